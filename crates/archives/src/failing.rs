@@ -1,13 +1,12 @@
-//! Tests of faults that are known and not yet mended. The list `testdata/expected-failures.txt`
-//! names them all.
+//! Tests of known faults that are not fixed yet. The list `testdata/expected-failures.txt` names
+//! them all.
 
 use std::fs;
 use std::panic::{self, UnwindSafe};
 use std::path::Path;
 
-/// Runs a test that must fail today, and fails as soon as it passes: whoever mends the fault takes
-/// the name off the list and the call out of the test. `owner` is the part of the project that has
-/// to mend it.
+/// Runs a test that must fail for now, and fails if it passes: then remove the name from the list
+/// and the call from the test. `owner` is the part of the project that has to fix the fault.
 ///
 /// # Panics
 ///

@@ -1,14 +1,15 @@
 //! An object store with planned failures, for tests.
 //!
-//! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for the nth of them happens once; all
-//! others pass. Every operation is also recorded, so that a test can check the requests.
+//! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for operation n
+//! happens once; all others pass. Every operation is also recorded, so that a test can check the
+//! requests.
 //!
-//! Several clients may share one memory, each with its own count: what one of them does right
-//! before the nth request of another is planned as well, so that every order of two writers can be
+//! Several clients may share one memory, each with its own count. A test can also plan the actions
+//! of one client right before request n of another, so that every order of two writers can be
 //! tested.
 //!
-//! Nothing takes real time: a fault without an answer sleeps on tokio's clock, which tests pause, and the age of
-//! objects follows that clock.
+//! Nothing takes real time: a fault without a response sleeps on tokio's clock, which tests pause,
+//! and the age of objects follows that clock.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,19 +38,19 @@ pub enum Fault {
     Status(u16),
     /// The connection breaks before a reply.
     Reset,
-    /// There is never a reply.
+    /// There is no reply at all.
     Silence,
     /// The reply comes after this long.
     Delay(Duration),
-    /// The body ends after so many bytes without an error.
+    /// The body ends after this many bytes without an error.
     ShortBody(usize),
-    /// The body ends with an error after so many bytes.
+    /// The body ends with an error after this many bytes.
     BrokenBody(usize),
-    /// The body stalls after so many bytes, and the connection stays open.
+    /// The body stalls after this many bytes, and the connection stays open.
     StalledBody(usize),
     /// The body continues beyond the requested range.
     LongBody,
-    /// The body comes in pieces of so many bytes.
+    /// The body comes in pieces of this many bytes.
     Pieces(usize),
     /// The reply has the range next to the requested one.
     WrongRange,
@@ -63,13 +64,13 @@ pub enum Fault {
     NotSupported,
     /// The operation is done, and the connection breaks before the reply.
     AnswerLost,
-    /// The operation is done, and there is never a reply.
+    /// The operation is done, but there is no reply.
     AnswerLate,
     /// Conditions are ignored.
     Unconditional,
-    /// The put is done, and arrives once more when [`FaultStore::send_late`] is called.
+    /// The put is done, and is repeated when [`FaultStore::send_late`] is called.
     Repeated,
-    /// The list lacks the last so many puts.
+    /// The list lacks the last puts, as many as stated.
     OldList(usize),
 }
 
@@ -86,18 +87,17 @@ impl Fault {
     }
 }
 
-/// The conditions of puts that a backend knows. The others it accepts and ignores.
+/// The put conditions that a backend supports. It accepts and ignores others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    /// A put of an object that must not be there.
+    /// Puts of an object that must not exist.
     pub if_none_match: bool,
-    /// A put of an object that must be unchanged.
+    /// Puts of an object that must be unchanged.
     pub if_match: bool,
-    /// Whether the backend has such puts at all; otherwise it reports that it does not support
-    /// them.
+    /// Whether the backend supports such puts at all; otherwise it reports that it does not.
     pub has_if_match: bool,
-    /// Whether the tag of an object follows from its bytes, as on S3: bytes that come back have
-    /// their old tag.
+    /// Whether the tag of an object is derived from its bytes, as on S3: restored bytes get their
+    /// old tag.
     pub tags_are_of_bytes: bool,
 }
 
@@ -107,7 +107,7 @@ impl Default for Conditions {
     }
 }
 
-/// What happens right before a request.
+/// A callback right before a request.
 struct Callback(Box<dyn FnOnce() + Send>);
 
 impl fmt::Debug for Callback {
@@ -162,12 +162,12 @@ struct State {
     always: Option<Fault>,
     callbacks: BTreeMap<usize, Callback>,
     conditions: Conditions,
-    /// Puts that arrive once more.
+    /// Puts that will be repeated.
     late: Vec<(Path, PutPayload, PutOptions)>,
     in_flight: usize,
     max_in_flight: usize,
     denied_deletes: usize,
-    /// Deletes without an answer.
+    /// Deletes without a reply.
     unanswered: Vec<(Path, Fault)>,
 }
 
@@ -176,7 +176,7 @@ impl State {
         state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an operation, does what is to happen before it, and returns its fault.
+    /// Records an operation, runs the callback planned before it, and returns its fault.
     fn note(
         state: &Mutex<Self>,
         what: &'static str,
@@ -198,7 +198,8 @@ impl State {
             (fault, state.callbacks.remove(&nth))
         };
         if let Some(Callback(call)) = callback {
-            // Another client waits for its own requests: it must not take the wake-ups of this one.
+            // In another thread: the other client waits for its own requests and must not take the
+            // wake-ups of this one.
             std::thread::scope(|scope| drop(scope.spawn(call).join()));
         }
         fault
@@ -210,7 +211,7 @@ impl State {
         self.puts.push((path.clone(), now));
     }
 
-    /// Returns the time from the first put to the last one of `path`.
+    /// Returns the time from the first put to the last put of `path`.
     fn age_at_put(&self, path: &Path) -> Duration {
         let put = self.puts.iter().rev().find(|(other, _)| other == path);
         match (self.begun, put) {
@@ -267,7 +268,7 @@ impl FaultStore {
         let late = std::mem::take(&mut self.state().late);
         let count = late.len();
         for (path, payload, options) in late {
-            // Nobody waits for the reply.
+            // The reply is not needed.
             let _reply = self.put_if(&path, payload, options).await;
         }
         count
@@ -286,7 +287,7 @@ impl FaultStore {
         self.set_conditions(conditions);
     }
 
-    /// Sets the conditions of puts that the store knows.
+    /// Sets the put conditions that the store supports.
     pub fn set_conditions(&self, conditions: Conditions) {
         self.state().conditions = conditions;
     }
@@ -297,13 +298,13 @@ impl FaultStore {
         self.state().requests.clone()
     }
 
-    /// Returns the number of deletes that were answered "not found" and not done.
+    /// Returns the number of deletes that were answered with "not found" and not done.
     #[must_use]
     pub fn denied_deletes(&self) -> usize {
         self.state().denied_deletes
     }
 
-    /// Forgets operations and planned faults.
+    /// Drops recorded operations and planned faults.
     pub fn forget(&self) {
         let mut state = self.state();
         state.requests.clear();
@@ -327,7 +328,7 @@ impl FaultStore {
         State::note(&self.state, what, path, options)
     }
 
-    /// Puts an object where the conditions hold that the store knows.
+    /// Puts an object if the supported conditions hold.
     async fn put_if(
         &self,
         path: &Path,
@@ -359,7 +360,7 @@ impl FaultStore {
         Ok(PutResult { e_tag: self.tag(path).await?, ..done })
     }
 
-    /// Returns the tag that follows from the bytes of an object.
+    /// Returns the tag derived from the bytes of an object.
     async fn tag(&self, path: &Path) -> Result<Option<String>> {
         let mut hasher = DefaultHasher::new();
         self.inner.get(path).await?.bytes().await?.hash(&mut hasher);
@@ -398,7 +399,7 @@ impl FaultStore {
         }
         let mut reply = self.inner.get_opts(path, options).await?;
         reply.meta.e_tag = tag.or(reply.meta.e_tag);
-        // The epoch, plus the time of the put.
+        // The Unix epoch plus the time of the put.
         reply.meta.last_modified = Default::default();
         reply.meta.last_modified += self.state().age_at_put(path);
         let Some(fault) = fault else { return Ok(reply) };
@@ -430,7 +431,7 @@ impl ObjectStore for FaultStore {
         let path = prefix.cloned().unwrap_or_default();
         match self.note("list", &path, None) {
             Some(Fault::Status(status)) => {
-                // The beginning of a list proves nothing, and callers must handle that.
+                // The beginning of a list does not guarantee its end, and callers must handle that.
                 let first = self.inner.list(prefix).take(1);
                 first.chain(stream::iter([Err(status_error(status, &path))])).boxed()
             }

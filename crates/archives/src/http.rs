@@ -1,4 +1,5 @@
-//! HTTP on loopback, for tests and benches: a server of plain files, by range where requested, and what servers are made of.
+//! HTTP on loopback, for tests and benches: a file server with range requests, and the common parts
+//! of such servers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,20 +9,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-/// Events of the server: a handler may wait, and so delay an answer.
+/// Events of the server. A handler may wait, to delay the response.
 #[derive(Clone, Copy, Debug)]
 pub enum Exchange<'a> {
-    /// This path was requested, and is not answered yet.
+    /// A path was requested; the response follows when the handler returns.
     Asked(&'a str),
-    /// A body of so many bytes is about to be sent.
+    /// A body of this length is about to be sent.
     Sent(usize),
 }
 
-/// Serves the files below `root` on a port of its own until the process ends. There is no listing.
+/// Serves the files below `root` on a free port until the process ends. There is no listing.
 ///
 /// # Errors
 ///
-/// When it cannot listen.
+/// When the port cannot be opened.
 pub fn serve_files(
     root: PathBuf,
     look: impl Fn(Exchange<'_>) + Send + Sync + 'static,
@@ -51,7 +52,7 @@ pub fn serve_files(
     })
 }
 
-/// Answers requests on a port of its own until the process ends, with a thread for each connection.
+/// Answers requests on a free port until the process ends, with one thread per connection.
 pub(crate) fn serve(
     answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
@@ -61,7 +62,7 @@ pub(crate) fn serve(
         for stream in listener.incoming().map_while(Result::ok) {
             let answer = Arc::clone(&answer);
             thread::spawn(move || {
-                // An answer of two small writes would wait for an acknowledgement.
+                // Otherwise a response of two small writes would wait for an acknowledgement.
                 let _ = stream.set_nodelay(true);
                 let mut lines = BufReader::new(&stream);
                 while let Some(request) = Request::read(&mut lines) {
@@ -114,7 +115,7 @@ impl Request {
     }
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug)]
 pub(crate) struct Reply {
     head: String,
@@ -145,7 +146,7 @@ impl Reply {
     }
 }
 
-/// Returns start and end of the range `text` of `total` bytes; `None` where it is invalid.
+/// Returns start and end of the range `text` of `total` bytes; `None` if it is invalid.
 pub(crate) fn bounds(text: &str, total: usize) -> Option<(usize, usize)> {
     let (start, end) = match text.split_once('-')? {
         ("", last) => (total.saturating_sub(last.parse().ok()?), total),

@@ -1,4 +1,5 @@
-//! Helpers for tests of every layer. Each is behind a feature, so that tests of a low crate compile no high crate:
+//! Helpers for tests of every layer. Each is behind a feature, so that tests of a low crate compile
+//! no high crate:
 //!
 //! ```text
 //! stores    the archived stores of `testdata/zvf`, files over HTTP ([`http`]), an emulator of S3 ([`s3`]), tests that must

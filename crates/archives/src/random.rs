@@ -8,17 +8,17 @@ pub fn seed_from_time() -> u64 {
     now.map_or(0, |since| since.as_secs())
 }
 
-/// A generator.
+/// A pseudo-random generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Creates one: the same seed gives the same numbers.
+    /// Creates a generator: the same seed gives the same numbers.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Returns a number.
+    /// Returns the next number.
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
@@ -37,7 +37,7 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// Returns one of some items.
+    /// Returns a random item.
     pub fn choose<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.next_below(items.len())]
     }

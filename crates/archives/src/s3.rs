@@ -41,7 +41,7 @@ impl S3 {
     ///
     /// # Errors
     ///
-    /// When it cannot listen.
+    /// When the port cannot be opened.
     pub fn start() -> io::Result<Self> {
         let objects = Arc::<Mutex<Objects>>::default();
         let shared = Arc::clone(&objects);
@@ -49,7 +49,8 @@ impl S3 {
         Ok(Self { address, objects })
     }
 
-    /// Returns the storage options of a client: names and values; upper-case names are those of the environment.
+    /// Returns the storage options of a client as names and values; upper-case names are
+    /// environment variables.
     pub fn options(&self) -> [(&'static str, String); 5] {
         [
             ("aws_endpoint", format!("http://{}", self.address)),
@@ -229,9 +230,9 @@ fn unescape(text: &str) -> String {
     ENTITIES.iter().rev().fold(text.to_owned(), |text, (plain, entity)| text.replace(entity, plain))
 }
 
-/// The first is encoded first and decoded last.
+/// The first entity is encoded first and decoded last.
 const ENTITIES: [(&str, &str); 5] =
     [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&apos;")];
-/// The number of objects per page of a list: small, so that there are several.
+/// The number of objects per page of a list: small, so that there are several pages.
 const PAGE: usize = 50;
 const LISTED: &str = "2026-01-05T10:00:00.000Z";

@@ -1,4 +1,5 @@
-//! Stores from the archives in `testdata/zvf`: in a directory, or in memory. Missing or broken archives panic.
+//! Stores from the archives in `testdata/zvf`: in a directory, or in memory. Missing or broken
+//! archives panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -39,7 +40,7 @@ pub fn ids() -> Vec<String> {
     ids
 }
 
-/// Returns the files of a store, by their path below its root. Each archive is read once in a
+/// Returns the files of a store, by their path below its root. Each archive is read once per
 /// process.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
     static READ: Mutex<BTreeMap<String, Files>> = Mutex::new(BTreeMap::new());
@@ -48,8 +49,9 @@ pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
     files.or_insert_with(|| read(&folder().join(format!("{id}.tar.zst"))).unwrap()).clone()
 }
 
-/// Returns the files of the store `first`, with level 0 of the store `other` added as geometry of `kind`: in a group of
-/// the level that has the form of a level. Its objects, if any, get ids from `first_id` on.
+/// Returns the files of the store `first`, with level 0 of the store `other` added as geometry of
+/// `kind`: in a subgroup of the level, with the layout of a level. Its objects, if any, get ids
+/// from `first_id` on.
 pub fn files_with_extra_kind(
     first: &str,
     kind: &str,
@@ -101,8 +103,8 @@ pub fn files_with_extra_kind(
     all
 }
 
-/// Returns the files of the store `id`, with a row outside of all fragments at the end of every second chunk, which a
-/// vacuum removes. Chunks must be stored without a compressor and without shards.
+/// Returns the files of the store `id`, with a row outside all fragments at the end of every second
+/// chunk, which a vacuum removes. Chunks must be stored without a compressor and without shards.
 pub fn files_with_waste(id: &str) -> Vec<(String, Vec<u8>)> {
     let mut files = files(id);
     let chunks = files.iter().filter_map(|(name, bytes)| {
@@ -129,7 +131,7 @@ pub fn files_with_waste(id: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Adds a row to a cell of `rows`, of the codec `vlen-bytes`: their number, the length of the row, and its bytes.
+/// Repeats the last row of a cell of `rows` rows in the codec `vlen-bytes`, and updates its length.
 fn repeat_last_row(cell: &mut Vec<u8>, rows: usize) {
     let bytes = cell.len() - CELL_HEAD;
     assert_eq!(
@@ -158,7 +160,7 @@ pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     read_below(archive, |folder| folder.ends_with(".zarrvectors"))
 }
 
-/// Returns the root document of a store without what a journal leaves in it, and the other files.
+/// Returns the root document of a store without the mark of its journal, and the other files.
 pub fn without_journal_mark(
     mut files: BTreeMap<String, Vec<u8>>,
 ) -> (Value, BTreeMap<String, Vec<u8>>) {
@@ -213,14 +215,14 @@ fn read_below(
     Ok(files)
 }
 
-/// Unpacks all of an archive into `folder`.
+/// Unpacks a whole archive into `folder`.
 pub fn unpack(archive: &Path, folder: &Path) {
     let archive = zstd::Decoder::new(File::open(archive).unwrap()).unwrap();
     tar::Archive::new(archive).unpack(folder).unwrap();
 }
 
-/// Returns a temporary directory; in memory where the system has one there, since a store is many small files and disks
-/// are slow at those. The environment may name another place.
+/// Returns a temporary directory; in memory if possible, since a store consists of many small
+/// files, which are slow on disks. The environment may name another place.
 pub fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let dir = match env::var_os("TMPDIR") {
@@ -230,7 +232,7 @@ pub fn scratch() -> TempDir {
     dir.unwrap()
 }
 
-/// A store in a temporary directory, with its siblings.
+/// A store in a temporary directory, with its sibling files.
 #[derive(Debug)]
 pub struct Unpacked {
     path: PathBuf,
@@ -244,7 +246,7 @@ impl Unpacked {
         Self::with_name(name, &files(id))
     }
 
-    /// Writes a store of these files.
+    /// Writes a store with these files.
     pub fn from_files(files: &[(String, Vec<u8>)]) -> Self {
         Self::with_name("store", files)
     }
@@ -256,7 +258,7 @@ impl Unpacked {
         Self { path, _dir: dir }
     }
 
-    /// Returns its path.
+    /// Returns the path of the store.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -272,8 +274,8 @@ pub async fn open(path: &Path) -> Store {
     Store::open(path.to_str().unwrap(), OpenOptions::default()).await.unwrap()
 }
 
-/// Unpacks the archived store `id` to a folder below `folder`, where it stays for later tests: unpacking takes longer
-/// than most tests.
+/// Unpacks the archived store `id` to a folder below `folder`, which stays for later tests:
+/// unpacking takes longer than most tests.
 ///
 /// The folder is named after the contents of the archive, and is renamed when it is complete.
 pub fn unpack_cached(folder: &Path, id: &str) -> PathBuf {
@@ -319,9 +321,8 @@ pub async fn in_memory(files: &[(String, Vec<u8>)]) -> Arc<InMemory> {
     memory
 }
 
-/// Leaves the last commit to a local store half applied, as a writer leaves it that is killed:
-/// every second file that it changed is as `before`, the root among them, and the mark `done/<seq>`
-/// is gone.
+/// Leaves the last commit to a local store half applied, as after the kill of its writer: every
+/// second changed file is as in `before`, including the root, and the mark `done/<seq>` is missing.
 pub fn unapply_half(store: &Path, before: &BTreeMap<String, Vec<u8>>) {
     let after = tree(store);
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
@@ -338,7 +339,7 @@ pub fn unapply_half(store: &Path, before: &BTreeMap<String, Vec<u8>>) {
     fs::remove_file(Path::new(&journal).join(done)).unwrap();
 }
 
-/// Runs a future that never waits to its end, without a runtime.
+/// Runs a future that never waits to completion, without a runtime.
 pub fn inline<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -348,8 +349,8 @@ pub fn inline<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Compares the sorted lines with the file `name` of `testdata/surface`, or writes it where
-/// `ZVF_REWRITE` is set. What only a build with more features has ends in ` (more)` there.
+/// Compares the sorted lines with the file `name` of `testdata/surface`, or writes it if
+/// `ZVF_REWRITE` is set. Lines that only a build with more features has end in ` (more)` there.
 pub fn check_surface(name: &str, mut lines: Vec<String>, has_more: bool) {
     lines.sort();
     lines.dedup();

@@ -1,6 +1,6 @@
-//! How fast fragment indexes and manifests are checked, walked and looked up.
+//! Benchmarks parsing, iteration and look-up of fragment indexes and manifests.
 //!
-//! Indexes of 64, 4096 and 262 144 fragments: all ranges (the usual chunk), and a third of them lists.
+//! Indexes of 64, 4096 and 262 144 fragments: all ranges (the usual chunk), or one third lists.
 //! Throughput of parsing is in bytes, of everything else in fragments, references or look-ups.
 
 use std::hint::black_box;
@@ -76,7 +76,7 @@ fn checksums(c: &mut Criterion) {
     group.finish();
 }
 
-/// An index of `n` fragments; each `every`th is a list of four rows, the others are ranges.
+/// Makes an index of `n` fragments; each `every`th is a list of four rows, the others are ranges.
 fn index(n: u64, every: u64) -> Vec<u8> {
     let mut builder = FragmentIndexBuilder::new();
     for f in 0..n {
@@ -89,7 +89,7 @@ fn index(n: u64, every: u64) -> Vec<u8> {
     builder.encode()
 }
 
-/// A manifest of `blocks` blocks, each in its own chunk, with `run` fragments.
+/// Makes a manifest of `blocks` blocks, each in its own chunk, with `run` fragments.
 fn manifest(blocks: i64, run: u64) -> Vec<u8> {
     let mut builder = ManifestBuilder::new(3).unwrap();
     for block in 0..blocks {
@@ -99,13 +99,13 @@ fn manifest(blocks: i64, run: u64) -> Vec<u8> {
     builder.encode()
 }
 
-/// A thousand fragment numbers in no order.
+/// Returns a thousand fragment numbers in random order.
 fn picks(n: u64) -> Vec<u64> {
     let next = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     std::iter::successors(Some(1), next).map(|x| (x >> 33) % n).take(1000).collect()
 }
 
-/// Something that depends on all of a fragment's stored form.
+/// Returns a number that depends on the whole stored form of a fragment.
 fn reach(fragment: &Fragment<'_>) -> u64 {
     match fragment {
         Fragment::Range { start, count } => start.wrapping_add(*count),

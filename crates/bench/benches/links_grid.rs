@@ -1,4 +1,4 @@
-//! How fast points find their chunk and bin, and link records their cell.
+//! Benchmarks the assignment of points to chunks and bins, and of link records to cells.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zvf_format::grid::{Bins, ChunkShape};
@@ -7,7 +7,7 @@ use zvf_format::link::{
     Body, Endpoint, LinkCell, LinkInteger, LinkPolicy, LinkStorage, Permutation, RowShape,
 };
 
-/// The same numbers on every run, spread over 0..1.
+/// Returns the same numbers on every run, spread over 0..1.
 fn unit(mut state: u64) -> impl Iterator<Item = f32> {
     std::iter::from_fn(move || {
         state =

@@ -1,4 +1,4 @@
-//! How long it takes to open a `.tet` file with many chunks, and to plan a small read from it.
+//! Benchmarks opening a `.tet` file with many chunks, and planning a small read from it.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use zvf_tet::{
     TileGeometry,
 };
 
-/// A file of 100 x 1000 raw chunks, one element each.
+/// Makes a file of 100 x 1000 raw chunks of one element each.
 fn many_chunks() -> Vec<u8> {
     let geometry = TileGeometry::new(TensorDtype::F32, &[100, 1000], &[1, 1]).unwrap();
     let spec = DatasetSpec::new("a", geometry).with_alignment(4);

@@ -1,12 +1,12 @@
-//! How long something takes.
+//! Measures durations.
 
 use std::time::Instant;
 
-/// Work that is over sooner is done again, until this many seconds are full: a clock and caches that
-/// wake up should not decide.
+/// Shorter work is repeated until this many seconds have passed, so that clock resolution and cold
+/// caches do not decide.
 pub(crate) const ENOUGH: f64 = 0.02;
 
-/// The mean over `times` runs.
+/// Returns the mean duration of `times` runs.
 pub(crate) fn measure_runs(
     times: u32,
     mut work: impl FnMut() -> anyhow::Result<()>,
@@ -18,7 +18,7 @@ pub(crate) fn measure_runs(
     Ok(start.elapsed().as_secs_f64() / f64::from(times))
 }
 
-/// The mean over as many runs as fill [`ENOUGH`], all sides alike.
+/// Returns the mean duration of as many runs as fill [`ENOUGH`], for all sides alike.
 pub(crate) fn measure_repeated(
     mut work: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<f64> {
@@ -34,7 +34,7 @@ pub(crate) fn measure_repeated(
     }
 }
 
-/// The middle one of some times.
+/// Returns the median.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! One piece of work, all who do it, in turns.
+//! Runs one workload on all contenders, in turns.
 //!
 //! ```text
 //! once     everyone does it: answers are compared, caches are filled, who cannot says why
@@ -8,8 +8,8 @@
 //! profile  in a thorough run ours work on while a profiler listens
 //! ```
 //!
-//! Whoever counts something else than zvf does fails the work. Who cannot be here is in the row, with the
-//! reason; zvf itself must be. Work that takes long has fewer turns.
+//! A contender whose count differs from zvf's fails the workload. An absent contender is in the
+//! row, with the reason; zvf itself must be present. Long workloads have fewer turns.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,17 +26,17 @@ use crate::{limit, profile};
 
 type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;
 
-/// One who does the work.
+/// One contender of a workload.
 pub(crate) struct Contender<'a> {
     name: String,
     role: Role,
     run: Result<Run<'a>, String>,
-    /// What it asks, where that is on a disk.
+    /// The file or folder that it queries, if there is one.
     file: Option<PathBuf>,
 }
 
 impl<'a> Contender<'a> {
-    /// One who is here.
+    /// Creates a contender that is present.
     pub(crate) fn new(
         name: impl Into<String>,
         role: Role,
@@ -45,18 +45,18 @@ impl<'a> Contender<'a> {
         Self { name: name.into(), role, run: Ok(Box::new(run)), file: None }
     }
 
-    /// The same with the file or folder that it asks, whose size is in the row.
+    /// Sets the file or folder that it queries, whose size is in the row.
     pub(crate) fn with_file(self, file: impl AsRef<Path>) -> Self {
         Self { file: Some(file.as_ref().to_owned()), ..self }
     }
 
-    /// The same, followed by something outside the clock.
+    /// Adds a step outside the measured time.
     pub(crate) fn and_then(self, after: impl Fn(Turn) -> anyhow::Result<Turn> + 'a) -> Self {
         let run = self.run.map(|mut run| -> Run<'a> { Box::new(move || after(run()?)) });
         Self { run, ..self }
     }
 
-    /// Runs the work once.
+    /// Runs the workload once.
     pub(crate) fn run_once(self) -> anyhow::Result<Turn> {
         match self.run {
             Ok(mut run) => run(),
@@ -64,7 +64,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// The limit: reading files, each with one call into fresh memory, and nothing else.
+    /// Creates the limit for reads: reading the files, each with one call into fresh memory, and
+    /// nothing else.
     pub(crate) fn reading(name: &str, files: &'a [PathBuf]) -> Self {
         Self::new(name, Role::Limit, move || {
             let sizes: Vec<u64> =
@@ -76,7 +77,7 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// The limit: copying bytes within memory.
+    /// Creates the limit for copies: copying bytes within memory.
     pub(crate) fn copying(name: &str, bytes: Vec<u8>) -> Self {
         let cost = Cost { bytes: Some(bytes.len() as u64), ..Cost::default() };
         Self::new(name, Role::Limit, move || {
@@ -88,13 +89,13 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// One who is not, and why.
+    /// Creates an absent contender, with the reason.
     pub(crate) fn new_absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
         Self { name: name.into(), role, run: Err(why.into()), file: None }
     }
 }
 
-/// The end of a process that only had to do one work of ours: the most memory that it held.
+/// The result of a process that ran only one workload of zvf: its peak memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held(pub(crate) u64);
 
@@ -106,7 +107,7 @@ impl fmt::Display for Held {
 
 impl std::error::Error for Held {}
 
-/// Has everyone do the work, again and again.
+/// Runs the workload on all contenders, turn by turn.
 pub(crate) fn run_contest(
     bench: &Bench,
     part: &'static str,
@@ -167,8 +168,9 @@ pub(crate) fn run_contest(
     Ok(row)
 }
 
-/// Runs one turn and measures the processor time of this process and its children. A turn may repeat the work: the share of
-/// the measured work in the turn's time is also its share of the processor time.
+/// Runs one turn and measures the processor time of this process and its children. A turn may
+/// repeat the work, so the processor time is scaled by the share of the measured work in the turn's
+/// duration.
 fn measure_turn(run: &mut Run<'_>) -> anyhow::Result<Turn> {
     let (before, begun) = (processor_time(std::process::id()), Instant::now());
     let mut turn = run()?;
@@ -181,8 +183,8 @@ fn measure_turn(run: &mut Run<'_>) -> anyhow::Result<Turn> {
     Ok(turn)
 }
 
-/// The median time; requests and bytes of the last turn, when nothing is new; the most memory; the mean time of
-/// processors, which is counted in ticks.
+/// Combines the turns of a contender: the median time; requests and bytes of the last turn, when
+/// caches are warm; the peak memory; the mean processor time, which is counted in ticks.
 pub(crate) fn summarize_turns(first: Turn, turns: &[Turn]) -> Turn {
     let Some(last) = turns.last() else { return first };
     let memory = turns.iter().map(|turn| turn.cost.memory).fold(first.cost.memory, Option::max);
@@ -192,7 +194,7 @@ pub(crate) fn summarize_turns(first: Turn, turns: &[Turn]) -> Turn {
     Turn { seconds, count: first.count, cost: Cost { memory, processor, ..last.cost } }
 }
 
-/// Runs our side of the work once; returns the peak memory of this process.
+/// Runs zvf's side of the workload once; returns the peak memory of this process.
 fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Held> {
     let ours = contenders.into_iter().find(|contender| contender.role == Role::Zvf);
     let mut run = ours.and_then(|ours| ours.run.ok()).with_context(|| format!("{work}: no zvf"))?;
@@ -200,7 +202,7 @@ fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<
     Ok(Held(read_stats(std::process::id()).map_or(0, |stats| stats.peak)))
 }
 
-/// Has a process of its own do our side, to see what it holds.
+/// Runs zvf's side in a separate process, to measure its memory.
 fn add_memory(bench: &Bench, part: &str, row: &mut Row) -> anyhow::Result<()> {
     let Some(side) = row.sides.iter_mut().find(|side| side.role == Role::Zvf) else {
         return Ok(());
@@ -217,7 +219,7 @@ fn add_memory(bench: &Bench, part: &str, row: &mut Row) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What all count who count.
+/// Checks that all counts are equal, and returns the count.
 fn check_counts(
     work: &str,
     contenders: &[Contender<'_>],
@@ -244,7 +246,7 @@ mod tests {
         Contender::new(name, role, move || Ok(Turn::from_seconds(1.0).with_count(count)))
     }
 
-    /// A turn that says what it held, so that nobody starts a process to know.
+    /// Makes a turn with its memory, so that no process is started to measure it.
     fn new_turn(seconds: f64, bytes: u64, memory: u64) -> Turn {
         let processor = Some(Duration::from_secs_f64(2.0 * seconds));
         let cost = Cost { requests: None, bytes: Some(bytes), memory: Some(memory), processor };
@@ -275,7 +277,7 @@ mod tests {
             (row.count, row.seconds(Role::Zvf), row.seconds(Role::Peer)),
             (Some(7), Some(3.0), None)
         );
-        // What was read the last time, when nothing was new; what was held at most.
+        // Bytes are those of the last turn, when caches are warm; memory is the peak.
         let processor = Some(Duration::from_secs(6));
         let cost = Cost { requests: None, bytes: Some(10), memory: Some(2), processor };
         assert_eq!(row.sides[0].result.as_ref().unwrap().cost, cost);

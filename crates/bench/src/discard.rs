@@ -1,18 +1,20 @@
-//! What a turn made and nobody needs any longer: set aside, and removed when the run ends.
+//! Discards the output of turns: folders are moved aside, and removed when the run ends.
 //!
-//! A file system without a journal keeps numbers of files back for minutes after their removal, and passes over all of them for
-//! each file that it makes (ext4: 20 000 files in 17 s behind the removal of 60 000, in 1.2 s before it). Removed between turns,
-//! the stores of one turn would be paid for by the next.
+//! A file system without a journal keeps inode numbers reserved for minutes after a removal, and
+//! skips all of them for each file that it creates (ext4: 20 000 files take 17 s after the removal
+//! of 60 000, and 1.2 s before it). If the stores of one turn were removed between turns, the next
+//! turn would pay for it.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Folders of what was set aside.
+/// The discarded folders.
 static DISCARDED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Sets a folder aside, beside where it lies; removes it at once where it takes memory, or the disk is nearly full.
+/// Moves a folder aside within its parent folder; removes it at once if it is in memory or the disk
+/// is nearly full.
 pub(crate) fn discard(folder: &Path) -> anyhow::Result<()> {
     let beside = folder.parent().unwrap_or_else(|| Path::new("."));
     if !has_room(beside)? {
@@ -26,7 +28,7 @@ pub(crate) fn discard(folder: &Path) -> anyhow::Result<()> {
     }
     for number in fs::read_dir(&aside)?.count().. {
         match fs::rename(folder, aside.join(number.to_string())) {
-            // Of a run that was stopped.
+            // Left by a run that was stopped.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -38,7 +40,7 @@ pub(crate) fn discard(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes all that was set aside.
+/// Removes all discarded folders.
 pub(crate) fn remove_discarded() -> anyhow::Result<()> {
     let mut all = DISCARDED.lock().unwrap_or_else(PoisonError::into_inner);
     for aside in all.drain(..) {
@@ -47,18 +49,18 @@ pub(crate) fn remove_discarded() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the file system of `folder` is one of a disk with room for more.
+/// Returns whether `folder` is on a disk with enough free space.
 fn has_room(folder: &Path) -> anyhow::Result<bool> {
     let found = rustix::fs::statfs(folder)?;
     let free = u64::try_from(found.f_bsize)?.saturating_mul(found.f_bavail);
     Ok(found.f_type != TMPFS && free > LEAST_FREE)
 }
 
-/// The folder of what was set aside.
+/// The name of the folder of discarded output.
 const NAME: &str = "discarded";
-/// The type of file systems in memory.
+/// The type of memory file systems.
 const TMPFS: i64 = 0x0102_1994;
-/// Bytes that stay free.
+/// The number of bytes that must stay free.
 const LEAST_FREE: u64 = 16 << 30;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The plain cost of the same work: opening and reading the files of the cells it must touch, each with
-//! one call into fresh memory, and nothing else; or copying a whole store.
+//! The minimal cost of a workload: opening and reading the files of the cells it must touch, each
+//! with one call into fresh memory, and nothing else; or copying a whole store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use anyhow::ensure;
 use crate::clock::measure_repeated;
 use crate::discard::discard;
 
-/// The seconds that reading `files` takes. One that is not there was never written: it holds nothing.
+/// Returns the seconds for reading `files`. A missing file is an empty cell, so it is skipped.
 pub(crate) fn measure_read(files: &[PathBuf]) -> anyhow::Result<f64> {
     measure_repeated(|| {
         for file in files {
@@ -25,13 +25,13 @@ pub(crate) fn measure_read(files: &[PathBuf]) -> anyhow::Result<f64> {
     })
 }
 
-/// The bytes of a file, or of all files below a folder; nothing where there is none.
+/// Returns the size of a file, or of all files below a folder; `None` if there is none.
 pub(crate) fn disk_size(path: &Path) -> Option<u64> {
     let all = if path.is_dir() { list_files(path).ok()? } else { vec![path.to_owned()] };
     all.iter().map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
-/// Every file below a folder.
+/// Lists all files below a folder.
 pub(crate) fn list_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -47,7 +47,8 @@ pub(crate) fn list_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The seconds that the system's own command takes to copy a folder; the copy is removed again.
+/// Returns the seconds that the system's own command takes to copy a folder; the copy is then
+/// removed.
 pub(crate) fn measure_copy(from: &Path, to: &Path) -> anyhow::Result<f64> {
     let start = Instant::now();
     let status = Command::new("cp").arg("-r").args([from, to]).status()?;

@@ -1,9 +1,9 @@
-//! Measures zvf against what else does the same work, side by side in one run.
+//! Measures zvf beside other software for the same work, in one run.
 //!
-//! Peers are installed into throw-away environments, data is made once, and every piece of work is done
-//! by all of them in turns, so that a slow moment of the machine meets each; what is kept are medians. All
-//! must count the same, or the work fails. The parts are listed in `parts`; some have a switch as well,
-//! which says where to write.
+//! Peers are installed into disposable environments, data is made once, and every workload is run
+//! by all contenders in turns, so that a slow moment of the machine affects all of them; the
+//! results are medians. All counts must be equal, or the workload fails. The parts are listed in
+//! `parts`; some also have a switch that states where to write.
 
 mod billion;
 mod clock;
@@ -61,8 +61,8 @@ struct Arguments {
     /// Only these parts.
     #[arg(long, value_name = "NAME")]
     part: Vec<String>,
-    /// Take the parts (with --billion, the stores) that an earlier run with the same settings finished from the folder, and
-    /// run the others.
+    /// Take the parts (with --billion, the stores) that an earlier run with the same settings
+    /// finished from the folder, and run the others.
     #[arg(long)]
     resume: bool,
     /// Do nothing but our own sides of each workload: for a profiler.
@@ -86,7 +86,8 @@ struct Arguments {
     /// Only the part that writes, into each of these folders.
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
-    /// Only stores of up to a billion vertices, from files to SQL; takes an hour, and 80 GB of the folder.
+    /// Only stores of up to a billion vertices, from files to SQL; takes an hour, and 80 GB of the
+    /// folder.
     #[arg(long)]
     billion: bool,
     /// For --billion: another number of vertices.
@@ -145,7 +146,7 @@ fn main() -> anyhow::Result<()> {
                     finished.push(results.finish(&bench, part.name)?);
                 }
             },
-            // A filter leaves rows out.
+            // A filter omits rows, so the results are not saved.
             Ok(()) if bench.filter.is_none() => finished.push(results.save(&bench, part.name)?),
             Ok(()) => finished.push(results.finish(&bench, part.name)?),
         }
@@ -184,7 +185,7 @@ impl Arguments {
         }
     }
 
-    /// The parts that are asked for; none for all.
+    /// Returns the requested parts; empty for all.
     fn chosen_parts(&self) -> anyhow::Result<Vec<&str>> {
         let all: Vec<&str> = parts::ALL.iter().map(|part| part.name).collect();
         for name in &self.part {

@@ -1,4 +1,4 @@
-//! The Python reference and the others: installed or built, and asked one request at a time.
+//! zarr-vectors and other peers: installed or built, and queried one request at a time.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -18,36 +18,36 @@ use crate::settings::Bench;
 use crate::watch::{Watch, read_stats};
 
 pub(crate) const PACKAGE: &str = "zarr-vectors==0.9.2";
-/// What it reads over HTTP with, the faster one of the two that it knows.
+/// The faster one of its two HTTP libraries.
 const HTTP: &str = "obstore>=0.3";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/reference.py");
 
-/// A virtual environment that holds the reference.
+/// A Python virtual environment of a peer.
 #[derive(Debug)]
 pub(crate) struct Environment {
     python: PathBuf,
 }
 
 impl Environment {
-    /// Installs the reference below `folder`, unless it is there.
+    /// Installs zarr-vectors below `folder`, unless it is installed.
     pub(crate) fn install_reference(folder: &Path) -> anyhow::Result<Self> {
         Self::install(folder, "reference", &[PACKAGE, HTTP])
     }
 
-    /// Installs packages below `folder`, unless they are there.
+    /// Installs packages below `folder`, unless they are installed.
     pub(crate) fn install(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<Self> {
         let environment = folder.join(name);
         let python = environment.join("bin/python");
         let (ready, failed) = (environment.join("ready"), environment.join("failed"));
         let requirements = packages.join("\n");
-        // What could not be installed once is not tried again with every run.
+        // A failed installation is not repeated with every run.
         let failure = std::fs::read_to_string(&failed).unwrap_or_default();
         if let Some((_, why)) = failure.split_once('\0').filter(|(what, _)| *what == requirements) {
             bail!("{why} (to try again, remove {name} below the folder of the run)");
         }
         if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != requirements) {
             std::fs::create_dir_all(folder)?;
-            // It would be emptied wherever the link leads.
+            // Otherwise the target of the link would be emptied.
             ensure!(
                 !environment.is_symlink(),
                 "{} is a symbolic link: expected a folder that may be emptied for packages; remove the link",
@@ -69,19 +69,19 @@ impl Environment {
         Ok(Self { python: std::path::absolute(python)? })
     }
 
-    /// The interpreter in it.
+    /// Returns its interpreter.
     pub(crate) fn python(&self) -> &Path {
         &self.python
     }
 
-    /// Starts a script over a folder in which it keeps its files.
+    /// Starts a script with the folder for its files.
     pub(crate) fn start_script(&self, script: &str, folder: &Path) -> anyhow::Result<Peer> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
         ensure!(path.exists(), "nobody wrote how to ask it");
         Peer::spawn(Command::new(&self.python).arg(path).arg(folder))
     }
 
-    /// Writes the stores of the workloads, those that are missing.
+    /// Writes the missing stores of the workloads.
     pub(crate) fn make_stores(&self, stores: &Path, scale: f64) -> anyhow::Result<()> {
         let mut command = Command::new(&self.python);
         run_command(command.arg(SCRIPT).arg("make").arg(stores).arg(scale.to_string()))
@@ -96,10 +96,10 @@ fn run_command(command: &mut Command) -> anyhow::Result<()> {
 
 type Shared = Rc<RefCell<Result<Peer, String>>>;
 
-/// What the reference is called in tables.
+/// The name of zarr-vectors in tables.
 pub(crate) const NAME: &str = "zarr-vectors 0.9.2";
 
-/// The reference or another contender, by its script or program; or why it is not here.
+/// zarr-vectors or another contender, by its script or program; or why it is absent.
 pub(crate) struct Other {
     name: &'static str,
     role: Role,
@@ -107,7 +107,7 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    /// The reference, which answers questions about stores.
+    /// Returns the zarr-vectors process that answers queries of stores.
     pub(crate) fn reference(bench: &Bench) -> Self {
         let start = || {
             let environment = Environment::install_reference(&bench.folder)?;
@@ -117,7 +117,7 @@ impl Other {
         Self::start(bench, NAME, Role::Reference, start)
     }
 
-    /// Starts it, unless nobody is to be asked.
+    /// Starts a peer, unless peers are excluded.
     pub(crate) fn start(
         bench: &Bench,
         name: &'static str,
@@ -132,7 +132,7 @@ impl Other {
         Self { name, role, peer: Rc::new(RefCell::new(peer)) }
     }
 
-    /// Installs what it needs, and starts it over a folder in which it keeps its files.
+    /// Installs the packages of a peer, and starts it with the folder for its files.
     pub(crate) fn new(
         bench: &Bench,
         name: &'static str,
@@ -145,7 +145,7 @@ impl Other {
         })
     }
 
-    /// Builds a program of its own crate, and starts it over a folder in which it keeps its files.
+    /// Builds a program from its own crate, and starts it with the folder for its files.
     pub(crate) fn from_crate(
         bench: &Bench,
         name: &'static str,
@@ -159,19 +159,19 @@ impl Other {
         })
     }
 
-    /// The reference through another script than that for questions.
+    /// Starts zarr-vectors with another script than the one for queries.
     pub(crate) fn from_reference_script(bench: &Bench, script: &str, folder: &Path) -> Self {
         Self::start(bench, NAME, Role::Reference, || {
             Environment::install_reference(&bench.folder)?.start_script(script, folder)
         })
     }
 
-    /// It, doing what a request says.
+    /// Returns the contender that executes a request.
     pub(crate) fn contender(&self, request: Value) -> Contender<'static> {
         self.contender_as(self.name, self.role, request)
     }
 
-    /// The same under another name: one process may do the work of several.
+    /// Returns the contender under another name: one process may do the work of several.
     pub(crate) fn contender_as(
         &self,
         name: &str,
@@ -181,7 +181,7 @@ impl Other {
         self.ask_by(name, role, move |peer| peer.ask(&request))
     }
 
-    /// The same, and what it asked of a server.
+    /// Returns the contender with the number of requests that it sent to a server.
     #[cfg(feature = "remote")]
     pub(crate) fn counted_contender<'a>(
         &self,
@@ -213,7 +213,8 @@ impl Other {
     }
 }
 
-/// A program of a crate below `peers`, which is no part of the workspace, built where it was not yet.
+/// Returns a program of a crate below `peers`, outside the workspace, which is built unless it
+/// exists.
 fn build_peer(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let target = std::path::absolute(folder)?.join(format!("{name}-peer"));
     let manifest = format!("{}/peers/{name}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
@@ -226,20 +227,20 @@ fn build_peer(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(target.join(format!("release/{name}-peer")))
 }
 
-/// A running process that answers line by line.
+/// A running process with one line per request and response.
 #[derive(Debug)]
 pub(crate) struct Peer {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Memory held when it was ready to be asked, where that is known.
+    /// Its memory when it was ready, if known.
     held: Option<u64>,
 }
 
 impl Peer {
-    /// Starts a process, and waits until it has loaded all it needs.
+    /// Starts a process, and waits until its modules are loaded.
     pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Self> {
-        // Their scripts lie among the sources.
+        // The scripts are in the source tree.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = process.stdin.take().context("no way to ask it")?;
@@ -250,10 +251,10 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Has it do what a request says.
+    /// Executes a request.
     ///
-    /// Its memory is what it held when it was ready, and what it held at most above what it had this
-    /// time: what earlier work left behind does not count.
+    /// The memory is that at the start plus the peak of this request above the memory before it:
+    /// remains of earlier requests do not count.
     pub(crate) fn ask(&mut self, request: &Value) -> anyhow::Result<Turn> {
         let (watch, begun) = (Watch::begin(self.process.id()), Instant::now());
         let answer = self.exchange_line(request)?;
@@ -272,7 +273,7 @@ impl Peer {
         Ok(Turn { seconds, count: answer["count"].as_u64(), cost })
     }
 
-    /// A line of its for a line of ours.
+    /// Sends a line and returns the line of the response.
     fn exchange_line(&mut self, request: &Value) -> anyhow::Result<Value> {
         writeln!(self.requests, "{request}")?;
         let mut line = String::new();
@@ -292,7 +293,7 @@ impl Drop for Peer {
 mod tests {
     use super::*;
 
-    /// What a link leads to is left as it is.
+    /// The target of a link is left unchanged.
     #[cfg(unix)]
     #[test]
     fn a_link_is_not_emptied() {

@@ -1,4 +1,4 @@
-//! Where the time of work goes: it is done again while `perf` listens.
+//! Profiles work: it is repeated while `perf` records.
 //!
 //! ```text
 //! attach    `perf record` listens to this process, its threads and its children, and says when it does
@@ -6,7 +6,7 @@
 //! report    `perf report` counts the samples of each process and function
 //! ```
 //!
-//! The script that makes the page tells in words where the time goes.
+//! The script that makes the page explains the profile in words.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -19,16 +19,17 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-/// What `perf` heard: for each process and function its share.
+/// The samples of `perf`: the share of each process and function.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Samples {
-    /// This process, which only waits where a child does the work.
+    /// This process, which only waits while a child works.
     process: u32,
-    /// The lines of `perf report`: a share, the process, whether it is of the system, and the function.
+    /// The lines of `perf report`: a share, the process, whether it is in the kernel, and the
+    /// function.
     report: Vec<String>,
 }
 
-/// The samples, or why there are none.
+/// Returns the samples, or why there are none.
 pub(crate) fn profile_work<T>(
     time: Duration,
     run: &mut dyn FnMut() -> anyhow::Result<T>,
@@ -42,7 +43,7 @@ pub(crate) fn profile_work<T>(
     Ok(Samples { process: std::process::id(), report })
 }
 
-/// Does the work while `perf` listens, which begins only when it says that it does.
+/// Runs the work while `perf` records, after `perf` reports that it is ready.
 fn record<T>(
     folder: &Path,
     time: Duration,
@@ -62,7 +63,7 @@ fn record<T>(
 struct Listener(Child);
 
 impl Listener {
-    /// Starts it, and waits until it listens.
+    /// Starts `perf`, and waits until it records.
     fn attach(folder: &Path) -> anyhow::Result<Self> {
         let (control, answer) = (folder.join("control"), folder.join("answer"));
         let made = Command::new("mkfifo").args([&control, &answer]).status().context("mkfifo")?;
@@ -90,7 +91,7 @@ impl Listener {
         }
     }
 
-    /// Has it write what it heard.
+    /// Stops recording, so that it writes its samples.
     fn stop(mut self) -> anyhow::Result<()> {
         kill_process(Pid::from_child(&self.0), Signal::INT)?;
         let begun = Instant::now();
@@ -109,12 +110,13 @@ impl Drop for Listener {
     }
 }
 
-/// A pipe that neither waits for somebody to open its other end nor for something to read.
+/// Opens a pipe without blocking, neither on open nor on read.
 fn open_fifo(path: &Path) -> anyhow::Result<File> {
     Ok(rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty())?.into())
 }
 
-/// Lists this process and its children, separated by commas. `perf` follows children that start later by itself.
+/// Lists this process and its children, separated by commas. `perf` follows children that start
+/// later by itself.
 fn list_processes() -> String {
     let this_process = std::process::id();
     let mut all = vec![this_process.to_string()];
@@ -139,18 +141,18 @@ fn read_report(file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Lines of a report that are kept: the others are negligible.
+/// The number of kept lines of a report; later ones are negligible.
 const LINES: usize = 200;
-/// What `perf record` writes.
+/// The output file of `perf record`.
 const FILE: &str = "perf.data";
-/// Longer than `perf` takes to begin or to end.
+/// Longer than `perf` takes to start or stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Work that is longer than the time, done by a command of its own.
+    /// Long work that a separate command does.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_command_is_heard_from_its_start() {
@@ -161,7 +163,7 @@ mod tests {
             ensure!(Command::new("sh").args(["-c", count]).status()?.success(), "sh");
             Ok(())
         });
-        // Where `perf` may not listen there is a reason, and the work may not have been done.
+        // If `perf` is not permitted, there is a reason, and the work may not have run.
         match profile {
             Ok(_) => assert_eq!(runs, 1),
             Err(why) => assert!(why.starts_with("no profile: "), "{why}"),

@@ -5,8 +5,9 @@
 //! FOLDER/run.json           a run: its settings, and all of its parts
 //! ```
 //!
-//! `--resume` continues a run that was interrupted or had a failed part. It takes a part from its file if the settings are the
-//! same. Each part compares in one run on one machine, whichever commit it is of.
+//! `--resume` continues a run that was interrupted or had a failed part. It takes a part from its
+//! file if the settings are the same. Each part compares contenders in one run on one machine; the
+//! commit may differ between parts.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -24,14 +25,14 @@ use crate::settings::Bench;
 
 /// A part.
 pub(crate) struct Part {
-    /// The word for it.
+    /// Its name.
     pub(crate) name: &'static str,
-    /// What it asks.
+    /// Its title.
     pub(crate) title: &'static str,
     pub(crate) run: fn(&Bench, &mut Results) -> anyhow::Result<()>,
 }
 
-/// The results of one part, as they come.
+/// The results of one part so far.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
     part: &'static str,
@@ -39,7 +40,7 @@ pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
     /// Sentences below the table.
     notes: Vec<String>,
-    /// Sizes on disk, which are no work that takes time.
+    /// Sizes on disk, which are not timed.
     sizes: Vec<Value>,
 }
 
@@ -49,7 +50,7 @@ impl Results {
         Self { part, title, rows: Vec::new(), notes: Vec::new(), sizes: Vec::new() }
     }
 
-    /// Has everyone do the work in turns, where it is selected, and adds the row.
+    /// Runs the workload on all contenders in turns, if it is selected, and adds the row.
     pub(crate) fn contest(
         &mut self,
         bench: &Bench,
@@ -59,7 +60,8 @@ impl Results {
         self.contest_with(bench, work.into(), None, None, contenders)
     }
 
-    /// The same; `ahead` is how many times as fast as the reference, or else as the fastest of the others, zvf is wanted to be.
+    /// Does the same; `ahead` is the required speed-up over zarr-vectors, or otherwise over the
+    /// fastest peer.
     pub(crate) fn contest_ahead(
         &mut self,
         bench: &Bench,
@@ -70,7 +72,7 @@ impl Results {
         self.contest_with(bench, work.into(), Some(ahead), None, contenders)
     }
 
-    /// The same, as a step of `growing` work on this amount of data.
+    /// Does the same as a step of the series `growing` on this amount of data.
     pub(crate) fn contest_growing(
         &mut self,
         bench: &Bench,
@@ -97,20 +99,20 @@ impl Results {
         Ok(())
     }
 
-    /// Adds a row, and says so.
+    /// Adds a row, and prints it.
     pub(crate) fn add_row(&mut self, row: Row) {
         let seconds = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
         eprintln!("{}: {:.3} ms", row.work, seconds * 1e3);
         self.rows.push(row);
     }
 
-    /// Adds a sentence below the table, and says it.
+    /// Adds a sentence below the table, and prints it.
     pub(crate) fn add_note(&mut self, text: String) {
         eprintln!("{text}");
         self.notes.push(text);
     }
 
-    /// Adds what one form of some data takes on disk, and whether it keeps its coordinates.
+    /// Adds the size on disk of one form of some data, and whether it keeps its coordinates.
     pub(crate) fn add_size(
         &mut self,
         (data, elements): (&str, u64),
@@ -123,14 +125,14 @@ impl Results {
         }));
     }
 
-    /// Saves the results under a name, and returns what is saved.
+    /// Saves the results under a name, and returns the saved value.
     pub(crate) fn save(&self, bench: &Bench, name: &str) -> anyhow::Result<Value> {
         let finished = self.finish(bench, name)?;
         write(&bench.create_folder("parts")?.join(format!("{name}.json")), &finished)?;
         Ok(finished)
     }
 
-    /// Returns the results of a part with what they depend on.
+    /// Returns the results of a part with the settings that they depend on.
     pub(crate) fn finish(&self, bench: &Bench, name: &str) -> anyhow::Result<Value> {
         let mut finished = serde_json::to_value(self)?;
         finished["name"] = name.into();
@@ -140,7 +142,7 @@ impl Results {
     }
 }
 
-/// Loads what was saved under a name, if it was measured with the settings of `bench`.
+/// Loads the results saved under a name, if they were measured with the settings of `bench`.
 pub(crate) fn load(bench: &Bench, name: &str) -> anyhow::Result<Option<Value>> {
     let file = bench.folder.join("parts").join(format!("{name}.json"));
     let text = match fs::read(&file) {
@@ -152,7 +154,7 @@ pub(crate) fn load(bench: &Bench, name: &str) -> anyhow::Result<Option<Value>> {
     Ok(Some(finished).filter(|finished| finished["settings"] == format_settings(bench)))
 }
 
-/// Writes down a run; one that is complete becomes a page.
+/// Saves a run; a complete run becomes a page.
 pub(crate) fn write_run(
     bench: &Bench,
     parts: &[Value],
@@ -174,7 +176,7 @@ fn write(file: &Path, value: &Value) -> anyhow::Result<()> {
     Ok(fs::rename(unfinished, file)?)
 }
 
-/// Returns the commit, as far as it can be known, and whether files differ from it.
+/// Returns the commit, if known, and whether files differ from it.
 fn current_commit() -> String {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).output().ok()?;

@@ -1,4 +1,4 @@
-//! A piece of work, who did it, and what it took.
+//! A row of results: a workload, its contenders, and their costs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use zvf_store::IoStats;
 use crate::limit;
 use crate::profile::Samples;
 
-/// Who a contender is.
+/// The role of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Role {
     /// zvf, in the form that is compared with the others.
     Zvf,
-    /// zvf, otherwise.
+    /// zvf in another form.
     Variant,
-    /// The reference implementation of the format.
+    /// zarr-vectors, the Python implementation of the format.
     Reference,
-    /// Something else that people use.
+    /// Other software for the same work.
     Peer,
-    /// What the machine takes for the same bytes, done by nobody.
+    /// The cost of the same bytes on this machine, without any library.
     Limit,
 }
 
@@ -30,25 +30,25 @@ impl Role {
     }
 }
 
-/// What one turn took.
+/// The result of one turn.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Turn {
     pub(crate) seconds: f64,
-    /// What was counted, where something was.
+    /// The count, if there is one.
     pub(crate) count: Option<u64>,
     pub(crate) cost: Cost,
 }
 
-/// What it took besides time, where that is known.
+/// The known costs other than time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Cost {
-    /// Requests sent; of a process that only the system can be asked about, its calls that read.
+    /// Number of requests; for a process known only through the system, its read calls.
     pub(crate) requests: Option<u64>,
     /// Bytes read.
     pub(crate) bytes: Option<u64>,
-    /// The most memory held.
+    /// Peak memory.
     pub(crate) memory: Option<u64>,
-    /// Time of all processors together.
+    /// Processor time of all processors together.
     #[serde(serialize_with = "as_seconds")]
     pub(crate) processor: Option<Duration>,
 }
@@ -67,49 +67,49 @@ impl Cost {
 }
 
 impl Turn {
-    /// A turn of which only the time is known.
+    /// Makes a turn with only a time.
     pub(crate) const fn from_seconds(seconds: f64) -> Self {
         let cost = Cost { requests: None, bytes: None, memory: None, processor: None };
         Self { seconds, count: None, cost }
     }
 
-    /// The same with what was counted.
+    /// Sets the count.
     pub(crate) const fn with_count(self, count: u64) -> Self {
         Self { count: Some(count), ..self }
     }
 }
 
-/// One piece of work and what became of it.
+/// One workload and its results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) work: String,
-    /// What all counted.
+    /// The common count.
     pub(crate) count: Option<u64>,
-    /// How many times as fast as the others zvf is wanted to be, where the part says so.
+    /// The required speed-up over the others, if the part states one.
     pub(crate) ahead: Option<f64>,
     /// The series of growing inputs that this row belongs to.
     pub(crate) growth: Option<Growth>,
     pub(crate) sides: Vec<Side>,
 }
 
-/// A step of work on more and more data.
+/// A step of a workload on growing data.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Growth {
     pub(crate) work: String,
     pub(crate) amount: Amount,
 }
 
-/// How much data there was.
+/// The amount of data.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Amount {
     pub(crate) elements: u64,
-    /// Files that hold it, where they were counted.
+    /// The number of files, if counted.
     pub(crate) files: Option<u64>,
     pub(crate) bytes: Option<u64>,
 }
 
 impl Amount {
-    /// So many elements in a folder.
+    /// Measures a folder with this many elements.
     pub(crate) fn measure(elements: u64, folder: &Path) -> anyhow::Result<Self> {
         let files = limit::list_files(folder)?;
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
@@ -124,21 +124,21 @@ pub(crate) struct Side {
     pub(crate) role: Role,
     /// The median turn, or why there is none.
     pub(crate) result: Result<Turn, String>,
-    /// The bytes of the file or folder that it asks.
+    /// The size of the queried file or folder.
     pub(crate) stored: Option<u64>,
-    /// Where the time goes, or why that is not known; of ours, where it was sampled.
+    /// The profile of zvf, if it was sampled, or why there is none.
     pub(crate) profile: Option<Result<Samples, String>>,
 }
 
 impl Side {
-    /// One side of work that is done once.
+    /// Creates a side of work that is done once.
     pub(crate) fn new(name: &str, role: Role, result: Result<Turn, String>) -> Self {
         Self { name: name.to_owned(), role, result, stored: None, profile: None }
     }
 }
 
 impl Row {
-    /// The median of the first one of a role.
+    /// Returns the median time of the first side with this role.
     pub(crate) fn seconds(&self, role: Role) -> Option<f64> {
         let side = self.sides.iter().find(|side| side.role == role && side.result.is_ok())?;
         side.result.as_ref().ok().map(|turn| turn.seconds)

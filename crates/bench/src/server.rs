@@ -1,4 +1,4 @@
-//! Files over HTTP, each answer late by the same time; requests and bytes are counted.
+//! An HTTP file server with a fixed latency; it counts requests and bytes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use archives::http::{Exchange, serve_files};
 
 use crate::row::Cost;
 
-/// A server on loopback; it ends with the process.
+/// A server on loopback, which ends with the process.
 #[derive(Debug)]
 pub(crate) struct Server {
     root: PathBuf,
@@ -28,7 +28,7 @@ struct Counts {
 }
 
 impl Server {
-    /// Serves what is below `root`.
+    /// Serves the files below `root`.
     pub(crate) fn start(root: &Path, late: Duration) -> anyhow::Result<Self> {
         let counts = Arc::<Counts>::default();
         let seen = Arc::clone(&counts);
@@ -44,25 +44,25 @@ impl Server {
         Ok(Self { root: root.to_owned(), at, counts })
     }
 
-    /// Its URL.
+    /// Returns its URL.
     pub(crate) fn address(&self) -> String {
         format!("http://{}", self.at)
     }
 
-    /// Begins to count anew.
+    /// Resets the counters.
     pub(crate) fn reset(&self) {
         self.counts.requests.store(0, Ordering::SeqCst);
         self.counts.bytes.store(0, Ordering::SeqCst);
     }
 
-    /// What was asked since.
+    /// Returns the requests and bytes since the last reset.
     pub(crate) fn cost(&self) -> Cost {
         let [requests, bytes] = [&self.counts.requests, &self.counts.bytes];
         let [requests, bytes] = [requests, bytes].map(|count| Some(count.load(Ordering::SeqCst)));
         Cost { requests, bytes, ..Cost::default() }
     }
 
-    /// Asks for one file below the root, on a connection of its own.
+    /// Requests one file below the root on a separate connection.
     pub(crate) fn get(&self, file: &Path) -> anyhow::Result<Vec<u8>> {
         let path = file.strip_prefix(&self.root).context("not below the root")?.display();
         let mut stream = TcpStream::connect(self.at)?;

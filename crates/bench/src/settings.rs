@@ -1,55 +1,57 @@
-//! How a run is done, and where it writes.
+//! The settings of a run, and its output places.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where something is written.
+/// A place for output.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// What tables call it.
+    /// Its name in tables.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    /// What removes it again.
+    /// Removes the place on drop.
     _fleeting: Option<tempfile::TempDir>,
 }
 
-/// How a run is done.
+/// The settings of a run.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// Where environments of peers, inputs and stores are kept between runs.
+    /// The folder in which environments of peers, inputs and stores are kept between runs.
     pub(crate) folder: PathBuf,
-    /// How large the data is; 1 is a million points.
+    /// The size of the data; 1 is a million points.
     pub(crate) scale: f64,
-    /// How many times larger the largest data of a series is than the smallest.
+    /// The ratio of the largest data of a series to the smallest.
     pub(crate) largest: u32,
-    /// Turns for each piece of work; none only compares answers.
+    /// The number of turns per workload; 0 only compares answers.
     pub(crate) turns: usize,
-    /// After so long, a piece of work gets no more turns.
+    /// The time after which a workload gets no more turns.
     pub(crate) patience: Duration,
-    /// How long a profiler listens to each work of ours.
+    /// The time for which each workload of zvf is profiled.
     pub(crate) listening: Duration,
-    /// Where stores are written and levels built, if not in memory and on the disk of the folder.
+    /// The places in which stores are written and levels built, if not in memory and on the disk of
+    /// the folder.
     pub(crate) places: Vec<PathBuf>,
-    /// Whether to write to the disk too where there is a memory file system: a sync of a disk waits for
-    /// all who write to it, also for other programs, and thousands of files are slow to remove.
+    /// Whether to write to the disk too if there is a memory file system: a disk sync also waits
+    /// for the writes of other programs, and thousands of files are slow to remove.
     pub(crate) disk: bool,
-    /// Whether conditions are asked of ten times the points as well, and all work of ours is profiled.
+    /// Whether conditions are also run on ten times the points, and all workloads of zvf are
+    /// profiled.
     pub(crate) is_thorough: bool,
-    /// How many threads each side has for dense arrays.
+    /// The number of threads of each side for dense arrays.
     pub(crate) threads: usize,
-    /// Only our side of this one work, for what it holds.
+    /// Runs only zvf's side of this workload, to measure its memory.
     pub(crate) own: Option<String>,
-    /// Our sides and nobody else's, for a profiler.
+    /// Runs only zvf's sides, for a profiler.
     pub(crate) only_ours: bool,
-    /// Without anybody who would have to be installed.
+    /// Excludes all peers that need an installation.
     pub(crate) alone: bool,
-    /// Only work whose name contains this.
+    /// Runs only workloads whose name contains this.
     pub(crate) filter: Option<String>,
 }
 
 impl Bench {
-    /// Whether work of that name is wanted.
+    /// Returns whether the workload of that name is selected.
     pub(crate) fn is_selected(&self, work: &str) -> bool {
         match &self.own {
             Some(only) => work == only,
@@ -57,7 +59,8 @@ impl Bench {
         }
     }
 
-    /// What to tell this program for our side of one work, on the same data.
+    /// Returns the arguments with which this program runs zvf's side of one workload on the same
+    /// data.
     pub(crate) fn process_words(&self, part: &str, work: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--folder".into(), self.folder.clone().into()];
         let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
@@ -69,7 +72,8 @@ impl Bench {
         words
     }
 
-    /// Where to write: what was asked for; else a memory file system where there is one, and the disk.
+    /// Returns the output places: the requested ones, or else a memory file system, if there is
+    /// one, and the disk.
     pub(crate) fn list_places(&self) -> anyhow::Result<Vec<Place>> {
         let place = |path: &PathBuf| Place {
             name: format!("in {}", path.display()),
@@ -92,7 +96,7 @@ impl Bench {
         Ok(places)
     }
 
-    /// Nothing but turns, for tests.
+    /// Returns settings for tests: only the number of turns.
     #[cfg(test)]
     pub(crate) fn with_turns(turns: usize) -> Self {
         Self {
@@ -113,17 +117,17 @@ impl Bench {
         }
     }
 
-    /// The name of a work that says how much there is at scale 1.
+    /// Returns the name of a workload that states an amount at scale 1.
     pub(crate) fn scale_name(&self, name: &str) -> String {
         if self.scale == 1.0 { name.to_owned() } else { format!("{name}, {} of that", self.scale) }
     }
 
-    /// The folder of data of this scale.
+    /// Returns the folder of the data of this scale.
     pub(crate) fn stores_folder(&self) -> PathBuf {
         self.folder.join(format!("stores-{}", self.scale))
     }
 
-    /// A folder below that of the run, made where it is missing.
+    /// Creates a folder below that of the run, if it is missing.
     pub(crate) fn create_folder(&self, name: impl AsRef<Path>) -> anyhow::Result<PathBuf> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;

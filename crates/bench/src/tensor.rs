@@ -1,4 +1,5 @@
-//! Dense arrays: slices of `.tet` files beside tetration, of B2ND frames beside python-blosc2, in turns.
+//! Dense arrays: slices of `.tet` files beside tetration, of B2ND frames beside python-blosc2, in
+//! turns.
 //!
 //! ```text
 //! tetration        a program of its own crate, built below the folder; materialises a selection from its map
@@ -6,9 +7,9 @@
 //! zvf              a slice becomes elements in memory, from a handle that is open
 //! ```
 //!
-//! The `.tet` files are ours, since stock has no way to write them from elements; the frames are theirs, cut
-//! and coded as they choose. All sides use the same number of threads. The limit is copying the bytes of
-//! the slice within memory.
+//! zvf writes the `.tet` files, since the stock program cannot write them from elements;
+//! python-blosc2 writes the frames, with its own partition and codecs. All sides use the same
+//! number of threads. The limit is copying the bytes of the slice within memory.
 
 use std::path::{Path, PathBuf};
 
@@ -28,12 +29,12 @@ use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 
-/// One piece of work.
+/// One workload.
 struct Work {
     name: &'static str,
     file: PathBuf,
     what: What,
-    /// At least how many times faster we want to be.
+    /// The required speed-up.
     bar: f64,
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let folder = std::path::absolute(bench.create_folder("tensor")?)?;
     let side = frame_side(bench.scale);
     let frame = frame_path(&folder, side);
-    // Nobody is started who has nothing to do.
+    // A peer without work is not started.
     let blocks = is_any_selected(bench, &B2ND).then(|| {
         let packages = ["blosc2==4.14.1", "numpy"];
         let peer = Other::new(bench, "python-blosc2 4.14.1", "blocks", &packages, &folder);
@@ -88,7 +89,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         if size > 0 {
             contenders.push(Contender::copying("memcpy of the slice", vec![1; size]));
         }
-        // Bars are against the others here, not against the reference.
+        // The required speed-up here is over the peers, not over zarr-vectors.
         results.contest_ahead(bench, name, work.bar, contenders)?;
     }
     Ok(())
@@ -116,7 +117,7 @@ impl Work {
     }
 }
 
-/// The file, mapped where nobody can write to it, otherwise read.
+/// Opens the file, mapped if no process can write to it, otherwise read.
 fn open_tensor_file(path: &Path) -> anyhow::Result<TensorFile> {
     if let Some(mapped) = TensorFile::map_if_immutable(path)? {
         return Ok(mapped);
@@ -125,7 +126,7 @@ fn open_tensor_file(path: &Path) -> anyhow::Result<TensorFile> {
     Ok(block_on(TensorFile::open(path, &OpenOptions::default()))?)
 }
 
-/// Our handle.
+/// The handle of zvf.
 enum Ours {
     Open(PathBuf),
     Tet(TensorFile, Slice),
@@ -148,7 +149,7 @@ impl Ours {
         })
     }
 
-    /// Does it once, and says how many items and bytes there are; opening gives none.
+    /// Runs it once, and returns the numbers of items and bytes; 0 for opening.
     fn run(&mut self) -> anyhow::Result<(usize, usize)> {
         let memory = Memory::from_bytes(u32::MAX);
         Ok(match self {
@@ -167,7 +168,7 @@ impl Ours {
     }
 }
 
-/// What a piece of work is called on the page.
+/// Returns the name of a workload on the page.
 fn work_name(bench: &Bench, work: &str) -> String {
     format!("{}, {} threads", bench.scale_name(work), bench.threads)
 }
@@ -176,7 +177,7 @@ fn is_any_selected(bench: &Bench, works: &[&str]) -> bool {
     works.iter().any(|work| bench.is_selected(&work_name(bench, work)))
 }
 
-/// All that is measured; files that nobody asks for are not made.
+/// Lists the workloads; files that no workload needs are not made.
 fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     let mut works = if is_any_selected(bench, &TET) {
         list_tet_works(folder, bench.scale)?
@@ -188,7 +189,8 @@ fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     Ok(works)
 }
 
-/// What is measured of `.tet` files. A scale of 1 is the sizes that the bars are meant for.
+/// Lists the workloads of `.tet` files. A scale of 1 gives the sizes for which the required
+/// speed-ups hold.
 fn list_tet_works(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     let n = |at_one: f64| ((at_one * scale.sqrt()) as u64).max(64);
     let (tiny, rows, large) = (n(316.0) * 16, n(4096.0), n(4096.0));
@@ -212,7 +214,7 @@ fn list_tet_works(folder: &Path, scale: f64) -> anyhow::Result<Vec<Work>> {
     ])
 }
 
-/// What is measured of the frame.
+/// Lists the workloads of the frame.
 fn list_frame_works(frame: &Path, side: u64) -> Vec<Work> {
     let plane = |axis: usize| {
         let (mut start, mut stop) = (vec![0; 3], vec![side; 3]);
@@ -237,7 +239,7 @@ fn frame_path(folder: &Path, side: u64) -> PathBuf {
     folder.join(format!("field-{side}.b2nd"))
 }
 
-/// A square of smooth numbers, unless it is there.
+/// Makes a square of smooth numbers, unless it exists.
 fn make_tet_file(
     path: &Path,
     element: TensorDtype,

@@ -1,9 +1,9 @@
-//! Validation of whole stores: all five levels, beside the reference's own, in turns.
+//! Validation of whole stores: all five levels, beside the validator of zarr-vectors, in turns.
 //!
-//! The reference validates at level 5 in a process that is already there, zvf opens the store first. The
-//! limit is reading every file of the store, with one call each into fresh memory.
+//! zarr-vectors validates at level 5 in a running process; zvf opens the store first. The limit is
+//! reading every file of the store, with one call each into fresh memory.
 //!
-//! Nothing is kept from one turn to the next on our side. Both sides must say the same of the store.
+//! zvf caches nothing between turns. Both sides must report the same result.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is validated: stores of the reference, or our own where there is none.
+/// Returns the stores to validate: those of zarr-vectors, or those of zvf if there are none.
 fn list_stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if bench.alone {
         let points = Points { count: (1e6 * bench.scale) as u64, chunks: 4, shard: None };

@@ -1,4 +1,4 @@
-//! Statistics of a process: what it reads, holds and computes; nothing on systems without `/proc`.
+//! Statistics of a process: its reads, memory and processor time; none on systems without `/proc`.
 
 use std::fs;
 use std::time::Duration;
@@ -13,26 +13,26 @@ pub(crate) struct Watch {
 /// The statistics of a process, from the system.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProcessStats {
-    /// Calls that read.
+    /// Number of read calls.
     pub(crate) calls: u64,
-    /// Bytes read, whether from a disk or from memory of the system.
+    /// Bytes read, from disk or from the page cache.
     pub(crate) bytes: u64,
-    /// Memory held now.
+    /// Current memory.
     pub(crate) held: u64,
-    /// The peak of memory since the watch began.
+    /// Peak memory since the watch began.
     pub(crate) peak: u64,
-    /// Time of processors, that of the system and of children that ended included.
+    /// Processor time, including system time and children that ended.
     pub(crate) processor: Duration,
 }
 
 impl Watch {
-    /// Begins: the peak is forgotten.
+    /// Begins a watch and resets the peak.
     pub(crate) fn begin(process: u32) -> Option<Self> {
         fs::write(format!("/proc/{process}/clear_refs"), "5").ok()?;
         Some(Self { process, before: read_stats(process)? })
     }
 
-    /// Returns the reads since the beginning, and the peak of memory above what was held then.
+    /// Returns the reads since the beginning, and the peak memory above that at the beginning.
     pub(crate) fn end(&self) -> Option<ProcessStats> {
         let now = read_stats(self.process)?;
         Some(ProcessStats {
@@ -55,21 +55,21 @@ pub(crate) fn read_stats(process: u32) -> Option<ProcessStats> {
     Some(ProcessStats { calls, bytes, held, peak, processor: processor_time(process)? })
 }
 
-/// The time that processors worked for a process and its children that ended; the system counts it in ticks of some
-/// milliseconds.
+/// Returns the processor time of a process and its children that ended; the system counts it in
+/// ticks of some milliseconds.
 pub(crate) fn processor_time(process: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program, in parentheses, may hold anything.
+    // The name of the program, in parentheses, may contain anything.
     let (_, fields) = text.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(11).take(4);
     let ticks: u64 = ticks.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()?;
     Some(Duration::from_millis(ticks * MILLISECONDS_OF_A_TICK))
 }
 
-/// Linux counts for programs in hundredths of a second, whatever its own clock does.
+/// Linux reports hundredths of a second, whatever its own clock does.
 const MILLISECONDS_OF_A_TICK: u64 = 10;
 
-/// The number on the line of that name.
+/// Returns the number on the line of that name.
 fn parse_number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
@@ -83,7 +83,7 @@ mod tests {
     fn what_is_held_for_a_while_and_what_is_read_are_seen() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(&file, vec![1; 50_000]).unwrap();
-        // Other tests of this process may read and hold something meanwhile, never less.
+        // Other tests of this process may add reads and memory meanwhile, but never subtract.
         let watch = Watch::begin(std::process::id()).unwrap();
         drop(std::hint::black_box(vec![1_u8; 40 << 20]));
         drop(fs::read(&file).unwrap());
@@ -96,7 +96,7 @@ mod tests {
     fn work_takes_time_of_processors() {
         let watch = Watch::begin(std::process::id()).unwrap();
         let mut number = 1_u64;
-        // Until the clock of ticks has moved: it does while anything is computed.
+        // Until the tick counter moves, which it does during any computation.
         while watch.end().unwrap().processor == Duration::ZERO {
             number = std::hint::black_box(number.wrapping_mul(7));
         }

@@ -1,4 +1,4 @@
-//! The same work done by zvf, on handles that stay open: documents and indexes loaded, no cells kept.
+//! The workloads on zvf, on open handles: documents and indexes are loaded, no cells are cached.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// Over the stores in a folder; nothing is opened yet.
+    /// Creates handles for the stores in a folder; opens none yet.
     pub(crate) fn new(stores: &Path) -> Self {
         Self { stores: stores.to_owned(), readers: BTreeMap::new() }
     }
 
-    /// Opens the store and has it load what describes it.
+    /// Opens the store and loads its documents and indexes.
     pub(crate) fn warm_up(&mut self, work: &Work) -> anyhow::Result<()> {
         if !self.readers.contains_key(work.store) {
             let path = self.stores.join(format!("{}.zarrvectors", work.store));
@@ -41,7 +41,7 @@ impl Ours {
         Ok(())
     }
 
-    /// How many rows the work gives, and what it asks of the disk.
+    /// Returns the number of rows of the workload, and its reads.
     pub(crate) fn count_rows(&self, work: &Work) -> anyhow::Result<(u64, Cost)> {
         let (queries, (store, reader)) = (build_queries(work)?, self.find_reader(work)?);
         if work.overlaps() {
@@ -54,8 +54,8 @@ impl Ours {
         Ok((count, Cost::from_stats(&before, &store.io_stats())))
     }
 
-    /// The seconds that the work takes. Where questions may use what earlier ones read, cells that were
-    /// decoded before are let go of before the clock starts.
+    /// Returns the seconds that the workload takes. If queries may reuse what earlier ones read,
+    /// decoded cells are dropped before the clock starts.
     pub(crate) fn run(&self, work: &Work) -> anyhow::Result<f64> {
         let (queries, (store, reader)) = (build_queries(work)?, self.find_reader(work)?);
         if work.overlaps() {
@@ -65,7 +65,7 @@ impl Ours {
         measure_repeated(|| run_queries(reader, &queries))
     }
 
-    /// The files of the cells that the work touches: what must be read whatever one does with it.
+    /// Returns the files of the cells that the workload touches, which every reader must read.
     pub(crate) fn list_files(&self, work: &Work) -> anyhow::Result<Vec<PathBuf>> {
         let (store, _) = self.find_reader(work)?;
         let level = block_on(LevelReader::open(store, LevelId(0)))?;
@@ -99,7 +99,7 @@ impl Ours {
     }
 }
 
-/// Lets go of decoded cells; what planning needs is read again.
+/// Drops decoded cells; what planning needs is read again.
 fn clear_cells(store: &Store, reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
     store.clear_cache();
     for query in queries {
@@ -115,7 +115,7 @@ fn run_queries(reader: &Reader, queries: &[Query]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the chunk meets the box.
+/// Returns whether the chunk meets the box.
 fn chunk_meets_box(key: &ChunkKey, [low, high]: &[[f64; 3]; 2]) -> bool {
     let sides = low.iter().zip(high).zip(key.components());
     sides.into_iter().all(|((low, high), at)| {
@@ -125,7 +125,8 @@ fn chunk_meets_box(key: &ChunkKey, [low, high]: &[[f64; 3]; 2]) -> bool {
 }
 
 fn build_queries(work: &Work) -> anyhow::Result<Vec<Query>> {
-    // A single question leaves nothing behind; questions that overlap may use what the first ones read.
+    // A single query leaves nothing behind; queries that overlap may reuse what the first ones
+    // read.
     let no_columns = |query: Query| {
         let query = query.columns(Columns::None);
         if work.overlaps() { query } else { query.uncached() }

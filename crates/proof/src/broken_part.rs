@@ -1,4 +1,5 @@
-//! The part that opens and reads damaged stores: each must be refused, read, or survived, as the corpus states.
+//! The part that opens and reads damaged stores: each must be refused, read, or survived, as the
+//! corpus states.
 //!
 //! ```text
 //! want     detect_at   what must happen
@@ -89,7 +90,7 @@ async fn check_fault(report: &mut Report, fault: &Fault) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a store and reads everything, as a task: it may panic.
+/// Opens a store and reads everything, in a task, because it may panic.
 async fn read_store(path: &Path) -> Outcome {
     let path = path.to_owned();
     let task = async move {
@@ -105,6 +106,6 @@ async fn read_store(path: &Path) -> Outcome {
     }
 }
 
-/// The budget of a handle is 256 MiB; the rest is this program's own.
+/// The memory budget of a handle is 256 MiB; the rest is for this program.
 const MAX_BYTES: usize = 384 << 20;
 const MAX_TIME: Duration = Duration::from_secs(60);

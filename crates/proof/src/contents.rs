@@ -27,7 +27,7 @@ pub(crate) struct Cell {
 /// The rows of one fragment.
 #[derive(Clone, Debug)]
 pub(crate) struct Rowset {
-    /// The first row, where the fragment is a range: an empty one may still have a start.
+    /// The first row, if the fragment is a range: an empty one may still have a start.
     pub(crate) start: Option<u64>,
     pub(crate) rows: Vec<usize>,
 }
@@ -54,8 +54,8 @@ impl LevelContents {
         attribute.values(&keys, Caching::Once).await.into_iter().collect()
     }
 
-    /// Returns rows of columns parallel to the positions, in the order of vertices: chunks by number, fragments of a
-    /// chunk in order, rows of a fragment in order.
+    /// Returns rows of columns parallel to the positions, in the order of vertices: chunks by
+    /// number, fragments of a chunk in order, rows of a fragment in order.
     pub(crate) fn rows_in_order(&self, columns: &[&Column]) -> Rows {
         let mut rows = Vec::new();
         for (cell, column) in self.cells.iter().zip(columns) {

@@ -24,7 +24,7 @@ pub(crate) struct Golden {
     pub(crate) archive: PathBuf,
     /// Whether it was edited after it was written.
     pub(crate) edited: bool,
-    /// Facts that the reference read wrongly, with the text of the index.
+    /// Facts that zarr-vectors read wrongly, with the text of the index.
     pub(crate) disagreements: Vec<String>,
     pub(crate) expected: Value,
 }
@@ -57,7 +57,8 @@ pub(crate) fn list_goldens(folder: &Path, only: Option<&str>) -> anyhow::Result<
     stores.iter().filter(|entry| is_wanted(entry, only)).map(golden).collect()
 }
 
-/// Returns every damaged store of `folder`, or those with `only` in their names; none where the folder has none.
+/// Returns every damaged store of `folder`, or those with `only` in their names; empty if the
+/// folder has none.
 pub(crate) fn list_faults(folder: &Path, only: Option<&str>) -> anyhow::Result<Vec<Fault>> {
     let list = folder.join("broken/FAULTS.json");
     if !list.exists() {

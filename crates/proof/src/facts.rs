@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use zvf_model::Column;
 
-/// Rows of bytes, in the order found.
+/// Rows of bytes, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rows(pub(crate) Vec<Vec<u8>>);
 
@@ -29,12 +29,12 @@ impl Rows {
         Self(self.0.iter().zip(&right.0).map(|(a, b)| [a.as_slice(), b].concat()).collect())
     }
 
-    /// Returns the digest in the order found.
+    /// Returns the digest of the rows in their order.
     pub(crate) fn sha256(&self) -> String {
         digest(self.0.iter())
     }
 
-    /// Returns the digest in the order of the bytes.
+    /// Returns the digest of the rows sorted by their bytes.
     pub(crate) fn sha256_sorted(&self) -> String {
         let mut rows: Vec<&Vec<u8>> = self.0.iter().collect();
         rows.sort_unstable();
@@ -49,7 +49,7 @@ pub(crate) fn digest<B: AsRef<[u8]>>(parts: impl Iterator<Item = B>) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns a number as the corpus writes it: those that JSON cannot represent are texts.
+/// Returns a number as the corpus writes it: as text, if JSON cannot represent it.
 pub(crate) fn number_to_json(x: f64) -> Value {
     if x.is_nan() {
         json!("nan")
@@ -86,7 +86,7 @@ pub(crate) fn value_to_json(value: &zvf_model::Value) -> Value {
     }
 }
 
-/// Returns the first rows of a column: numbers where a row has one, else lists.
+/// Returns the first rows of a column: numbers if a row has one value, otherwise lists.
 pub(crate) fn head_to_json(column: &Column, rows: usize, scalar: bool) -> Value {
     let row = |i| {
         let values = (0..column.width() as usize).map(|c| value_to_json(&column.value(i, c)));
@@ -96,12 +96,12 @@ pub(crate) fn head_to_json(column: &Column, rows: usize, scalar: bool) -> Value 
     Value::Array((0..rows.min(column.len())).map(row).collect())
 }
 
-/// Returns the values of a list, or none.
+/// Returns the values of a list; empty for any other value.
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Returns the members of an object, or none.
+/// Returns the members of an object; empty for any other value.
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }

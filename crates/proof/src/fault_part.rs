@@ -1,8 +1,10 @@
-//! The part that makes a backend fail: every failure at any time gives the right answer or an error with a class.
+//! The part that makes a backend fail: after every failure at any time the result must be the right
+//! answer or an error with a class.
 //!
-//! A store is first read from memory, which counts the operations. Then, for each operation and each fault, it is read
-//! again with that operation failing. Time is virtual, so that timeouts and backoff cost nothing; a run that takes
-//! longer than [`MAX_TIME`] of it counts as endless.
+//! A store is first read from memory, which counts the operations. Then, for each operation and
+//! each fault, it is read again with that operation failing. Time is virtual, so that timeouts and
+//! backoff cost nothing; a run that takes longer than [`MAX_TIME`] of virtual time counts as
+//! endless.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -20,8 +22,8 @@ use crate::corpus;
 use crate::report::{Report, Run};
 use crate::store_facts::{Refusal, read_facts};
 
-/// Sweeps the stores of `folder` with distinct read paths, or those with `only` in their names: every `every`th of the
-/// possible failures.
+/// Sweeps the stores of `folder` with distinct read paths, or those with `only` in their names:
+/// every `every`th of the possible failures.
 pub(crate) fn run(folder: &Path, every: NonZeroUsize, run: &mut Run<'_>) -> anyhow::Result<()> {
     for golden in corpus::list_goldens(folder, run.only.as_deref())? {
         if run.only.is_some() || SWEPT.contains(&golden.id.as_str()) {
@@ -101,8 +103,9 @@ fn check_read_with_fault(
     }
 }
 
-/// Returns the facts of a store that really lacks `path` and everything below it. Some objects are optional, and a
-/// missing chunk of an array holds fill values: a backend that returns "not found" gives just that answer.
+/// Returns the facts of a store that really lacks `path` and everything below it. Some objects are
+/// optional, and a missing chunk of an array holds fill values: if the backend returns "not found",
+/// this is the right answer.
 fn read_facts_without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
     let Some(path) = path else { return Vec::new() };
     let is_below = |name: &str| {
@@ -124,7 +127,8 @@ fn describe_difference(found: &[String], expected: &[String]) -> String {
     )
 }
 
-/// Reads everything with one fault; `None` when that never ends. Also returns the operations of the backend.
+/// Reads everything with one fault; `None` if that never ends. Also returns the operations of the
+/// backend.
 fn read_with_fault(
     files: &[(String, Vec<u8>)],
     fault: Option<(usize, Fault)>,
@@ -171,7 +175,8 @@ fn list_faults() -> [Fault; 15] {
 
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
-/// Stores that differ in how they are read: plain, sharded, compressed, with checksums, of every layout family.
+/// Stores that differ in how they are read: plain, sharded, compressed, with checksums, of every
+/// layout family.
 const SWEPT: [&str; 8] = [
     "pc3_blosc",
     "pc3_objects_bins",

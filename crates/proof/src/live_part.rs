@@ -1,9 +1,10 @@
-//! The part that has the reference library write new stores, and compares queries with brute force.
+//! The part that has zarr-vectors write new stores, and compares queries with brute force.
 //!
-//! The contents are known from the arrays given to the writer, so nothing depends on how the reference reads, or on how
-//! we do. Each store is queried with boxes of every size, some with faces through vertices, in every mode; points also
-//! by predicates and objects, collected and streamed; chains by id and by group. Coarser levels, which the reference
-//! derives itself, are only compared with the contents of their own cells. The validator must find no error.
+//! The contents are known from the arrays given to the writer, so the comparison does not depend on
+//! how either side reads. Each store is queried with boxes of every size, some with faces through
+//! vertices, in every mode; points also by predicates and objects, collected and streamed; chains
+//! by id and by group. Coarser levels, which zarr-vectors derives itself, are only compared with
+//! the contents of their own cells. The validator must find no error.
 
 use std::path::{Path, PathBuf};
 
@@ -133,7 +134,8 @@ impl Written {
         Cube { low, high }
     }
 
-    /// Returns the rows that `keep` accepts, each as its point and then its columns, sorted by value.
+    /// Returns the rows that `keep` accepts, each as its point and then its columns, sorted by
+    /// value.
     fn rows(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u64>> {
         let row = |at: usize| {
             let values =
@@ -177,7 +179,8 @@ struct StoreCheck<'a> {
 }
 
 impl StoreCheck<'_> {
-    /// Compares the rows of an answer, with their columns, with the written rows that `keep` accepts.
+    /// Compares the rows of an answer, with their columns, with the written rows that `keep`
+    /// accepts.
     async fn check_rows(
         &self,
         report: &mut Report,
@@ -193,7 +196,8 @@ impl StoreCheck<'_> {
         report.check(what, rows == expected && answer.complete, why());
     }
 
-    /// Compares objects by their ids and by their groups: chains point by point, in the requested order.
+    /// Compares objects by their ids and by their groups: chains point by point, in the requested
+    /// order.
     async fn check_objects(&self, report: &mut Report, random: &mut Random) {
         let written = self.written;
         for (number, members) in written.groups.iter().enumerate() {
@@ -239,8 +243,8 @@ impl StoreCheck<'_> {
             .await;
     }
 
-    /// Compares points in a box: all of them, those of a predicate, those of some objects, and as a stream; then those
-    /// in a ball around its centre, and in the half-open box.
+    /// Compares points in a box: all of them, those that match a predicate, those of some objects,
+    /// and as a stream; then those in a ball around its centre, and in the half-open box.
     async fn check_points(
         &self,
         report: &mut Report,
@@ -299,7 +303,7 @@ impl StoreCheck<'_> {
         }
     }
 
-    /// Compares boxes of a level that the reference built with the contents of its cells.
+    /// Compares boxes of a level that zarr-vectors built with the contents of its cells.
     async fn check_coarser_level(
         &self,
         report: &mut Report,

@@ -1,8 +1,8 @@
-//! Tests the library with corpora: does it read what it should, and refuse what it should.
+//! Tests the library with corpora: it must read valid input correctly and refuse broken input.
 //!
-//! Prints one line per failure and ends with `N passed, M failed, K skipped`. Exit code 1 when anything failed, 2 when
-//! a corpus could not be read. Each kind of corpus is a part of its own, a file or folder with a function that adds to
-//! a [`Run`]:
+//! Prints one line per failure and ends with `N passed, M failed, K skipped`. Exit code 1 if
+//! anything failed, 2 if a corpus could not be read. Each kind of corpus is a separate part, a file
+//! or folder with a function that adds to a [`Run`]:
 //!
 //! ```text
 //! hostile   blobs, each with its expected verdict
@@ -80,7 +80,8 @@ struct Conformance {
     /// A folder of Caterva and B2ND arrays with manifest.json; may be given more than once.
     #[arg(long, value_name = "DIR")]
     caterva: Vec<PathBuf>,
-    /// A folder of files of other formats with expected.json, or of such folders; may be given more than once.
+    /// A folder of files of other formats with expected.json, or of such folders; may be given more
+    /// than once.
     #[arg(long, value_name = "DIR")]
     formats: Vec<PathBuf>,
     /// Damage the files of such a folder at random, and read them: none may panic.
@@ -98,7 +99,8 @@ struct Conformance {
     /// Install the reference library, have it write fresh stores, and compare with brute force.
     #[arg(long)]
     live: bool,
-    /// Download the reference and its tools with their tests, run these, and compare every store they write.
+    /// Download the reference and its tools with their tests, run these, and compare every store
+    /// they write.
     #[arg(long)]
     suites: bool,
     /// With --suites: the largest number of stores of each suite, evenly spread; 0 for all.
@@ -131,7 +133,8 @@ struct Conformance {
     /// With --remote: build the server Garage where it is not installed, which takes minutes.
     #[arg(long)]
     with_garage: bool,
-    /// With --damage, --live, --live-arrays and --pyramids: the seed of the random numbers [default: the time of day].
+    /// With --damage, --live, --live-arrays and --pyramids: the seed of the random numbers
+    /// [default: the time of day].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// With --live: the number of stores.

@@ -1,8 +1,8 @@
 //! The part that migrates golden stores of old formats, and compares the same facts.
 //!
-//! Every fact of the old store must hold for the new one, except what a migration changes: the version, the layout of
-//! links, and the bridges of chains, which old writers stored without the rows they join. The validator must find
-//! nothing in the new store.
+//! Every fact of the old store must hold for the new one, except for the changes of a migration:
+//! the version, the layout of links, and the bridges of chains, which old writers stored without
+//! the rows they join. The validator must find nothing in the new store.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn expected_after_migration(mut expected: Value, old: &Store) -> Value {
         for (name, facts) in level.as_object_mut().into_iter().flatten() {
             match name.as_str() {
                 "objects" => remove_facts(facts, &["layout"]),
-                // The stored value of absent rows differs; their absence is a fact of its own.
+                // The stored value of absent rows differs; their absence is a separate fact.
                 "object_attributes" => for_each_fact(facts, |_, facts| {
                     if facts["absent_rows"].as_array().is_some_and(|rows| !rows.is_empty()) {
                         remove_facts(facts, &["sha256", "head"]);

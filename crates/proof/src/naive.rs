@@ -1,7 +1,7 @@
-//! Geometry by brute force, to compare answers with. Boxes are closed.
+//! Geometry by brute force, as expected results. Boxes are closed.
 //!
-//! Everything works by clipping: a segment against one pair of faces after the other, a polygon against one half-space
-//! after the other; a non-empty result meets the box.
+//! All functions clip: a segment against one pair of faces after the other, a polygon against one
+//! half-space after the other. A non-empty result means that the box is met.
 
 /// An axis-aligned box, its faces included.
 #[derive(Clone, Debug)]
@@ -30,7 +30,8 @@ impl Cube {
         self.low.iter().zip(&self.high).map(|(low, high)| high - low).fold(0.0, f64::max)
     }
 
-    /// Returns the part of the segment from `a` to `b` that is inside, as parameters; `None` when it is empty.
+    /// Returns the part of the segment from `a` to `b` inside the box, as parameters; `None` if it
+    /// is empty.
     pub(crate) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         for axis in 0..a.len() {
@@ -49,13 +50,13 @@ impl Cube {
         (from <= to).then_some((from, to))
     }
 
-    /// Returns whether a chain of points has one inside; a single point is a chain.
+    /// Returns whether a point of a chain is inside; a single point is a chain.
     pub(crate) fn meets_chain(&self, points: &[Vec<f64>]) -> bool {
         points.iter().any(|point| self.contains(point))
             || points.windows(2).any(|pair| self.clip_segment(&pair[0], &pair[1]).is_some())
     }
 
-    /// Returns the length of a chain inside.
+    /// Returns the length of the part of a chain inside the box.
     pub(crate) fn length_inside(&self, points: &[Vec<f64>]) -> f64 {
         let part = |pair: &[Vec<f64>]| {
             let (from, to) = self.clip_segment(&pair[0], &pair[1]).unwrap_or_default();
@@ -64,7 +65,7 @@ impl Cube {
         points.windows(2).map(part).sum()
     }
 
-    /// Returns whether an edge, or a flat face, has a point inside.
+    /// Returns whether a point of an edge, or of a flat face, is inside.
     pub(crate) fn meets_element(&self, corners: &[Vec<f64>]) -> bool {
         match corners {
             [a, b] => self.clip_segment(a, b).is_some(),

@@ -1,4 +1,4 @@
-//! NumPy files, as far as the peers write them: `<f8` and `<i8`, C order.
+//! NumPy files, as far as the peers use the format: `<f8` and `<i8`, C order.
 
 use std::fs;
 use std::path::Path;

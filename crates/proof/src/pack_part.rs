@@ -1,5 +1,5 @@
-//! The part that packs golden stores into one `.tet` file each and compares the same facts: once uncompressed and in
-//! memory, once compressed and read by ranges.
+//! The part that packs golden stores into one `.tet` file each and compares the same facts: once
+//! uncompressed and in memory, once compressed and read by ranges.
 
 use std::io::Cursor;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Other software: installed into a disposable folder, started, and ended with this program.
 //!
-//! Everything is installed next to the output of cargo, in `target/peers`, and reused. Nothing outside is changed; what
-//! cannot be installed is an error that the caller reports.
+//! Everything is installed beside the output of cargo, in `target/peers`, and reused. Nothing
+//! outside is changed; a failed installation is an error that the caller reports.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-/// Creates a virtual environment of Python with these packages, once.
+/// Creates a Python virtual environment with these packages, once.
 pub(crate) fn install_python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = create_peers_folder()?.join(name);
     let (done, python) = (folder.join("installed"), folder.join("bin/python"));
@@ -28,14 +28,14 @@ pub(crate) fn install_python(name: &str, packages: &[&str]) -> anyhow::Result<Pa
     Ok(python)
 }
 
-/// Returns the reference library, about to run a script of this crate.
+/// Returns a command that runs a script of this crate with zarr-vectors.
 pub(crate) fn reference_script(name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(install_python("reference-0.9.2", &["zarr-vectors==0.9.2"])?);
     command.arg(script_path(name));
     Ok(command)
 }
 
-/// Installs a package of Node, once. Returns the folder of its commands.
+/// Installs a Node package, once. Returns the folder of its commands.
 pub(crate) fn install_node_package(package: &str) -> anyhow::Result<PathBuf> {
     let folder = create_peers_folder()?.join(format!("node-{package}"));
     let commands = folder.join("node_modules/.bin");
@@ -49,7 +49,7 @@ pub(crate) fn install_node_package(package: &str) -> anyhow::Result<PathBuf> {
     Ok(commands)
 }
 
-/// Returns a program of Debian: the installed one, or else one unpacked from its package, once.
+/// Returns a Debian program: the installed one, or else one unpacked from its package, once.
 pub(crate) fn find_debian_program(package: &str, program: &str) -> anyhow::Result<PathBuf> {
     let installed = Path::new("/").join(program);
     if installed.exists() {
@@ -74,7 +74,7 @@ pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Builds a program of a package with cargo, once; where that takes long, only where `build` allows it.
+/// Builds a program of a package with cargo, once; a long build is made only if `build` allows it.
 pub(crate) fn build_with_cargo(
     [package, version, features, program]: [&str; 4],
     build: bool,
@@ -107,7 +107,7 @@ pub(crate) fn script_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
 }
 
-/// Returns the folder that everything is installed in.
+/// Returns the folder for all installations.
 pub(crate) fn create_peers_folder() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?; // target/<profile>/conformance
     let folder = program.ancestors().nth(2).context("a program without a folder")?.join("peers");
@@ -135,7 +135,7 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// Starts it.
+    /// Starts the process.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let shown = command.get_program().to_string_lossy().into_owned();
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -145,7 +145,7 @@ impl Talk {
         Ok(Self { process, asks, answers })
     }
 
-    /// Writes a line and reads one.
+    /// Writes a line and reads the response line.
     pub(crate) fn ask(&mut self, ask: &Value) -> anyhow::Result<Value> {
         writeln!(self.asks, "{ask}")?;
         let mut line = String::new();
@@ -201,7 +201,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns a command that ends with this program in any case, where the system supports that.
+/// Returns a command that always ends with this program, if the system supports that.
 fn command_killed_with_parent(program: &OsStr) -> Command {
     let Some(setpriv) = find_on_path("setpriv") else { return Command::new(program) };
     let mut command = Command::new(setpriv);
@@ -216,5 +216,5 @@ pub(crate) fn find_free_port() -> anyhow::Result<u16> {
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The manifest of that program, which is in the benchmark crate.
+/// The manifest of the tetration program, which is in the benchmark crate.
 const TETRATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/peers/tetration/Cargo.toml");

@@ -1,8 +1,8 @@
-//! Results of cases. A [`Report`] lists the facts of one case that agree, that differ and that were not compared. A [`Run`]
-//! counts them and prints the differences.
+//! Results of cases. A [`Report`] lists the facts of one case that agree, that differ and that were
+//! not compared. A [`Run`] counts them and prints the differences.
 //!
-//! A fact has a name, `store/level/what`, and is a JSON value on both sides: the expected one of the corpus, and the
-//! found one of the library. Numbers agree when they have the same value.
+//! A fact has a name, `store/level/what`, and is a JSON value on both sides: the expected one of
+//! the corpus, and the found one of the library. Numbers agree when they have the same value.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -56,7 +56,7 @@ impl Report {
         self.compare(&format!("{at}/{name}"), &expected[name], found);
     }
 
-    /// Compares those of some facts that the corpus has.
+    /// Compares those of the given facts that the corpus has.
     pub(crate) fn known<T: Into<Value>, const N: usize>(
         &mut self,
         at: impl Display,
@@ -70,8 +70,8 @@ impl Report {
         }
     }
 
-    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found` returns for its name. A fact
-    /// without a value is reported as not compared.
+    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found`
+    /// returns for its name. A fact without a value is reported as not compared.
     pub(crate) fn each(
         &mut self,
         at: impl Display,
@@ -102,7 +102,7 @@ impl Report {
         }
     }
 
-    /// Counts one fact that holds or not.
+    /// Counts one fact that either holds or not.
     pub(crate) fn check(&mut self, what: &str, holds: bool, why_not: impl Display) {
         if holds {
             self.passed += 1;
@@ -111,7 +111,7 @@ impl Report {
         }
     }
 
-    /// Counts one fact that holds, or says at length why not.
+    /// Counts one fact that either holds or not; `why_not` is only called if it does not.
     pub(crate) fn claim<D: Display>(&mut self, holds: bool, why_not: impl FnOnce() -> D) {
         if holds {
             self.passed += 1;
@@ -152,7 +152,7 @@ impl Report {
     }
 }
 
-/// The cases so far, and what all of them need.
+/// The cases so far, and their common settings.
 pub(crate) struct Run<'a> {
     out: &'a mut dyn Write,
     pub(crate) runtime: Runtime,
@@ -170,12 +170,12 @@ impl<'a> Run<'a> {
         Ok(Self { out, runtime: Runtime::new()?, only, passed: 0, failed: 0, skipped: 0, reasons })
     }
 
-    /// Returns whether a case of that name is asked for.
+    /// Returns whether a case of that name is selected.
     pub(crate) fn is_wanted(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
 
-    /// Runs one case: that it cannot be checked is a failure.
+    /// Runs one case. An error counts as a failure.
     pub(crate) fn case(
         &mut self,
         name: impl Into<String>,
@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
         self.add(report)
     }
 
-    /// Runs a case for every golden store of `folder`, in a folder of its own.
+    /// Runs a case for every golden store of `folder`, each in its own folder.
     pub(crate) fn goldens(
         &mut self,
         folder: &Path,
@@ -203,8 +203,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Adds what a program says of stores, a line each: how many facts it finds right, and faults. Returns how many stores and
-    /// facts there are.
+    /// Adds the verdicts of a program about stores, one line each: the number of right facts, and
+    /// the faults. Returns the numbers of stores and facts.
     pub(crate) fn verdicts(
         &mut self,
         prefix: &str,
@@ -250,7 +250,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Returns how many facts passed so far.
+    /// Returns the number of passed facts.
     #[cfg(test)]
     pub(crate) const fn passed(&self) -> u64 {
         self.passed
@@ -282,7 +282,7 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns a value in one short line.
+/// Formats a value in one short line.
 fn shorten(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(LONGEST) {
@@ -291,7 +291,7 @@ fn shorten(value: &Value) -> String {
     }
 }
 
-/// The largest number of bytes of a value that a line repeats completely.
+/// The length in bytes up to which a value is printed completely.
 const LONGEST: usize = 120;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Reads everything in a store by one of several ways, and prints the facts as lines of text.
+//! Reads everything in a store in one of several ways, and prints the facts as lines of text.
 //!
-//! Two stores with the same contents give the same lines; a fault anywhere is the first error.
+//! Two stores with the same contents give the same lines. The first fault anywhere is returned as
+//! the error.
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ use zvf_store::{Caching, Store};
 use crate::contents::LevelContents;
 use crate::facts::{self, Rows};
 
-/// Why reading failed: an error of the library, with its class.
+/// A failed read: an error of the library, with its class.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) class: Class,

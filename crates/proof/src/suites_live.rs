@@ -1,7 +1,9 @@
-//! The part that runs the test suites of the reference and of its tools, and reads every store they write.
+//! The part that runs the test suites of zarr-vectors and of its tools, and reads every store they
+//! write.
 //!
-//! The suites come with the source distributions of the packages. Each distinct store that their tests leave is
-//! described by the package that wrote it (`peers/run_suites.py`), and compared here:
+//! The suites come with the source distributions of the packages. Each distinct store that their
+//! tests leave is described by the package that wrote it (`peers/run_suites.py`), and compared
+//! here:
 //!
 //! ```text
 //! refused      whether it can be read at all
@@ -13,8 +15,9 @@
 //! migrated     stores of old formats, migrated: the same facts
 //! ```
 //!
-//! `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the text of the difference
-//! and, where that would be too general, by the store; listed differences are skipped.
+//! `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the
+//! text of the difference and, if that would be too general, by the store; listed differences are
+//! skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -94,7 +97,7 @@ fn judge_facts(
     }
 }
 
-/// Compares one store with what its package reads.
+/// Compares one store with the results of its package.
 async fn compare_store(path: &Path, expected: &Value) -> anyhow::Result<Vec<Compared>> {
     let mut compared = Vec::new();
     let errors = validate_part::list_errors(path).await?;
@@ -179,14 +182,15 @@ async fn compare_migrated(old: &Store, expected: &Value) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the digest of points in the order of their numbers; `peers/run_suites.py` computes the same.
+/// Returns the digest of points in the order of their numbers; `peers/run_suites.py` computes the
+/// same.
 fn digest_points(mut points: Vec<Vec<f64>>) -> String {
     points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     facts::digest(points.iter().flatten().map(|x| x.to_le_bytes()))
 }
 
-/// The packages whose source distributions have tests that write stores, their versions, and further packages of these
-/// tests.
+/// The packages whose source distributions have tests that write stores, their versions, and
+/// further packages of these tests.
 const SUITES: [(&str, &str, &[&str]); 4] = [
     ("zarr-vectors", "0.9.2", CORE_NEEDS),
     ("zarr-vectors", "0.2.0", CORE_NEEDS),

@@ -1,8 +1,9 @@
 //! The part that reads stores of the test suites of other writers.
 //!
-//! One small store of each class that was once read wrongly, with the right results: the number of vertices, objects
-//! and elements of each level, the width of the elements, or why it is refused; exactly the rules that it violates;
-//! and, for old formats, that they migrate with the same answers.
+//! There is one small store of each class that was once read wrongly, with the right results: the
+//! number of vertices, objects and elements of each level, the width of the elements, or why it is
+//! refused; exactly the rules that it violates; and, for old formats, that they migrate with the
+//! same answers.
 //!
 //! ```text
 //! suites/EXPECTED.json   {"<store>": {"errors": [rule, ..], "levels": {"<n>": facts}}}

@@ -1,13 +1,13 @@
-//! The part that reads dense arrays of other writers: `.tet` files, Caterva and B2ND frames, each by the
-//! digests in its manifest, and refuses the broken ones.
+//! The part that reads dense arrays of other writers: `.tet` files, Caterva and B2ND frames. It
+//! compares the digests in the manifests, and checks that broken files are refused.
 //!
 //! ```text
 //! --tet DIR        manifest.json, reject.json, and the files they name
 //! --caterva DIR    manifest.json with arrays and reject, and the files it names
 //! ```
 //!
-//! Sound files are read from memory and from the folder. Reading a broken one must not allocate more memory than its
-//! length, plus a fixed amount.
+//! Valid files are read from memory and from the folder. Reading a broken one must not allocate
+//! more memory than its length plus a fixed amount.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ pub(crate) fn run_caterva(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()
     Ok(())
 }
 
-/// Reads a file with wrong lengths inside, which must not take much more memory than its length.
+/// Reads a file with wrong lengths inside; its memory must stay near the length of the file.
 fn check_broken(
     run: &mut Run<'_>,
     folder: &Path,
@@ -107,7 +107,7 @@ async fn check_sound_tensor(
         let part = tensor.slice(&cuts, &memory()).await?;
         report.compare("slice", &slice["sha256"], digest([part.bytes()].iter()));
         let touched = tensor.touched_chunks(&cuts)?;
-        // A long list is given by its ends.
+        // Only the ends of a long list are given.
         if list(&slice["chunks"]).count() > 0 && list(&slice["chunks"]).all(Value::is_array) {
             report.compare("touched", &slice["chunks"], touched);
         }

@@ -1,4 +1,4 @@
-//! The part that validates: sound stores have no errors, damaged ones have.
+//! The part that validates: valid stores have no errors, damaged ones have some.
 //!
 //! ```text
 //! golden              no finding is an error; edited stores are only counted, since the leftovers of an edit
@@ -17,7 +17,7 @@ use zvf_validate::{Observer, Options, Severity, validate_at};
 use crate::corpus;
 use crate::report::Run;
 
-/// Validates every store of `folder`, sound and damaged.
+/// Validates every store of `folder`, valid and damaged.
 pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
     run.goldens(folder, "validate/", async |report, golden, path| {
         let errors = list_errors(path).await?;
@@ -33,7 +33,7 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
             let mut found = list_archive_errors(&fault.archive).await?;
             match &*fault.want {
                 "error" => {
-                    // Faults of the base are not those of the damage.
+                    // Errors of the undamaged store do not count.
                     let before = list_archive_errors(&fault.base).await?;
                     found.retain(|error| !before.contains(error));
                     report.check("found", !found.is_empty(), format!("no error ({})", fault.what));
@@ -51,12 +51,12 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the errors of an archived store, a line each.
+/// Returns the errors of an archived store, one line each.
 async fn list_archive_errors(archive: &Path) -> anyhow::Result<Vec<String>> {
     list_errors(Unpacked::from_files(&corpus::read_archive(archive)?).path()).await
 }
 
-/// Returns the errors of a store, a line each.
+/// Returns the errors of a store, one line each.
 pub(crate) async fn list_errors(store: &Path) -> anyhow::Result<Vec<String>> {
     let (options, observer) = (Options::default(), Observer::default());
     let address = store.to_string_lossy();

@@ -1,6 +1,7 @@
 //! One number per axis, for at most sixteen axes, without an allocator.
 //!
-//! Shapes, coordinates and corners of boxes have this type. Sixteen is the limit of the array metalayer.
+//! Shapes, coordinates and corners of boxes have this type. Sixteen is the limit of the array
+//! metalayer.
 
 use core::fmt;
 
@@ -52,7 +53,8 @@ impl Axes {
         self.values.get(..self.n).unwrap_or_default() // n is at most MAX_AXES
     }
 
-    /// Returns the product of all numbers: 1 without axes, 0 when any is 0, `None` above `u64::MAX`.
+    /// Returns the product of all numbers: 1 without axes, 0 when any is 0, `None` above
+    /// `u64::MAX`.
     #[must_use]
     pub fn product(&self) -> Option<u64> {
         if self.as_slice().contains(&0) {
@@ -103,7 +105,8 @@ pub(super) struct Coordinates {
 }
 
 impl Coordinates {
-    /// Creates the walk over the box between two corners, the second excluded. Without axes there is one coordinate.
+    /// Creates the walk over the box between two corners, the second excluded. Without axes there
+    /// is one coordinate.
     pub(super) fn new(low: Axes, high: Axes) -> Self {
         let some = low.as_slice().iter().zip(high.as_slice()).all(|(low, high)| low < high);
         Self { low, high, next: some.then_some(low) }

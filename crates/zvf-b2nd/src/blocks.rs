@@ -1,4 +1,4 @@
-//! The block table of a chunk: where each block starts, and so where it ends.
+//! The block table of a chunk: the start of each block, from which its end follows.
 //!
 //! ```text
 //! offset      size  field
@@ -8,9 +8,10 @@
 //!             ...   blocks
 //! ```
 //!
-//! Little-endian. Threads write blocks as they finish, so positions need not ascend. A block ends where the next higher
-//! position begins, or with the chunk. When they ascend, which is usual, an end is one lookup; otherwise
-//! [`BlockTable::span`] searches the table, and [`BlockTable::sorted_spans`] (feature `alloc`) computes all ends at once.
+//! Little-endian. Threads write blocks as they finish, so positions need not ascend. A block ends
+//! at the next higher position, or at the end of the chunk. If positions ascend, as usual, an end
+//! is one lookup; otherwise [`BlockTable::span`] searches the table, and
+//! [`BlockTable::sorted_spans`] (feature `alloc`) computes all ends at once.
 //!
 //! The contents of spans are decoded by `zvf-blosc`.
 
@@ -43,10 +44,10 @@ pub struct BlockTable<'a> {
 }
 
 impl<'a> BlockTable<'a> {
-    /// Returns how many bytes of the chunk [`BlockTable::parse`] needs.
+    /// Returns the number of bytes of the chunk that [`BlockTable::parse`] needs.
     #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
-        // Four bytes at most for each of fewer than 2^32 blocks, after the header.
+        // At most four bytes for each of fewer than 2^32 blocks, after the header.
         header.table().end.saturating_add(if header.has_dictionary() { 4 } else { 0 })
     }
 
@@ -56,8 +57,9 @@ impl<'a> BlockTable<'a> {
     ///
     /// # Errors
     ///
-    /// When there are fewer bytes than [`BlockTable::front_len`], a position lies in the table or in the
-    /// dictionary or outside the chunk, or the dictionary is not of 1 to 131072 bytes inside the chunk.
+    /// When there are fewer bytes than [`BlockTable::front_len`], a position lies in the table or
+    /// in the dictionary or outside the chunk, or the dictionary is not of 1 to 131072 bytes inside
+    /// the chunk.
     pub fn parse(header: &ChunkHeader, front: &'a [u8]) -> Result<Self, FormatError> {
         let cbytes = header.cbytes();
         if header.body() != Body::Blocks {
@@ -113,7 +115,7 @@ impl<'a> BlockTable<'a> {
 
     /// Returns the bytes of block `j` in the chunk, or `None` beyond the last.
     ///
-    /// Constant time when the positions ascend, else linear in the number of blocks.
+    /// Constant time if the positions ascend, otherwise linear in the number of blocks.
     #[must_use]
     pub fn span(&self, j: u32) -> Option<Range<u64>> {
         let start = self.start(j)?;
@@ -185,7 +187,7 @@ fn parse_dictionary(cur: &mut Cursor<'_>, cbytes: u64) -> Result<(u64, u64), For
         let class = if size < 0 { Class::Negative } else { Class::OutOfBounds };
         return Err(cur.refuse(class, "dictionary size", at, allowed, size));
     }
-    // Not beyond the chunk.
+    // Both lie inside the chunk, so the sum does not saturate.
     Ok((cur.position(), cur.position().saturating_add(size.unsigned_abs().into())))
 }
 

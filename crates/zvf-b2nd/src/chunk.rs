@@ -17,11 +17,13 @@
 //! 31      1     blosc2 flags: 0 dictionary, 3 lazy, 4-6 special value, 7 instrumented
 //! ```
 //!
-//! Little-endian, lengths signed. The part after the header depends, in this order, on the special value (no block
-//! table; the body is the value or nothing), on the raw copy flag (the plain bytes), and otherwise is a table of block
-//! positions, a dictionary if there is one, and the blocks.
+//! Little-endian, lengths signed. The flags determine the part after the header, in this order:
+//! with a special value, it is the value or nothing, without a block table; with the raw copy flag,
+//! the plain bytes; otherwise a table of block positions, a dictionary if there is one, and the
+//! blocks.
 //!
-//! Codec and filters are checked only where they are used: a raw copy may list filters that were never applied.
+//! Codec and filters are checked only where they are used: a raw copy may list filters that were
+//! never applied.
 
 mod check;
 mod fields;
@@ -64,7 +66,7 @@ impl ChunkHeader {
     ///
     /// # Errors
     ///
-    /// When there are fewer bytes than the header has (16, or 32 as its flags say), or a field
+    /// When there are fewer bytes than the header has (16, or 32 as its flags state), or a field
     /// contradicts the format or another field.
     pub fn parse(chunk: &[u8]) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::BloscChunk, chunk);
@@ -134,8 +136,8 @@ impl ChunkHeader {
         self.fields.nbytes.unsigned_abs()
     }
 
-    /// Returns the length of a decoded block, except the last one; at most that of the chunk. 0 where blocks have
-    /// varying lengths.
+    /// Returns the length of a decoded block, except the last one; at most that of the chunk. 0 if
+    /// blocks have varying lengths.
     #[must_use]
     pub fn blocksize(&self) -> u32 {
         let (stored, nbytes) = (self.fields.blocksize.unsigned_abs(), self.nbytes());
@@ -158,7 +160,8 @@ impl ChunkHeader {
         self.block_count
     }
 
-    /// Returns the decoded length of block `j`, or `None` beyond the last, or where only the block states it.
+    /// Returns the decoded length of block `j`; `None` beyond the last, or if only the block itself
+    /// states it.
     #[must_use]
     pub fn block_len(&self, j: u32) -> Option<u32> {
         if j >= self.block_count || self.has_varying_blocks() {
@@ -188,7 +191,8 @@ impl ChunkHeader {
         }
     }
 
-    /// Returns the filters of each block, in order; decoders undo them from the last slot to the first.
+    /// Returns the filters of each block, in order; decoders undo them from the last slot to the
+    /// first.
     #[must_use]
     pub fn filters(&self) -> [FilterSlot; FILTER_SLOTS] {
         let mut slots = [FilterSlot::default(); FILTER_SLOTS];
@@ -260,7 +264,7 @@ impl ChunkHeader {
         Some(start..start.checked_add(len.into())?)
     }
 
-    /// Returns readable properties that differ from what stock libraries write.
+    /// Lists readable properties that differ from the output of stock libraries.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -314,8 +318,8 @@ impl ChunkHeader {
         u32::try_from(blocks).unwrap_or(u32::MAX) // at most nbytes
     }
 
-    /// Returns whether full blocks are stored as one stream for each byte of an item. Blosc 1 also wrote chunks before
-    /// there was a flag for it, and its reader derives the answer from the sizes.
+    /// Returns whether full blocks are stored as one stream for each byte of an item. Early Blosc 1
+    /// chunks have no flag for it, and its reader derives the answer from the sizes.
     fn splits(&self) -> bool {
         let (typesize, blocksize) = (u32::from(self.fields.typesize), self.blocksize());
         let items = blocksize.checked_div(typesize).unwrap_or(0); // typesize is not 0

@@ -21,9 +21,9 @@
 //! 87            metalayers, to header_len
 //! ```
 //!
-//! Big-endian. General flags: format in bits 0-3, offset width in bits 4-5, then chunks of varying size
-//! and blocks of varying length. Codec, filters, block size and threads are what a later writer should
-//! use; each chunk says for itself how it was made.
+//! Big-endian. General flags: format in bits 0-3, offset width in bits 4-5, then chunks of varying
+//! size and blocks of varying length. Codec, filters, block size and threads are defaults for later
+//! writers; each chunk states its own encoding.
 //!
 //! Metalayers are in [`FrameHeader`](super::FrameHeader).
 
@@ -85,7 +85,7 @@ pub struct FrameFields {
     pub has_vlmetalayers: bool,
     /// Filters for new chunks.
     pub filters: [u8; FILTER_SLOTS],
-    /// The compressor again, in full.
+    /// The compressor again, as a full byte.
     pub compressor: u8,
     /// A parameter of the codec.
     pub codec_meta: u8,
@@ -93,7 +93,7 @@ pub struct FrameFields {
     pub filter_metas: [u8; FILTER_SLOTS],
     /// Bit 0: chunks use dictionaries.
     pub other_flags2: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: u8,
 }
 
@@ -116,8 +116,8 @@ pub struct FrameFields {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedHeader {
-    // header_len, compressed_size and a tail fit into frame_len, so differences and sums of them are exact; sizes are not
-    // negative when stored.
+    // `header_len`, `compressed_size` and a tail fit into `frame_len`, so differences and sums of
+    // them are exact; sizes are not negative when stored.
     fields: FrameFields,
 }
 
@@ -129,8 +129,8 @@ impl FixedHeader {
     ///
     /// # Errors
     ///
-    /// When there are fewer, a magic or marker byte is not what it must be, the format or the offset
-    /// width is not known, a size is negative, or header, chunks and tail do not fit into the frame.
+    /// When there are fewer, a magic or marker byte is wrong, the format or the offset width is
+    /// unknown, a size is negative, or header, chunks and tail do not fit into the frame.
     pub fn parse(frame: &[u8]) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::FrameHeader, frame);
         let magic = *cur.item::<[u8; 10]>("magic")?;
@@ -206,7 +206,8 @@ impl FixedHeader {
         self.fields.frame_len.saturating_sub(TAIL)..self.fields.frame_len
     }
 
-    /// Returns the end of chunk data, where the offsets chunk begins. A sparse frame has no chunk data.
+    /// Returns the end of chunk data, where the offsets chunk begins. A sparse frame has no chunk
+    /// data.
     #[must_use]
     pub fn data_end(&self) -> u64 {
         let data = match self.fields.kind {
@@ -238,10 +239,10 @@ impl FixedHeader {
 }
 
 impl FrameFields {
-    /// Returns the fields of a new contiguous frame around an array with `compressed_size` bytes of chunks. The caller
-    /// sets codec, level and filters, and `frame_len`.
+    /// Returns the fields of a new contiguous frame around an array with `compressed_size` bytes of
+    /// chunks. The caller sets codec, level and filters, and `frame_len`.
     ///
-    /// An array of more decoded bytes than can be counted gets the largest `uncompressed_size`, which
+    /// If the decoded length of the array does not fit, `uncompressed_size` saturates, which
     /// [`FrameHeader::encode`](super::FrameHeader::encode) refuses.
     #[must_use]
     pub fn array(geometry: &super::BlockGeometry, compressed_size: u64) -> Self {

@@ -8,12 +8,14 @@
 //! frame_len - 23    tail          fetch it when opening
 //! ```
 //!
-//! This module does not read: each step returns the range that the next one needs, relative to the start of the frame.
-//! To read an array, fetch header and tail ([`Frame::open`]), the offsets chunk ([`Frame::offsets_head`],
-//! [`Frame::offsets_range`], [`ChunkOffsets`](super::ChunkOffsets)), then for each chunk of a selection its front
-//! ([`Frame::chunk_front`], [`Frame::check_chunk`]) and the spans of the blocks.
+//! This module does not read: each step returns the range that the next one needs, relative to the
+//! start of the frame. To read an array, fetch header and tail ([`Frame::open`]), the offsets chunk
+//! ([`Frame::offsets_head`], [`Frame::offsets_range`], [`ChunkOffsets`](super::ChunkOffsets)), then
+//! for each chunk of a selection its front ([`Frame::chunk_front`], [`Frame::check_chunk`]) and the
+//! spans of the blocks.
 //!
-//! Header, chunk data and trailer fit into the frame, one after the other, so sums and differences of their ends are exact.
+//! Header, chunk data and trailer fit into the frame, one after the other, so sums and differences
+//! of their ends are exact.
 
 use core::ops::Range;
 
@@ -31,9 +33,9 @@ use zvf_format::{Class, Expected, FormatError, Found, Part};
 pub enum Container {
     /// A file that is the frame.
     File(u64),
-    /// A larger file: so many bytes from the start of the frame to the end of the file.
+    /// A larger file, by the number of bytes from the start of the frame to the end of the file.
     Embedded(u64),
-    /// A directory with chunk files; the bytes of its index file.
+    /// A directory with chunk files, by the length of its index file.
     Directory(u64),
 }
 
@@ -76,9 +78,9 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     ///
-    /// As [`FrameHeader::parse`], [`FrameTrailer::len_from_tail`] and [`Metalayer::parse`]; when the frame
-    /// does not fit its container, has no array metalayer, has blocks of varying length, or states sizes
-    /// that do not fit the geometry.
+    /// As [`FrameHeader::parse`], [`FrameTrailer::len_from_tail`] and [`Metalayer::parse`]; when
+    /// the frame does not fit its container, has no array metalayer, has blocks of varying length,
+    /// or states sizes that do not fit the geometry.
     pub fn open(container: Container, header: &'a [u8], tail: &[u8]) -> Result<Self, FormatError> {
         let header = FrameHeader::parse(header)?;
         let fixed = header.fixed_header();
@@ -134,7 +136,8 @@ impl<'a> Frame<'a> {
         end.saturating_sub(self.trailer_len)..end
     }
 
-    /// Returns the range of the header of the offsets chunk, or `None` when the array has no chunks.
+    /// Returns the range of the header of the offsets chunk, or `None` when the array has no
+    /// chunks.
     #[must_use]
     pub fn offsets_head(&self) -> Option<Range<u64>> {
         let start = self.header.fixed_header().data_end();
@@ -177,9 +180,9 @@ impl<'a> Frame<'a> {
         Some(start..start.checked_add(8)?)
     }
 
-    /// Returns the bytes to fetch first of a chunk that is stored in `room` bytes: header, and block table if it has
-    /// one. [`Frame::room`] returns the room of a chunk in the frame; the room of a chunk in a file is the length of
-    /// the file.
+    /// Returns the bytes to fetch first of a chunk that is stored in `room` bytes: header, and
+    /// block table if it has one. [`Frame::room`] returns the room of a chunk in the frame; the
+    /// room of a chunk in a file is the length of the file.
     #[must_use]
     pub fn chunk_front(&self, room: u64) -> u64 {
         let table = u64::from(self.geometry.block_count()).saturating_mul(4); // less than 2^34
@@ -196,8 +199,9 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     ///
-    /// When its decoded size or its block size is not that of the geometry, it is longer than its room,
-    /// or its blocks have lengths of their own. The offset of the error counts from the chunk.
+    /// When its decoded size or its block size is not that of the geometry, it is longer than its
+    /// room, or its blocks have varying lengths. The offset of the error counts from the start of
+    /// the chunk.
     pub fn check_chunk(&self, chunk: &ChunkHeader, room: u64) -> Result<(), FormatError> {
         let wrong = |class, field, at, expected, found: u32| {
             Err(FormatError::new(class, Part::BloscChunk, field, at, expected, found))
@@ -226,12 +230,12 @@ impl<'a> Frame<'a> {
 }
 
 impl FixedHeader {
-    /// Checks that the frame fits its container, before anything else of it is fetched.
+    /// Checks that the frame fits its container, before any other part of it is fetched.
     ///
     /// # Errors
     ///
-    /// When a file or an index file is not exactly as long as the frame, a larger file ends before the
-    /// frame does, or a file holds the index of a directory or the other way round.
+    /// When a file or an index file does not have the exact length of the frame, a larger file ends
+    /// before the frame does, or only one of container and frame is sparse.
     pub fn check_container(&self, container: Container) -> Result<(), FormatError> {
         let (len, kind, exact) = match container {
             Container::File(len) => (len, FrameKind::Contiguous, true),

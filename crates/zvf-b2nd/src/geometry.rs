@@ -1,11 +1,12 @@
 //! The storage of an array: its partition, and the size of an item.
 //!
-//! Items, blocks and chunks are numbered with the last axis fastest: chunks in the grid of chunks, blocks in the grid
-//! of blocks of one chunk, items in the block. A decoded chunk is its concatenated blocks. All chunks have one size and
-//! all blocks have one size, also where they extend beyond the edge.
+//! Items, blocks and chunks are numbered with the last axis fastest: chunks in the grid of chunks,
+//! blocks in the grid of blocks of one chunk, items in the block. A decoded chunk is its
+//! concatenated blocks. All chunks have one size and all blocks have one size, even if they extend
+//! beyond the edge.
 //!
-//! The size of an item is the size of a chunk divided by its padded items. The frame may state 1 for items of more than
-//! 255 bytes, because the field in a chunk can hold no more.
+//! The size of an item is the size of a chunk divided by its padded items. The frame may state 1
+//! for items of more than 255 bytes, because the field in a chunk can hold no more.
 
 use core::ops::Deref;
 
@@ -38,7 +39,7 @@ impl BlockGeometry {
     ///
     /// # Errors
     ///
-    /// When items have no bytes, or a padded chunk or a block has more than 2^31 - 1.
+    /// When an item has no bytes, or a padded chunk or a block has more than 2^31 - 1.
     pub fn new(partition: Partition, item_size: u32) -> Result<Self, FormatError> {
         if item_size == 0 {
             return Err(refuse(Class::BadShape, "item size", Expected::AtLeast(1), item_size));
@@ -52,9 +53,9 @@ impl BlockGeometry {
     ///
     /// # Errors
     ///
-    /// When `chunk_size` is not a multiple of the padded items, `type_size` is not the size of an item
-    /// (or 1 for a large one), or `block_size` is neither 0 nor that of a block. Without chunks the
-    /// chunk and block sizes may be 0, and the item has `type_size` bytes.
+    /// When `chunk_size` is not a multiple of the padded items, `type_size` is not the size of an
+    /// item (or 1 for a large one), or `block_size` is neither 0 nor that of a block. Without
+    /// chunks, the chunk and block sizes may be 0, and the item has `type_size` bytes.
     pub fn from_sizes(
         partition: Partition,
         type_size: u32,

@@ -43,8 +43,8 @@ impl<'a> FrameHeader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`FixedHeader::parse`]; when the number of bytes is not `header_len`; when a metalayer lies
-    /// outside the header, there are more than sixteen, or two have one name.
+    /// As [`FixedHeader::parse`]; when the number of bytes is not `header_len`; when a metalayer
+    /// lies outside the header, there are more than sixteen, or two have the same name.
     pub fn parse(header: &'a [u8]) -> Result<Self, FormatError> {
         let fixed = FixedHeader::parse(header)?;
         let mut cur = Cursor::new(Part::FrameHeader, header);
@@ -95,7 +95,7 @@ impl<'a> FrameHeader<'a> {
         self.metalayers.entry(name)
     }
 
-    /// Returns readable properties that differ from what stock libraries write.
+    /// Lists readable properties that differ from the output of stock libraries.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();

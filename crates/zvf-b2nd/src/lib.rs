@@ -6,9 +6,9 @@
 //! chunk      header of 16 or 32 bytes | block table | blocks
 //! ```
 //!
-//! Headers, metalayers and trailers are msgpack and big-endian; chunks, block tables and chunk offsets are
-//! little-endian. An array is divided into chunks of one shape and each chunk into blocks of one shape, so a slice
-//! needs only the blocks it meets:
+//! Headers, metalayers and trailers are msgpack and big-endian; chunks, block tables and chunk
+//! offsets are little-endian. An array is divided into chunks of one shape and each chunk into
+//! blocks of one shape, so a slice needs only the blocks it meets:
 //!
 //! 1. [`FixedHeader`] states the length of the header, [`Frame::open`] checks header and tail;
 //! 2. the offsets chunk gives a [`ChunkPlace`] for each chunk number;
@@ -37,8 +37,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-// A `saturating_` operation has a bound that was established before, as said in place or in the header of the module, or a
-// result that is compared with one next. Differences of 64-bit numbers, and their products with 32-bit ones, fit in `i128`.
+// Each `saturating_` operation has a bound that was checked before, as stated beside it or in the
+// module header, or its result is compared with a bound next. Differences of 64-bit numbers, and
+// their products with 32-bit numbers, fit in `i128`.
 
 mod axes;
 mod blocks;

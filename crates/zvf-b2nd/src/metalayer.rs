@@ -12,8 +12,9 @@
 //! 5 + L     dtype          db i32 L, then L bytes of text, b2nd only
 //! ```
 //!
-//! Big-endian, always these full-width forms. With sixteen axes `90+n` is the byte `a0`, which msgpack reads as an
-//! empty string; such arrays are written like that, so it is the byte expected here.
+//! Big-endian, always these full-width forms. With sixteen axes `90+n` is the byte `a0`, which
+//! msgpack reads as an empty string; writers store such arrays in this way, so this byte is
+//! expected here.
 //!
 //! The dtype is not interpreted. Its text is kept unchanged.
 
@@ -33,9 +34,9 @@ use zvf_format::{Class, Expected, FormatError, Hint, Part};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetalayerName {
-    /// `b2nd`: what python-blosc2 writes, with a dtype.
+    /// `b2nd`: written by python-blosc2, with a dtype.
     B2nd,
-    /// `caterva`: its predecessor, without one.
+    /// `caterva`: its predecessor, without a dtype.
     Caterva,
 }
 
@@ -164,7 +165,7 @@ impl<'a> Metalayer<'a> {
         &self.partition
     }
 
-    /// Returns the stored dtype, byte by byte. `caterva` has none.
+    /// Returns the stored dtype, unchanged. `caterva` has none.
     #[must_use]
     pub const fn dtype(&self) -> Option<&'a [u8]> {
         self.dtype
@@ -176,7 +177,7 @@ impl<'a> Metalayer<'a> {
         self.dtype.and_then(|dtype| core::str::from_utf8(dtype).ok())
     }
 
-    /// Returns properties that a writer should not write: a dtype that is not UTF-8.
+    /// Lists properties that a writer should not write: a dtype that is not UTF-8.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -189,7 +190,8 @@ impl<'a> Metalayer<'a> {
         lints
     }
 
-    /// Returns the number of bytes before the text of the dtype: at most 19 for each of 16 axes, and 12.
+    /// Returns the number of bytes before the text of the dtype: at most 12, and 19 for each of 16
+    /// axes.
     fn fixed_len(&self) -> usize {
         let per_axis = self.partition.shape().len().saturating_mul(19);
         per_axis.saturating_add(if self.dtype.is_some() { 12 } else { 6 })
@@ -201,7 +203,8 @@ impl<'a> Metalayer<'a> {
     pub fn encode(&self) -> alloc::vec::Vec<u8> {
         let partition = &self.partition;
         let mut out = alloc::vec::Vec::with_capacity(self.fixed_len());
-        // The partition caps the number of axes and all extents, and the constructors the dtype: nothing is clamped here.
+        // Nothing is clamped here: the partition limits the number of axes and all extents, and the
+        // constructors limit the dtype.
         let ndim = u8::try_from(partition.shape().len()).unwrap_or(NDIM_MAX);
         let extents = AXES_0.saturating_add(ndim);
         out.extend([self.name().array_header(), 0, ndim, extents]);

@@ -7,9 +7,9 @@
 //! n times { c6 <i32 length>, content }
 //! ```
 //!
-//! Big-endian. An offset is the position of the `c6` of its entry, from the start of the frame or of the trailer, which
-//! is the start of the blob here. The map length only helps writers; a wrong one, gaps between contents and another
-//! order of contents are lints.
+//! Big-endian. An offset is the position of the `c6` of its entry, from the start of the frame or
+//! of the trailer, which is the start of the blob here. The map length only helps writers; a wrong
+//! map length, gaps between contents and another order of contents are lints.
 //!
 //! Contents are not interpreted.
 
@@ -78,7 +78,8 @@ impl<'a> Metamap<'a> {
         for _ in 0..n.value {
             take_name(&mut cur)?;
         }
-        // Counted from the start of the map length, except for bytes that are not counted; both are before the map.
+        // Counted from the start of the map length, except for uncounted bytes; both lie before the
+        // map.
         let map_end = cur.position().saturating_sub(at).saturating_sub(form.uncounted.into());
         let contents = msgpack::u16(&mut cur, "contents", 0xdc)?;
         if contents.value != n.value {

@@ -5,8 +5,8 @@
 //! c6 i32, bytes   db i32, text   a0+n, short text   de u16, map   dc u16, array
 //! ```
 //!
-//! Frames never use the shorter forms that msgpack also allows, so any other marker is refused. This is not a msgpack
-//! parser: it has one function per form.
+//! Frames never use the shorter forms that msgpack also allows, so any other marker is refused.
+//! This is not a msgpack parser: it has one function per form.
 
 use zerocopy::big_endian::{I16, I32, I64, U16, U32, U64};
 
@@ -47,7 +47,8 @@ pub(super) fn i16(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i16>, 
     Ok(At { at, value: cur.item::<I16>(field)?.get() })
 }
 
-/// Reads `form`, then a signed 32-bit integer: `d2`, or the length of bytes (`c6`) or of text (`db`).
+/// Reads `form`, then a signed 32-bit integer: `d2`, or the length of bytes (`c6`) or of text
+/// (`db`).
 pub(super) fn i32(
     cur: &mut Cursor<'_>,
     field: &'static str,
@@ -65,7 +66,8 @@ pub(super) fn i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i64>, 
     Ok(At { at, value: cur.item::<I64>(field)?.get() })
 }
 
-/// Reads `form`, then an unsigned 16-bit integer: `cd`, or the count of a map (`de`) or array (`dc`).
+/// Reads `form`, then an unsigned 16-bit integer: `cd`, or the count of a map (`de`) or array
+/// (`dc`).
 pub(super) fn u16(
     cur: &mut Cursor<'_>,
     field: &'static str,

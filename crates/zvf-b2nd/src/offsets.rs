@@ -8,8 +8,9 @@
 //!       84 00..     never written
 //! ```
 //!
-//! Little-endian; the codes are in the highest byte, so those entries are negative. Entries need not ascend. The
-//! offsets chunk itself is a Blosc2 chunk; this module reads its decoded bytes. A raw copy can be read entry by entry.
+//! Little-endian; the codes are in the highest byte, so those entries are negative. Entries need
+//! not ascend. The offsets chunk itself is a Blosc2 chunk; this module reads its decoded bytes. A
+//! raw copy can be read entry by entry.
 
 use core::fmt;
 
@@ -105,8 +106,8 @@ impl<'a> ChunkOffsets<'a> {
     ///
     /// # Errors
     ///
-    /// When there is not one entry for each chunk of the array, an entry points outside of the chunk data, or it has an
-    /// unknown code, or is NaN for items that are not of 4 or 8 bytes.
+    /// When there is not one entry for each chunk of the array, an entry points outside the chunk
+    /// data or has an unknown code, or it is NaN and items do not have 4 or 8 bytes.
     pub fn parse(frame: &Frame<'_>, decoded: &'a [u8]) -> Result<Self, FormatError> {
         let (n, bounds) = (frame.geometry().chunk_count(), frame.bounds());
         let mut cur = Cursor::new(Part::FrameOffsets, decoded);
@@ -183,7 +184,7 @@ impl Bounds {
         };
         let (max_position, place) = match self.kind {
             FrameKind::Contiguous => {
-                // Both were stored with a sign.
+                // Both were stored with a sign, so the sum does not saturate.
                 let at = u64::from(self.header_len).saturating_add(stored);
                 (i128::from(self.data_len).saturating_sub(1), Some(ChunkPlace::Frame(at)))
             }
@@ -198,7 +199,8 @@ impl Bounds {
     }
 }
 
-/// Encodes a whole offsets chunk, as a raw copy: places of chunks in a frame whose header has `header_len` bytes.
+/// Encodes a whole offsets chunk, as a raw copy: places of chunks in a frame whose header has
+/// `header_len` bytes.
 ///
 /// # Errors
 ///

@@ -7,10 +7,11 @@
 //! padded       blocks x b, the chunk extent rounded up to whole blocks
 //! ```
 //!
-//! Every chunk is stored at its padded extent, also at the edge of the array. The caps keep all products inside the
-//! types that frames store them in, so that no later computation can overflow.
+//! Every chunk is stored at its padded extent, also at the edge of the array. The limits keep all
+//! products inside the types that frames store them in, so that no later computation can overflow.
 //!
-//! An error names the byte of the metalayer that would state the extent, even if the numbers were not read from one.
+//! An error names the byte of the metalayer that would state the extent, even for numbers from
+//! another source.
 
 use super::axes::{Axes, MAX_AXES, count, div_up};
 use zvf_format::{Class, Expected, FormatError, Found, Part};
@@ -29,7 +30,7 @@ use zvf_format::{Class, Expected, FormatError, Found, Part};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     shape: Axes, // the product, and each sum with chunkshape, at most i64::MAX
-    // In these, the product is at most i32::MAX, and none is 0 where the shape is not.
+    // In these, the product is at most `i32::MAX`, and an extent is 0 only if the shape has a 0.
     chunkshape: Axes,
     blockshape: Axes,
     padded: Axes,
@@ -40,9 +41,9 @@ impl Partition {
     ///
     /// # Errors
     ///
-    /// When the three do not have the same number of axes, at most sixteen; when a chunk or block extent is zero and
-    /// the array is not empty; when the items of the array exceed 2^63 - 1, or those of a chunk, padded chunk or block
-    /// 2^31 - 1.
+    /// When the three do not have the same number of axes, at most sixteen; when a chunk or block
+    /// extent is zero and the array is not empty; when the items of the array exceed 2^63 - 1, or
+    /// those of a chunk, padded chunk or block 2^31 - 1.
     pub fn new(shape: &[u64], chunkshape: &[u64], blockshape: &[u64]) -> Result<Self, FormatError> {
         let n = count(shape);
         let at = Positions { n };

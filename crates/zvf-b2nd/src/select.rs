@@ -1,15 +1,19 @@
-//! The parts that a slice touches: chunks, blocks in them, and runs of items in those.
+//! The parts that a slice touches: chunks, their blocks, and the runs of items in the blocks.
 //!
-//! A selection is a box that includes its lower corner and excludes its upper one. Everything is computed lazily from
-//! the geometry, so planning a slice of a huge array costs as much as the part of the plan that is used.
+//! A selection is a box that includes its lower corner and excludes its upper one. Everything is
+//! computed lazily from the geometry, so planning a slice of a huge array costs as much as the part
+//! of the plan that is used.
 //!
-//! An item at position p is in chunk p / c, there at l = p mod c, in block l / b, there at l mod b. Positions from the
-//! chunk extent on are padding: they are clipped and do not belong to the next chunk.
+//! An item at position p is in chunk p / c, there at l = p mod c, in block l / b, there at l mod b.
+//! Positions from the chunk extent on are padding: they are clipped and do not belong to the next
+//! chunk.
 //!
-//! Steps other than 1 and lists of indices are selections of the boxes around them.
+//! Not here: steps other than 1 and lists of indices, for which the caller selects the surrounding
+//! boxes.
 //!
-//! Nothing overflows here: all positions are inside of the array or of the result, and [`BlockGeometry::select`] refuses
-//! more bytes than can be counted. Differences are 0 where a part begins before the box, or the box before the part.
+//! Nothing overflows here: all positions are inside the array or the result, and
+//! [`BlockGeometry::select`] refuses a result whose length does not fit in 64 bits. Differences
+//! saturate to 0 where a part begins before the box, or the box before the part.
 
 use core::ops::Range;
 
@@ -75,11 +79,11 @@ struct Target {
 /// Bytes that are contiguous in a decoded block and in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRun {
-    /// Their offset in the decoded block.
+    /// Offset in the decoded block.
     pub from: u64,
-    /// Their offset in the result.
+    /// Offset in the result.
     pub to: u64,
-    /// Their number.
+    /// Number of bytes.
     pub len: u64,
 }
 
@@ -88,8 +92,8 @@ impl BlockGeometry {
     ///
     /// # Errors
     ///
-    /// When there is not one start and one stop for each axis, a stop lies outside the array or before
-    /// its start, or the items have more than 2^64 - 1 bytes.
+    /// When there is not one start and one stop for each axis, a stop lies outside the array or
+    /// before its start, or the items have more than 2^64 - 1 bytes.
     pub fn select(&self, start: &[u64], stop: &[u64]) -> Result<Selection<'_>, FormatError> {
         let shape = self.shape();
         let [low, high] = [(start, "start"), (stop, "stop")].map(|(corner, field)| {
@@ -196,7 +200,7 @@ impl<'g> ChunkPart<'g> {
             let ahead = origin.zip(&corners.low, u64::saturating_sub);
             let target = Target { at: target.at.zip(&ahead, u64::saturating_add), ..target };
             let number = at.number_in(&geometry.blocks());
-            // At most the items of a padded chunk, which are capped.
+            // At most the number of items of a padded chunk, which is limited.
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             BlockPart { geometry, number, corners: inside, target }
         })
@@ -230,7 +234,8 @@ impl BlockPart<'_> {
         items.saturating_mul(self.geometry.item_size().into())
     }
 
-    /// Returns the range of the result from the first byte of the first run to the last one of the last.
+    /// Returns the range of the result from the first byte of the first run to the last one of the
+    /// last.
     #[must_use]
     pub fn reach(&self) -> Range<u64> {
         let item = u64::from(self.geometry.item_size());
@@ -253,7 +258,7 @@ impl Corners {
 
     /// Returns the coordinates of the parts of extent `cut` that the box meets.
     fn part_range(&self, cut: &Axes) -> Self {
-        // An extent of 0 has only positions from 0 to 0, and those meet nothing.
+        // An extent of 0 has no positions, so no part meets the box.
         let low = self.low.zip(cut, |low, cut| low.checked_div(cut).unwrap_or(0));
         let mut high = self.high.zip(cut, super::axes::div_up);
         let ends = self.low.as_slice().iter().zip(self.high.as_slice());
@@ -277,10 +282,11 @@ impl Corners {
     }
 }
 
-/// Returns how many blocks meet the positions `on` of one axis with chunks of `c` and blocks of `b`.
+/// Returns the number of blocks that meet the positions `on` of one axis with chunks of `c` and
+/// blocks of `b`.
 fn blocks_on_axis(on: Range<u64>, c: u64, b: u64) -> u64 {
     let Some(last) = on.end.checked_sub(1).filter(|last| *last >= on.start) else { return 0 };
-    // There is a position, so neither c nor b is 0.
+    // The range is not empty, so neither c nor b is 0.
     let chunk = |at: u64| at.checked_div(c).unwrap_or(0);
     let block = |at: u64| at.checked_rem(c).and_then(|l| l.checked_div(b)).unwrap_or(0);
     let between = chunk(last).saturating_sub(chunk(on.start));
@@ -325,7 +331,7 @@ impl Runs {
                 let steps = n.saturating_sub(1);
                 *walk = Walk { left: steps, steps, from, to };
             }
-            // The next axis is contiguous with this one only if nothing of it is left out.
+            // The next axis is contiguous with this one only if this one is complete.
             together = together && n == block && n == result;
             from = from.saturating_mul(*block);
             to = to.saturating_mul(*result);

@@ -7,8 +7,8 @@
 //! d8  <fingerprint type>  16 bytes, all zero as none is in use
 //! ```
 //!
-//! Big-endian. The last two lines are 23 bytes; a reader of array data needs only those of the trailer. Each content is
-//! a Blosc2 chunk, which the caller decodes.
+//! Big-endian. The last two lines are 23 bytes; a reader of array data needs no other part of the
+//! trailer. Each content is a Blosc2 chunk, which the caller decodes.
 
 use super::fixed::{TAIL, TRAILER_MIN};
 use super::metamap::{Entry, Form, Metamap};
@@ -42,7 +42,8 @@ impl<'a> FrameTrailer<'a> {
     ///
     /// # Errors
     ///
-    /// When it does not match the layout above, from the first byte to the last, or a content lies outside of it.
+    /// When it does not match the layout above, from the first byte to the last, or a content lies
+    /// outside of it.
     pub fn parse(trailer: &'a [u8]) -> Result<Self, FormatError> {
         let len = num::to_u64(trailer.len());
         Cursor::new(Part::FrameTrailer, trailer).bytes("tail", TRAILER_MIN)?;
@@ -107,7 +108,7 @@ impl<'a> FrameTrailer<'a> {
         self.entries.entry(name)
     }
 
-    /// Returns readable properties that differ from what stock libraries write.
+    /// Lists readable properties that differ from the output of stock libraries.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -126,8 +127,8 @@ impl<'a> FrameTrailer<'a> {
     ///
     /// # Errors
     ///
-    /// When there are more than 8192, a name has more than 31 bytes, the names with six bytes each have more than 65529
-    /// bytes together, or all have more than 2^31 - 1.
+    /// When there are more than 8192 entries, a name has more than 31 bytes, the names with six
+    /// bytes each exceed 65529 bytes, or the trailer exceeds 2^31 - 1.
     #[cfg(feature = "alloc")]
     pub fn encode(entries: &[(&str, &[u8])]) -> Result<alloc::vec::Vec<u8>, FormatError> {
         let mut out = alloc::vec![0x94, VERSION];

@@ -1,7 +1,7 @@
 //! Every Caterva and B2ND fixture, opened from ranges and compared with its manifest.
 //!
-//! Compressed offsets chunks are taken from the manifest, because this crate has no codecs; the crate with the codecs
-//! repeats this with all values.
+//! Compressed offsets chunks are taken from the manifest, because this crate has no codecs; the
+//! crate with the codecs repeats this with all values.
 
 use std::fs;
 use std::ops::Range;

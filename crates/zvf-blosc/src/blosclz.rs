@@ -8,14 +8,15 @@
 //!                   unless c & 31 is 31 and d is 255: then w, u16 big-endian: distance w + 8192
 //! ```
 //!
-//! The first control counts modulo 32, so there is something to match. Data ends after a whole step.
+//! The first control counts modulo 32, so there is something to match. Data ends after a whole
+//! step.
 
 mod encode;
 
 pub(crate) use self::encode::Table;
 
-/// Decodes `data` into the front of `out`, and returns the number of bytes. `None` when a step is truncated, matches
-/// bytes before the start, or does not fit.
+/// Decodes `data` into the front of `out`, and returns the number of bytes. `None` if a step is
+/// truncated, refers to bytes before the start, or does not fit.
 pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
     let (mut control, mut rest) = data.split_first().map(|(c, rest)| (c & LOW, rest))?;
     let mut at = 0_usize;
@@ -72,7 +73,8 @@ fn copy(out: &mut [u8], at: usize, distance: usize, len: usize) -> Option<usize>
     if end > out.len() {
         return None;
     }
-    // Repeated bytes can be repeated themselves, so each copy may be twice as long as the one before.
+    // Repeated bytes can be repeated themselves, so each copy may be twice as long as the one
+    // before.
     let mut to = at;
     while to < end {
         let n = to.checked_sub(from)?.min(end.checked_sub(to)?);
@@ -120,8 +122,8 @@ mod tests {
         assert_eq!(decode(b"\x00a\xe0\xff\xff\x07\x00", &mut out), Some(527));
         assert!(out[..527].iter().all(|byte| *byte == b'a'));
 
-        // A run of 8193 after "x": distance 8193 is the first that is written as two bytes of its own,
-        // and 8191 the last that is not.
+        // A run of 8193 after "x": distance 8193 is the first that is written as two bytes of its
+        // own, and 8191 the last that is not.
         let mut data = b"\x00x\x00y\xe0".to_vec();
         data.extend([255; 32]);
         data.extend([22, 0]); // 9 + 32 * 255 + 22 = 8191 times y

@@ -1,8 +1,9 @@
 //! Decoding of one stream of codec data into a buffer of the right length.
 //!
-//! LZ4 is a bare block, zlib a stream of RFC 1950, Zstandard one frame. A dictionary is the text before the data for
-//! LZ4, and a dictionary for Zstandard; each stream starts with it again. The buffer is the limit: no decoder writes
-//! beyond it or allocates what the data claims. Zstandard decodes in one call, so that not even a window takes memory.
+//! LZ4 is a bare block, zlib a stream of RFC 1950, Zstandard one frame. For LZ4 a dictionary is the
+//! text before the data; for Zstandard it is a Zstandard dictionary; each stream starts with it
+//! again. The buffer is the limit: no decoder writes beyond it or allocates what the data claims.
+//! Zstandard decodes in one call, so that not even a window takes memory.
 
 use zvf_b2nd::BloscCodec;
 
@@ -45,8 +46,8 @@ impl CodecState {
         Ok(())
     }
 
-    /// Decodes `data` into `out` and returns the number of bytes; `None` when the data is damaged, or longer than
-    /// `out`.
+    /// Decodes `data` into `out` and returns the number of bytes; `None` when the data is damaged,
+    /// or longer than `out`.
     pub(crate) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         match self.current? {
             BloscCodec::BloscLz => blosclz::decode(data, out),

@@ -1,12 +1,12 @@
-//! From stored blocks to decoded bytes.
+//! Decodes stored blocks.
 //!
 //! ```text
 //! stored bytes -> streams -> filters, last slot first -> decoded block
 //! ```
 //!
-//! Blocks are independent, with one exception: under the delta filter each is the difference to the decoded block 0. A
-//! decoder reuses its buffers and codec states and never holds more than the cap for any one of them: the answer, a
-//! block before its filters, a partly decoded block, and block 0.
+//! Blocks are independent, with one exception: under the delta filter each is the difference from
+//! the decoded block 0. A decoder reuses its buffers and codec states, and none of its buffers
+//! exceeds the cap: the output, a block before its filters, a partly decoded block, and block 0.
 
 use core::ops::Range;
 
@@ -59,8 +59,8 @@ impl Decoder {
         Self { cap, item_size: None, buffers: Buffers::default(), codecs: CodecState::default() }
     }
 
-    /// Sets the size of an item where it is known, so not 0: a chunk can only state up to 255 bytes, and one filter needs
-    /// it.
+    /// Sets the size of an item, which must not be 0, if the caller knows it: a chunk can only
+    /// state up to 255 bytes, and one filter needs it.
     #[must_use]
     pub fn with_item_size(self, item_size: u32) -> Self {
         Self { item_size: Some(item_size).filter(|size| *size > 0), ..self }
@@ -79,12 +79,14 @@ impl Decoder {
         self.decode_range(layout, stored, 0..layout.decoded_len())
     }
 
-    /// Decodes the bytes `range` of a chunk, of which `stored` has at least [`Layout::spans_needed`] of that range.
+    /// Decodes the bytes `range` of a chunk; `stored` must hold at least [`Layout::spans_needed`]
+    /// for that range.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` when the range is outside of the chunk or a span is missing; `LimitExceeded` when the range or
-    /// a block exceeds the cap; `Unsupported` for a codec that is not built in; otherwise the fault of a block.
+    /// `InvalidArgument` when the range is outside of the chunk or a span is missing;
+    /// `LimitExceeded` when the range or a block exceeds the cap; `Unsupported` for a codec that is
+    /// not built in; otherwise the fault of a block.
     pub fn decode_range(
         &mut self,
         layout: &Layout,
@@ -130,8 +132,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Opens the bytes `range`, to take parts from: faster than decoding them when the range is one block of which a
-    /// part is needed, or which goes to several places.
+    /// Opens the bytes `range`, from which parts are copied. It is faster than decoding them if the
+    /// range is one block and only a part of it is needed, or its parts go to several places.
     ///
     /// # Errors
     ///
@@ -154,7 +156,7 @@ impl Decoder {
         Ok(OpenedRange::new(&self.buffers.opened, width?))
     }
 
-    /// Decodes a block except its shuffle, and returns the width of that.
+    /// Decodes a block except for its shuffle, and returns the width of that shuffle.
     fn decode_shuffled(
         &mut self,
         layout: &Layout,
@@ -173,12 +175,12 @@ impl Decoder {
         Ok(block.filter_block().shuffled_width(shuffle))
     }
 
-    /// Decodes block `j` from its own stored bytes, without filters that need another block, and without a dictionary.
+    /// Decodes block `j` from its own stored bytes; it must not need another block or a dictionary.
     ///
     /// # Errors
     ///
-    /// As [`Decoder::decode_into`]; `InvalidArgument` when the body is not blocks, the block does not exist, or it
-    /// needs block 0 or a dictionary, which [`Decoder::decode_into`] provides.
+    /// As [`Decoder::decode_into`]; `InvalidArgument` when the body is not blocks, the block does
+    /// not exist, or it needs block 0 or a dictionary, which [`Decoder::decode_into`] provides.
     pub fn decode_block(
         &mut self,
         layout: &Layout,
@@ -245,7 +247,7 @@ impl Decoder {
             } else {
                 partial.resize(num::usize_from_u32(len), 0);
                 decode(j, first, partial)?;
-                // That range is inside of the block, and as long as the target.
+                // The range is inside the block, and has the length of the target.
                 target.copy_from_slice(partial.get(block_range).unwrap_or_default());
             }
         }
@@ -300,7 +302,8 @@ impl Block<'_> {
         let moves = slots.iter().filter(|slot| filter::needs_buffer(slot.filter)).count();
         filtered.resize(if moves > 0 { out.len() } else { 0 }, 0);
 
-        // Filters that move bytes alternate between the two buffers, and end in `out`.
+        // Filters that move bytes alternate between the two buffers, so that the last one writes to
+        // `out`.
         let (mut from, mut to) = if moves % 2 == 0 {
             (&mut *out, filtered.as_mut_slice())
         } else {
@@ -332,7 +335,7 @@ impl Block<'_> {
     }
 }
 
-/// A block that is decoded by itself, and whose first filter is a shuffle.
+/// A block that is decoded independently and whose first filter is a shuffle.
 struct Shuffled {
     j: u32,
     shuffle: FilterSlot,
@@ -379,7 +382,7 @@ fn part(range: &Range<u64>, before: u64, len: u32) -> Range<usize> {
 
 /// Fills `out` with the bytes `at` bytes into an endless repetition of `value`.
 fn repeat(value: &[u8], at: u64, out: &mut [u8]) {
-    // A value has a byte or more, and the rest is less than its length.
+    // A value has at least one byte, and the remainder is below its length.
     let skipped = at.checked_rem(num::to_u64(value.len())).map_or(0, num::saturating_usize);
     for (byte, value) in out.iter_mut().zip(value.iter().cycle().skip(skipped)) {
         *byte = *value;

@@ -1,4 +1,5 @@
-//! Encoding of chunks: those of Blosc 1 here, which are the `blosc` codec of Zarr; those of Blosc2 in `blosc2`.
+//! Encoding of chunks: those of Blosc 1 here, which are the `blosc` codec of Zarr; those of Blosc2
+//! in `blosc2`.
 //!
 //! ```text
 //! 16              header: version 2, codec format 1, flags, typesize, nbytes, blocksize, cbytes
@@ -6,11 +7,11 @@
 //! ..              blocks in their order: i32 length, then codec data, or the plain bytes when those are not longer
 //! ```
 //!
-//! Each block is one stream (bit 4 of the flags). Blocks have the requested size, which the stock writer does not
-//! guarantee: a reader of a few rows decodes a few blocks. When nothing is gained the body is the plain bytes. The same
-//! bytes give the same chunk.
+//! Each block is one stream (bit 4 of the flags). Blocks have the requested size, which the stock
+//! writer does not guarantee, so that reading a few rows decodes few blocks. If compression gains
+//! nothing, the body is the plain bytes. The output is deterministic.
 //!
-//! Snappy is not supported, because nobody chooses it any more.
+//! Snappy is not supported, because writers no longer choose it.
 
 mod blosc2;
 
@@ -73,7 +74,7 @@ pub enum Compressor {
     BloscLz,
     /// LZ4, which has no levels.
     Lz4,
-    /// LZ4 with a longer search for longer matches: read as LZ4, and as fast.
+    /// LZ4 with a longer search for longer matches: read like LZ4, and as fast.
     Lz4Hc,
     /// Zlib.
     Zlib,
@@ -82,7 +83,7 @@ pub enum Compressor {
 }
 
 impl Compressor {
-    /// Returns the compressor of this name, if it is one that is written.
+    /// Returns the compressor of this name, if it is supported for writing.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::BloscLz, Self::Lz4, Self::Lz4Hc, Self::Zlib, Self::Zstd]
@@ -90,7 +91,7 @@ impl Compressor {
             .find(|compressor| compressor.name() == name)
     }
 
-    /// Returns the name that documents have for it.
+    /// Returns the name in documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,7 +112,7 @@ impl Compressor {
         }
     }
 
-    /// Returns the number that frames and extended headers have for it, which is not the code in the flags.
+    /// Returns the number in frames and extended headers, which is not the code in the flags.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -132,7 +133,7 @@ impl Compressor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shuffle {
-    /// Nothing.
+    /// No filter.
     None,
     /// All first bytes of the items, then all second ones.
     Bytes,
@@ -147,7 +148,7 @@ impl Shuffle {
         [Self::None, Self::Bytes, Self::Bits].into_iter().find(|shuffle| shuffle.name() == name)
     }
 
-    /// Returns the name that documents have for it.
+    /// Returns the name in documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -198,8 +199,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9, or items
-    /// or blocks of no bytes; `Unsupported` for Zstandard where it is not built in.
+    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9,
+    /// or for items or blocks of 0 bytes; `Unsupported` for Zstandard if it is not built in.
     pub fn encode(&mut self, plain: &[u8], settings: &Settings) -> Result<Vec<u8>, BloscError> {
         let nbytes = check(plain, settings)?;
         let item = usize::from(settings.typesize);
@@ -225,8 +226,8 @@ impl Encoder {
         Ok(out)
     }
 
-    /// Appends the table and the blocks of `block` bytes to the header; returns whether the chunk is shorter than with the
-    /// plain bytes.
+    /// Appends the table and the blocks of `block` bytes to the header; returns whether the chunk
+    /// is shorter than with the plain bytes.
     fn append_blocks(
         &mut self,
         plain: &[u8],
@@ -276,7 +277,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends a length, then codec data, or the plain bytes when those are not longer.
+    /// Appends a length, then codec data, or the plain bytes if those are not longer.
     fn stream(
         &mut self,
         bytes: &[u8],
@@ -316,7 +317,7 @@ impl Encoder {
             Compressor::Zlib => {
                 let level = flate2::Compression::new(level.into());
                 let mut state = flate2::Compress::new(level, true);
-                // Data that does not fit is no gain.
+                // Data that does not fit would be no gain.
                 out.reserve_exact(bytes.len());
                 let finish = flate2::FlushCompress::Finish;
                 let done = state.compress_vec(bytes, out, finish);
@@ -427,8 +428,8 @@ mod tests {
     #[test]
     fn bytes_typed_by_hand() {
         let lz4 = Settings { compressor: Compressor::Lz4, typesize: 2, ..Settings::default() };
-        // 40 items 61 62, in blocks of 32 bytes and one of 16: lanes of sixteen a, sixteen b. A literal a,
-        // a match of 10 at distance 1, then the last literals.
+        // 40 items 61 62, in blocks of 32 bytes and one of 16: lanes of sixteen a, sixteen b. A
+        // literal a, a match of 10 at distance 1, then the last literals.
         let plain = b"ab".repeat(40);
         let chunk = encode(&plain, Settings { block_size: 33, ..lz4 });
         assert_eq!(chunk[..12], *b"\x02\x01\x31\x02\x50\0\0\0\x20\0\0\0");

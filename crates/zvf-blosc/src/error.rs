@@ -1,8 +1,9 @@
-//! Faults of chunks and of requests.
+//! Errors in chunks and requests.
 //!
-//! Header and block table are checked by `zvf-format`, whose error names the byte. Later faults also name the block;
-//! offsets always count from the start of the chunk. The messages of codec libraries about damaged data differ between
-//! versions and help nobody, so they are dropped.
+//! Header and block table are checked by `zvf-format`, whose error names the byte. Later errors
+//! also name the block; offsets always count from the start of the chunk. The messages of codec
+//! libraries about damaged data differ between versions and add nothing useful, so they are
+//! dropped.
 
 use zvf_format::{Class, Expected, FormatError, Found};
 
@@ -27,7 +28,7 @@ pub enum BloscError {
     /// A block is wrong.
     #[error(transparent)]
     Block(Box<BlockFault>),
-    /// The chunk needs something that this build does not have.
+    /// The chunk needs a feature that this build does not have.
     #[error("Unsupported in blosc chunk: {0}")]
     Unsupported(&'static str),
     /// The request does not fit the chunk, the cap, or the buffers given.

@@ -1,7 +1,8 @@
 //! The filters of blocks before compression, and their inverses.
 //!
-//! Shuffles move bytes from one buffer to another; differences are computed in place; truncated precision cannot be
-//! restored. A rest that is no whole item is unchanged. Items have one byte or more.
+//! Shuffles move bytes from one buffer to another; differences are computed in place; truncated
+//! precision cannot be restored. A remainder that is not a whole item is unchanged. Items have one
+//! byte or more.
 
 mod bitshuffle;
 mod difference;
@@ -27,7 +28,8 @@ pub(crate) const fn needs_buffer(filter: Filter) -> bool {
     matches!(filter, Filter::Shuffle | Filter::Bitshuffle)
 }
 
-/// Applies the filter of Blosc 1, a byte or bit shuffle, from one buffer to another of the same length.
+/// Applies the filter of Blosc 1, a byte or bit shuffle, from one buffer to another of the same
+/// length.
 pub(crate) fn apply(bits: bool, typesize: usize, from: &[u8], to: &mut [u8]) {
     let items = from.len().checked_div(typesize).unwrap_or(0);
     if !bits {
@@ -40,7 +42,8 @@ pub(crate) fn apply(bits: bool, typesize: usize, from: &[u8], to: &mut [u8]) {
 }
 
 impl Block<'_> {
-    /// Applies a filter of Blosc2 that moves bytes, from `from` to `to`, which are of the same length.
+    /// Applies a filter of Blosc2 that moves bytes, from `from` to `to`, which are of the same
+    /// length.
     pub(crate) fn apply_moving(self, slot: FilterSlot, from: &[u8], to: &mut [u8]) {
         if slot.filter == Filter::Shuffle {
             shuffle::apply(self.width(slot.meta, self.typesize), from, to);

@@ -52,7 +52,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns how many bytes of a chunk with this header [`Layout::parse`] needs.
+    /// Returns the number of bytes of a chunk with this header that [`Layout::parse`] needs.
     #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
         BlockTable::front_len(header)
@@ -98,9 +98,10 @@ impl Layout {
         number(first)..number(after)
     }
 
-    /// Returns the byte ranges of the chunk, besides its front, that decoding `decoded` needs: ascending and disjoint.
+    /// Returns the byte ranges of the chunk that decoding `decoded` needs, except for the front:
+    /// ascending and disjoint.
     ///
-    /// Includes block 0 where a block depends on it, and the dictionary.
+    /// Includes block 0 if a block depends on it, and the dictionary.
     #[must_use]
     pub fn spans_needed(&self, decoded: Range<u64>) -> Vec<Range<u64>> {
         let blocks = self.blocks_needed(decoded.clone());
@@ -125,7 +126,8 @@ impl Layout {
         merge(spans)
     }
 
-    /// Returns the stored bytes of block `j` in the chunk, or `None` beyond the last and where the body is not blocks.
+    /// Returns the stored bytes of block `j` in the chunk, or `None` beyond the last and where the
+    /// body is not blocks.
     #[must_use]
     pub fn span(&self, j: u32) -> Option<Range<u64>> {
         self.spans.get(j)
@@ -137,13 +139,15 @@ impl Layout {
         self.dictionary.clone()
     }
 
-    /// Returns the offset of block `j` in the decoded chunk and its length, or `None` beyond the last.
+    /// Returns the offset of block `j` in the decoded chunk and its length, or `None` beyond the
+    /// last.
     pub(crate) fn block(&self, j: u32) -> Option<(u64, u32)> {
         let start = u64::from(j).checked_mul(self.header.blocksize().into())?;
         Some((start, self.header.block_len(j)?))
     }
 
-    /// Returns the range in the chunk of bytes after the header: of a raw copy, or of the value of all items.
+    /// Returns the range in the chunk of bytes after the header: of a raw copy, or of the value of
+    /// all items.
     pub(crate) fn body_range(&self, bytes: Range<u64>) -> Range<u64> {
         let header = u64::from(self.header.header_len());
         bytes.start.saturating_add(header)..bytes.end.saturating_add(header)

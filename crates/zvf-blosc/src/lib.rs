@@ -1,9 +1,9 @@
 //! Blosc 1 and Blosc2 chunks, decoded block by block, and encoded.
 //!
-//! A chunk is a header, a table of block positions and independently filtered and compressed blocks. So a part of a
-//! chunk needs a part of its bytes: [`parse_header`] reads 16 or 32 of them, a [`Layout`] needs the table,
-//! [`Layout::spans_needed`] lists the rest, and a [`Decoder`] decodes the requested bytes. With the whole chunk in
-//! memory, [`Chunk`] does all of it.
+//! A chunk is a header, a table of block positions and independently filtered and compressed
+//! blocks. So a part of a chunk needs a part of its bytes: [`parse_header`] reads 16 or 32 of them,
+//! a [`Layout`] needs the table, [`Layout::spans_needed`] lists the rest, and a [`Decoder`] decodes
+//! the requested bytes. With the whole chunk in memory, [`Chunk`] does all of it.
 //!
 //! ```
 //! use zvf_blosc::Chunk;
@@ -15,29 +15,30 @@
 //! # Ok::<(), zvf_blosc::BloscError>(())
 //! ```
 //!
-//! * Any input gives bytes or a [`BloscError`]. Memory is bounded by the cap of the caller: a claim of the chunk is
-//!   compared with it, or with the available bytes, first.
-//! * Codecs: BloscLZ, LZ4, zlib, Zstandard. Snappy and registered codecs are refused as `Unsupported`, and
-//!   so are chunks with blocks of varying length.
+//! * Any input gives bytes or a [`BloscError`]. Memory is bounded by the caller's cap: a length
+//!   that the chunk claims is first compared with it, or with the available bytes.
+//! * Codecs: BloscLZ, LZ4, zlib, Zstandard. Snappy and registered codecs are refused as
+//!   `Unsupported`, and so are chunks with blocks of varying length.
 //! * Filters: all reversible ones, and those with nothing to undo.
 //!
 //! * An [`Encoder`] writes chunks of both versions, with blocks of the requested size.
 //!
-//! Storing chunks is the caller's.
+//! Not here: storage of chunks.
 //!
 //! # Features
 //!
-//! `zstd` (default) decodes Zstandard with its C library. `ruzstd` does it in Rust where `zstd` is off. `fast-codecs`
-//! uses the C library of LZ4 and vector code for shuffles, with a few lines of unsafe code; without it there are none.
-//! Chunks are decoded identically with it and without; LZ4 chunks are encoded to other bytes.
+//! `zstd` (default) decodes Zstandard with its C library. `ruzstd` decodes it in Rust if `zstd` is
+//! off. `fast-codecs` uses the C library of LZ4 and vector code for shuffles, with a few lines of
+//! unsafe code; without it there is none. Decoding gives the same bytes with it and without; LZ4
+//! chunks are encoded to other bytes.
 #![cfg_attr(not(feature = "fast-codecs"), forbid(unsafe_code))]
 #![cfg_attr(
     not(test),
     deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
 )]
 
-// A `saturating_` operation has a bound that was established before: lengths and positions are those of bytes in memory, or
-// of a chunk, which has fewer than 2^31. Others are explained in place.
+// Each `saturating_` operation has a bound that was checked before: lengths and positions are those
+// of bytes in memory, or of a chunk, which has fewer than 2^31. Others are explained beside them.
 
 mod blosclz;
 mod chunk;

@@ -8,19 +8,20 @@
 //! 255 .. n    more of the match length
 //! ```
 //!
-//! Little-endian. The last five bytes of a block are literals, and the last match begins at least twelve bytes
-//! before the end.
+//! Little-endian. The last five bytes of a block are literals, and the last match begins at least
+//! twelve bytes before the end.
 //!
-//! Safe code does it, or with the feature `fast-codecs` the C library. Both decode identically: data that the C library
-//! refuses is decoded by the safe code, which is less strict about the end of a block. They do not encode the same
-//! bytes.
+//! The codec is safe code, or with the feature `fast-codecs` the C library. Both decode
+//! identically: data that the C library refuses is decoded by the safe code, which is less strict
+//! about the end of a block. They do not encode to the same bytes.
 
 #[cfg(feature = "fast-codecs")]
 mod c;
 #[cfg(any(test, not(feature = "fast-codecs")))]
 mod hc;
 
-/// Decodes a block into `out`, and returns the number of bytes; `None` when the data is damaged, or longer than `out`.
+/// Decodes a block into `out`, and returns the number of bytes; `None` when the data is damaged, or
+/// longer than `out`.
 pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
     #[cfg(feature = "fast-codecs")]
     if let Some(n) = c::decode(data, out) {
@@ -34,8 +35,8 @@ pub(crate) fn decode_after(dictionary: &[u8], data: &[u8], out: &mut [u8]) -> Op
     lz4_flex::block::decompress_into_with_dict(data, out, dictionary).ok()
 }
 
-/// Encodes into `out`, and returns the number of bytes; `None` when they do not fit, which may also happen when they
-/// barely would.
+/// Encodes into `out`, and returns the number of bytes; `None` if they do not fit, and possibly if
+/// they barely fit.
 pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let room = append_room(bytes.len(), out)?;
     #[cfg(feature = "fast-codecs")]

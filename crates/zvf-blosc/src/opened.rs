@@ -1,7 +1,7 @@
 //! A decoded range from which parts are copied.
 //!
-//! A block whose last decoding step is a shuffle is left shuffled: a few items of it are found quickly, and all of them
-//! are copied directly to their destination.
+//! A block whose last decoding step is a shuffle stays shuffled: a few of its items can be read
+//! quickly, and all of them are copied directly to their destination.
 
 use crate::filter;
 
@@ -45,7 +45,8 @@ impl<'a> OpenedRange<'a> {
         self.bytes.is_empty()
     }
 
-    /// Fills `out` with the bytes from `at` on; returns `false`, without a change, when there are fewer.
+    /// Fills `out` with the bytes from `at` on; returns `false`, without a change, when there are
+    /// fewer.
     #[must_use]
     pub fn copy(&self, at: usize, out: &mut [u8]) -> bool {
         let end = at.checked_add(out.len()).filter(|end| *end <= self.bytes.len());

@@ -29,14 +29,15 @@ impl<'a> StoredParts<'a> {
         Self { parts: vec![(0, chunk)] }
     }
 
-    /// Wraps fetched parts, usually the spans of [`Layout::spans_needed`](crate::Layout::spans_needed).
+    /// Wraps fetched parts, usually the spans of
+    /// [`Layout::spans_needed`](crate::Layout::spans_needed).
     #[must_use]
     pub fn new(mut parts: Vec<(u64, &'a [u8])>) -> Self {
         parts.sort_unstable_by_key(|(at, _)| *at);
         Self { parts }
     }
 
-    /// Returns the bytes of one span, when one part holds all of them.
+    /// Returns the bytes of one span, if a single part holds all of them.
     #[must_use]
     pub fn span(&self, span: Range<u64>) -> Option<&'a [u8]> {
         let after = self.parts.partition_point(|(at, _)| *at <= span.start);

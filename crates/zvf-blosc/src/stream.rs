@@ -8,7 +8,8 @@
 //! 1      token, when n is -255 to -1: bit 0 set, all bytes are -n
 //! ```
 //!
-//! Little-endian, one after the other, all of the same decoded length. Blosc 1 knows only n above 0.
+//! Little-endian, one after the other, all of the same decoded length. Blosc 1 allows only n above
+//! 0.
 
 use zvf_b2nd::ChunkHeader;
 use zvf_format::num;

@@ -1,14 +1,15 @@
 //! A mesh as a corner table: the opposite corner and the vertex of each.
 //!
-//! Corners `3 k`, `3 k + 1` and `3 k + 2` are those of face `k`. Missing corners and vertices are [`NONE`], and so is
-//! every function of [`NONE`].
+//! Corners `3 k`, `3 k + 1` and `3 k + 2` are those of face `k`. Missing corners and vertices are
+//! [`NONE`], and every function of [`NONE`] returns [`NONE`].
 
 use zvf_format::num::usize_from_u32;
 
 /// No corner, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Returns the next corner of the same face. Nothing wraps: [`NONE`] follows the last corner of the last face.
+/// Returns the next corner of the same face. Does not overflow: [`NONE`] follows the last corner of
+/// the last face.
 pub(crate) const fn next(corner: u32) -> u32 {
     match corner {
         NONE => NONE,
@@ -17,7 +18,7 @@ pub(crate) const fn next(corner: u32) -> u32 {
     }
 }
 
-/// Returns the previous corner of the same face. Nothing wraps, as in [`next`].
+/// Returns the previous corner of the same face. Does not overflow, as in [`next`].
 pub(crate) const fn previous(corner: u32) -> u32 {
     match corner {
         NONE => NONE,
@@ -26,7 +27,7 @@ pub(crate) const fn previous(corner: u32) -> u32 {
     }
 }
 
-/// Converts to an index; [`NONE`] is beyond every table.
+/// Converts to an index; [`NONE`] is past the end of every table.
 pub(crate) const fn index(number: u32) -> usize {
     usize_from_u32(number)
 }
@@ -36,7 +37,7 @@ pub(crate) const fn index(number: u32) -> usize {
 pub(crate) struct Corners {
     pub(crate) opposite: Vec<u32>,
     pub(crate) vertex: Vec<u32>,
-    /// A corner of each vertex: at a boundary of the mesh the leftmost one.
+    /// One corner of each vertex: at a boundary of the mesh the leftmost one.
     pub(crate) left_most: Vec<u32>,
 }
 
@@ -68,9 +69,9 @@ impl Corners {
         self.swing_left(self.left_most(vertex)) == NONE
     }
 
-    /// Cuts the mesh along seams: vertices on both sides of one become different.
+    /// Cuts the mesh along seams: a vertex on a seam becomes one vertex per side.
     ///
-    /// Returns `None` where corners meet in an invalid way.
+    /// Returns `None` if corners meet in an invalid way.
     pub(crate) fn cut(&self, seams: &[bool]) -> Option<Self> {
         let mut on_seam = vec![false; self.left_most.len()];
         let mut cut = Self {
@@ -106,7 +107,8 @@ impl Corners {
         Some(cut)
     }
 
-    /// Returns the leftmost corner around a vertex on a seam; `None` where swinging left comes back.
+    /// Returns the leftmost corner around a vertex on a seam; `None` if swinging left returns to
+    /// the start.
     fn leftmost_of(&self, start: u32) -> Option<u32> {
         let mut first = start;
         let mut corner = self.swing_left(start);
@@ -131,7 +133,7 @@ impl Corners {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
     DepthFirst,
-    /// Faces first whose vertices have more known neighbours.
+    /// Visits faces first whose vertices have more known neighbours.
     Degree,
 }
 
@@ -145,7 +147,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Visits all faces of `mesh`; returns `None` where a corner has no vertex.
+    /// Visits all faces of `mesh`; returns `None` if a corner has no vertex.
     pub(crate) fn visit(mesh: &Corners, order: Visit) -> Option<Self> {
         let faces = mesh.vertex.len() / 3;
         let mut walk = Walk {
@@ -178,7 +180,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns whether the face of a corner was visited, or there is none.
+    /// Returns whether the face of a corner was visited or does not exist.
     fn is_seen(&self, corner: u32) -> bool {
         corner == NONE || self.seen_faces.get(index(corner / 3)).copied().unwrap_or(true)
     }
@@ -295,7 +297,8 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Returns the priority of a face: 0 where its vertex is known, 1 where it was met before, 2 otherwise.
+    /// Returns the priority of a face: 0 if its vertex is known, 1 if the vertex was met before, 2
+    /// otherwise.
     fn priority(&mut self, corner: u32) -> Option<usize> {
         let vertex = index(self.mesh.vertex(corner));
         if *self.sequence.value_of_vertex.get(vertex)? != NONE {

@@ -7,8 +7,9 @@
 //! valence    the bit streams first; then for each of six valences varint n, n symbols
 //! ```
 //!
-//! The traversal is decoded from its end: C closes a fan around a vertex, L and R add a triangle with a new vertex, S
-//! joins two parts, E begins one. The resulting corners are not in the order of the input.
+//! The traversal is decoded from its end: C closes a fan around a vertex, L and R add a triangle
+//! with a new vertex, S joins two parts, E begins one. The resulting corners are not in the order
+//! of the input.
 //!
 //! Values of attributes are in [`crate::mesh`].
 
@@ -66,7 +67,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Connecti
             faces.to_string(),
         ));
     };
-    // The largest number exceeds every limit, and as a limit it is none.
+    // If the product saturates, it exceeds every limit; a limit that saturates is no limit.
     if attributes.saturating_mul(faces) > limits.max_faces.saturating_mul(8) {
         let found = format!("{attributes} of {faces} faces");
         return Err(cursor.read_error(Class::LimitExceeded, "fewer seams of attributes", found));
@@ -88,7 +89,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Connecti
     Ok(Connectivity { corners: mesh.corners, at_edge: mesh.at_edge, seams })
 }
 
-/// Where a part of the traversal continues in another.
+/// The point at which one part of the traversal continues in another.
 struct Split {
     source: usize,
     target: usize,
@@ -195,8 +196,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns for each attribute the corners whose opposite edge is a seam: those at boundaries, and those that the
-    /// stream lists.
+    /// Returns for each attribute the corners whose opposite edge is a seam: boundary edges, and
+    /// the seams listed in the stream.
     fn read_seams(mut self, corners: &Corners) -> Vec<Vec<bool>> {
         let mut all = vec![vec![false; corners.vertex.len()]; self.seams.len()];
         for corner in (0_u32..).take(corners.vertex.len()) {
@@ -465,7 +466,7 @@ impl Mesh {
         Some(())
     }
 
-    /// Closes the parts that need one more face.
+    /// Closes the parts that lack one face.
     fn close(&mut self, walk: &mut Walk<'_>) -> Result<(), DracoError> {
         while let Some(corner) = self.active.pop() {
             if walk.start_faces.bit() && self.close_part(corner).is_none() {
@@ -532,5 +533,6 @@ impl Mesh {
     }
 }
 
-/// The limit of relabelled corners per face where parts are joined; real meshes stay far below it.
+/// The largest number of relabelled corners per face when parts are joined; real meshes stay far
+/// below it.
 const MAX_RELABELS_OF_A_FACE: usize = 64;

@@ -1,7 +1,8 @@
-//! Encoding by the sequential method: positions and faces in their given order.
+//! Encodes with the sequential method: positions and faces in their given order.
 //!
-//! Positions are unchanged `float32`, on a grid over a given box (the same for all chunks of a level, so that
-//! neighbours agree), or integers. Integers take as many bytes as the largest needs.
+//! Positions are unchanged `float32`, on a grid over a given box (the same for all chunks of a
+//! level, so that neighbours agree), or integers. Integers take as many bytes as the largest of
+//! them.
 
 use zvf_format::Class;
 use zvf_format::num::{
@@ -68,7 +69,7 @@ impl Quantization {
             let x = f64::from(self.value(cell, origin));
             x >= low && x < high
         };
-        // At both ends of the axis a neighbour is the cell itself.
+        // At both ends of the axis, a neighbour is the cell itself.
         let near = [cell, cell.saturating_sub(1), cell.saturating_add(1).min(self.last_cell())];
         near.into_iter().find(|cell| is_inside(*cell)).unwrap_or(cell)
     }
@@ -148,7 +149,7 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Adds faces; without, the stream is a point cloud.
+    /// Adds faces; without faces, the stream is a point cloud.
     ///
     /// # Errors
     ///
@@ -167,7 +168,8 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     ///
-    /// When the grid has no bits or too many, or positions are not finite or lie outside of it.
+    /// When the grid has too few or too many bits, or positions are not finite or lie outside the
+    /// grid.
     pub fn with_quantization(self, grid: Quantization) -> Result<Self, DracoError> {
         let bad = |expected: &str, found: String| {
             Err(DracoError::new(Class::OutOfBounds, 0, expected, found))
@@ -192,8 +194,8 @@ impl<'a> Encoder<'a> {
         Ok(Self { grid: Some(grid), ..self })
     }
 
-    /// Keeps points inside of a box (its upper sides excluded): those that rounding would move out get the next grid
-    /// position inside.
+    /// Keeps points inside a box (its upper sides excluded): a point that rounding would move out
+    /// gets the nearest grid position inside.
     #[must_use]
     pub fn with_bounds(self, low: [f64; 3], high: [f64; 3]) -> Self {
         Self { inside: Some((low, high)), ..self }
@@ -214,7 +216,7 @@ impl<'a> Encoder<'a> {
             }
             None => {
                 out.extend([3, 0, 0, 0, 0]);
-                // `check_triples` refuses more.
+                // `check_triples` refuses larger numbers.
                 out.extend(saturating_u32_from_usize(points).to_le_bytes());
             }
         }
@@ -280,7 +282,7 @@ fn push_indices(faces: &[[u32; 3]], points: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends integers without prediction, in as many bytes as the largest needs with its sign.
+/// Appends integers without prediction, in as many bytes as the largest of them with its sign.
 fn push_integers(values: impl Iterator<Item = u32> + Clone, out: &mut Vec<u8>) {
     let largest = values.clone().max().unwrap_or(0);
     let width: u8 = match largest {

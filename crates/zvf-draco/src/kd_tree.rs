@@ -1,4 +1,5 @@
-//! Points in the order of a kd-tree: the number of points on each side of every plane that halves their box.
+//! Points in the order of a kd-tree: each plane halves a box, and the stream has the number of
+//! points on each side.
 //!
 //! ```text
 //! u32 points; u8 1; descriptions of attributes without codings; u8 level
@@ -6,8 +7,8 @@
 //! then for each attribute of float32 its grid; then for each of signed integers what was added
 //! ```
 //!
-//! All values of a point are one position with as many axes. The claims of a stream are compared with the limits before
-//! anything is allocated; a tree has at most 32 levels per axis.
+//! All values of a point form one position with as many axes. The counts of a stream are compared
+//! with the limits before anything is allocated; a tree has at most 32 levels per axis.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "other types are refused by name")]
 
@@ -291,7 +292,7 @@ impl<'a> Tree<'a> {
         levels.iter().enumerate().min_by_key(|(_, level)| **level).map(|(axis, _)| axis)
     }
 
-    /// Reads a point of a part that is not halved further.
+    /// Reads a point of a part that is not divided further.
     fn push_point(
         &mut self,
         start: usize,

@@ -7,11 +7,12 @@
 //! kd-tree       points in another order                            feature `edgebreaker`
 //! ```
 //!
-//! [`decode`] checks the claims of a stream against [`Limits`] before it allocates, and checks every index: no stream
-//! panics, and none takes more memory than its counts allow. [`Encoder`] writes the sequential method, which every
-//! decoder reads and which preserves the order, so that references by row stay valid.
+//! [`decode`] checks the counts of a stream against [`Limits`] before it allocates, and checks
+//! every index: no stream causes a panic, and none takes more memory than its counts allow.
+//! [`Encoder`] writes the sequential method, which every decoder supports and which preserves the
+//! order, so that references by row stay valid.
 //!
-//! Files, stores and the meaning of attributes belong to the callers.
+//! Not here: files, stores and the meaning of attributes.
 #![cfg_attr(
     not(test),
     deny(
@@ -56,7 +57,7 @@ use self::bytes::Cursor;
 pub struct Geometry {
     /// The number of points.
     pub points: usize,
-    /// The points of each face; `None` of a point cloud.
+    /// The points of each face; `None` for a point cloud.
     pub faces: Option<Vec<[u32; 3]>>,
     /// The attributes, one row per point.
     pub attributes: Vec<Attribute>,
@@ -75,7 +76,7 @@ impl Geometry {
 /// Values of all points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
-    /// Its number in the stream.
+    /// The id in the stream.
     pub id: u32,
     /// Its meaning.
     pub meaning: Meaning,
@@ -88,7 +89,8 @@ pub struct Attribute {
 }
 
 impl Attribute {
-    /// Returns the bytes of the values of a point: at most 255 values of at most 8 bytes in any stream.
+    /// Returns the length in bytes of the values of a point: at most 255 values of at most 8 bytes
+    /// in any stream.
     fn row_bytes(&self) -> usize {
         usize_from_u32(self.width).saturating_mul(self.component.size())
     }
@@ -105,7 +107,7 @@ pub enum Meaning {
     Color,
     /// A texture coordinate.
     TextureCoordinate,
-    /// Anything else.
+    /// Any other meaning.
     Generic,
 }
 
@@ -127,7 +129,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// Returns the type of a number in streams.
+    /// Returns the type with this code in streams.
     const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Int8,
@@ -145,7 +147,7 @@ impl Component {
         })
     }
 
-    /// Returns the bytes of a value.
+    /// Returns the size of a value in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -179,11 +181,11 @@ impl Meaning {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Points. All attributes together may have eight times as many values.
+    /// The largest number of points. All attributes together may have eight times as many values.
     pub max_points: usize,
-    /// Faces.
+    /// The largest number of faces.
     pub max_faces: usize,
-    /// The limit that follows from the length of the stream.
+    /// The largest number of points that a stream of this length can hold.
     max_meant: usize,
 }
 
@@ -197,12 +199,12 @@ impl Limits {
     /// Returns the limits that fit into `bytes` of memory.
     #[must_use]
     pub fn from_memory(bytes: u64) -> Self {
-        // The largest number is no limit.
+        // If the conversion saturates, there is no limit.
         let count = saturating_usize(bytes / BYTES_OF_A_POINT);
         Self { max_points: count, max_faces: count.saturating_mul(2), ..Self::default() }
     }
 
-    /// Adds the limit that follows from the length of a stream; the largest number is none.
+    /// Adds the limit that follows from the length of a stream; `usize::MAX` is no limit.
     fn with_stream_bytes(self, stream: usize) -> Self {
         let max_meant = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
         Self { max_meant, ..self }
@@ -229,8 +231,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Checks the number of values of all attributes: one takes four bytes while it is decoded and up to eight in the
-    /// end, of 64 per point.
+    /// Checks the number of values of all attributes. A value takes four bytes while it is decoded
+    /// and up to eight in the result, and 64 bytes per point are available.
     fn check_values(self, values: u64, byte: usize) -> Result<(), DracoError> {
         let limit = to_u64(self.max_points).saturating_mul(8); // the largest number is none
         if values <= limit {
@@ -241,7 +243,7 @@ impl Limits {
     }
 }
 
-/// Why a stream cannot be decoded, or geometry not be encoded.
+/// An error in decoding or encoding.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{class} in Draco, byte {byte}: expected {expected}, found {found}")]
 pub struct DracoError {
@@ -280,7 +282,8 @@ impl DracoError {
 ///
 /// # Errors
 ///
-/// When the bytes are no such stream, exceed `limits`, or use a method that this build does not support.
+/// When the bytes are not a Draco stream, exceed `limits`, or use a method that this build does not
+/// support.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
     let mut cursor = Cursor::new(bytes);
     let header = Header::read(&mut cursor)?;
@@ -365,9 +368,9 @@ impl Header {
 const METHOD_BYTE: usize = 8;
 /// The memory of a point with its attributes, and half a face, in bytes.
 const BYTES_OF_A_POINT: u64 = 64;
-/// The best possible compression of regular meshes.
+/// The largest number of points per byte, reached by the best compression of regular meshes.
 const MAX_POINTS_OF_A_BYTE: usize = 4096;
-/// The number that is always allowed.
+/// The number of points that is always allowed.
 const MIN_POINTS: usize = 1 << 16;
 
 #[cfg(all(test, feature = "edgebreaker"))]
@@ -437,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_far_index_is_named_as_it_is() {
-        // 65536 points, so that indices are numbers of seven bits each; 2^33 + 7.
+        // 65536 points, so that indices use groups of seven bits; 2^33 + 7.
         let counts = [1, 0x80, 0x80, 4, 1];
         let indices = [0, 0, 0x87, 0x80, 0x80, 0x80, 0x20];
         let stream = [&b"DRACO\x02\x02\x01\0\0\0"[..], &counts, &indices, &[0]].concat();

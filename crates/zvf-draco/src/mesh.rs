@@ -1,12 +1,13 @@
-//! The attributes of an edgebreaker mesh: values in the order of a traversal, and points where they meet.
+//! The attributes of an edgebreaker mesh: values in the order of a traversal, and the points that
+//! combine them.
 //!
 //! ```text
 //! u8 decoders; for each i8 attribute data, u8 of vertices or corners, u8 order of the walk
 //! for each descriptions of attributes; then for each the values, and the inverse transform to those of the input
 //! ```
 //!
-//! A point is a corner with all its values: the corners of a vertex are one point where no attribute has a seam between
-//! them.
+//! A point is a corner with all its values: the corners of a vertex are one point if no attribute
+//! has a seam between them.
 
 use zvf_format::Class;
 
@@ -35,13 +36,13 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry
 /// A mesh with the point of each corner.
 struct Numbered {
     corners: Corners,
-    /// The same, cut along the seams of each attribute.
+    /// The same mesh, cut along the seams of each attribute.
     cut: Vec<Corners>,
     points: Vec<u32>,
     count: usize,
 }
 
-/// Returns the point of each corner, and their number; `None` where corners meet in an invalid way.
+/// Returns the point of each corner, and their number; `None` if corners meet in an invalid way.
 fn number_points(
     corners: &Corners,
     at_edge: &[bool],

@@ -21,7 +21,7 @@ pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
     skip_entries(cursor)
 }
 
-/// Skips entries, and those below them: the number left at each level.
+/// Skips entries and nested ones; keeps the number left at each level.
 fn skip_entries(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
     let mut open = vec![read_own(cursor)?];
     while let Some(left) = open.last_mut() {

@@ -22,7 +22,7 @@ impl Square {
         Self { max, center: max / 2, modulus }
     }
 
-    /// Creates the square for the largest number of a transform: all ones.
+    /// Creates the square for the largest number of a transform, whose bits are all ones.
     pub(crate) fn from_modulus(modulus: i32) -> Option<Self> {
         let bits = modulus.count_ones();
         let is_ones = modulus == low_bit_mask(bits).cast_signed();
@@ -99,7 +99,7 @@ impl Square {
     pub(crate) fn correct(self, predicted: [i32; 2], by: [i32; 2], is_canonical: bool) -> [i32; 2] {
         let center = self.center;
         let mut place = predicted.map(|x| x.wrapping_sub(center));
-        // The largest number is outside.
+        // A saturated sum is outside.
         let is_inside = place[0].unsigned_abs().saturating_add(place[1].unsigned_abs())
             <= center.unsigned_abs();
         if !is_inside {

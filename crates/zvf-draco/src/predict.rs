@@ -1,4 +1,4 @@
-//! The integers of an attribute: differences from predictions by earlier values.
+//! The integers of an attribute: differences from predictions based on earlier values.
 //!
 //! ```text
 //! i8 prediction, i8 transform (not without prediction); u8 compressed, numbers; then what the prediction needs
@@ -169,12 +169,12 @@ fn read_transform(cursor: &mut Cursor<'_>, kind: i8) -> Result<Transform, DracoE
     }
 }
 
-/// Reads which parallelograms are not used, by their number.
+/// Reads the flags of the parallelograms that are not used, by their number.
 fn read_creases(
     cursor: &mut Cursor<'_>,
     mesh: Option<&Mesh<'_>>,
 ) -> Result<[Vec<bool>; 4], DracoError> {
-    // There is a mesh, whose corners take four bytes or more each.
+    // There is a mesh, and its corners take at least four bytes each.
     let max_flags = mesh.map_or(0, |mesh| mesh.corners.vertex.len()).saturating_mul(4);
     let mut creases: [Vec<bool>; 4] = Default::default();
     for flags in &mut creases {
@@ -330,7 +330,8 @@ fn opposite_values<'v>(
     Some([value(opposite)?, value(next(opposite))?, value(previous(opposite))?])
 }
 
-/// Completes the parallelogram over the edge opposite of `corner`, if its values are known; returns whether.
+/// Completes the parallelogram over the edge opposite of `corner`; returns `false` if its values
+/// are not known yet.
 fn parallelogram(mesh: &Mesh<'_>, corner: u32, row: usize, done: &[i32], to: &mut [i64]) -> bool {
     let Some([opposite, after, before]) = opposite_values(mesh, corner, row, done) else {
         return false;
@@ -540,5 +541,5 @@ fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i32; 3]> {
 }
 
 pub(crate) const NO_PREDICTION: i8 = -2;
-/// The limit of the sum over the triangles of a vertex.
+/// The limit for the sum over the triangles of a vertex.
 const MAX_DIRECTION: i64 = 1 << 29;

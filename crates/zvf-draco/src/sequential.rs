@@ -61,7 +61,7 @@ fn read_faces(
             let mut flat = Vec::new();
             for symbol in symbols::decode(cursor, corners, 1)? {
                 let step = i64::from(symbol >> 1);
-                // Nothing saturates: an index below 2^32 and a step below 2^31 are added.
+                // Does not saturate: an index below 2^32 and a step below 2^31 are added.
                 last = match symbol & 1 {
                     1 => last.saturating_sub(step),
                     _ => last.saturating_add(step),
@@ -136,7 +136,7 @@ impl Stored {
         }
     }
 
-    /// Reads `rows` values, as far as they precede the shared data after all of them.
+    /// Reads the part of `rows` values that precedes the shared data of all attributes.
     pub(crate) fn read_values(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -169,7 +169,7 @@ fn read_attributes(
     Ok(())
 }
 
-/// Returns the number of values of the attributes of a decoder in `rows` rows, or the largest number.
+/// Returns the number of values in `rows` rows of a decoder's attributes; saturates.
 pub(crate) fn count_values(all: &[Stored], rows: usize) -> u64 {
     let widths: u64 = all.iter().map(|stored| to_u64(stored.width())).sum(); // at most 255 each
     widths.saturating_mul(to_u64(rows))

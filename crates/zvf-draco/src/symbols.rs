@@ -48,7 +48,7 @@ fn decode_tagged(
 ) -> Result<Vec<u32>, DracoError> {
     let mut tags = Decoder::new(cursor, 5)?;
     let mut bits = Bits::new(cursor.rest());
-    // Only a capacity: values without bits take no bytes.
+    // Limits only the initial capacity, because values without bits take no bytes.
     let likely = cursor.rest().len().saturating_mul(8).saturating_add(1024);
     let mut all = Vec::with_capacity(count.min(likely));
     while all.len() < count {
@@ -117,7 +117,8 @@ impl<'a> Decoder<'a> {
             self.bytes = rest;
         }
         let remainder = self.state & low_bit_mask(self.precision_bits);
-        // The probabilities add up to the precision: each remainder has a symbol, and each symbol an entry.
+        // The probabilities add up to the precision: each remainder has a symbol, and each symbol
+        // has an entry.
         let symbol = self.lookup.get(usize_from_u32(remainder)).copied().unwrap_or(0);
         let entry = self.table.get(usize_from_u32(symbol));
         let (probability, before) = entry.copied().unwrap_or((0, 0));
@@ -146,7 +147,7 @@ pub(crate) struct BitStream<'a> {
 }
 
 impl<'a> BitStream<'a> {
-    /// Reads where the bits are: the probability of a zero, a size, bytes.
+    /// Reads the header of the bits: the probability of a zero, a size, bytes.
     pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, DracoError> {
         let zero = cursor.byte("the probability of a bit")?;
         let one = 256_u32.saturating_sub(u32::from(zero)); // 1 to 256
@@ -161,9 +162,10 @@ impl<'a> BitStream<'a> {
         })
     }
 
-    /// Returns the next bit; beyond the end the state determines it.
+    /// Returns the next bit; past the end, the state determines it.
     ///
-    /// Nothing wraps: the state is below `256 * BIT_BASE`, and its share of ones is at most the state.
+    /// Does not overflow: the state is below `256 * BIT_BASE`, and its share of ones is at most the
+    /// state.
     pub(crate) fn bit(&mut self) -> bool {
         if self.state < BIT_BASE
             && let Some((last, rest)) = self.bytes.split_last()
@@ -187,7 +189,7 @@ const BIT_BASE: u32 = 4096;
 
 fn read_table(cursor: &mut Cursor<'_>, precision: u32) -> Result<Vec<(u32, u32)>, DracoError> {
     let count = cursor.count("symbols")?;
-    // A run of 64 symbols that do not occur takes a byte.
+    // A run of 64 unused symbols takes one byte.
     if count > cursor.rest().len().saturating_mul(64) {
         let expected = format!("a table of {count} symbols");
         return Err(cursor.read_error(Class::Truncated, expected, cursor.rest().len().to_string()));

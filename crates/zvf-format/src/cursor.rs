@@ -1,10 +1,10 @@
 //! The only place that adds offsets or reinterprets bytes.
 //!
-//! A cursor walks one blob from the front. Offsets are kept in `u64`; before bytes are taken their
-//! number is compared with the bytes left, so no claim inside the blob is ever acted upon before it
-//! was checked, and no arithmetic can wrap on any target. Every on-disk type is unaligned.
+//! A cursor walks one blob from the front. Offsets are kept in `u64`. Before bytes are taken, their
+//! number is compared with the bytes left, so no length inside the blob is used before it is
+//! checked, and no arithmetic can wrap on any target. Every on-disk type is unaligned.
 //!
-//! Public for the crates that take other bytes apart in the same way (`zvf-tet`, `zvf-b2nd`).
+//! Public for the crates that parse other bytes in the same way (`zvf-tet`, `zvf-b2nd`).
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -24,7 +24,7 @@ pub struct Cursor<'a> {
 pub struct Items<'a, T> {
     /// The items, borrowed from the blob.
     pub items: &'a [T],
-    /// Bytes from the start of the blob to the first of them.
+    /// Offset in bytes from the start of the blob to the first item.
     pub at: u64,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     ///
-    /// When fewer bytes are left, or their number is beyond 64 bits.
+    /// When fewer bytes are left, or their number needs more than 64 bits.
     pub fn array<T>(&mut self, field: &'static str, n: u64) -> Result<Items<'a, T>, FormatError>
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
@@ -72,7 +72,8 @@ impl<'a> Cursor<'a> {
         let taken = self.bytes(field, bytes)?;
         match <[T]>::ref_from_bytes(taken) {
             Ok(items) => Ok(Items { items, at }),
-            // The length is a multiple of the size, the type needs no alignment and allows any bits.
+            // The length is a multiple of the size, the type needs no alignment and allows any
+            // bits.
             Err(_) => Err(self.refuse_short(field, at, bytes)),
         }
     }
@@ -81,7 +82,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     ///
-    /// When fewer bytes are left than it has.
+    /// When fewer bytes are left than the item takes.
     pub fn item<T>(&mut self, field: &'static str) -> Result<&'a T, FormatError>
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
@@ -96,7 +97,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     ///
-    /// When fewer are left.
+    /// When fewer bytes are left.
     pub fn bytes(&mut self, field: &'static str, n: u64) -> Result<&'a [u8], FormatError> {
         let cut = num::checked_usize(n).and_then(|n| self.rest.split_at_checked(n));
         let Some((taken, rest)) = cut else {
@@ -111,7 +112,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     ///
-    /// When there are any.
+    /// When bytes are left.
     pub fn end(&self) -> Result<(), FormatError> {
         match self.trailing_error() {
             Some(error) => Err(error),
@@ -119,7 +120,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the fault of having bytes after the end, where that is only a lint.
+    /// Returns the error for bytes after the end, for structures in which these are only a lint.
     pub fn trailing_error(&self) -> Option<FormatError> {
         if self.rest.is_empty() {
             return None;
@@ -152,7 +153,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a, T> Items<'a, T> {
-    /// Returns an iterator over the items, each with the offset it was found at.
+    /// Returns an iterator over the items, each with its offset.
     pub fn with_offsets(&self) -> impl Iterator<Item = (u64, &'a T)> + use<'a, T> {
         let (at, size) = (self.at, num::to_u64(size_of::<T>()));
         (0_u64..).zip(self.items).map(move |(i, item)| {

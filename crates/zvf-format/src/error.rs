@@ -1,11 +1,12 @@
-//! What can be wrong with bytes, and the vocabulary of faults that every layer shares.
+//! Errors of the format layer, and the fault classes that all layers share.
 //!
-//! [`Class`] names the kind of fault. Its text and retry rule are an interface: the store,
-//! the command and the server use the same names, so that a script can match on them. The classes of
-//! the format layer are produced here; the others are listed here because their names must not clash.
+//! [`Class`] names the kind of fault. Its text and retry rule are an interface: the store, the
+//! command and the server use the same names, so that a script can match on them. This crate
+//! produces the classes of the format layer; the others are listed here so that names cannot clash.
 //!
-//! [`FormatError`] says *what* ([`Class`]), *where* ([`Part`], field, byte), what would have been right
-//! ([`Expected`]) and what is there ([`Found`]). It owns nothing, so making one cannot fail.
+//! [`FormatError`] states the kind of fault ([`Class`]), its place ([`Part`], field, byte), the
+//! value the format requires ([`Expected`]) and the stored value ([`Found`]). It owns no memory, so
+//! creating one cannot fail.
 //!
 //! Not here: the path of the object (the store adds it), and exit codes (the command has them).
 
@@ -15,39 +16,39 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// The bytes end before the structure does.
+    /// The bytes end before the structure ends.
     Truncated,
     /// The first bytes are not those of this structure.
     BadMagic,
-    /// A version this crate does not know.
+    /// A version that this crate does not support.
     UnsupportedVersion,
-    /// A flag this crate does not know.
+    /// A flag that this crate does not support.
     UnsupportedFlags,
     /// Two counts that must agree do not.
     CountMismatch,
-    /// Offsets that must not descend do, or do not start at zero.
+    /// Offsets descend or do not start at zero.
     NotMonotonic,
     /// A value points outside what it refers to.
     OutOfBounds,
     /// Arithmetic on stored values leaves the range of its type.
     Overflow,
-    /// A value that cannot be negative is.
+    /// A negative value in a field that cannot be negative.
     Negative,
-    /// A length is not a multiple of its item.
+    /// A length is not a multiple of the item size.
     Misaligned,
     /// An unknown mode, type or codec tag.
     BadTag,
     /// An impossible shape, rank or extent.
     BadShape,
-    /// Something that must be unique is there twice.
+    /// An item that must be unique occurs twice.
     Duplicate,
     /// Bytes after the end of the structure.
     Trailing,
-    /// Readable, but not as a writer should have written it.
+    /// Readable, but not in the form that a writer must produce.
     NonCanonical,
-    /// More than a stated cap.
+    /// A value above a documented limit.
     LimitExceeded,
-    /// A checksum does not fit its bytes.
+    /// A checksum does not match its bytes.
     Checksum,
     /// Text that is not UTF-8, or a document that is not JSON.
     Encoding,
@@ -55,17 +56,17 @@ pub enum Class {
     Codec,
     /// A name that cannot be a key.
     InvalidKey,
-    /// A request that makes no sense.
+    /// An invalid request.
     InvalidArgument,
     /// A feature this build does not have.
     Unsupported,
-    /// Nothing under that name.
+    /// No object has this name.
     NotFound,
-    /// Something is already under that name.
+    /// The name is already taken.
     AlreadyExists,
     /// The backend refuses access.
     PermissionDenied,
-    /// The backend wants credentials.
+    /// The backend requires credentials.
     Unauthenticated,
     /// The disk or the quota is full.
     NoSpace,
@@ -73,7 +74,7 @@ pub enum Class {
     FileChanged,
     /// The backend asks for a pause.
     Throttled,
-    /// No answer in time.
+    /// No answer within the time limit.
     Timeout,
     /// The backend cannot answer now.
     Unavailable,
@@ -83,18 +84,18 @@ pub enum Class {
     Conflict,
     /// A writer with a higher epoch took over.
     WriterFenced,
-    /// Whether a commit took effect is not known.
+    /// It is unknown whether a commit took effect.
     CommitUnknown,
-    /// A handle that must not be used after a failed sync.
+    /// A handle that cannot be used after a failed sync.
     Poisoned,
     /// The caller gave up.
     Cancelled,
-    /// A check that a script of edits makes does not hold.
+    /// A check in an edit script does not hold.
     ExpectationFailed,
 }
 
 impl Class {
-    /// Every class, in the order in which they are listed above.
+    /// All classes, in the order of their declaration.
     pub const ALL: &'static [Self] = &[
         Self::Truncated,
         Self::BadMagic,
@@ -136,7 +137,7 @@ impl Class {
         Self::ExpectationFailed,
     ];
 
-    /// Returns the stable name, as errors print it and scripts match it.
+    /// Returns the stable name that errors print and scripts match.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -181,7 +182,7 @@ impl Class {
         }
     }
 
-    /// Returns whether the fault is in stored bytes: they are not what they must be, whoever asks and how often.
+    /// Returns whether the stored bytes are at fault, so that every read fails in the same way.
     #[must_use]
     pub const fn is_damage(self) -> bool {
         matches!(
@@ -208,13 +209,13 @@ impl Class {
         )
     }
 
-    /// Returns whether the same request may succeed later without anything being changed.
+    /// Returns whether the same request may succeed later although nothing is changed.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io)
     }
 
-    /// Returns what to do about it when nothing more particular is known.
+    /// Returns the default advice for the class.
     #[must_use]
     pub const fn hint(self) -> Option<Hint> {
         if matches!(self, Self::Truncated) {
@@ -241,19 +242,19 @@ impl fmt::Display for Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// The bytes look as if written in the other byte order, where big-endian is right.
+    /// The byte order looks swapped; the field is big-endian.
     ByteOrder,
-    /// The bytes look as if written in the other byte order, where little-endian is right.
+    /// The byte order looks swapped; the field is little-endian.
     LittleEndian,
     /// The object ends early.
     CutObject,
-    /// The layout is an older one that is read elsewhere, or not at all.
+    /// An older layout, which `zvf migrate` converts.
     OlderLayout,
-    /// The layout is newer than this build.
+    /// The layout is newer than this build supports.
     NewerVersion,
-    /// The number of axes does not fit.
+    /// The number of axes differs.
     WrongRank,
-    /// A cap was met.
+    /// A limit was exceeded.
     RaiseLimit,
     /// The stored bytes changed after they were written.
     Damaged,
@@ -343,7 +344,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the words for it in a message.
+    /// Returns the name for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -385,7 +386,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What a field may hold.
+/// The value that the format requires in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expected {
@@ -401,12 +402,13 @@ pub enum Expected {
     Exactly(i128),
     /// A multiple of this.
     MultipleOf(i128),
-    /// What a sentence says.
+    /// A rule in words.
     Rule(&'static str),
 }
 
 impl Expected {
-    /// Returns whether `found` is what was expected; a [`Expected::Rule`] cannot be asked and says no.
+    /// Returns whether `found` is what was expected; always `false` for [`Expected::Rule`], which
+    /// cannot be evaluated.
     #[must_use]
     pub fn allows(self, found: i128) -> bool {
         match self {
@@ -435,7 +437,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// What a field holds instead.
+/// The value that a field holds instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Found {
@@ -445,7 +447,7 @@ pub enum Found {
     Float(u64),
     /// Four bytes where a magic should be.
     Magic([u8; 4]),
-    /// Something a phrase names.
+    /// A description in words.
     Text(&'static str),
 }
 
@@ -496,7 +498,7 @@ impl From<&'static str> for Found {
     }
 }
 
-/// A blob that is not what it claims to be.
+/// An error in a blob: what is wrong, where, and what the format requires.
 ///
 /// ```
 /// use zvf_format::{Class, Expected, FormatError, Part};
@@ -516,19 +518,19 @@ pub struct FormatError {
     pub class: Class,
     /// The structure being parsed.
     pub part: Part,
-    /// The field of it, as the specification names it.
+    /// The field, as the specification names it.
     pub field: &'static str,
     /// Bytes from the start of the blob to that field.
     pub offset: u64,
     /// What the format allows there.
     pub expected: Expected,
-    /// What is there instead.
+    /// The stored value.
     pub found: Found,
     hint: Option<Hint>,
 }
 
 impl FormatError {
-    /// Makes a fault, with all that must be said about it.
+    /// Creates an error.
     #[must_use]
     pub fn new(
         class: Class,
@@ -541,13 +543,13 @@ impl FormatError {
         Self { class, part, field, offset, expected, found: found.into(), hint: None }
     }
 
-    /// Gives the fault advice of its own instead of its class's.
+    /// Replaces the default advice of the class.
     #[must_use]
     pub const fn with_hint(self, hint: Hint) -> Self {
         Self { hint: Some(hint), ..self }
     }
 
-    /// Returns what to do about it.
+    /// Returns the advice: that of this error, or the default of its class.
     #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         match self.hint {
@@ -556,10 +558,10 @@ impl FormatError {
         }
     }
 
-    /// Counts the offset from the start of something that holds the blob at `by`.
+    /// Moves the offset by `by`, the position of the blob in a larger structure.
     #[must_use]
     pub const fn with_base_offset(self, by: u64) -> Self {
-        // Both were read from, so their sum is a place that exists.
+        // Both are offsets of bytes that were read, so the sum does not saturate.
         Self { offset: self.offset.saturating_add(by), ..self }
     }
 }

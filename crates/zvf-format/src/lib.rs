@@ -1,18 +1,20 @@
-//! The binary structures of the Zarr Vectors format (ZVF), and the arithmetic that goes with them.
+//! The binary structures of the Zarr Vectors format (ZVF), and the arithmetic that belongs to them.
 //!
-//! Everything here turns bytes into views and back. A view is checked once, by its `parse`, borrows
-//! the bytes and cannot fail afterwards; an encoder (feature `alloc`) is its inverse. Nothing here
-//! reads a file, knows the name of a key in a store, starts a thread or asks for the time.
+//! The crate parses bytes into views and encodes them again. A view is checked once, by its
+//! `parse`, borrows the bytes and cannot fail afterwards; an encoder (feature `alloc`) is its
+//! inverse. Nothing here reads a file, knows the name of a key in a store, starts a thread or reads
+//! the clock.
 //!
 //! * The crate is `no_std` and forbids unsafe code.
-//! * Any input is answered with a value or a [`FormatError`]: no panic, no allocation sized by a
-//!   claim inside the bytes, no loop longer than the input.
-//! * Arithmetic is checked. `saturating_` stands before a comparison that refuses the largest value,
-//!   means "none left", or is kept from saturating by a type or an earlier check: an offset inside bytes
-//!   in memory, a count that grows by one, or a sum or product of 64-bit numbers that a message shows
-//!   as `i128`. Where the code beside it does not tell, a comment does.
-//! * What is unsafe, contradictory or ambiguous is refused. What is merely not canonical is accepted
-//!   and can be asked for: each view has `lints()`, and `parse_strict` refuses what `lints()` lists.
+//! * Every input gives a value or a [`FormatError`]: no panic, no allocation sized by a claim
+//!   inside the bytes, no loop longer than the input.
+//! * Arithmetic is checked. `saturating_` is used before a comparison that refuses the largest
+//!   value, to mean "none left", or where a type or an earlier check excludes saturation: an offset
+//!   inside bytes in memory, a count that grows by one, or a sum or product of 64-bit numbers that
+//!   a message shows as `i128`. Where the code does not show which, a comment does.
+//! * Unsafe, contradictory or ambiguous input is refused. Input that is merely not canonical is
+//!   accepted and reported: each view has `lints()`, and `parse_strict` refuses what `lints()`
+//!   lists.
 //!
 //! # Features
 //!
@@ -54,8 +56,8 @@ pub mod vlen;
 pub use error::{Class, Expected, FormatError, Found, Hint, Part};
 pub use lint::Lints;
 
-/// Returns the used part of an array with room for the most items there can be. The type that holds both keeps `len`
-/// within the array.
+/// Returns the used part of an array of fixed capacity. The type that holds both keeps `len` within
+/// the array.
 #[inline]
 fn used_items<T, const N: usize>(array: &[T; N], len: u8) -> &[T] {
     array.get(..usize::from(len)).unwrap_or_default()

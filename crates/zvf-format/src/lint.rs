@@ -1,8 +1,8 @@
-//! What is readable but not canonical: the faults that only a strict reader refuses.
+//! Lints: input that is readable but not canonical, which only a strict reader refuses.
 //!
-//! A lint is a [`FormatError`] that was not raised. A structure has few kinds of freedom (padding,
-//! spare bits, bytes after the end), so the set is small and needs no allocator: one per kind, the
-//! first of each kept, the rest counted.
+//! A lint is a [`FormatError`] that was not returned. A structure allows few kinds of variation
+//! (padding, spare bits, bytes after the end), so the set is small and needs no allocator: the
+//! first lint of each kind is kept, the rest are counted.
 
 use crate::error::FormatError;
 
@@ -28,22 +28,22 @@ impl Lints {
         self.found == 0
     }
 
-    /// Returns how many were found, those not kept included.
+    /// Returns the number of lints found, including those not kept.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.found
     }
 
-    /// Returns an iterator over the lints kept: the first few, in the order of the bytes.
+    /// Returns an iterator over the kept lints: the first few, in file order.
     pub fn iter(&self) -> impl Iterator<Item = &FormatError> {
         self.kept.iter().flatten()
     }
 
-    /// Returns the verdict of strict mode.
+    /// Returns the first lint as an error, for strict mode.
     ///
     /// # Errors
     ///
-    /// The first lint, when there is one.
+    /// The first lint, if there is one.
     pub const fn into_strict(self) -> Result<(), FormatError> {
         match self.kept {
             [Some(first), ..] => Err(first),
@@ -60,7 +60,7 @@ impl Lints {
     }
 }
 
-/// How many lints are kept of one view.
+/// The number of lints kept per view.
 const KEPT: usize = 6;
 
 #[cfg(test)]

@@ -1,34 +1,38 @@
-//! The one home of conversions between numbers, for this crate and all above it.
+//! The only module with number conversions, for this crate and all above it.
 //!
-//! A name says the target and what becomes of a number that does not fit: `checked_` returns `None`, `saturating_` the
-//! nearest number there is, and without either nothing can be lost but the last bits of a float; `index_` is for numbers
-//! whose limit was established before, and stops the program where that is not so. Each cast is justified where it stands
-//! and tested at its edges; other modules have none.
+//! A name states the target and the treatment of a number that does not fit: `checked_` returns
+//! `None`, `saturating_` the nearest number of the target type, and without either only the last
+//! bits of a float can be lost. `index_` is for numbers whose limit was checked before, and panics
+//! otherwise. Each cast is justified beside it and tested at its edges; other modules have none.
 //!
 //! Not here: parsing.
 
 #![expect(clippy::as_conversions, reason = "this module is where the casts are")]
 
-/// Converts a count or length of things in memory. `usize` is at most 64 bits wide on every target of Rust.
+/// Converts a count or length of items in memory. `usize` is at most 64 bits wide on every target
+/// of Rust.
 pub const fn to_u64(n: usize) -> u64 {
     n as u64
 }
 
-/// Converts an index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted below).
+/// Converts an index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted
+/// below).
 pub const fn usize_from_u32(n: u32) -> usize {
     n as usize
 }
 
 const _: () = assert!(usize::BITS >= u32::BITS, "zvf-format needs pointers of 32 bits or more");
 
-/// Converts an offset that was already compared with the bytes present, and so fits; `None` otherwise.
+/// Converts an offset that was already compared with the bytes present and therefore fits; `None`
+/// otherwise.
 pub const fn checked_usize(n: u64) -> Option<usize> {
     let small = n as usize;
     if small as u64 == n { Some(small) } else { None }
 }
 
-/// Returns the largest integer not above `x`, or `None` where that is no `i64`: NaN, infinities, and
-/// what lies outside [-2^63, 2^63). Both bounds are exact in `f64`, and inside them the cast is exact.
+/// Returns the largest integer not above `x`, or `None` if that does not fit in `i64`: for NaN,
+/// infinities, and values outside [-2^63, 2^63). Both bounds are exact in `f64`, and inside them
+/// the cast is exact.
 pub fn floor_i64(x: f64) -> Option<i64> {
     const LOW: f64 = -9_223_372_036_854_775_808.0;
     const HIGH: f64 = 9_223_372_036_854_775_808.0;
@@ -44,7 +48,8 @@ pub const fn f64_from_i64(n: i64) -> f64 {
     n as f64
 }
 
-/// Returns the number, or `usize::MAX`: larger than any allocation, for lengths that are compared with memory or a cap.
+/// Returns the number, or `usize::MAX`: larger than any allocation, for lengths that are compared
+/// with memory or a cap.
 #[must_use]
 pub const fn saturating_usize(n: u64) -> usize {
     match checked_usize(n) {
@@ -60,7 +65,8 @@ pub const fn saturating_u32(n: u64) -> u32 {
     if small as u64 == n { small } else { u32::MAX }
 }
 
-/// Returns the number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner guarantees.
+/// Returns the number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner
+/// guarantees.
 #[must_use]
 pub const fn saturating_u32_from_usize(n: usize) -> u32 {
     saturating_u32(to_u64(n))
@@ -70,7 +76,7 @@ pub const fn saturating_u32_from_usize(n: usize) -> u32 {
 ///
 /// # Panics
 ///
-/// If the place is larger: clamped, it would be the place of another item.
+/// If the place is larger: a clamped index would name another item.
 #[must_use]
 pub const fn index_u32(place: usize) -> u32 {
     let small = place as u32;
@@ -90,7 +96,7 @@ pub const fn f64_from_u64(n: u64) -> f64 {
     n as f64
 }
 
-/// Returns the nearest `f32`; infinite where that is too large.
+/// Returns the nearest `f32`; infinite if `x` is too large.
 #[must_use]
 pub const fn nearest_f32(x: f64) -> f32 {
     x as f32
@@ -110,27 +116,28 @@ pub fn floor_f32(x: f64) -> f32 {
     if f64::from(near) > x { near.next_down() } else { near }
 }
 
-/// Returns the largest integer not above `x`, the nearest there is where that does not fit, 0 for NaN.
+/// Returns the largest integer not above `x`, clamped to the range of `i64`; 0 for NaN.
 #[must_use]
 pub const fn saturating_floor_i64(x: f64) -> i64 {
     let towards_zero = x as i64;
     if towards_zero as f64 > x { towards_zero.saturating_sub(1) } else { towards_zero }
 }
 
-/// Returns `x` without its fraction: 0 for what is negative or NaN, `u64::MAX` for what is too large.
+/// Returns `x` without its fraction: 0 for negative numbers and NaN, `u64::MAX` for numbers that
+/// are too large.
 #[must_use]
 pub const fn trunc_u64(x: f64) -> u64 {
     x as u64
 }
 
-/// Returns the integer nearest to `x`, halves upwards: 0 for what is negative or NaN.
+/// Returns the integer nearest to `x`, halves upwards: 0 for negative numbers and NaN.
 #[must_use]
 pub fn round_half_up_u64(x: f64) -> u64 {
     u64::try_from(saturating_floor_i64(x + 0.5)).unwrap_or(0)
 }
 
-/// Returns an iterator over all little-endian numbers of 64 bits in `bytes`, in order; a rest that is
-/// no number is left out.
+/// Returns an iterator over all little-endian 64-bit numbers in `bytes`, in order; trailing bytes
+/// that form no number are ignored.
 pub fn i64s_from_le(bytes: &[u8]) -> impl ExactSizeIterator<Item = i64> + '_ {
     bytes.as_chunks::<8>().0.iter().map(|number| i64::from_le_bytes(*number))
 }

@@ -1,10 +1,11 @@
-//! The address of a store in a repository: the location and version of the repository, and the group that is the store.
+//! The address of a store in a repository: the location and version of the repository, and the
+//! group of the store.
 //!
 //! ```text
 //! icechunk+<where>[?branch=NAME | ?tag=NAME | ?snapshot=ID][&path=GROUP]
 //! ```
 //!
-//! Not here: whether there is such a repository or version.
+//! Not here: whether the repository or the version exists.
 
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ pub(crate) struct Address {
     pub(crate) text: String,
     pub(crate) location: Location,
     pub(crate) version: Version,
-    /// The group that is the store, without slashes around it; empty for the root.
+    /// The group of the store, without slashes around it; empty for the root.
     pub(crate) group: String,
 }
 
@@ -118,7 +119,7 @@ fn parse_query(url: &Url, refused: impl Fn(&str, &str) -> Error) -> Result<(Vers
 
 /// Decodes the `%xx` of a text.
 fn decode_percent(text: &str) -> String {
-    // A plus is a plus here; forms mean a space.
+    // A plus sign stays a plus sign here; in forms it means a space.
     let text = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
     let pairs = url::form_urlencoded::parse(text.as_bytes());
     pairs.map(|(name, _)| name.into_owned()).collect()

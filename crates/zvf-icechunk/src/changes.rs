@@ -1,7 +1,8 @@
-//! Changed keys, put into one writable session.
+//! Applies changed keys in one writable session.
 //!
-//! Chunks that go, then documents from the root down, then chunks, then nodes that go: no chunk is set that its array does
-//! not have room for, and no node is removed with something below it that stays.
+//! The order is: chunks to remove, documents from the root down, chunks, nodes to remove. So each
+//! chunk is set after the document of its array, and no node is removed while a kept node is below
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use zvf_store::ObjectStream;
 use crate::fault;
 use crate::key::{DOCUMENT, Key};
 
-/// New bytes by key; none removes the key.
+/// New bytes by key; `None` removes the key.
 pub(crate) type Changes = BTreeMap<String, Option<Bytes>>;
 
 /// Refuses a key that no repository can hold, and a chunk without bytes.
@@ -35,7 +36,7 @@ pub(crate) fn check(address: &str, key: &str, bytes: Option<&Bytes>) -> Result<(
     Err(Error::custom(Class::Unsupported, text))
 }
 
-/// Puts changes into the session of `store`.
+/// Applies changes in the session of `store`.
 pub(crate) async fn apply(address: &str, store: &Store, changes: &Changes) -> Result<()> {
     let done = apply_in_order(store, Sorted::new(changes)).await;
     done.map_err(|error| fault::store_error(address, "write", &error))
@@ -60,7 +61,7 @@ async fn apply_in_order(store: &Store, changes: Sorted) -> Result<(), icechunk::
     Ok(())
 }
 
-/// Puts objects into the session of `store` as they come.
+/// Puts objects into the session of `store` as they arrive.
 pub(crate) async fn put_all(address: &str, store: &Store, objects: ObjectStream<'_>) -> Result<()> {
     let faulted = |error: icechunk::store::StoreError| fault::store_error(address, "write", &error);
     let mut objects = objects;
@@ -80,7 +81,7 @@ pub(crate) async fn put_all(address: &str, store: &Store, objects: ObjectStream<
     chunks.try_collect::<Vec<()>>().await.map(drop).map_err(faulted)
 }
 
-/// Changes in the order in which they are put.
+/// Changes in the order in which they are applied.
 #[derive(Debug, Default)]
 struct Sorted {
     gone_chunks: Vec<String>,
@@ -110,7 +111,7 @@ impl Sorted {
     }
 }
 
-/// Removes a group where an array is to be, and the other way round.
+/// Removes a group where an array will be created, and the other way round.
 async fn make_room(
     store: &Store,
     key: &str,
@@ -130,5 +131,5 @@ async fn make_room(
     Ok(())
 }
 
-/// Chunks under way at once.
+/// The number of chunks written concurrently.
 const AT_ONCE: usize = 16;

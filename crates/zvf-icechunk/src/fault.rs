@@ -1,4 +1,4 @@
-//! icechunk's errors as ours.
+//! Conversion of icechunk errors.
 
 use std::fmt::Display;
 
@@ -27,7 +27,7 @@ pub(crate) fn session_error(
     text_error(address, class_of_session(&error.kind), op, &error.kind)
 }
 
-/// Converts an error of a session as a store of keys.
+/// Converts an error of a session's key store.
 pub(crate) fn store_error(
     address: &str,
     op: &'static str,
@@ -37,14 +37,14 @@ pub(crate) fn store_error(
     text_error(address, class, op, &error.kind)
 }
 
-/// Converts an error of the place where a repository lies.
+/// Converts an error of the storage of a repository.
 pub(crate) fn storage_error(address: &str, error: &icechunk::StorageError) -> Error {
     text_error(address, class_of_storage(&error.kind), "open", &error.kind)
 }
 
 fn text_error(address: &str, class: Class, op: &'static str, error: &dyn Display) -> Error {
     let text = error.to_string();
-    // What a server answered may hold addresses and secrets.
+    // The response of a server may contain addresses and secrets.
     let text = if text.starts_with(SERVER) { "the store refuses" } else { &text };
     Error::custom(class, format!("{address}: icechunk: {text}")).with_op(op)
 }
@@ -119,7 +119,7 @@ fn class_of_storage(kind: &StorageErrorKind) -> Class {
     }
 }
 
-/// Returns the class of what the backend below icechunk refuses.
+/// Returns the class of an error of the backend below icechunk.
 fn class_of_backend(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Class {
     match error.downcast_ref::<object_store::Error>() {
         Some(object_store::Error::PermissionDenied { .. }) => Class::PermissionDenied,
@@ -129,5 +129,5 @@ fn class_of_backend(error: &(dyn std::error::Error + Send + Sync + 'static)) -> 
     }
 }
 
-/// What icechunk's words begin with where the rest is what a server answered.
+/// The start of icechunk messages whose rest is the response of a server.
 const SERVER: &str = "object store error";

@@ -1,8 +1,9 @@
-//! Keys of a repository: the document of a node, or a chunk of an array. A repository holds nothing else.
+//! Keys of a repository: the document of a node, or a chunk of an array. A repository holds nothing
+//! else.
 
 use icechunk::format::{ChunkIndices, Path};
 
-/// What a key names.
+/// The object that a key names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Document(Path),
@@ -46,17 +47,17 @@ impl Key {
     }
 }
 
-/// Returns the path of a node without the leading slash.
+/// Returns the path of a node without a leading slash.
 pub(crate) fn name_of(node: &Path) -> String {
     node.to_string().trim_start_matches('/').to_owned()
 }
 
-/// Returns the node of that name; `None` where it is no valid path.
+/// Returns the node of that name; `None` if the path is invalid.
 pub(crate) fn node_path(name: &str) -> Option<Path> {
     Path::try_from(format!("/{name}").as_str()).ok()
 }
 
-/// Parses a number without leading zeros, as keys have it.
+/// Parses a number without leading zeros, as in keys.
 fn parse_number(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
@@ -64,7 +65,7 @@ fn parse_number(text: &str) -> Option<u32> {
 
 /// The name of documents.
 pub(crate) const DOCUMENT: &str = "zarr.json";
-/// What the keys of chunks begin with, below their array.
+/// The first component of chunk keys below their array.
 pub(crate) const CHUNKS: &str = "c";
 
 #[cfg(test)]

@@ -7,17 +7,19 @@
 //! icechunk+file:///data/all?snapshot=VY76…&path=brain  a snapshot; the store is a group of the repository
 //! ```
 //!
-//! **Reading.** A snapshot never changes, so the objects of one are an [`ObjectStore`](object_store::ObjectStore) like any
-//! other, in which every object has the id of the snapshot as its version. A handle stays at the snapshot that its address
-//! named when it was opened.
+//! **Reading.** A snapshot never changes, so its objects are exposed as an ordinary
+//! [`ObjectStore`](object_store::ObjectStore), in which every object has the id of the snapshot as
+//! its version. A handle stays at the snapshot that its address named when it was opened.
 //!
-//! **Writing.** One commit takes all changed keys through one writable session, at the snapshot that the changes were made
-//! of; when the branch is elsewhere by then, nothing is committed. Single objects are never written.
+//! **Writing.** One commit applies all changed keys in one writable session, based on the snapshot
+//! from which the changes were made; if the branch has moved by then, nothing is committed. Single
+//! objects are never written.
 //!
-//! icechunk's own commit is not safe between processes where the repository is a folder: file systems do not replace
-//! conditionally. There a lock of the folder keeps the commits of this crate apart; commits of other programs do not know it.
+//! For a repository in a folder, icechunk's own commit is not safe between processes, because file
+//! systems have no conditional replace. There a lock on the folder serializes the commits of this
+//! crate; other programs do not use it.
 //!
-//! Not here: what the keys mean; the history of plain stores.
+//! Not here: the meaning of the keys; the history of plain stores.
 //!
 //! ```
 //! use zvf_store::OpenOptions;

@@ -1,4 +1,4 @@
-//! The lock of a repository in a folder, while a commit is made: icechunk has none there.
+//! The lock of a repository in a folder during a commit; icechunk itself has none there.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
-/// Held until it is dropped.
+/// The lock, which is released on drop.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     _folder: File,
 }
 
 impl FolderLock {
-    /// Waits for the lock of `folder`, which is the lock of the folder itself: no file is made.
+    /// Waits for the lock of `folder`. It locks the folder itself and creates no file.
     pub(crate) async fn acquire(folder: &Path) -> Result<Self> {
         let file = File::open(folder).map_err(|error| Error::io("write", error))?;
         for _ in 0..TRIES {
@@ -42,5 +42,5 @@ impl FolderLock {
 }
 
 const PAUSE: Duration = Duration::from_millis(10);
-/// Half a minute of pauses.
+/// The number of attempts: half a minute of pauses.
 const TRIES: usize = 3000;

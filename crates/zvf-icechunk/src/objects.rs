@@ -1,6 +1,6 @@
-//! The objects of one snapshot, as backends have them. They never change; writing is refused.
+//! The objects of one snapshot as a backend. They never change; writing is refused.
 //!
-//! Not here: which snapshot; commits ([`changes`](crate::changes)).
+//! Not here: the choice of the snapshot; commits ([`changes`](crate::changes)).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,7 +41,7 @@ impl SnapshotObjects {
         ObjectMeta { location, last_modified: Default::default(), size, e_tag, version }
     }
 
-    /// Returns the length of an object, and its bytes where they are at hand.
+    /// Returns the length of an object, and its bytes if they are in memory.
     async fn find(&self, key: &Key) -> Result<Option<(u64, Option<Bytes>)>> {
         match key {
             Key::Document(node) => {
@@ -55,7 +55,7 @@ impl SnapshotObjects {
         }
     }
 
-    /// Reads a part of an object that is there.
+    /// Reads a part of an existing object.
     async fn read(&self, key: &Key, range: std::ops::Range<u64>) -> Result<Bytes> {
         let Key::Chunk(node, at) = key else { return Err(generic_error("a document was lost")) };
         if range.is_empty() {
@@ -83,7 +83,7 @@ impl SnapshotObjects {
         Ok(nodes)
     }
 
-    /// Returns the array that a prefix lies inside of: its chunks are what is below.
+    /// Returns the array that contains a prefix, so that only chunks are below the prefix.
     async fn enclosing_array(&self, prefix: &str) -> Result<Option<NodeSnapshot>> {
         let mut above = prefix;
         while let Some((shorter, _)) = above.rsplit_once('/') {
@@ -128,7 +128,7 @@ impl SnapshotObjects {
         found.into_iter().map(|(key, size)| Ok(self.object_meta(Path::parse(key)?, size))).collect()
     }
 
-    /// Returns what lies directly below a prefix: objects, and the names of what has more below it.
+    /// Lists one level below a prefix: objects, and the names of prefixes.
     async fn list_one(&self, prefix: &str) -> Result<(Vec<ObjectMeta>, BTreeSet<String>)> {
         let (mut objects, mut folders) = (Vec::new(), BTreeSet::new());
         let nodes = self.nodes(prefix).await?;
@@ -252,7 +252,7 @@ fn is_at_or_below(name: &str, prefix: &str) -> bool {
     name == prefix || path_below(name, prefix).is_some()
 }
 
-/// Returns the part of `name` below `prefix`, or `None` when it is not below.
+/// Returns the part of `name` below `prefix`, or `None` if it is not below.
 fn path_below<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = match prefix {
         "" => name,
@@ -267,7 +267,7 @@ fn slice(bytes: &Bytes, range: &std::ops::Range<u64>) -> Result<Bytes> {
     Ok(bytes.slice(place(range.start)?..place(range.end)?))
 }
 
-/// Turns the error of a session that something is absent into `None`.
+/// Converts a session's not-found error to `None`.
 fn none_if_absent<T>(found: std::result::Result<T, SessionError>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -289,8 +289,8 @@ fn session_error(error: SessionError) -> Error {
     generic_error(&error.kind.to_string())
 }
 
-/// Returns a fault of the repository. What its backend answered about a file of its own must not be taken for an answer
-/// about an object, so that only the words are kept.
+/// Returns an error of the repository that keeps only the text. The backend's response about an
+/// internal file must not be mistaken for a response about an object.
 fn generic_error(text: &str) -> Error {
     let text = text.replace("status code", "status");
     Error::Generic { store: "icechunk", source: text.into() }

@@ -1,4 +1,4 @@
-//! A repository: which versions it has, and commits to it.
+//! A repository: its versions, and commits to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -28,7 +28,8 @@ use crate::key::Key;
 use crate::lock::FolderLock;
 use crate::objects::SnapshotObjects;
 
-/// The place that an address names in an icechunk repository; opened when it is asked first.
+/// The place that an address names in an icechunk repository; the repository is opened on first
+/// use.
 #[derive(Debug)]
 pub(crate) struct IcechunkVersions {
     address: Address,
@@ -47,7 +48,7 @@ impl IcechunkVersions {
         Error::custom(class, format!("{}: {text}", self.address.text))
     }
 
-    /// Returns where the repository lies, as icechunk has it.
+    /// Returns the storage of the repository for icechunk.
     async fn storage(&self) -> Result<Arc<dyn Storage + Send + Sync>> {
         let storage = match &self.address.location {
             Location::Folder(path) => icechunk::new_local_filesystem_storage(path).await,
@@ -96,7 +97,8 @@ impl IcechunkVersions {
             .await
     }
 
-    /// Returns the error that a branch or a tag is not one of `names`, or `error` where it is one.
+    /// Returns an error that lists `names` if the branch or tag is not among them, or otherwise
+    /// `error`.
     fn explain_unknown_name(
         &self,
         what: &str,
@@ -143,7 +145,7 @@ impl IcechunkVersions {
         })
     }
 
-    /// Opens a session for reading a snapshot.
+    /// Opens a session to read a snapshot.
     async fn session(&self, version: &str) -> Result<Session> {
         let id = self.snapshot_id(version)?;
         let repository = self.repository().await?;
@@ -160,7 +162,7 @@ impl IcechunkVersions {
         })
     }
 
-    /// Adds the group of the store to the keys, as the repository has them.
+    /// Prefixes the keys with the group of the store, as in the repository.
     fn add_group_prefix<T>(&self, objects: BTreeMap<String, T>) -> BTreeMap<String, T> {
         match self.address.group.as_str() {
             "" => objects,
@@ -171,12 +173,12 @@ impl IcechunkVersions {
     fn branch(&self) -> Result<&str> {
         match (self.read_only_reason(), &self.address.version) {
             (None, Version::Branch(name)) => Ok(name),
-            // There is a reason for all but a branch.
+            // Only a branch has no reason.
             (reason, _) => Err(self.fail(Class::Unsupported, reason.unwrap_or_default())),
         }
     }
 
-    /// Keeps other commits of ours away, where icechunk cannot.
+    /// Excludes other commits of this crate, if icechunk cannot.
     async fn lock(&self) -> Result<Option<FolderLock>> {
         match &self.address.location {
             Location::Folder(path) => FolderLock::acquire(path).await.map(Some),
@@ -204,7 +206,8 @@ impl IcechunkVersions {
         }
     }
 
-    /// Finds out what became of a commit that failed with `error`: the history says whether it is there.
+    /// Determines the outcome of a commit that failed with `error`: the history shows whether it
+    /// exists.
     async fn settle_commit(
         &self,
         error: SessionError,
@@ -225,7 +228,7 @@ impl IcechunkVersions {
         match found.await {
             Ok(Some(id)) => Ok(id),
             Ok(None) if error.class() == Class::Conflict => Err(self.branch_moved_error(base)),
-            // It may still arrive, or have arrived unseen.
+            // The commit may still arrive, or may have arrived unseen.
             Ok(None) | Err(_) => {
                 let text = format!(
                     "{}: whether the commit on {base} took effect is not known: {error}; ask \"zvf log\"",
@@ -339,11 +342,11 @@ impl Versions for IcechunkVersions {
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) || path.is_file() {
             return Err(self.target_exists_error());
         }
-        // Made beside its place, so that it is there when it is whole.
+        // Created beside its final path, so that it appears there only when it is complete.
         let (_scratch, made) = create_scratch(path)?;
         let storage = icechunk::new_local_filesystem_storage(&made).await;
         let storage = storage.map_err(|error| fault::storage_error(&self.address.text, &error))?;
-        // Opened before the first write, so that faults of writing show when it is synced.
+        // Opened before the first write, so that write errors are reported by the sync.
         let held = File::open(&made).map_err(|error| Error::io("open", error))?;
         let id = self.create_in(storage, objects, note).await?;
         let published = publish(&Disk::default(), &held, &made, path);
@@ -358,7 +361,7 @@ impl IcechunkVersions {
         self.fail(Class::AlreadyExists, text)
     }
 
-    /// Makes the repository in a place of its own, with one commit.
+    /// Creates the repository in a temporary place, with one commit.
     async fn create_in(
         &self,
         storage: Arc<dyn Storage + Send + Sync>,
@@ -387,7 +390,7 @@ impl IcechunkVersions {
         Ok(id.to_string())
     }
 
-    /// Returns the groups that the group of the store lies in.
+    /// Returns the groups that contain the group of the store.
     fn groups_above(&self) -> Changes {
         let parts: Vec<&str> =
             self.address.group.split('/').filter(|part| !part.is_empty()).collect();
@@ -401,7 +404,8 @@ impl IcechunkVersions {
     }
 }
 
-/// Gives the folder `made` the name `path`, once all of it would survive a loss of power, and waits until the name does.
+/// Renames the folder `made` to `path` once its contents are durable, and waits until the name is
+/// durable.
 fn publish(
     disk: &Disk,
     held: &File,
@@ -414,8 +418,7 @@ fn publish(
     disk.sync_dir(above.unwrap_or(std::path::Path::new(".")))
 }
 
-/// Creates a folder for temporary files beside `path`, and a folder in it that a repository is made
-/// in.
+/// Creates a folder for temporary files beside `path`, and in it the folder for a new repository.
 fn create_scratch(path: &std::path::Path) -> Result<(ScratchDir, PathBuf)> {
     let faulted = |error| Error::io("write", error);
     if let Some(above) = path.parent() {
@@ -436,7 +439,7 @@ fn to_committed_version(info: SnapshotInfo) -> CommittedVersion {
     }
 }
 
-/// Returns what icechunk wants to know of S3: from the options, which go before the environment.
+/// Returns the S3 settings for icechunk: the options, then the environment.
 fn s3_options(given: &[(String, String)]) -> Result<(S3Options, Option<S3Credentials>)> {
     let mut words: HashMap<String, String> =
         given.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();

@@ -8,10 +8,10 @@
 //!  "zarr_format": 3, "node_type": "array", "storage_transformers": []}
 //! ```
 //!
-//! A shape is a claim: an array of 2^120 items is a good document. Products are checked, and nothing
-//! is reserved by them.
+//! A shape is only a claim: the document of an array of 2^120 items is valid. Products are checked,
+//! and they never size an allocation.
 //!
-//! Not here: what the attributes mean (`arrays`), and where a chunk is stored.
+//! Not here: the meaning of the attributes (`arrays`), and the place of a chunk in the store.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -46,15 +46,15 @@ pub struct ArrayDoc {
     pub shape: Vec<u64>,
     /// The type of an item.
     pub data_type: DataType,
-    /// Items per axis of one stored chunk, shards included; as long as `shape`, none 0.
+    /// Items per axis of one stored chunk or shard; as long as `shape`, no extent 0.
     pub chunk_shape: Vec<u64>,
-    /// How the key of a chunk is spelled.
+    /// The encoding of chunk keys.
     pub chunk_key_encoding: ChunkKeyEncoding,
-    /// The value of what is not stored.
+    /// The value of items that are not stored.
     pub fill_value: FillValue,
-    /// The codecs, the first one nearest to the items.
+    /// The codecs; the first one is applied to the items.
     pub codecs: Vec<CodecSpec>,
-    /// The presence list, where the attributes have one.
+    /// The presence list, if the attributes have one.
     pub nonempty_chunks: Option<KeyList>,
     /// The other attributes.
     pub attributes: Object,
@@ -62,7 +62,7 @@ pub struct ArrayDoc {
     pub extras: Object,
 }
 
-/// How the key of a chunk is spelled.
+/// The encoding of chunk keys.
 ///
 /// ```
 /// use zvf_metadata::ChunkKeyEncoding;
@@ -71,7 +71,7 @@ pub struct ArrayDoc {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkKeyEncoding {
-    /// `c/0/1`: the only one that stores of this format have.
+    /// `c/0/1`: the only encoding used in stores of this format.
     Default,
     /// `c.0.1`.
     DefaultDots,
@@ -82,7 +82,7 @@ pub enum ChunkKeyEncoding {
 }
 
 impl ChunkKeyEncoding {
-    /// Returns whether it is the one that stores of this format have.
+    /// Returns whether this is the encoding used in stores of this format.
     #[must_use]
     pub const fn is_usual(self) -> bool {
         matches!(self, Self::Default)
@@ -118,9 +118,9 @@ impl ChunkKeyEncoding {
 }
 
 impl ArrayDoc {
-    /// Makes an array without codecs and attributes, filled with nothing.
+    /// Makes an array of bytes without codecs or attributes, with an empty fill value.
     ///
-    /// Numbers want a `fill_value` of their own.
+    /// Numeric arrays need their own `fill_value`.
     #[must_use]
     pub fn new(shape: Vec<u64>, chunk_shape: Vec<u64>, data_type: DataType) -> Self {
         Self {
@@ -140,13 +140,13 @@ impl ArrayDoc {
     ///
     /// # Errors
     ///
-    /// When `text` is not JSON, too large, or not the document of an array of Zarr format 3; when a
-    /// key that a reader needs is missing, of another type, or contradicts another one.
+    /// When `text` is not JSON, too large, or not a Zarr 3 array document; when a required key is
+    /// missing, has a value of another type, or contradicts another key.
     pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
         Self::parse_within(text, &Limits::ARRAY)
     }
 
-    /// Reads an array document within other limits.
+    /// Reads an array document within the given limits.
     ///
     /// # Errors
     ///
@@ -156,38 +156,40 @@ impl ArrayDoc {
         Self::read(Fields::from_value(&At::Document, value)?, presence)
     }
 
-    /// Returns how many axes it has.
+    /// Returns the number of axes.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// Returns how many items it has, or `None` where no `u64` counts them.
+    /// Returns the number of items, or `None` if it does not fit in `u64`.
     #[must_use]
     pub fn items(&self) -> Option<u64> {
         product(&self.shape)
     }
 
-    /// Returns how many items a stored chunk has, or `None` where no `u64` counts them.
+    /// Returns the number of items per stored chunk, or `None` if it does not fit in `u64`.
     #[must_use]
     pub fn chunk_items(&self) -> Option<u64> {
         product(&self.chunk_shape)
     }
 
-    /// Returns how many bytes a decoded chunk has, or `None` where items have no fixed size or no `u64` counts them.
+    /// Returns the number of bytes per decoded chunk, or `None` if items have no fixed size or the
+    /// number does not fit in `u64`.
     #[must_use]
     pub fn chunk_bytes(&self) -> Option<u64> {
         self.chunk_items()?.checked_mul(self.data_type.item_size()?)
     }
 
-    /// Returns the settings of its shards, where it is sharded and nothing wraps the shards.
+    /// Returns the settings of the shards, if the array is sharded and no other codec wraps the
+    /// shards.
     #[must_use]
     pub fn sharding(&self) -> Option<&Sharding> {
         let [codec] = self.codecs.as_slice() else { return None };
         if let CodecKind::Sharding(sharding) = codec.kind() { Some(sharding) } else { None }
     }
 
-    /// Returns the items per axis of what is encoded as one: an inner chunk of a shard, else a chunk.
+    /// Returns the items per axis of the unit of encoding: an inner chunk of a shard, or a chunk.
     #[must_use]
     pub fn inner_chunk_shape(&self) -> &[u64] {
         self.sharding().map_or(&self.chunk_shape, |sharding| &sharding.chunk_shape)
@@ -268,7 +270,8 @@ impl ArrayDoc {
     }
 }
 
-/// Returns the product, unless it leaves `u64`. An axis of 0 makes it 0, whatever the others are.
+/// Returns the product, or `None` if it does not fit in `u64`. An axis of 0 makes it 0, whatever
+/// the others are.
 fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -310,7 +313,7 @@ fn join_configuration(name: &str, configuration: Put) -> Value {
     put.with_extras(&none).into()
 }
 
-/// More axes than any array of this format has: eight in space, one of categories, and some to spare.
+/// Above the largest rank in this format: eight axes in space and one of categories.
 const MAX_RANK: usize = 32;
 
 #[cfg(test)]

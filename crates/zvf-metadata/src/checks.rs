@@ -1,7 +1,7 @@
-//! What must hold of a root before a reader goes on. Each check is one function; `rules` runs them
-//! too, all of them, and names the rule.
+//! The checks that a reader makes before it uses a root document. Each check is one function;
+//! `rules` also runs all of them and names the rule.
 //!
-//! Not here: whether version and structure agree (that needs the store), and what is merely untidy.
+//! Not here: whether version and structure agree (that needs the store), and lints.
 
 use alloc::vec::Vec;
 
@@ -13,13 +13,13 @@ use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 impl Root {
-    /// Checks whether a reader may go on: a version and features it knows, axes with names of their
-    /// own, chunks, bins and bounds of as many numbers as there are axes, all of them finite, sizes
-    /// above 0, chunks a whole number of bins, and geometry types that are known.
+    /// Checks that a reader may use the store: its version and features are known; axes have unique
+    /// names; chunks, bins and bounds have one finite number per axis; sizes are above 0; a chunk
+    /// is a whole number of bins; geometry types are known.
     ///
     /// # Errors
     ///
-    /// The first of these that does not hold.
+    /// The first check that fails.
     pub fn open_checks(&self) -> Result<(), MetadataError> {
         let mut faults = Vec::new();
         for check in
@@ -34,12 +34,12 @@ impl Root {
     }
 }
 
-/// Checks that the version is one of those described, or newer.
+/// Checks that the version is known or newer.
 pub(super) fn version(root: &Root, faults: &mut Vec<MetadataError>) {
     faults.extend(root.zarr_vectors.zv_version.require_family().err());
 }
 
-/// Checks that every feature that a reader must have is known.
+/// Checks that every required feature is known.
 pub(super) fn required_capabilities(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let list = block.key("required_capabilities");
@@ -52,7 +52,7 @@ pub(super) fn required_capabilities(root: &Root, faults: &mut Vec<MetadataError>
     }
 }
 
-/// Checks that there are one to eight axes, no two of one name.
+/// Checks that there are one to eight axes with unique names.
 pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
     let blocks = At::Document.key("multiscales");
     let block = blocks.item(0);
@@ -76,7 +76,7 @@ pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// Checks that each axis has a size above 0.
+/// Checks that the chunk has a size above 0 on each axis.
 pub(super) fn chunk_shape(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let (at, shape) = (block.key("chunk_shape"), &root.zarr_vectors.chunk_shape);
@@ -100,7 +100,7 @@ pub(super) fn bounds(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// Checks that no type is outside of the vocabulary.
+/// Checks that all types are in the vocabulary.
 pub(super) fn geometry_types(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let list = block.key("geometry_types");
@@ -113,7 +113,7 @@ pub(super) fn geometry_types(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// Checks that each axis has a size above 0, of which a chunk is a whole multiple.
+/// Checks that bins have a size above 0 on each axis, and that a chunk is a whole number of bins.
 pub(super) fn base_bins(root: &Root, faults: &mut Vec<MetadataError>) {
     let Some(bins) = &root.zarr_vectors.base_bin_shape else { return };
     let block = At::Document.key("zarr_vectors");
@@ -136,7 +136,7 @@ pub(super) fn sizes(at: &At<'_>, shape: &[f64]) -> Vec<MetadataError> {
     bad.map(|(i, x)| MetadataError::rule(Class::BadShape, &at.item(i), rule, *x)).collect()
 }
 
-/// Finds the bins of which a chunk is no whole multiple, among those that are sizes.
+/// Finds the valid bin sizes that do not divide the chunk.
 pub(super) fn find_indivisible(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
     let axes = chunk.iter().zip(bins).enumerate();
     let bad = axes.filter(|(_, (chunk, bin))| {
@@ -146,5 +146,5 @@ pub(super) fn find_indivisible(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<
     bad.map(|(i, (_, bin))| MetadataError::rule(Class::BadShape, &at.item(i), BINS, *bin)).collect()
 }
 
-/// More axes than this are refused.
+/// The largest number of axes accepted.
 const MAX_AXES: usize = 8;

@@ -1,4 +1,4 @@
-//! The codecs of an array document, each taken apart as far as a reader needs it.
+//! The codecs of an array document, parsed as far as a reader needs.
 //!
 //! ```text
 //! name               configuration
@@ -12,10 +12,10 @@
 //! sharding_indexed   chunk_shape, codecs, index_codecs, index_location: start | end
 //! ```
 //!
-//! A codec keeps the value it was read from and is printed as that; what this crate does not know is
-//! kept the same way.
+//! A codec keeps the value it was parsed from and is printed as that value; so unknown settings are
+//! kept too.
 //!
-//! Not here: decoding, and whether the chain makes sense for the array.
+//! Not here: decoding, and whether the chain is valid for the array.
 
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -46,18 +46,18 @@ pub struct CodecSpec {
     spelled: Value,
 }
 
-/// What a codec does.
+/// The kind of a codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodecKind {
     /// Items to bytes.
     Bytes {
-        /// Whether the most significant byte comes first, where items have several.
+        /// Whether the most significant byte comes first, for items of several bytes.
         big_endian: Option<bool>,
     },
-    /// Items of any length to bytes.
+    /// Variable-length items to bytes.
     VlenBytes,
-    /// Axes in another order.
+    /// A permutation of the axes.
     Transpose {
         /// For each stored axis, the axis of the array.
         order: Vec<u64>,
@@ -80,11 +80,11 @@ pub enum CodecKind {
     Crc32c,
     /// Many chunks in one object.
     Sharding(Box<Sharding>),
-    /// A codec this crate does not know.
+    /// An unknown codec.
     Unknown,
 }
 
-/// The settings of Blosc, as far as they are given.
+/// The settings of Blosc that the document states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blosc {
     /// The compressor.
@@ -93,9 +93,9 @@ pub struct Blosc {
     pub clevel: Option<i64>,
     /// The filter: `noshuffle`, `shuffle` or `bitshuffle`.
     pub shuffle: Option<String>,
-    /// Bytes of an item.
+    /// Item size in bytes.
     pub typesize: Option<u64>,
-    /// Bytes of a block; 0 leaves it to the compressor.
+    /// Block size in bytes; 0 lets the compressor choose.
     pub blocksize: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ pub struct Sharding {
 }
 
 impl CodecSpec {
-    /// Makes the codec for items of several bytes, the least significant first.
+    /// Makes the codec for items of several bytes, little-endian.
     #[must_use]
     pub fn bytes() -> Self {
         let put = Put::new().put("endian", "little");
@@ -126,26 +126,26 @@ impl CodecSpec {
         Self::new("bytes", CodecKind::Bytes { big_endian: None }, None)
     }
 
-    /// Makes the codec for items of any length.
+    /// Makes the codec for variable-length items.
     #[must_use]
     pub fn vlen_bytes() -> Self {
         Self::new("vlen-bytes", CodecKind::VlenBytes, Some(Put::new()))
     }
 
-    /// Makes the codec of Zstandard.
+    /// Makes the Zstandard codec.
     #[must_use]
     pub fn zstd(level: i64, checksum: bool) -> Self {
         let put = Put::new().put("level", level).put("checksum", checksum);
         Self::new("zstd", CodecKind::Zstd { level, checksum }, Some(put))
     }
 
-    /// Makes the codec of gzip.
+    /// Makes the gzip codec.
     #[must_use]
     pub fn gzip(level: i64) -> Self {
         Self::new("gzip", CodecKind::Gzip { level }, Some(Put::new().put("level", level)))
     }
 
-    /// Makes the codec of Blosc.
+    /// Makes the Blosc codec.
     #[must_use]
     pub fn blosc(blosc: Blosc) -> Self {
         let put = Put::new()
@@ -157,13 +157,14 @@ impl CodecSpec {
         Self::new("blosc", CodecKind::Blosc(blosc), Some(put))
     }
 
-    /// Makes the codec that puts a CRC32C after the bytes.
+    /// Makes the codec that appends a CRC32C.
     #[must_use]
     pub fn crc32c() -> Self {
         Self::new("crc32c", CodecKind::Crc32c, None)
     }
 
-    /// Shards of inner chunks of this shape and chain, with a checked index at their end.
+    /// Makes the codec for shards of inner chunks with this shape and chain; the index is at the
+    /// end and has a checksum.
     #[must_use]
     pub fn sharding(chunk_shape: Vec<u64>, codecs: Vec<Self>) -> Self {
         let index_codecs: Vec<_> = [Self::bytes(), Self::crc32c()].into();
@@ -176,29 +177,29 @@ impl CodecSpec {
         Self::new("sharding_indexed", CodecKind::Sharding(Box::new(sharding)), Some(put))
     }
 
-    /// Returns the name, also of a codec this crate does not know.
+    /// Returns the name, also for an unknown codec.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns what it does.
+    /// Returns the kind.
     #[must_use]
     pub const fn kind(&self) -> &CodecKind {
         &self.kind
     }
 
-    /// Returns the value it is in the document.
+    /// Returns the value in the document.
     #[must_use]
     pub const fn value(&self) -> &Value {
         &self.spelled
     }
 
-    /// Reads the codec that such a value is.
+    /// Parses a codec from its value.
     ///
     /// # Errors
     ///
-    /// When it has no name, or settings that its codec does not have.
+    /// When it has no name, or settings that are invalid for the codec.
     pub fn parse(value: Value) -> Result<Self, MetadataError> {
         Self::read(&At::Document, value)
     }
@@ -219,7 +220,7 @@ impl CodecSpec {
     }
 }
 
-/// Returns a chain as the value it is in a document.
+/// Returns a chain as a document value.
 pub(super) fn chain(codecs: &[CodecSpec]) -> Value {
     Value::Array(codecs.iter().map(|codec| codec.spelled.clone()).collect())
 }
@@ -284,7 +285,7 @@ fn parse_choice(
     Err(MetadataError::rule(Class::BadTag, at, rule, "another word").with_quote(&word))
 }
 
-/// The level of gzip where none is said.
+/// The gzip level if none is stated.
 const GZIP_LEVEL: i64 = 5;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The data type of a Zarr array, and the value its missing chunks stand for.
+//! The data type of a Zarr array, and its fill value.
 //!
 //! ```text
 //! data_type                              fill_value
@@ -10,9 +10,9 @@
 //! "float16" … "float64"                  a number, "NaN", "Infinity", "-Infinity", "0x…" (its bits)
 //! ```
 //!
-//! Both keep the value they were read from, so that a document is printed as it was spelled.
+//! Both keep the value they were parsed from, so that a document is printed with its own spelling.
 //!
-//! Not here: element types of attributes (`dtype`), which are spelled as NumPy does.
+//! Not here: element types of attributes (`dtype`), which use NumPy names.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -42,21 +42,22 @@ pub struct DataType {
     spelled: Value,
 }
 
-/// What a data type means.
+/// The meaning of a data type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataTypeKind {
-    /// Bytes, each item as long as it is.
+    /// Byte strings of variable length.
     VariableLengthBytes,
-    /// Numbers or booleans, or text of a fixed width; never big-endian, which is for codecs to say.
+    /// Numbers or booleans, or text of a fixed width; never big-endian, because the byte order
+    /// belongs to the codecs.
     Fixed(Dtype),
-    /// Text in UTF-8, each item padded with zero bytes to this many; never 0.
+    /// UTF-8 text, each item padded with zero bytes to this length; never 0.
     PaddedBytes(u64),
-    /// A type this crate does not know, by its name.
+    /// An unknown type, by its name.
     Other(String),
 }
 
 impl DataType {
-    /// Makes the type of bytes, each item as long as it is.
+    /// Makes the type of variable-length byte strings.
     #[must_use]
     pub fn variable_length_bytes() -> Self {
         let spelled = Value::String("variable_length_bytes".to_owned());
@@ -77,13 +78,13 @@ impl DataType {
         Self { kind: DataTypeKind::Fixed(dtype), spelled }
     }
 
-    /// Returns what it means.
+    /// Returns the meaning.
     #[must_use]
     pub const fn kind(&self) -> &DataTypeKind {
         &self.kind
     }
 
-    /// Returns how many bytes one item has, where every item has as many.
+    /// Returns the number of bytes per item, if it is fixed.
     #[must_use]
     pub const fn item_size(&self) -> Option<u64> {
         match &self.kind {
@@ -133,7 +134,7 @@ impl DataType {
     }
 }
 
-/// The value of what is not stored.
+/// The value of items that are not stored.
 ///
 /// ```
 /// use zvf_metadata::{Fill, FillValue};
@@ -147,7 +148,7 @@ pub struct FillValue {
     spelled: Value,
 }
 
-/// What a fill value means.
+/// The meaning of a fill value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// No bytes.
@@ -156,24 +157,24 @@ pub enum Fill {
     Text(String),
     /// True or false.
     Bool(bool),
-    /// A signed whole number.
+    /// A signed integer.
     Int(i64),
-    /// An unsigned whole number.
+    /// An unsigned integer.
     UInt(u64),
-    /// The bits of a number of 64 bits, so that NaN equals itself.
+    /// The bits of a 64-bit float, so that NaN equals itself.
     Float(u64),
-    /// Not known: bytes that are not empty, or a type this crate does not know.
+    /// Not known: bytes that are not empty, or the value of an unknown type.
     Other,
 }
 
 impl FillValue {
-    /// Makes the value of no bytes.
+    /// Makes an empty byte string.
     #[must_use]
     pub fn empty() -> Self {
         Self { fill: Fill::Empty, spelled: Value::String(String::new()) }
     }
 
-    /// Makes the value true or false.
+    /// Makes a boolean.
     #[must_use]
     pub fn flag(value: bool) -> Self {
         Self { fill: Fill::Bool(value), spelled: value.into() }
@@ -185,13 +186,13 @@ impl FillValue {
         Self { fill: Fill::Text(text.to_owned()), spelled: text.into() }
     }
 
-    /// Makes a signed whole number.
+    /// Makes a signed integer.
     #[must_use]
     pub fn int(n: i64) -> Self {
         Self { fill: Fill::Int(n), spelled: n.into() }
     }
 
-    /// Makes an unsigned whole number.
+    /// Makes an unsigned integer.
     #[must_use]
     pub fn uint(n: u64) -> Self {
         Self { fill: Fill::UInt(n), spelled: n.into() }
@@ -209,7 +210,7 @@ impl FillValue {
         Self { fill: Fill::Float(x.to_bits()), spelled }
     }
 
-    /// Returns what it means.
+    /// Returns the meaning.
     #[must_use]
     pub const fn fill(&self) -> &Fill {
         &self.fill
@@ -300,7 +301,7 @@ fn overflow_error(at: &At<'_>, found: impl Into<zvf_format::Found>) -> MetadataE
     MetadataError::rule(Class::Overflow, at, "a value of the data type", found)
 }
 
-/// Reads the bits of a number, as of one of 64 bits.
+/// Reads the bits of a number, widened to 64 bits.
 fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
     let Value::String(word) = &value else { return number(at, value).map(f64::to_bits) };
     if let Some((_, bits)) = WORDS.iter().find(|(spelling, _)| spelling == word) {
@@ -316,7 +317,7 @@ fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
     wide.ok_or_else(|| wrong_value_error(at, "a number, NaN, Infinity or the bits of one", &value))
 }
 
-/// Returns the 64-bit number that a 16-bit one stands for.
+/// Returns the bits of a 16-bit float as those of a 64-bit float.
 fn widen_half(raw: u16) -> u64 {
     let sign = u64::from(raw >> 15) << 63;
     let exponent = u64::from(raw >> 10 & 0x1f);
@@ -329,17 +330,17 @@ fn widen_half(raw: u16) -> u64 {
     sign | rest
 }
 
-/// The words for numbers that JSON cannot write.
+/// The names of numbers that JSON cannot represent.
 const WORDS: [(&str, u64); 3] = [
     ("NaN", 0x7ff8_0000_0000_0000),
     ("Infinity", 0x7ff0_0000_0000_0000),
     ("-Infinity", 0xfff0_0000_0000_0000),
 ];
 
-/// The smallest number of 16 bits above 0: 2^-24.
+/// The smallest positive 16-bit float: 2^-24.
 const HALF_STEP: f64 = 1.0 / 16_777_216.0;
 
-/// What is added to an exponent of 16 bits to make one of 64: 1023 - 15.
+/// Converts a 16-bit exponent to a 64-bit one: 1023 - 15.
 const HALF_BIAS: u64 = 1008;
 
 const UTF32: &str = "fixed_length_utf32";

@@ -1,4 +1,4 @@
-//! Element types, as NumPy spells them: `float32`, `<f4`, `>i8`, `bool`, `<U6`.
+//! Element types with NumPy names: `float32`, `<f4`, `>i8`, `bool`, `<U6`.
 //!
 //! Not here: the data type of a Zarr array (`data_type`), which has other spellings.
 
@@ -10,7 +10,7 @@ use core::str::FromStr;
 use super::error::{At, MetadataError};
 use zvf_format::Class;
 
-/// What the bits of an element mean.
+/// The meaning of the bits of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DtypeKind {
     /// True or false, one byte.
@@ -37,7 +37,7 @@ pub enum DtypeKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dtype {
-    /// What the bits mean.
+    /// The meaning of the bits.
     pub kind: DtypeKind,
     /// Bytes of one element, never 0.
     pub size: u64,
@@ -46,7 +46,7 @@ pub struct Dtype {
 }
 
 impl Dtype {
-    /// `float32`, the type of positions that say nothing else.
+    /// `float32`, the default type of positions.
     pub const FLOAT32: Self = Self { kind: DtypeKind::Float, size: 4, big_endian: false };
 
     /// `int64`, the type of ids and link rows.
@@ -59,7 +59,7 @@ impl Dtype {
     }
 }
 
-/// Reads a name (`float32`) or a code with or without byte order (`<f4`).
+/// Parses a name (`float32`) or a code with or without byte order (`<f4`).
 ///
 /// # Errors
 ///

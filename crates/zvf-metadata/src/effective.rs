@@ -1,7 +1,7 @@
 //! Values that follow from several documents or several keys: shapes of a level, columns of a row.
 //!
-//! A level says its chunk shape only where it differs from the root's. Its bin shape may be said in
-//! four places; the first of these that is there wins:
+//! A level states its chunk shape only if it differs from the root's. Its bin shape may be stated
+//! in four places; the first one present counts:
 //!
 //! ```text
 //! bin_shape of the level                 explicit, rarely written
@@ -22,7 +22,7 @@ use zvf_format::num;
 use zvf_format::{Class, Expected};
 
 impl LevelDoc {
-    /// Returns the size of a chunk of this level, per axis.
+    /// Returns the chunk size of this level, per axis.
     ///
     /// ```
     /// use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
@@ -39,8 +39,9 @@ impl LevelDoc {
         self.chunk_shape.as_deref().unwrap_or(&root.zarr_vectors.chunk_shape)
     }
 
-    /// Returns how many components a chunk key of this level has, in a store of `axes` axes: one more where keys have a
-    /// leading axis, that of an attribute or one that `chunk_dims` alone names.
+    /// Returns the number of components of this level's chunk keys, in a store of `axes` axes: one
+    /// more if keys have a leading axis, which belongs to an attribute or is named by `chunk_dims`
+    /// alone.
     ///
     /// ```
     /// use zvf_metadata::LevelDoc;
@@ -54,21 +55,22 @@ impl LevelDoc {
         axes.saturating_add(usize::from(self.has_leading_axis(axes))) // no list of axes is that long
     }
 
-    /// Returns whether the first component of a chunk key is that of no axis of the store.
+    /// Returns whether the first component of a chunk key belongs to no axis of the store.
     ///
-    /// Writers that chunk by group or by object name the axis in `chunk_dims` and give it no attribute and
-    /// no values.
+    /// Writers that chunk by group or by object name this axis in `chunk_dims`, without an
+    /// attribute or values.
     #[must_use]
     pub fn has_leading_axis(&self, axes: usize) -> bool {
         let named = self.chunk_dims.as_ref().map(Vec::len);
         self.chunk_attribute_name.is_some() || named == axes.checked_add(1)
     }
 
-    /// Returns how many chunks of the root one chunk of this level covers, per axis.
+    /// Returns the number of root chunks that one chunk of this level covers, per axis.
     ///
     /// # Errors
     ///
-    /// [`Class::BadShape`] when a ratio is no whole number within 1e-9, or the axes differ in number.
+    /// [`Class::BadShape`] when a ratio is not an integer within 1e-9, or the numbers of axes
+    /// differ.
     pub fn chunk_scale(&self, root: &Root) -> Result<Vec<u64>, MetadataError> {
         let at = At::Document.key("zarr_vectors_level");
         let at = at.key("chunk_shape");
@@ -76,7 +78,7 @@ impl LevelDoc {
         ratios(&at, rule, self.effective_chunk_shape(root), &root.zarr_vectors.chunk_shape)
     }
 
-    /// Returns the size of a bin of this level, per axis, or `None` where nothing tells. `path` is the
+    /// Returns the bin size of this level, per axis, or `None` if no place states it. `path` is the
     /// name of the level's group.
     ///
     /// ```
@@ -107,7 +109,7 @@ impl LevelDoc {
     }
 }
 
-/// Returns how many bins a chunk has, per axis.
+/// Returns the number of bins per chunk, per axis.
 ///
 /// ```
 /// use zvf_metadata::bins_per_chunk;
@@ -118,17 +120,18 @@ impl LevelDoc {
 ///
 /// # Errors
 ///
-/// [`Class::BadShape`] when a chunk is not a whole number of bins within 1e-9, or the axes differ in
-/// number.
+/// [`Class::BadShape`] when a chunk is not a whole number of bins within 1e-9, or the numbers of
+/// axes differ.
 pub fn bins_per_chunk(chunk: &[f64], bin: &[f64]) -> Result<Vec<u64>, MetadataError> {
     ratios(&At::Document.key("bin_shape"), BINS, chunk, bin)
 }
 
-/// Returns how many values a row has. `declared` is what the attributes say; `cells` are the rows and
-/// the values of each cell.
+/// Returns the number of values per row. `declared` is the number in the attributes; `cells` are
+/// the rows and the values of each cell.
 ///
-/// The declared width counts where it fits every cell. Some writers declare one value for more: then
-/// the width is values over rows, when that is the same whole number in every cell that is not empty.
+/// The declared width counts if it fits every cell. Some writers declare one value although rows
+/// have more. Then the width is values over rows, if that is the same integer in every cell that is
+/// not empty.
 ///
 /// ```
 /// use zvf_metadata::columns;
@@ -162,7 +165,7 @@ pub fn columns(
     Ok(if declared_fits { declared } else { inferred.unwrap_or(declared) })
 }
 
-/// Returns the whole number that `length` is of `unit`, within 1e-9.
+/// Returns `length / unit`, if that is an integer within 1e-9.
 pub(super) fn whole_ratio(length: f64, unit: f64) -> Option<u64> {
     let ratio = length / unit;
     let nearest = num::floor_i64(ratio + 0.5)?;
@@ -190,10 +193,10 @@ pub(super) fn ratios(
     .collect()
 }
 
-/// What a chunk must be of its bins.
+/// The message of the rule for chunks and bins.
 pub(super) const BINS: &str = "a chunk to be a whole multiple of its bins";
 
-/// How far from a whole number a ratio may be.
+/// The tolerance within which a ratio counts as an integer.
 const TOLERANCE: f64 = 1e-9;
 
 #[cfg(test)]

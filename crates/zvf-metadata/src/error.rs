@@ -1,9 +1,9 @@
-//! What can be wrong with a metadata document: a [`FormatError`] and the way to the value it is about.
+//! Errors in metadata documents: a [`FormatError`] and the path to the faulty value.
 //!
-//! The classes of a document, where they are not obvious: a value of another JSON type, a missing key
-//! and an unknown token are `BadTag`; a length or an extent that cannot be is `BadShape`; text that is
-//! not JSON is `Encoding`, and `Truncated` where it just stops; a literal beyond every number
-//! (`1e999`) is `Overflow`; a key that stands twice is `Duplicate`.
+//! The classes of document errors that are not obvious: a value of another JSON type, a missing key
+//! and an unknown token are `BadTag`; an invalid length or extent is `BadShape`; text that is not
+//! JSON is `Encoding`, and `Truncated` if it ends early; a literal too large for any number type
+//! (`1e999`) is `Overflow`; a repeated key is `Duplicate`.
 //!
 //! Not here: the name of the document (the store adds it).
 
@@ -14,7 +14,7 @@ use core::fmt;
 
 use zvf_format::{Class, Expected, FormatError, Found, Hint, Part};
 
-/// A document that does not say what it must, and where in it.
+/// An error in a document, and its place.
 ///
 /// ```
 /// use zvf_metadata::Root;
@@ -36,7 +36,7 @@ pub struct MetadataError {
     pub error: Box<FormatError>,
     /// The keys and indexes that lead to the value, as in `zarr_vectors.bounds[1][2]`.
     pub path: String,
-    /// What is there, shortened, where the document's own words say more than `error.found`.
+    /// The value, shortened, if it tells more than `error.found`.
     pub text: String,
 }
 
@@ -47,13 +47,13 @@ impl MetadataError {
         self.error.class
     }
 
-    /// Returns what to do about it.
+    /// Returns the advice.
     #[must_use]
     pub const fn hint(&self) -> Option<Hint> {
         self.error.hint()
     }
 
-    /// Makes a fault of the value at `at`.
+    /// Creates an error for the value at `at`.
     pub(super) fn new(
         class: Class,
         at: &At<'_>,
@@ -64,7 +64,7 @@ impl MetadataError {
         Self { error: Box::new(error), path: at.to_string(), text: String::new() }
     }
 
-    /// Makes a fault of the value at `at`, breaking a rule that a phrase states.
+    /// Creates an error for the value at `at`, which breaks a rule given in words.
     pub(super) fn rule(
         class: Class,
         at: &At<'_>,
@@ -74,22 +74,22 @@ impl MetadataError {
         Self::new(class, at, Expected::Rule(rule), found)
     }
 
-    /// Adds the words of the document, shortened.
+    /// Adds text from the document, shortened and quoted.
     pub(super) fn with_quote(self, words: &str) -> Self {
         Self { text: quoted(words), ..self }
     }
 
-    /// Adds words that are shown as they are.
+    /// Adds text that is shown unchanged.
     pub(super) fn with_text(self, words: String) -> Self {
         Self { text: words, ..self }
     }
 
-    /// Gives the fault advice of its own.
+    /// Replaces the default advice.
     pub(super) fn with_hint(self, hint: Hint) -> Self {
         Self { error: Box::new(self.error.with_hint(hint)), ..self }
     }
 
-    /// Tells the fault from below the key that every path of a group document starts with.
+    /// Removes the leading key `attributes`, which every path in a group document has.
     pub(super) fn strip_attributes(mut self) -> Self {
         if let Some(rest) = self.path.strip_prefix("attributes.") {
             self.path = rest.to_owned();
@@ -110,10 +110,11 @@ impl fmt::Display for MetadataError {
     }
 }
 
-// No source: `Display` shows the error inside already.
+// No source: `Display` already shows the inner error.
 impl core::error::Error for MetadataError {}
 
-/// The way to a value, on the stack of whoever walks there: nothing is allocated unless it is told.
+/// The path to a value, kept on the stack of the parser; it allocates only when an error is
+/// created.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum At<'a> {
     /// The document itself.
@@ -127,17 +128,17 @@ pub(super) enum At<'a> {
 }
 
 impl<'a> At<'a> {
-    /// Leads to the value of `key` in the object here.
+    /// Returns the path to the value of `key` in this object.
     pub(super) const fn key(&'a self, key: &'static str) -> Self {
         Self::Key(self, key)
     }
 
-    /// Leads to the value of `name` in the object here.
+    /// Returns the path to the value of `name` in this object.
     pub(super) const fn name(&'a self, name: &'a str) -> Self {
         Self::Name(self, name)
     }
 
-    /// Leads to element `i` of the list here.
+    /// Returns the path to element `i` of this list.
     pub(super) const fn item(&'a self, i: usize) -> Self {
         Self::Item(self, i)
     }
@@ -165,7 +166,7 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// Writes a key of the document as a step of a path: as it is where that is safe, quoted elsewhere.
+/// Writes a document key as a step of a path: unchanged if that is safe, otherwise quoted.
 pub(super) fn path_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_+-:".contains(c);
     if !name.is_empty() && name.len() <= WORDS && name.chars().all(plain) {
@@ -175,7 +176,7 @@ pub(super) fn path_name(name: &str) -> String {
     }
 }
 
-/// Writes words of the document between quotes, on one line, shortened.
+/// Writes document text in quotes, on one line, shortened.
 pub(super) fn quoted(words: &str) -> String {
     let mut chars = words.chars();
     let mut text = String::from('"');
@@ -189,7 +190,7 @@ pub(super) fn quoted(words: &str) -> String {
     text
 }
 
-/// How many characters of the document are repeated in a message.
+/// The largest number of characters of document text in a message.
 const WORDS: usize = 48;
 
 #[cfg(test)]

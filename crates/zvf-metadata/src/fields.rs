@@ -1,8 +1,8 @@
-//! Taking an object apart, key by key, and putting one together.
+//! Parses an object key by key, and builds one.
 //!
-//! What a reader takes leaves the object; what is left are the keys it does not know, which every
-//! type here keeps and prints again. Reading is lenient where the meaning is clear: whole numbers
-//! may be written as floats and floats as whole numbers, and `null` stands for an absent key.
+//! Keys that a parser takes are removed from the object; the rest are unknown keys, which every
+//! type here keeps and prints again. Parsing is lenient where the meaning is clear: integers may be
+//! written as floats and floats as integers, and `null` means that the key is absent.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -16,7 +16,7 @@ use super::keys::KeyList;
 use zvf_format::num;
 use zvf_format::{Class, Expected};
 
-/// An object that is being taken apart.
+/// An object that is being parsed.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     at: &'a At<'a>,
@@ -24,17 +24,17 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Begins with the fields of the object at `at`.
+    /// Begins to parse the object at `at`.
     pub(super) const fn new(at: &'a At<'a>, object: Object) -> Self {
         Self { at, left: object }
     }
 
-    /// Begins with the fields of the object that `value` must be.
+    /// Begins to parse `value`, which must be an object.
     pub(super) fn from_value(at: &'a At<'a>, value: Value) -> Result<Self, MetadataError> {
         Ok(Self::new(at, object(at, value)?))
     }
 
-    /// Takes the value of `key`, which must be there.
+    /// Takes the value of the required `key`.
     pub(super) fn require<T>(
         &mut self,
         key: &'static str,
@@ -47,7 +47,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes the value of `key`, or returns `None` where it is absent or null.
+    /// Takes the value of `key`, or returns `None` if it is absent or null.
     pub(super) fn take<T>(
         &mut self,
         key: &'static str,
@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Accepts `old` for `key` where only the older spelling is there.
+    /// Accepts the older spelling `old` if `key` is absent.
     pub(super) fn accept(&mut self, old: &'static str, key: &'static str) {
         if !self.left.contains_key(key)
             && let Some(value) = self.left.shift_remove(old)
@@ -68,7 +68,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Puts a presence list back among the attributes, where only arrays have it apart.
+    /// Puts a presence list back among the attributes, for documents that do not store it
+    /// separately.
     pub(super) fn restore(&mut self, presence: &KeyList) {
         if let Some(Value::Object(attributes)) = self.left.get_mut("attributes") {
             let keys = presence.iter().map(Value::from).collect();
@@ -82,12 +83,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// An object that is being put together, in the order of the calls.
+/// An object that is being built, with its keys in the order of the calls.
 #[derive(Debug, Default)]
 pub(super) struct Put(Object);
 
 impl Put {
-    /// Begins with an object without keys.
+    /// Begins with an empty object.
     pub(super) fn new() -> Self {
         Self::default()
     }
@@ -98,7 +99,7 @@ impl Put {
         self
     }
 
-    /// Adds `key` where there is a value.
+    /// Adds `key` if there is a value.
     pub(super) fn put_some(self, key: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.put(key, value),
@@ -106,12 +107,12 @@ impl Put {
         }
     }
 
-    /// Adds `key` where it is true.
+    /// Adds `key` if `value` is true.
     pub(super) fn flag(self, key: &str, value: bool) -> Self {
         if value { self.put(key, true) } else { self }
     }
 
-    /// Returns the whole, with the keys of `extras` that are not there yet.
+    /// Returns the object, with those keys of `extras` that it does not have.
     pub(super) fn with_extras(mut self, extras: &Object) -> Object {
         for (key, value) in extras {
             if !self.0.contains_key(key) {
@@ -170,7 +171,7 @@ pub(super) fn text(at: &At<'_>, value: Value) -> Result<String, MetadataError> {
     }
 }
 
-/// Reads true or false.
+/// Reads a boolean.
 pub(super) fn flag(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
     match value {
         Value::Bool(flag) => Ok(flag),
@@ -187,12 +188,12 @@ pub(super) fn number(at: &At<'_>, value: Value) -> Result<f64, MetadataError> {
     value.as_f64().ok_or_else(|| wrong_value_error(at, "a number", &value))
 }
 
-/// Reads a whole number.
+/// Reads an integer.
 pub(super) fn int(at: &At<'_>, value: Value) -> Result<i64, MetadataError> {
     as_integer(&value).ok_or_else(|| wrong_value_error(at, "a whole number of 64 bits", &value))
 }
 
-/// Reads a whole number that is not negative.
+/// Reads a nonnegative integer.
 pub(super) fn count(at: &At<'_>, value: Value) -> Result<u64, MetadataError> {
     if let Some(n) = value.as_u64() {
         return Ok(n);
@@ -207,12 +208,12 @@ pub(super) fn numbers(at: &At<'_>, value: Value) -> Result<Vec<f64>, MetadataErr
     list(at, value, number)
 }
 
-/// Reads a list of whole numbers.
+/// Reads a list of integers.
 pub(super) fn ints(at: &At<'_>, value: Value) -> Result<Vec<i64>, MetadataError> {
     list(at, value, int)
 }
 
-/// Reads a list of whole numbers that are not negative.
+/// Reads a list of nonnegative integers.
 pub(super) fn counts(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
     list(at, value, count)
 }
@@ -222,7 +223,7 @@ pub(super) fn texts(at: &At<'_>, value: Value) -> Result<Vec<String>, MetadataEr
     list(at, value, text)
 }
 
-/// Makes the fault of a value that is not of the type it must be.
+/// Creates the error for a value of another type.
 pub(super) fn wrong_value_error(
     at: &At<'_>,
     expected: &'static str,
@@ -239,7 +240,8 @@ pub(super) fn wrong_value_error(
     })
 }
 
-/// Returns `x` as a number of a document. JSON has none that is not finite, which writers refuse before: it becomes null.
+/// Returns `x` as a document value. JSON has no infinity or NaN, which writers refuse earlier; here
+/// they become null.
 pub(super) fn float(x: f64) -> Value {
     Number::from_f64(x).map_or(Value::Null, Value::Number)
 }

@@ -1,9 +1,9 @@
-//! The document of a Zarr group: three keys, and whatever else a tool put beside them.
+//! The document of a Zarr group: three keys, and any keys that a tool added.
 //!
-//! `consolidated_metadata`, which generic tools add, lands in `extras` and is never read: the
-//! documents of the nodes decide. Whoever changes a node should remove it from there.
+//! `consolidated_metadata`, which generic tools add, is kept in `extras` and never read: the
+//! documents of the nodes decide. A writer that changes a node should remove it from there.
 //!
-//! Not here: what the attributes mean.
+//! Not here: the meaning of the attributes.
 
 use alloc::string::String;
 
@@ -35,7 +35,7 @@ pub struct GroupDoc {
 }
 
 impl GroupDoc {
-    /// Makes a group with these attributes.
+    /// Makes a group with the given attributes.
     #[must_use]
     pub fn new(attributes: Object) -> Self {
         Self { attributes, extras: Object::new() }
@@ -45,12 +45,12 @@ impl GroupDoc {
     ///
     /// # Errors
     ///
-    /// When `text` is not JSON, too large, or not the document of a group of Zarr format 3.
+    /// When `text` is not JSON, too large, or not a Zarr 3 group document.
     pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
         Self::parse_within(text, &Limits::GROUP)
     }
 
-    /// Reads a group document within other limits.
+    /// Reads a group document within the given limits.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl GroupDoc {
     }
 }
 
-/// Checks the two keys that every document has.
+/// Checks the two keys that every node document has.
 pub(super) fn node(fields: &mut Fields<'_>, kind: &'static str) -> Result<(), MetadataError> {
     fields.require("zarr_format", |at, value| match count(at, value)? {
         3 => Ok(()),

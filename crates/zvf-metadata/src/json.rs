@@ -1,20 +1,20 @@
-//! JSON text to values, strictly and within limits: the door through which every document comes.
+//! Parses JSON strictly and within limits. Every document is parsed here.
 //!
-//! * The text is UTF-8 and JSON as its standard has it. The bare words `NaN` and `Infinity`, which
-//!   some writers leave behind, and literals beyond every number (`1e999`) are refused with the path
-//!   of the key that holds them.
-//! * A key that stands twice in one object is refused: which one counts depends on the reader.
-//! * Size, depth and number of values have caps ([`Limits`]). Values are charged before they are
-//!   made, and nothing recurses on the input.
-//! * Whole numbers stay whole where 64 bits hold them and become floats beyond.
+//! * The text is UTF-8 and standard JSON. The bare words `NaN` and `Infinity`, which some writers
+//!   produce, and literals too large for any number type (`1e999`) are refused; the error has the
+//!   path of their key.
+//! * A repeated key in one object is refused: readers disagree on which one counts.
+//! * Size, depth and number of values have limits ([`Limits`]). Values are counted before they are
+//!   allocated, and nothing recurses on the input.
+//! * Integers that fit in 64 bits stay integers; larger ones become floats.
 //!
-//! A place in the text is a few bytes past its end at most, so that `saturating_add` to one is plain
-//! addition.
+//! A position in the text is at most a few bytes past its end, so `saturating_add` to one never
+//! saturates.
 //!
-//! The presence list of an array document may be longer than all else together, so it is taken out
-//! of the values on the way, as a [`KeyList`].
+//! The presence list of an array document may be longer than the rest of the document, so it is
+//! returned separately, as a [`KeyList`].
 //!
-//! Not here: what the values mean.
+//! Not here: the meaning of the values.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -30,7 +30,7 @@ use super::keys::KeyList;
 use zvf_format::num;
 use zvf_format::{Class, Expected, Found};
 
-/// How large a document may be.
+/// The limits for a document.
 ///
 /// ```
 /// use zvf_metadata::{GroupDoc, Limits};
@@ -44,11 +44,12 @@ use zvf_format::{Class, Expected, Found};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of text.
+    /// Length of the text in bytes.
     pub bytes: u64,
-    /// Lists and objects inside each other.
+    /// Nesting depth of lists and objects.
     pub depth: usize,
-    /// Values in memory; an object that is not empty counts for six. A presence list is free.
+    /// Number of values in memory; an object that is not empty counts as six. A presence list does
+    /// not count.
     pub values: u64,
 }
 
@@ -60,11 +61,11 @@ impl Limits {
     pub const ARRAY: Self = Self { bytes: 1 << 28, depth: 64, values: 1 << 20 };
 }
 
-/// Reads the values of a document, and its presence list when there is one and it was asked for.
+/// Parses the values of a document, and its presence list if there is one and `presence` is set.
 ///
 /// # Errors
 ///
-/// When `text` is not JSON as the head of this module has it, or is larger than `limits`.
+/// When `text` is not JSON as described at the top of this module, or exceeds `limits`.
 pub(super) fn parse(
     text: &[u8],
     limits: &Limits,
@@ -73,15 +74,15 @@ pub(super) fn parse(
     parse_with_place(text, limits, presence).map(|parsed| (parsed.value, parsed.keys))
 }
 
-/// A document with its presence list apart.
+/// A document, with its presence list separate.
 pub(super) struct Parsed {
     pub(super) value: Value,
     pub(super) keys: Option<KeyList>,
-    /// The bytes of the list with its brackets, where it is printed as writers do.
+    /// The byte range of the list with its brackets, if it is printed as writers print it.
     pub(super) printed: Option<Range<usize>>,
 }
 
-/// Reads as [`parse`] does, and finds where the presence list is.
+/// Parses as [`parse`] does, and also finds the place of the presence list.
 pub(super) fn parse_with_place(
     text: &[u8],
     limits: &Limits,
@@ -146,7 +147,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a value that is complete as soon as it starts, or returns `None` once a list or object is open.
+    /// Reads a value that is complete at once, or returns `None` after opening a list or object.
     fn start(&mut self) -> Result<Option<Value>, MetadataError> {
         self.space();
         let Some(byte) = self.peek() else { return Err(self.truncated_error("a value")) };
@@ -195,8 +196,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Puts a complete value where it belongs and closes what ends here. Gives the whole when
-    /// nothing is open any more.
+    /// Adds a complete value to the innermost list or object, and closes those that end here.
+    /// Returns the document once nothing is open.
     fn attach(&mut self, mut value: Value) -> Result<Option<Value>, MetadataError> {
         loop {
             let end = match self.open.last_mut() {
@@ -273,7 +274,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the text of a string, from its first quote to past its last.
+    /// Reads a string, quotes included, and returns its text.
     fn string(&mut self) -> Result<String, MetadataError> {
         self.at = self.at.saturating_add(1);
         let mut text = String::new();
@@ -297,7 +298,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads one character that is written with a backslash.
+    /// Reads one escape sequence.
     fn escape(&mut self) -> Result<char, MetadataError> {
         let letter = self.text.as_bytes().get(self.at.saturating_add(1)).copied();
         let plain = match letter {
@@ -315,7 +316,7 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// Reads `\uXXXX`, or two of them that make one character.
+    /// Reads `\uXXXX`, or a surrogate pair.
     fn unicode(&mut self) -> Result<char, MetadataError> {
         let first = self.hex(self.at);
         let (unit, len) = match first {
@@ -323,7 +324,7 @@ impl Parser<'_> {
                 let low = self.hex(self.at.saturating_add(6));
                 let low = low.filter(|low| (0xdc00..=0xdfff).contains(low));
                 let pair = low.map(|low| {
-                    // ten bits of each
+                    // Ten bits of each.
                     ((high & 0x3ff) << 10 | (low & 0x3ff)).saturating_add(0x1_0000)
                 });
                 (pair, 12)
@@ -337,7 +338,7 @@ impl Parser<'_> {
         Ok(c)
     }
 
-    /// Reads the unit of a `\uXXXX` that starts at `at`.
+    /// Reads the code unit of the `\uXXXX` that starts at `at`.
     fn hex(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
         let all = digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -371,7 +372,7 @@ impl Parser<'_> {
     fn word(&mut self) -> Result<Value, MetadataError> {
         let rest = self.remaining_text();
         let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'-'));
-        // `end` is behind characters of one byte.
+        // `end` follows one-byte characters, so it is a character boundary.
         let word = end.map_or(rest, |end| rest.get(..end).unwrap_or_default());
         let value = match word {
             "null" => Value::Null,
@@ -387,7 +388,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Goes past the opening bracket, and past `end` too when nothing is between them.
+    /// Skips the opening bracket; if `end` follows at once, skips it too and returns `true`.
     fn closes(&mut self, end: u8) -> bool {
         self.at = self.at.saturating_add(1);
         self.space();
@@ -404,7 +405,7 @@ impl Parser<'_> {
         self.at = self.at.saturating_add(run);
     }
 
-    /// Returns the text from here on: `at` is never inside a character.
+    /// Returns the rest of the text: `at` is never inside a character.
     fn remaining_text(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -478,7 +479,8 @@ impl Parser<'_> {
     }
 }
 
-/// Counts the bytes of the number at the front of `text`, and tells whether it is written without point and exponent.
+/// Returns the length of the number at the start of `text`, and whether it has neither a point nor
+/// an exponent.
 fn number_len(text: &[u8]) -> Option<(usize, bool)> {
     let digits = |from: usize| {
         let run = text.get(from..).unwrap_or_default(); // none past the end
@@ -503,7 +505,7 @@ fn number_len(text: &[u8]) -> Option<(usize, bool)> {
     Some((end, whole))
 }
 
-/// Reads a whole number of up to 64 bits.
+/// Reads an integer of up to 64 bits.
 fn exact_number(digits: &str) -> Option<Number> {
     match digits.parse::<i64>() {
         Ok(n) => Some(n.into()),
@@ -511,7 +513,7 @@ fn exact_number(digits: &str) -> Option<Number> {
     }
 }
 
-/// What an object that is not empty costs more than its values.
+/// The cost of an object that is not empty, in addition to its values.
 const OBJECT_VALUES: u64 = 5;
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-//! A long list of short texts in one piece of memory: the presence list of a chunk array.
+//! A long list of short texts in one allocation: the presence list of a chunk array.
 //!
-//! A level may have ten million chunks. As JSON values their keys would take ten times the bytes of
-//! the document; here they take those of their text. Opening a store need not look at each of them:
-//! a list as writers print it is checked by its bytes and kept as it is, and cut when keys are asked for.
+//! A level may have ten million chunks. As JSON values their keys would take ten times the size of
+//! the document; here they take the size of their text. Opening a store need not parse each key: a
+//! list as writers print it is checked bytewise and stored unchanged, and split when keys are
+//! requested.
 //!
 //! ```text
 //! ["0.0", "0.1",\n "10.0"]     as printed: digits, dots and signs between quotes, a comma after each
 //! ["0.\u0030", "a" , "b"]     any other list: its keys one by one, as the parser reads strings
 //! ```
 //!
-//! Not here: what a key means (`zvf_format::key`), and whether it lies inside the grid.
+//! Not here: the meaning of a key (`zvf_format::key`), and whether it lies inside the grid.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 
 use zvf_format::key::count_printed_keys;
 
-/// Texts in the order of the document; cheap to clone when they came from one.
+/// Texts in document order; cheap to clone if they come from a document.
 ///
 /// ```
 /// use zvf_metadata::KeyList;
@@ -31,17 +32,19 @@ pub struct KeyList(Keys);
 
 #[derive(Clone, Debug)]
 enum Keys {
-    /// As a document prints them, brackets left out: `len` texts between two quotes each, and no
-    /// other quotes.
+    /// Document text without the brackets: `len` texts, each between two quotes, and no other
+    /// quotes.
     Printed { text: Arc<str>, len: usize },
-    /// Back to back; `ends` never decreases, each is a character boundary of `text`, the last its length.
+    /// Concatenated texts. `ends` never decreases, each end is a character boundary of `text`, and
+    /// the last is its length.
     Joined { text: String, ends: Vec<usize> },
 }
 
 impl KeyList {
-    /// Reads the list whose opening bracket `text` starts with, and counts the bytes it takes with its brackets.
+    /// Parses the list whose opening bracket `text` starts with, and returns its length in bytes,
+    /// brackets included.
     ///
-    /// `None` where it is not printed as writers do: it may be a list all the same.
+    /// `None` if it is not printed as writers print it; it may still be a valid list.
     pub(super) fn parse_printed(text: &str) -> Option<(Self, usize)> {
         let end = text.find(']')?;
         let list = text.get(..end)?.trim_end_matches([' ', '\n', '\r', '\t']);
@@ -50,7 +53,7 @@ impl KeyList {
         Some((Self(Keys::Printed { text, len }), end.saturating_add(1)))
     }
 
-    /// Returns how many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub const fn len(&self) -> usize {
         match &self.0 {
@@ -59,19 +62,19 @@ impl KeyList {
         }
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no keys.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns key `i`, or `None` past the end. In a list of a document those before it are walked over.
+    /// Returns key `i`, or `None` past the end. In a document's list this scans all keys before it.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<&str> {
         self.iter().nth(i)
     }
 
-    /// Returns an iterator over the keys, in the order of the document.
+    /// Returns an iterator over the keys, in document order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
         (0..self.len()).map(move |i| {
@@ -81,8 +84,8 @@ impl KeyList {
         })
     }
 
-    /// Returns key `i`, which lies at `start` or soon after, and where the one after it may be looked for: places in `text`,
-    /// so that no sum saturates.
+    /// Returns key `i`, searched from `start` on, and the position from which to search the next
+    /// one. Positions lie in `text`, so no sum saturates.
     fn cut(&self, i: usize, start: usize) -> Option<(&str, usize)> {
         match &self.0 {
             Keys::Printed { text, .. } => {
@@ -101,7 +104,7 @@ impl KeyList {
         }
     }
 
-    /// Adds one key at the end.
+    /// Appends one key.
     pub fn push(&mut self, key: &str) {
         if let Keys::Printed { .. } = self.0 {
             *self = self.iter().collect();
@@ -112,7 +115,7 @@ impl KeyList {
         }
     }
 
-    /// Gives back what growing reserved too much.
+    /// Releases unused capacity.
     pub(super) fn shrink(&mut self) {
         if let Keys::Joined { text, ends } = &mut self.0 {
             text.shrink_to_fit();
@@ -127,7 +130,7 @@ impl Default for KeyList {
     }
 }
 
-/// The same keys in the same order, however they are kept.
+/// Equal if they hold the same keys in the same order; the representation does not count.
 impl PartialEq for KeyList {
     fn eq(&self, other: &Self) -> bool {
         if let (Keys::Printed { text: one, .. }, Keys::Printed { text: two, .. }) =

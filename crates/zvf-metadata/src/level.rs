@@ -1,7 +1,7 @@
-//! The document of a level: its place in the pyramid, and hints about what it holds.
+//! The document of a level: its place in the pyramid, and hints about its contents.
 //!
-//! Counts and lists here go stale after edits; readers use them as hints only. What decides is in
-//! the arrays.
+//! Counts and lists here may be stale after edits; readers use them as hints only. The arrays
+//! decide.
 //!
 //! Not here: the shapes that follow from root and level together (`effective`).
 
@@ -35,45 +35,46 @@ use super::token::{LinksConvention, Refinement, Token};
 pub struct LevelDoc {
     /// The number of the level; the group has the same name.
     pub level: i64,
-    /// Share of the objects kept.
+    /// Fraction of the objects that the level keeps.
     pub object_sparsity: f64,
-    /// Rows of `vertices` when the level was written.
+    /// Number of rows of `vertices` when the level was written.
     pub vertex_count: i64,
-    /// How it was made of its parent.
+    /// The method by which it was made from its parent.
     pub coarsening_method: String,
-    /// The level it was made of.
+    /// The level from which it was made.
     pub parent_level: Option<i64>,
-    /// Families written.
+    /// Array families that were written.
     pub arrays_present: Vec<String>,
-    /// Size of a chunk, where it differs from the root's.
+    /// Chunk size, if it differs from the root's.
     pub chunk_shape: Option<Vec<f64>>,
-    /// Names of the axes of a chunk key, the leading one first, where chunks are binned.
+    /// Names of the axes of a chunk key, the leading one first, if chunks are binned.
     pub chunk_dims: Option<Vec<String>>,
-    /// The attribute whose categories are the leading axis.
+    /// The attribute whose categories form the leading axis.
     pub chunk_attribute_name: Option<String>,
     /// The category of each leading index.
     pub chunk_attribute_values: Option<Vec<Value>>,
     /// Whether dropped objects keep their row, with an empty manifest.
     pub preserves_object_ids: bool,
-    /// Rows of the object index the ids come from.
+    /// Number of rows of the object index that the ids come from.
     pub inherited_num_objects: Option<i64>,
     /// Whether a fragment may belong to several objects.
     pub shared_fragments: bool,
     /// Whether the fragments of every chunk are ranges that partition its rows in order.
     pub fragments_tile: bool,
-    /// Size of a bin.
+    /// Bin size.
     pub bin_shape: Option<Vec<f64>>,
-    /// The bin over the bin of level 0.
+    /// Ratio of the bin to the bin of level 0.
     pub bin_ratio: Option<Vec<f64>>,
-    /// Whether the level is a copy of the data or an addition to the next one.
+    /// Whether the level is a complete copy of the data or adds to the next coarser one.
     pub refinement: Option<Token<Refinement>>,
     /// Whether links are grouped by the fragments of their rows.
     pub fragment_link_groups: bool,
-    /// How links inside fragments are known, where a geometry beside others differs from the root.
+    /// The convention for links inside fragments, if a geometry beside others differs from the
+    /// root.
     pub links_convention: Option<Token<LinksConvention>>,
     /// Other keys of the block.
     pub extras: Object,
-    /// What applications keep here.
+    /// Data of applications.
     pub user_metadata: Option<Object>,
     /// Other attributes of the group.
     pub attributes: Object,
@@ -82,7 +83,7 @@ pub struct LevelDoc {
 }
 
 impl LevelDoc {
-    /// Describes level `level` without anything in it.
+    /// Describes level `level` without contents.
     #[must_use]
     pub fn new(level: u32) -> Self {
         Self {
@@ -116,16 +117,16 @@ impl LevelDoc {
     ///
     /// # Errors
     ///
-    /// When `text` is no group document, or a key that a reader needs is missing or of another type.
+    /// When `text` is not a group document, or a required key is missing or of another type.
     pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
         Self::from_group(GroupDoc::parse(text)?)
     }
 
-    /// Reads a level document from the group it is.
+    /// Reads a level document from its group.
     ///
     /// # Errors
     ///
-    /// When a key that a reader needs is missing or of another type.
+    /// When a required key is missing or of another type.
     pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
         let mut outer = Fields::new(&At::Document, group.attributes);
         let block = outer.require(BLOCK, object)?;
@@ -139,20 +140,20 @@ impl LevelDoc {
         })
     }
 
-    /// Returns whether the level is an addition to the next coarser one.
+    /// Returns whether the level adds to the next coarser one.
     #[must_use]
     pub fn is_additive(&self) -> bool {
         self.refinement == Some(Token::Known(Refinement::Add))
     }
 
-    /// Returns which edits of level 0 this level lacks, where there are such.
+    /// Returns the edits of level 0 that this level lacks, if there are any.
     #[must_use]
     pub fn stale(&self) -> Option<&Value> {
         self.attributes.get("zvf")?.get("stale").filter(|stale| !stale.is_null())
     }
 
-    /// Returns how far the geometry of this level may lie from that of level 0, in world units, where whoever made the
-    /// level said so.
+    /// Returns the largest distance between the geometry of this level and that of level 0, in
+    /// world units, if the writer of the level stated it.
     ///
     /// ```
     /// use zvf_metadata::LevelDoc;

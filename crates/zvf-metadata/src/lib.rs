@@ -1,13 +1,13 @@
 //! The JSON documents of a store as types: root, levels, groups, arrays, and the attributes of each
 //! kind of array.
 //!
-//! A document goes through one door ([`Limits`] has what it lets in) and comes out as values with
-//! fields. Reading is lenient where the meaning is clear and keeps what it does not know in `extras`,
-//! so that printing what was read loses nothing. Printing writes one line, with the keys in the order
-//! the specification has them; numbers that are measures are written as floats.
+//! All documents pass one parser with [`Limits`] and become typed values. Parsing is lenient where
+//! the meaning is clear and keeps unknown keys in `extras`, so that printing loses nothing.
+//! Printing writes one line, with the keys in the order of the specification; numbers that are
+//! measures are written as floats.
 //!
-//! Reading does not judge. What must hold before a reader goes on is [`Root::open_checks`]; what a
-//! validator reports is [`validate`].
+//! Parsing does not validate. A reader calls [`Root::open_checks`] before it goes on; a validator
+//! calls [`validate`].
 //!
 //! Not here: the paths of documents in a store, and anything that is not JSON.
 #![no_std]
@@ -79,7 +79,7 @@ pub use version::{LayoutFamily, Version};
 /// A JSON object whose keys keep their order.
 pub type Object = serde_json::Map<alloc::string::String, serde_json::Value>;
 
-/// Any node of a store: whichever document lies under a path.
+/// A node of a store, of either kind.
 ///
 /// ```
 /// use zvf_metadata::Node;

@@ -1,10 +1,10 @@
-//! The block `multiscales`: the axes of a store, and the bins of its levels in disguise.
+//! The block `multiscales`: the axes of a store, and the bins of its levels.
 //!
-//! It has the form that images use, with a meaning of its own: `scale` is the bin of a level over the
-//! bin of level 0, `translation` is half the bin of the level. Level 0 of some skeleton stores has
-//! its coordinate offset there instead, so level 0 is never asked.
+//! It has the form of the block for images, with another meaning: `scale` is the ratio of a level's
+//! bin to the bin of level 0, `translation` is half the bin of the level. Some skeleton stores put
+//! the coordinate offset of level 0 there instead, so level 0 is never read.
 //!
-//! Not here: which of the places that may name a bin wins (`effective`).
+//! Not here: which of several stated bin shapes counts (`effective`).
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::{String, ToString as _};
@@ -29,9 +29,9 @@ use super::fields::{Fields, Put, any_value, float, list, numbers, text};
 pub struct Axis {
     /// The name, unique in the store.
     pub name: String,
-    /// `space`, `time`, `channel` or a word of the writer's own.
+    /// `space`, `time`, `channel` or the writer's own word.
     pub kind: String,
-    /// The unit, where one was declared.
+    /// The unit, if declared.
     pub unit: Option<String>,
     /// Keys this crate does not know.
     pub extras: Object,
@@ -44,7 +44,8 @@ impl Axis {
         Self { name: name.to_owned(), kind: "space".to_owned(), unit: None, extras: Object::new() }
     }
 
-    /// Makes the first `n` of `x`, `y`, `z`, `w`; `None` where more axes need names of their own.
+    /// Makes the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need their
+    /// own names.
     #[must_use]
     pub fn spatial(n: usize) -> Option<Vec<Self>> {
         Some(["x", "y", "z", "w"].get(..n)?.iter().map(|name| Self::space(name)).collect())
@@ -77,15 +78,15 @@ impl Axis {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Multiscale {
-    /// The version of the form: `0.4`.
+    /// The version of the block: `0.4`.
     pub version: Option<String>,
-    /// Its name: `default`.
+    /// The name: `default`.
     pub name: Option<String>,
-    /// The axes; there is no other record of how many there are.
+    /// The axes; only this list states their number.
     pub axes: Vec<Axis>,
-    /// One for each level.
+    /// One entry for each level.
     pub datasets: Vec<Dataset>,
-    /// What wrote it.
+    /// The program that wrote the block.
     pub metadata: Option<Value>,
     /// Keys this crate does not know.
     pub extras: Object,
@@ -202,11 +203,11 @@ impl Dataset {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Transformation {
-    /// The bin of the level over the bin of level 0.
+    /// The ratio of the level's bin to the bin of level 0.
     Scale(Vec<f64>),
     /// Half the bin of the level.
     Translation(Vec<f64>),
-    /// Something else, as it is.
+    /// Another transformation, unchanged.
     Other(Value),
 }
 

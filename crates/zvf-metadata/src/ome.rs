@@ -1,7 +1,7 @@
-//! The node `ome`: the store told once more, in the words of an OME collection.
+//! The node `ome`: the store described as an OME collection.
 //!
-//! Nothing reads it back and its absence is no fault, so [`Root`](super::Root) keeps the value as it
-//! is; here it is taken apart on request and put together for writing.
+//! It is not read back and may be absent, so [`Root`](super::Root) keeps the value unchanged; this
+//! module parses it on request and builds it for writing.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -32,9 +32,9 @@ pub struct Ome {
     pub kind: Option<String>,
     /// The name of the store.
     pub name: Option<String>,
-    /// The scene: the coordinate system and what transforms into it.
+    /// The scene: the coordinate system and the transformations into it.
     pub attributes: Option<Value>,
-    /// One for each level, in order.
+    /// One node for each level, in order.
     pub nodes: Vec<OmeNode>,
     /// Keys this crate does not know.
     pub extras: Object,
@@ -61,13 +61,13 @@ impl Ome {
         }
     }
 
-    /// Returns whether the level in the group `name` is a node.
+    /// Returns whether there is a node for the level in the group `name`.
     #[must_use]
     pub fn has_level(&self, name: &str) -> bool {
         self.nodes.iter().any(|node| node.name == name)
     }
 
-    /// Returns what a store in a folder of this name is called.
+    /// Returns the name of a store in a folder of this name.
     #[must_use]
     pub fn store_name(folder: &str) -> &str {
         let stem = [".zarrvectors", ".zv", ".zarr"].iter().find_map(|end| folder.strip_suffix(end));
@@ -77,11 +77,11 @@ impl Ome {
         }
     }
 
-    /// Takes the value of the key `ome` apart.
+    /// Parses the value of the key `ome`.
     ///
     /// # Errors
     ///
-    /// When a key that is there has a value of another type.
+    /// When a key has a value of another type.
     pub fn parse(value: Value) -> Result<Self, MetadataError> {
         let at = At::Document.key("ome");
         let mut fields = Fields::from_value(&at, value)?;

@@ -1,18 +1,19 @@
-//! Array documents of which the middle of the presence list is left out.
+//! Array documents without the middle of the presence list.
 //!
-//! The list of an array with 10^5 chunks takes a megabyte between a few hundred bytes of everything else. Who
-//! opens a store needs those, and reads the list when somebody asks where chunks are:
+//! The list of an array with 10^5 chunks takes a megabyte; the rest of the document a few hundred
+//! bytes. Opening a store needs the rest; the list is read only when its keys are needed:
 //!
 //! ```text
 //! {"shape": …, "attributes": {"nonempty_chunks": ["0.0.0",| … |, "9.9.8", "9.9.9"], …}, "node_type": "array"}
 //! head                                          cut here ^     ^ and go on here                      tail
 //! ```
 //!
-//! Head and tail, put together, are a document with a shorter list, and are parsed as one, with all its checks.
-//! Both cuts have to lie inside the list as it was parsed. That nothing but keys lies between them is an
-//! assumption until the whole is parsed: [`ArrayDoc::has_outline`] compares. Anything unusual has no outline.
+//! Head and tail together are a document with a shorter list, and are parsed and checked as one.
+//! Both cuts must lie inside the parsed list. That only keys lie between them is an assumption
+//! until the whole document is parsed, when [`ArrayDoc::has_outline`] compares. A document of
+//! another form has no outline.
 //!
-//! Not here: which documents are long, and reading them.
+//! Not here: deciding which documents are long, and reading them.
 
 use alloc::vec::Vec;
 
@@ -22,10 +23,11 @@ use super::fields::Fields;
 use super::json::{Limits, Parsed, parse_with_place};
 
 impl ArrayDoc {
-    /// Reads an array document from its first and its last bytes, where what lies between them is presence
-    /// list; that is left out, and nobody can tell it from none.
+    /// Parses an array document from its first and last bytes, where everything between belongs to
+    /// the presence list. The result has no presence list.
     ///
-    /// `None` where the ends do not show such a document: the whole has to be read, and says what is wrong.
+    /// `None` if the ends do not show such a document. Then the whole document must be read, which
+    /// also finds the errors.
     ///
     /// ```
     /// use zvf_metadata::{ArrayDoc, CodecSpec, DataType};
@@ -41,7 +43,8 @@ impl ArrayDoc {
     /// ```
     #[must_use]
     pub fn outline(head: &[u8], tail: &[u8]) -> Option<Self> {
-        // Behind the last key in the head that a comma follows, and before the first such comma of the tail.
+        // After the last key in the head that a comma follows, and before the first such comma in
+        // the tail.
         let behind_key = |pair: &[u8]| pair == b"\",";
         let head = head.get(..head.windows(2).rposition(behind_key)?.checked_add(1)?)?;
         let tail = tail.get(tail.windows(2).position(behind_key)?.checked_add(1)?..)?;
@@ -54,11 +57,11 @@ impl ArrayDoc {
         Some(doc)
     }
 
-    /// Returns whether `outline` is what [`outline`](Self::outline) has to make of this document: all but the presence list
-    /// is the same, and there is one.
+    /// Returns whether `outline` is the result of [`outline`](Self::outline) for this document: the
+    /// document has a presence list, and everything else is equal.
     #[must_use]
     pub fn has_outline(&self, outline: &Self) -> bool {
-        // Named one by one, so that a field that is added is compared too.
+        // Every field is named, so that a new field cannot be left out.
         let Self {
             shape,
             data_type,

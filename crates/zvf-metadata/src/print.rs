@@ -1,6 +1,6 @@
-//! Values to JSON text: one line, a space after each comma and colon, keys in the order they have.
+//! Prints values as JSON: one line, a space after each comma and colon, keys in their order.
 //!
-//! Not here: which keys a document has and in which order (each type's `to_…`).
+//! Not here: which keys a document has and in which order (the `to_…` method of each type).
 
 use alloc::string::String;
 use core::fmt::Write as _;
@@ -25,7 +25,7 @@ pub fn print(value: &Value) -> String {
     out
 }
 
-/// Prints an object whose key `attributes` holds a presence list that is no value.
+/// Prints an object whose key `attributes` holds a presence list that is stored separately.
 pub(super) fn print_with(object: &Object, presence: &KeyList) -> String {
     let mut out = String::from('{');
     for (i, (key, value)) in object.iter().enumerate() {

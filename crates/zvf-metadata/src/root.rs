@@ -1,10 +1,11 @@
-//! The root document: what the store is, where it lies in space, and which levels it has.
+//! The root document: the kind of the store, its place in space, and its levels.
 //!
-//! Reading takes what has one meaning and keeps the rest. What a reader must be sure of before it
-//! goes on is `open_checks`, what a validator reports is `validate`; both work on the value here.
+//! Parsing accepts whatever has one meaning and keeps the rest. `open_checks` has the checks that a
+//! reader needs, `validate` those of a validator; both work on the parsed value.
 //!
-//! `ome` and `attribute_specs` are kept as they are: nothing depends on them, so a fault in them must
-//! not close the store. [`Ome`](super::Ome) and [`AttributeSpecs`](super::AttributeSpecs) read them.
+//! `ome` and `attribute_specs` are kept unparsed: nothing depends on them, so an error in them must
+//! not prevent opening. [`Ome`](super::Ome) and [`AttributeSpecs`](super::AttributeSpecs) parse
+//! them.
 
 use alloc::string::String;
 use alloc::vec;
@@ -41,15 +42,15 @@ use zvf_format::Class;
 pub struct Root {
     /// The block of this format.
     pub zarr_vectors: ZarrVectors,
-    /// Axes and bins; one element, or more where a tool added some. Only the first counts.
+    /// Axes and bins; one element, or more if a tool added some. Only the first counts.
     pub multiscales: Vec<Multiscale>,
-    /// The store as an OME collection, unread.
+    /// The description as an OME collection, unparsed.
     pub ome: Option<Value>,
-    /// What applications keep here.
+    /// Data of applications.
     pub user_metadata: Option<Object>,
-    /// How the arrays of 0.6 and 0.7 are sharded.
+    /// How the arrays of 0.6 and 0.7 are assigned to shards.
     pub shard_layout: Option<Token<ShardLayout>>,
-    /// Cells of such a shard.
+    /// Number of cells of such a shard.
     pub shard_size: Option<u64>,
     /// Other attributes.
     pub extras: Object,
@@ -77,16 +78,16 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// When `text` is no group document, or a key that a reader needs is missing or of another type.
+    /// When `text` is not a group document, or a required key is missing or of another type.
     pub fn parse(text: &[u8]) -> Result<Self, MetadataError> {
         Self::from_group(GroupDoc::parse(text)?)
     }
 
-    /// Reads a root document from the group it is.
+    /// Reads a root document from its group.
     ///
     /// # Errors
     ///
-    /// When a key that a reader needs is missing or of another type.
+    /// When a required key is missing or of another type.
     pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
         let mut fields = Fields::new(&At::Document, group.attributes);
         let zarr_vectors = fields.require("zarr_vectors", ZarrVectors::read)?;
@@ -109,7 +110,7 @@ impl Root {
         })
     }
 
-    /// Returns the axes; as many as the store has dimensions.
+    /// Returns the axes, one for each dimension of the store.
     #[must_use]
     pub fn axes(&self) -> &[Axis] {
         self.multiscales.first().map_or(&[], |block| block.axes.as_slice())
@@ -121,7 +122,7 @@ impl Root {
         self.multiscales.first()
     }
 
-    /// Takes the node `ome` apart, or returns `None` where there is none.
+    /// Parses the node `ome`, or returns `None` if there is none.
     #[must_use]
     pub fn ome(&self) -> Option<Result<Ome, MetadataError>> {
         self.ome.clone().map(Ome::parse)
@@ -161,44 +162,44 @@ impl Root {
 pub struct ZarrVectors {
     /// The format version.
     pub zv_version: Version,
-    /// Features announced for information.
+    /// Features that the store announces; a reader may ignore them.
     pub format_capabilities: Vec<Token<Capability>>,
-    /// Features without which the store cannot be read.
+    /// Features that a reader must support.
     pub required_capabilities: Vec<Token<Capability>>,
-    /// Size of a chunk of level 0, per axis.
+    /// Chunk size of level 0, per axis.
     pub chunk_shape: Vec<f64>,
-    /// Lowest and highest corner, both inside.
+    /// Lowest and highest corner, both inclusive.
     pub bounds: [Vec<f64>; 2],
-    /// What the store holds, in order of first use.
+    /// The geometry types, in order of first use.
     pub geometry_types: Vec<Token<GeometryType>>,
-    /// Size of a bin of level 0, where chunks are divided.
+    /// Bin size of level 0, if chunks are divided.
     pub base_bin_shape: Option<Vec<f64>>,
-    /// The coordinate reference system, as it is.
+    /// The coordinate reference system, unparsed.
     pub crs: Option<Value>,
-    /// How links inside fragments are known, where said.
+    /// The convention for links inside fragments, if stated.
     pub links_convention: Option<Token<LinksConvention>>,
-    /// How objects find fragments, where said.
+    /// The convention by which objects find fragments, if stated.
     pub object_index_convention: Option<Token<ObjectIndexConvention>>,
-    /// What joins geometry across chunks, where said.
+    /// The strategy that joins geometry across chunks, if stated.
     pub cross_chunk_strategy: Option<Token<CrossChunkStrategy>>,
-    /// Levels linked up and down, where said; -1 for all.
+    /// Number of levels linked up and down, if stated; -1 for all.
     pub cross_level_depth: Option<i64>,
-    /// Which links between levels are stored, where said.
+    /// Which links between levels are stored, if stated.
     pub cross_level_storage: Option<Token<CrossLevelStorage>>,
-    /// The pyramid's policy, where said.
+    /// The reduction factor of the pyramid, if stated.
     pub reduction_factor: Option<i64>,
-    /// Declared attributes, unread.
+    /// Declared attributes, unparsed.
     pub attribute_specs: Option<Value>,
-    /// To be added to stored positions to obtain those of the world.
+    /// The offset that converts stored positions to world positions by addition.
     pub coordinate_offset: Option<Vec<f64>>,
-    /// How object indexes are laid out (`dense`); the arrays decide.
+    /// The layout of object indexes (`dense`); the arrays decide.
     pub manifest_layout: Option<String>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
 
 impl ZarrVectors {
-    /// Makes the block of a fresh store.
+    /// Makes the block of a new store.
     #[must_use]
     pub fn new(chunk_shape: Vec<f64>, bounds: [Vec<f64>; 2]) -> Self {
         Self {
@@ -223,43 +224,43 @@ impl ZarrVectors {
         }
     }
 
-    /// Returns the size of a bin of level 0: a chunk, unless something smaller is said.
+    /// Returns the bin size of level 0; by default the chunk size.
     #[must_use]
     pub fn base_bin_shape(&self) -> &[f64] {
         self.base_bin_shape.as_deref().unwrap_or(&self.chunk_shape)
     }
 
-    /// Returns how links inside fragments are known; `implicit_sequential` unless said.
+    /// Returns the convention for links inside fragments; `implicit_sequential` by default.
     #[must_use]
     pub fn links_convention(&self) -> Token<LinksConvention> {
         self.links_convention.clone().unwrap_or(Token::Known(LinksConvention::ImplicitSequential))
     }
 
-    /// Returns what joins geometry across chunks; `explicit_links` unless said.
+    /// Returns the strategy that joins geometry across chunks; `explicit_links` by default.
     #[must_use]
     pub fn cross_chunk_strategy(&self) -> Token<CrossChunkStrategy> {
         self.cross_chunk_strategy.clone().unwrap_or(Token::Known(CrossChunkStrategy::ExplicitLinks))
     }
 
-    /// Returns how many levels are linked up and down; 1 unless said.
+    /// Returns the number of levels linked up and down; 1 by default.
     #[must_use]
     pub fn cross_level_depth(&self) -> i64 {
         self.cross_level_depth.unwrap_or(1)
     }
 
-    /// Returns which links between levels are stored; `explicit` unless said.
+    /// Returns which links between levels are stored; `explicit` by default.
     #[must_use]
     pub fn cross_level_storage(&self) -> Token<CrossLevelStorage> {
         self.cross_level_storage.clone().unwrap_or(Token::Known(CrossLevelStorage::Explicit))
     }
 
-    /// Returns the pyramid's policy; 8 unless said.
+    /// Returns the reduction factor of the pyramid; 8 by default.
     #[must_use]
     pub fn reduction_factor(&self) -> i64 {
         self.reduction_factor.unwrap_or(8)
     }
 
-    /// Takes the declared attributes apart, or returns `None` where none are.
+    /// Parses the declared attributes, or returns `None` if there are none.
     #[must_use]
     pub fn attribute_specs(&self) -> Option<Result<AttributeSpecs, MetadataError>> {
         self.attribute_specs.clone().map(AttributeSpecs::parse)
@@ -327,7 +328,7 @@ impl ZarrVectors {
     }
 }
 
-/// Returns a list of numbers as a value of a document.
+/// Returns a list of numbers as a document value.
 pub(super) fn floats(list: &[f64]) -> Value {
     Value::Array(list.iter().copied().map(float).collect())
 }

@@ -1,4 +1,4 @@
-//! The rules of level 2: what a validator says about root and level documents.
+//! The rules of level 2: validation of root and level documents.
 //!
 //! ```text
 //! M1  root readable          M8  chunks nest, bins fit      M15 level invariants
@@ -10,11 +10,11 @@
 //! M7  base_bin_shape         M14 root invariants
 //! ```
 //!
-//! All findings are told, in the order of the rules. M1 and M13 are what parsing refuses, so whoever
-//! parses makes those findings of its errors. M14 also has what the version's own validation asks and
-//! readers do without, such as a second axis.
+//! All findings are reported, in the order of the rules. Parsing itself refuses what breaks M1 and
+//! M13, so the caller converts parse errors to these findings. M14 also covers what the version's
+//! own validation requires but readers do not need, such as a second axis.
 //!
-//! Not here: how bad a finding is; M18, which is about arrays.
+//! Not here: the severity of a finding; M18, which concerns arrays.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -66,7 +66,7 @@ pub enum MetadataRule {
 }
 
 impl MetadataRule {
-    /// Returns the id, as reports print it.
+    /// Returns the id for reports.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl fmt::Display for MetadataRule {
     }
 }
 
-/// A rule that a document breaks, and where.
+/// A broken rule, and its place.
 ///
 /// ```
 /// use zvf_metadata::{Root, MetadataRule, validate};
@@ -114,14 +114,13 @@ impl fmt::Display for MetadataRule {
 pub struct MetadataFinding {
     /// The rule.
     pub rule: MetadataRule,
-    /// The level whose document it is, by its place in the list; `None` for the root.
+    /// The index of the level whose document it is; `None` for the root.
     pub level: Option<usize>,
-    /// What is wrong.
+    /// The error.
     pub error: MetadataError,
 }
 
-/// Finds everything that is wrong with the documents of a store. Each level comes with the name of its
-/// group.
+/// Finds all errors in the documents of a store. Each level is given with the name of its group.
 #[must_use]
 pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFinding> {
     let mut findings = Vec::new();
@@ -184,8 +183,8 @@ pub fn validate_attribute_name(name: &str) -> Option<MetadataError> {
     Some(MetadataError::rule(Class::InvalidKey, &at, rule, "another name").with_quote(name))
 }
 
-/// Returns the last part of the path of an attribute: its name, with `%` and two digits for each byte that a path cannot
-/// hold. The array says the name itself.
+/// Returns the last part of an attribute's path: its name, with percent encoding for bytes that a
+/// path cannot hold. The array itself states the full name.
 ///
 /// ```
 /// assert_eq!(zvf_metadata::path_segment("dose/mg"), "dose%2Fmg");
@@ -289,7 +288,7 @@ fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
     }
 }
 
-/// Checks for two axes or more, two in space, and an order of kinds.
+/// Checks that there are two axes or more, two of them in space, in the required order of kinds.
 fn axis_kinds(root: &Root, faults: &mut Vec<MetadataError>) {
     let blocks = At::Document.key("multiscales");
     let block = blocks.item(0);
@@ -354,8 +353,8 @@ fn declared_names(root: &Root, faults: &mut Vec<MetadataError>) {
     faults.extend(names.filter_map(|(name, _)| validate_attribute_name(name)));
 }
 
-/// Finds the bins of which chunks are no whole multiples. Bins larger than chunks, which are in no
-/// reader's way, are [`Class::NonCanonical`].
+/// Finds the bins that do not divide the chunk. Bins larger than the chunk do not hinder readers,
+/// so they are [`Class::NonCanonical`].
 fn level_bins(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<MetadataError> {
     let larger = chunk.iter().zip(bins).any(|(chunk, bin)| bin > chunk);
     if !larger {
@@ -474,7 +473,7 @@ fn level_invariants(
         if !levels.iter().any(|(_, other)| other.level > level.level) {
             say("refinement", Class::OutOfBounds, "replace at the coarsest level", "add");
         }
-        // Whoever does not know such levels must not take a part for the whole.
+        // A reader that does not support such levels must not take a part for the whole.
         let required = &root.zarr_vectors.required_capabilities;
         if !required.iter().any(|token| token.known_word() == Some(Capability::AdditiveLevels)) {
             say(
@@ -556,7 +555,7 @@ fn is_nearly_equal(wanted: impl ExactSizeIterator<Item = f64>, found: &[f64]) ->
     wanted.len() == found.len() && wanted.zip(found).all(close)
 }
 
-/// How far, of their size, two numbers may be apart that were computed in different ways.
+/// The relative tolerance between two numbers that were computed in different ways.
 const NEAR: f64 = 1e-6;
 
 #[cfg(test)]

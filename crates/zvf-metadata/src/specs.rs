@@ -1,6 +1,6 @@
 //! The block `attribute_specs`: attributes that the root declares, by scope and name.
 //!
-//! A declaration does not promise that the array exists.
+//! A declared attribute need not have an array.
 //!
 //! Not here: whether scopes and types are known; that is rule M17.
 
@@ -31,7 +31,7 @@ pub struct AttributeSpecs {
 }
 
 impl AttributeSpecs {
-    /// Takes the value of the key `attribute_specs` apart.
+    /// Parses the value of the key `attribute_specs`.
     ///
     /// # Errors
     ///
@@ -75,13 +75,13 @@ impl AttributeSpecs {
 pub struct AttributeSpec {
     /// The element type, as a name of [`Dtype`](super::Dtype).
     pub dtype: String,
-    /// Columns.
+    /// Number of columns.
     pub channels: u64,
     /// Whether the values are codes of categories.
     pub categorical: bool,
     /// The unit of the values.
     pub unit: Option<String>,
-    /// What the attribute is.
+    /// The description of the attribute.
     pub description: Option<String>,
     /// Keys this crate does not know.
     pub extras: Object,

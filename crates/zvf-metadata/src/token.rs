@@ -1,7 +1,7 @@
-//! Words with a meaning: each vocabulary of the specification, and words outside of it.
+//! Tokens: the vocabularies of the specification, and words outside of them.
 //!
-//! A document may hold a word nobody knows yet. It is kept as it is; whether it matters is for
-//! `open_checks` and `validate` to say.
+//! A document may hold an unknown word. It is kept; `open_checks` and `validate` decide whether it
+//! matters.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -23,19 +23,19 @@ use super::fields;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token<K> {
-    /// One of the vocabulary.
+    /// A word of the vocabulary.
     Known(K),
-    /// A word that is not in it.
+    /// An unknown word.
     Other(String),
 }
 
-/// A closed set of words, each with its spelling: the vocabularies of this crate, and no others. The trait is sealed.
+/// A closed set of words with their spellings. The trait is sealed: only this crate implements it.
 pub trait Vocabulary: sealed::Sealed + Copy + PartialEq + 'static {
-    /// Every word and its spelling.
+    /// All words and their spellings.
     const WORDS: &'static [(Self, &'static str)];
 }
 
-/// Keeps the trait to this crate.
+/// Seals the trait.
 mod sealed {
     #[expect(unnameable_types, reason = "a trait that cannot be named cannot be implemented")]
     pub trait Sealed {}
@@ -61,7 +61,7 @@ impl<K: Vocabulary> Token<K> {
         word.map_or_else(|| Self::Other(text.to_owned()), |&(word, _)| Self::Known(word))
     }
 
-    /// Returns the word, when it is in the vocabulary.
+    /// Returns the word, if it is in the vocabulary.
     #[must_use]
     pub const fn known_word(&self) -> Option<K> {
         match self {
@@ -105,7 +105,7 @@ impl<K: Vocabulary> From<Token<K>> for Value {
     }
 }
 
-/// What a store holds.
+/// The geometry types of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GeometryType {
     /// Loose points.
@@ -136,14 +136,14 @@ impl Vocabulary for GeometryType {
     ];
 }
 
-/// How the links inside a fragment are known.
+/// The convention for links inside a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinksConvention {
-    /// All are stored.
+    /// All links are stored.
     Explicit,
-    /// Row after row; none is stored.
+    /// Each row is linked to the next; no link is stored.
     ImplicitSequential,
-    /// Row after row but for the branches, which are stored.
+    /// Each row is linked to the next, except at branches, whose links are stored.
     ImplicitSequentialWithBranches,
 }
 
@@ -161,7 +161,7 @@ impl Vocabulary for LinksConvention {
 pub enum ObjectIndexConvention {
     /// Through manifests.
     Standard,
-    /// A word without effect: read as standard.
+    /// Has no effect: read as standard.
     Identity,
 }
 
@@ -170,7 +170,7 @@ impl Vocabulary for ObjectIndexConvention {
         &[(Self::Standard, "standard"), (Self::Identity, "identity")];
 }
 
-/// What joins geometry across chunks.
+/// The strategy that joins geometry across chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CrossChunkStrategy {
@@ -178,7 +178,7 @@ pub enum CrossChunkStrategy {
     ExplicitLinks,
     /// Vertices stored on both sides.
     BoundaryDeduplication,
-    /// Either.
+    /// Both of them.
     Both,
 }
 
@@ -190,15 +190,15 @@ impl Vocabulary for CrossChunkStrategy {
     ];
 }
 
-/// Which links between levels are stored.
+/// The links between levels that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CrossLevelStorage {
-    /// None.
+    /// No links.
     None,
-    /// Those to coarser levels.
+    /// Links to coarser levels.
     Implicit,
-    /// Those in both directions.
+    /// Links in both directions.
     Explicit,
 }
 
@@ -211,21 +211,21 @@ impl Vocabulary for CrossLevelStorage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Capability {
-    /// Some level keeps dropped objects as empty manifests.
+    /// Some level keeps dropped objects with empty manifests.
     PreservedObjectIds,
-    /// Some level's fragments belong to several objects.
+    /// In some level a fragment may belong to several objects.
     SharedFragments,
     /// Links between levels exist.
     MultiscaleLinks,
-    /// Fragments are found through fragment indexes.
+    /// Fragments are located by fragment indexes.
     FragmentIndex,
-    /// Some level holds only what the next coarser one does not.
+    /// Some level holds only what the next coarser level lacks.
     AdditiveLevels,
     /// Manifests are stored as two numeric arrays.
     DenseManifests,
     /// Links are grouped by the fragments of their rows.
     FragmentLinkGroups,
-    /// Cross-chunk links lie in a development layout of 0.8.
+    /// Cross-chunk links are in a development layout of 0.8.
     PartitionedCrossChunkLinks,
 }
 
@@ -250,7 +250,7 @@ pub enum ShardLayout {
     Octree,
     /// By Hilbert code.
     Snake,
-    /// By Morton code, found through the index.
+    /// By Morton code, located by the index.
     IndexTable,
 }
 
@@ -259,13 +259,13 @@ impl Vocabulary for ShardLayout {
         &[(Self::Octree, "octree"), (Self::Snake, "snake"), (Self::IndexTable, "index_table")];
 }
 
-/// How the object index lies in its arrays.
+/// The layout of the object index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ManifestLayout {
     /// Blobs, one per slot; the slot is the object's id.
     VlenManifestsV1,
-    /// Blobs, one per row; ids are in an array of their own.
+    /// Blobs, one per row; ids are in a separate array.
     VlenManifestsV2,
     /// Two numeric arrays: spans and blocks.
     DenseManifestsV1,
@@ -279,13 +279,13 @@ impl Vocabulary for ManifestLayout {
     ];
 }
 
-/// What a level holds of the data.
+/// The part of the data that a level holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refinement {
     /// A complete copy.
     Replace,
-    /// What the next coarser level does not hold.
+    /// Only what the next coarser level does not hold.
     Add,
 }
 
@@ -308,7 +308,7 @@ impl Vocabulary for LinkStore {
         &[(Self::Canonical, "canonical"), (Self::Duplicate, "duplicate")];
 }
 
-/// How the cells of an array are encoded.
+/// The encoding of an array's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CellEncoding {
     /// Rows, back to back.

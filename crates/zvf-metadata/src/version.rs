@@ -8,7 +8,7 @@
 //! from 0.9.0          C        every spatial array is one array over the chunk grid
 //! ```
 //!
-//! Not here: whether the structure on disk agrees with the version; that takes a look at the store.
+//! Not here: whether the structure on disk agrees with the version, which needs the store.
 
 use alloc::string::String;
 use core::fmt;
@@ -40,7 +40,7 @@ pub enum LayoutFamily {
 }
 
 impl LayoutFamily {
-    /// Returns the letters the specification uses.
+    /// Returns the name that the specification uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl fmt::Display for LayoutFamily {
     }
 }
 
-/// A format version: up to three numbers, as the store spells them.
+/// A format version of up to three numbers, with the spelling of the store.
 ///
 /// ```
 /// use zvf_metadata::{LayoutFamily, Version};
@@ -75,7 +75,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// The newest version that is described, and the one that is written.
+    /// The newest version that is supported, and the one that is written.
     pub const KNOWN: Self = Self::new(0, 9, 2);
 
     /// Makes a version of three numbers.
@@ -84,7 +84,7 @@ impl Version {
         Self { numbers: [major, minor, patch], parts: 3 }
     }
 
-    /// Returns the three numbers; those not spelled are 0.
+    /// Returns the three numbers; omitted ones are 0.
     #[must_use]
     pub const fn numbers(self) -> [u32; 3] {
         self.numbers
@@ -106,13 +106,14 @@ impl Version {
         }
     }
 
-    /// Returns whether it is newer than every version described: worth a warning, no reason to refuse.
+    /// Returns whether it is newer than every supported version, which deserves a warning but not a
+    /// refusal.
     #[must_use]
     pub fn is_newer_than_known(self) -> bool {
         self.numbers > Self::KNOWN.numbers
     }
 
-    /// Returns the layout family, which must be one.
+    /// Returns the layout family, or an error if there is none.
     ///
     /// # Errors
     ///
@@ -147,11 +148,11 @@ impl Version {
     }
 }
 
-/// Reads `X`, `X.Y` or `X.Y.Z`.
+/// Parses `X`, `X.Y` or `X.Y.Z`.
 ///
 /// # Errors
 ///
-/// When `text` is anything but one to three decimal numbers of 32 bits with dots between.
+/// When `text` is anything but one to three decimal 32-bit numbers separated by dots.
 impl FromStr for Version {
     type Err = MetadataError;
 

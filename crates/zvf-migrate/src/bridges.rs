@@ -1,8 +1,8 @@
 //! Bridges of lines, polylines and streamlines, derived from the manifests.
 //!
-//! Writers before 0.9 stored row 0 at both ends of a bridge, or numbers of fragments, which cannot be resolved. The
-//! manifest determines the ends of a bridge: the last row of a run and the first row of the next one, where these are
-//! in different chunks.
+//! Writers before 0.9 stored row 0 at both ends of a bridge, or numbers of fragments, which cannot
+//! be resolved. The manifest determines the ends of a bridge: the last row of a run and the first
+//! row of the next one, if these are in different chunks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ use crate::links::Records;
 use crate::progress::Progress;
 use crate::rows::batches;
 
-/// Writes the bridges of a level, where there are any.
+/// Writes the bridges of a level, if there are any.
 pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let mut records = Records::new(LinkPolicy::new(2, target.reader.key_rank())?);
@@ -47,7 +47,8 @@ pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> R
     records.write(target, progress).await
 }
 
-/// Returns the first and the last row of each fragment in `manifests`; `None` for empty ones.
+/// Returns the first and the last row of each fragment in `manifests`; `None` for an empty
+/// fragment.
 async fn ends(
     target: &Target<'_>,
     manifests: &[ObjectManifest],
@@ -69,10 +70,11 @@ async fn ends(
     Ok(found)
 }
 
-/// Returns the first and the last row of each fragment in `blocks`; none of empty ones.
+/// Returns the first and the last row of each fragment in `blocks`; empty fragments are omitted.
 ///
-/// A block of a few bytes may claim any number of fragments, and a fragment any number of rows: the walk ends at the
-/// first fragment that the chunk does not have, and rows between the ends are not visited.
+/// A block of a few bytes may claim any number of fragments, and a fragment any number of rows: the
+/// walk ends at the first fragment that the chunk does not have, and rows between the ends are not
+/// visited.
 fn fragment_ends(
     fragments: &ChunkFragments,
     blocks: &[BlockFragments<'_>],

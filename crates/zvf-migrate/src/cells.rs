@@ -1,7 +1,7 @@
 //! Arrays over the chunk grid: one array per chunk becomes one array, cell for cell.
 //!
-//! Payloads are copied byte for byte. Documents are completed where old writers omitted what new readers need: types,
-//! widths, names of channels.
+//! Payloads are copied byte for byte. Documents are completed if old writers omitted values that
+//! new readers need: types, widths, names of channels.
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_error::{Error, Locate as _, Result};
@@ -28,14 +28,14 @@ pub(crate) struct Target<'a> {
 /// Facts about the rows of a level, known after all were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rows {
-    /// Their number; unknown where cells are encoded.
+    /// The number of rows; unknown if cells are encoded.
     pub(crate) rows: Option<u64>,
-    /// Whether the fragments of each chunk are its rows in order.
+    /// Whether the fragments of each chunk partition its rows in order.
     pub(crate) tile: bool,
 }
 
 impl Target<'_> {
-    /// Returns the path of something in the level.
+    /// Returns the path of `below` in the level.
     pub(crate) fn path(&self, below: &str) -> String {
         format!("{}/{below}", self.reader.node().path())
     }
@@ -61,7 +61,8 @@ impl Target<'_> {
         CellPlan { rank, low, high, attributes, codecs: self.migration.codecs.clone(), shard }
     }
 
-    /// Divides `keys` into runs that are read and written at once, each with whether a shard ends with it.
+    /// Divides `keys` into runs that are read and written at once, each with a flag that a shard
+    /// ends with it.
     pub(crate) fn runs(&self, sink: &CellSink, keys: Vec<ChunkKey>) -> Result<Vec<Vec<ChunkKey>>> {
         if self.migration.shard.is_none() {
             return Ok(keys.chunks(COPY_BATCH_CELLS).map(<[ChunkKey]>::to_vec).collect());
@@ -86,8 +87,8 @@ impl Target<'_> {
         self.copy_and_look(from, below, attributes, |_, _| Ok(()), progress).await.map(drop)
     }
 
-    /// Copies an array, cell for cell; returns what `look` says of each cell, by its key. A cell without bytes is listed
-    /// only, and nothing is said of it.
+    /// Copies an array, cell for cell; returns the results of `look` by key. A cell without bytes
+    /// is only listed and has no result.
     async fn copy_and_look<T: Default + Send>(
         &self,
         from: &Cells,
@@ -167,7 +168,8 @@ fn count_rows(payload: &[u8], stride: usize, (cells, key): (&Cells, &ChunkKey)) 
     }
 }
 
-/// Returns whether the fragments of each chunk are its rows in order; `lens` are the numbers of rows.
+/// Returns whether the fragments of each chunk partition its rows in order; `lens` are the numbers
+/// of rows.
 async fn tiles(target: &Target<'_>, fragments: &Cells, lens: &[(ChunkKey, u64)]) -> Result<bool> {
     for some in lens.chunks(COPY_BATCH_CELLS) {
         let keys: Vec<ChunkKey> = some.iter().map(|(key, _)| *key).collect();
@@ -227,7 +229,8 @@ pub(crate) async fn column(
     target.copy(&from, &below, attributes.to_attributes(), progress).await
 }
 
-/// Returns the shape of shards for `rank` axes: a single number is repeated, and a leading extra axis gets 1.
+/// Returns the shape of shards for `rank` axes: a single number is repeated, and a leading extra
+/// axis gets 1.
 fn fit_shape(shape: &[u64], rank: usize) -> Vec<u64> {
     match shape {
         [length] => vec![*length; rank],

@@ -12,14 +12,17 @@
 //! anything else                            copied object by object                            run
 //! ```
 //!
-//! Before a store in a folder is published, it is read again and compared with the old one (`verify`).
+//! Before a store in a folder is published, it is read back and compared with the old one
+//! (`verify`).
 //!
-//! Chunks, the order of fragments and rows, ids of objects, links and levels are preserved: nothing is ingested again.
-//! [`Plan::build`] lists the changes without reading payloads; [`Plan::apply`] makes them.
+//! Chunks, the order of fragments and rows, ids of objects, links and levels are preserved: nothing
+//! is ingested again. [`Plan::build`] lists the changes without reading payloads; [`Plan::apply`]
+//! makes them.
 //!
-//! Memory is that of the links of one level, or of a shard or 256 cells where these are larger.
+//! Memory holds the links of one level, or a shard or 256 cells if these are larger.
 //!
-//! The old forms are read by `zvf_model` and `zvf_store`, and the new store is written by `zvf_store::Build`.
+//! The old forms are read by `zvf_model` and `zvf_store`, and the new store is written by
+//! `zvf_store::Build`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

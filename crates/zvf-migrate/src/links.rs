@@ -1,4 +1,4 @@
-//! Links: records of any old form, moved to the offsets of their endpoints.
+//! Links: records of any old form are moved to the offsets of their endpoints.
 //!
 //! ```text
 //! old   links/<delta>/<key>            both ends in the chunk of the key
@@ -6,10 +6,10 @@
 //! new   links/<delta>/<offsets>        under the first chunk, [permutation,] rows
 //! ```
 //!
-//! Within a cell, records keep their stored order, so that groups of link rows stay valid; records within one chunk
-//! that were stored among those between chunks get a group of their own at the end. Values of attributes follow their
-//! records; where old writers stored none, for links between chunks, they are the absent value: NaN, the lowest or the
-//! highest value of the type.
+//! Within a cell, records keep their stored order, so that groups of link rows stay valid; records
+//! within one chunk that were stored among those between chunks get a separate group at the end.
+//! Values of attributes follow their records. If old writers stored no value, for links between
+//! chunks, it is the absent value: NaN, the lowest or the highest value of the type.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ use crate::cells::{COPY_BATCH_CELLS, Target, finish};
 use crate::progress::Progress;
 use crate::rows;
 
-/// The records of a family on their way to new places.
+/// The records of a family, sorted to their new places.
 pub(crate) struct Records {
     family: LinkPolicy,
     sources: Vec<ChunkKey>,
@@ -77,7 +77,7 @@ impl Records {
         }
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no records.
     pub(crate) const fn is_empty(&self) -> bool {
         self.elements == 0
     }
@@ -132,7 +132,7 @@ impl Records {
             }
         }
         if inside && !intra_is_there {
-            // Readers of graphs and meshes expect it even where it is empty.
+            // Readers of graphs and meshes expect it even if it is empty.
             let zero = vec![0; self.family.sid_ndim()];
             let zeros: Vec<&[i64]> =
                 (1..self.family.link_width()).map(|_| zero.as_slice()).collect();
@@ -233,7 +233,7 @@ pub(crate) async fn write(
     progress: &mut Progress<'_>,
 ) -> Result<()> {
     let Some(old) = target.reader.links(delta).await? else { return Ok(()) };
-    // The policy that 0.9 writes for links between levels; their endpoints come in the given order.
+    // The policy that 0.9 writes for links between levels; their endpoints keep the given order.
     let family = if delta == Delta::SAME { *old.policy() } else { old.policy().with_direction() };
     let mut records = Records::new(family);
     let mut values = Vec::with_capacity(attributes.len());
@@ -252,8 +252,8 @@ pub(crate) async fn write(
             for values in &mut values {
                 values.read(number, places, &read).await?;
             }
-            // Rows count from the start of the cell, where it is named after its chunks; otherwise from the start of
-            // the blob.
+            // Rows count from the start of the cell if it is named after its chunks; otherwise from
+            // the start of the blob.
             let named = segment.offsets().is_some();
             for cell in &read {
                 for i in (0..cell.len()).filter(|i| cell.is_leading(*i)) {
@@ -274,7 +274,7 @@ impl Values {
     /// Reads the values of the selected records.
     async fn read(&mut self, segment: usize, places: &[usize], read: &[LinkRecords]) -> Result<()> {
         let found = self.reader.values(segment, places, read, Caching::Once).await;
-        // Documents may state any width; the row is made only where one is absent.
+        // Documents may state any width, so the row is created only if one is absent.
         let nothing = if found.iter().any(|column| matches!(column, Ok(None))) {
             rows::absent_row(self.reader.dtype(), self.reader.width()).at_key(self.reader.name())?
         } else {
@@ -299,8 +299,8 @@ impl Values {
     }
 }
 
-/// Writes the groups of link rows within chunks: the existing ones, followed by one for the rows of `cells` that have
-/// no group.
+/// Writes the groups of link rows within chunks: the existing ones, followed by one for the rows of
+/// `cells` that have no group.
 async fn fragments(
     target: &Target<'_>,
     cells: &[(ChunkKey, &[Placed])],
@@ -335,7 +335,7 @@ async fn fragments(
     finish(sink, progress).await
 }
 
-/// Returns the index `blob`, with one more group where it has fewer rows than there are.
+/// Returns the index `blob`, with one more group if it covers fewer than `rows` rows.
 fn append_missing_group(blob: &[u8], rows: u64) -> Result<Vec<u8>> {
     let mut builder = FragmentIndexBuilder::new();
     let mut covered = 0;
@@ -355,7 +355,7 @@ fn append_missing_group(blob: &[u8], rows: u64) -> Result<Vec<u8>> {
     Ok(builder.encode())
 }
 
-/// Returns the members of the old attribute document that new ones keep: units, categories.
+/// Returns the members of the old attribute document that the new one keeps: units, categories.
 async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object> {
     for family in ["link_attributes", "cross_chunk_link_attributes"] {
         let path = format!("{family}/{name}/{delta}");
@@ -371,7 +371,7 @@ async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object>
     Ok(Object::new())
 }
 
-/// Returns the number of `item`, a new one where it was not seen before.
+/// Returns the number of `item`; a new item gets the next number.
 fn number<T: Copy + Eq + std::hash::Hash>(
     all: &mut Vec<T>,
     numbers: &mut HashMap<T, usize>,

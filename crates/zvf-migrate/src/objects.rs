@@ -10,8 +10,8 @@ use crate::cells::Target;
 use crate::progress::Progress;
 use crate::rows::batches;
 
-/// Writes the object index of a level. An empty row means an object without fragments to old readers and a fault to new
-/// ones: it becomes an empty manifest.
+/// Writes the object index of a level. To old readers an empty row means an object without
+/// fragments, to new ones it is an error: it becomes an empty manifest.
 pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let build = target.build;

@@ -12,7 +12,8 @@ use zvf_store::CodecPipeline;
 pub struct Migration {
     /// The name in the document of the store; empty for none.
     pub name: String,
-    /// Cells per shard, on each axis; one number stands for all axes. `None` for one object per cell.
+    /// Cells per shard on each axis; a single number applies to all axes. `None` for one object per
+    /// cell.
     pub shard: Option<Vec<u64>>,
     /// The codecs of cells.
     pub codecs: CodecPipeline,

@@ -1,7 +1,7 @@
-//! The parts of the old store, and what each becomes.
+//! The parts of the old store, and the new form of each.
 //!
-//! The plan is made by listing names and reading documents, without payloads. A store that cannot be listed cannot be
-//! migrated: unlisted objects would be lost silently.
+//! The plan is made by listing names and reading documents, without payloads. A store that cannot
+//! be listed cannot be migrated: unlisted objects would be lost silently.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
@@ -99,8 +99,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] for a store of 0.9 or later and for one that cannot be listed; otherwise when
-    /// a document cannot be read.
+    /// [`Class::Unsupported`] for a store of 0.9 or later, and for a store that cannot be listed;
+    /// otherwise when a document cannot be read.
     #[boxed]
     pub async fn build(store: &Store) -> Result<Self> {
         let version = store.version().to_string();
@@ -129,7 +129,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the changes, in order; the version first.
+    /// Returns the changes in order, beginning with the version.
     pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         let root = Change { path: "", before: &self.version, after: KNOWN };
         let levels = self.levels.iter().flat_map(|level| &level.steps);

@@ -10,7 +10,7 @@
 pub struct MigrationCounts {
     /// Finished levels.
     pub levels: u64,
-    /// Cells over the grid, those of links included.
+    /// Cells of the chunk grid, including those of links.
     pub cells: u64,
     /// Records of links, each counted once.
     pub links: u64,
@@ -18,10 +18,10 @@ pub struct MigrationCounts {
     pub objects: u64,
     /// Objects of the backend that were copied unchanged.
     pub copied: u64,
-    /// Bytes of the objects that hold cells now.
+    /// Bytes of the new objects with cells.
     pub stored_bytes: u64,
-    /// Whether the new store was read again and compared with the old one. One in an object store is not: it cannot be
-    /// read before it is published.
+    /// Whether the new store was read back and compared with the old one. In an object store this
+    /// is `false`: the new store cannot be read before it is published.
     #[serde(skip)]
     pub verified: bool,
 }

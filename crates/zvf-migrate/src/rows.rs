@@ -1,7 +1,8 @@
 //! Standalone arrays: values of objects and groups, members of groups, tables, names.
 //!
-//! Old stores have a byte for each row that states whether its value is present. New ones use the fill value for absent
-//! rows, which must not occur in a present row: the default of the type where that is unused.
+//! Old stores have one byte per row that states whether its value is present. New ones use the fill
+//! value for absent rows, which must not occur in a present row: the default of the type if it is
+//! unused.
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
@@ -43,7 +44,8 @@ pub(crate) async fn values(
         (true, found) => found.cloned(),
         (false, _) => usual.clone(),
     };
-    // Without absent rows, the default may be an actual value, and types without candidates have no default.
+    // Without absent rows, the default may be an actual value; also, types without candidates have
+    // no default.
     let says_absence =
         any_absent || (!of_groups && usual.is_some() && free.first() == usual.as_ref());
     let shape = dense.shape().to_vec();
@@ -61,7 +63,7 @@ pub(crate) async fn values(
         _ => DensePlan { columns, ..DensePlan::new(dtype) },
     };
     let mut sink = build.dense(path, DensePlan { attributes: doc.to_attributes(), ..plan })?;
-    // A row of this width was read where one is absent; otherwise a document may state any width.
+    // A row of this width was read if one is absent; otherwise a document may state any width.
     let absent =
         fill.filter(|_| any_absent).map(|(_, item)| item.repeat(usize_from_u32(values.width())));
     for range in batches(rows, BATCH) {
@@ -97,7 +99,7 @@ pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<()> {
 /// Copies a table of numbers.
 pub(crate) async fn table(from: &DenseArray, build: &Build, path: &str) -> Result<()> {
     let columns = from.shape().get(1..).filter(|columns| !columns.is_empty());
-    // Compared with the cap of a chunk when the array is begun.
+    // Compared with the limit of a chunk when the array is begun.
     let columns =
         columns.map(|columns| columns.iter().fold(1, |all: u64, n| all.saturating_mul(*n)));
     let attributes = from.attributes().clone();
@@ -129,7 +131,8 @@ pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<()
 ///
 /// # Errors
 ///
-/// [`Class::LimitExceeded`] when it is larger than any row of a sound store: documents may state any size.
+/// [`Class::LimitExceeded`] when it is larger than any row of a valid store: documents may state
+/// any size.
 pub(crate) fn absent_row(dtype: Dtype, width: u32) -> Result<Vec<u8>> {
     let bytes = dtype.size.saturating_mul(width.into()); // compared with the cap
     if bytes > MAX_ABSENT_ROW_BYTES {
@@ -220,7 +223,7 @@ pub(crate) fn batches(rows: u64, size: u64) -> impl Iterator<Item = std::ops::Ra
 const ABSENT: &str = "absent";
 /// The number of rows that are read at once.
 const BATCH: u64 = 65_536;
-/// NaN and the infinities of 16 bits, in the order of the wider ones.
+/// NaN and the infinities in 16 bits, in the order of the wider ones.
 const HALVES: [[u8; 2]; 3] = [[0, 0x7e], [0, 0xfc], [0, 0x7c]];
 /// The number of candidate values of wide types.
 const MAX_CANDIDATES: u64 = 8;

@@ -16,13 +16,14 @@ use crate::{bridges, cells, links, objects, rows, verify};
 impl Plan {
     /// Writes the new store into `build`, and publishes it. Calls `on_progress` from time to time.
     ///
-    /// Cells are encoded on the current rayon pool, while this waits; see [`Build`] for where to run it.
+    /// Cells are encoded on the current rayon pool, and this call blocks meanwhile; see [`Build`]
+    /// for where to run it.
     ///
     /// # Errors
     ///
-    /// When a part of the old store cannot be read as what it claims to be, the new one cannot be written, or counts or
-    /// checksums differ; [`Class::Conflict`] when the old one is to be replaced and changed since it was opened.
-    /// Nothing is published then.
+    /// When a part of the old store does not have its declared form, the new store cannot be
+    /// written, or counts or checksums differ; [`Class::Conflict`] when the old store is to be
+    /// replaced and changed since it was opened. Nothing is published then.
     pub async fn apply(
         &self,
         migration: &Migration,
@@ -55,7 +56,7 @@ impl Plan {
     }
 }
 
-/// Writes a part that is not made of the cells of a level.
+/// Writes a part that does not consist of the cells of a level.
 async fn copy_part(
     store: &Store,
     Step { path, what }: &Step,
@@ -151,8 +152,8 @@ async fn level(
     Ok(())
 }
 
-/// Returns the destination of the cells of a level: the grid covers the bounds of the store, as in new stores, and
-/// every existing chunk.
+/// Returns the destination of the cells of a level: the grid covers the bounds of the store, as in
+/// new stores, and every existing chunk.
 async fn target<'a>(
     reader: &'a LevelReader,
     migration: &'a Migration,
@@ -167,7 +168,7 @@ async fn target<'a>(
         let values = reader.bin_attribute().map_or(0, |(_, values)| values.len());
         grid.and_then(|grid| grid.with_attribute_bins(zvf_format::num::to_u64(values).max(1)))
     };
-    // A grid has at least one cell on each axis, and numbers of 64 bits for all.
+    // A grid has at least one cell on each axis, and all its cell numbers fit in 64 bits.
     let last = |(low, cells): (&i64, &u64)| low.saturating_add_unsigned(cells - 1);
     // Bounds that cover no grid are ignored; the chunks determine it.
     let (low, high) = grid.map_or((Vec::new(), Vec::new()), |grid| {
@@ -198,7 +199,7 @@ fn root(store: &Store, migration: &Migration, levels: &[PlannedLevel]) -> Root {
     root
 }
 
-/// Removes the copies of other documents that a tool put into this one.
+/// Removes the copies of other documents that a tool added to this one.
 fn without_copied_documents(mut doc: GroupDoc) -> GroupDoc {
     doc.extras.shift_remove(COPIES);
     doc

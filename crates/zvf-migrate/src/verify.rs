@@ -8,8 +8,8 @@
 //! groups               members of each group
 //! ```
 //!
-//! What cannot be read from the old store, because it is faulty or encoded otherwise, is not compared: the payloads
-//! were copied.
+//! Parts that cannot be read from the old store, because they are faulty or encoded in another
+//! form, are not compared: their payloads were copied.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,8 +28,8 @@ use crate::rows::batches;
 ///
 /// # Errors
 ///
-/// [`Class::CountMismatch`] when numbers differ, [`Class::Checksum`] when contents differ; otherwise when `new` cannot
-/// be read.
+/// [`Class::CountMismatch`] when numbers differ, [`Class::Checksum`] when contents differ;
+/// otherwise when `new` cannot be read.
 pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<()> {
     for planned in &plan.levels {
         let old = &planned.reader;
@@ -152,7 +152,7 @@ async fn records_by_width(level: &LevelReader, delta: Delta) -> Result<BTreeMap<
     Ok(counts)
 }
 
-/// Returns a checksum of the positions of all objects, or of all fragments where there is no index.
+/// Returns a checksum of the positions of all objects, or of all fragments if there is no index.
 async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u64> {
     let fragments = fragment_sums(level).await?;
     let mut sum = 0_u64;
@@ -177,8 +177,8 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
     Ok(sum)
 }
 
-/// Appends the checksums of the fragments of a block. Missing fragments count by their numbers: they are missing on both
-/// sides. A range may claim any number of them, so they are one part.
+/// Appends the checksums of the fragments of a block. Missing fragments count by their numbers:
+/// they are missing on both sides. A range may claim any number of them, so they count as one part.
 fn push_block_sums(
     block: &Block<'_>,
     fragments: &HashMap<ChunkKey, Vec<u64>>,

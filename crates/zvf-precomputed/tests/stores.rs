@@ -1,4 +1,5 @@
-//! Stores of every kind as precomputed objects, decoded again and compared with the answers of the reader.
+//! Stores of every kind as precomputed objects, decoded again and compared with the answers of the
+//! reader.
 
 #![cfg(feature = "store")]
 
@@ -196,8 +197,8 @@ fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
     (0..count).map(|at| (u64_at(ids, 8 * at), list[8 + size * at..][..size].to_vec())).collect()
 }
 
-/// Checks that an annotation by its id has the record of its cell, followed by the ids of each relationship, whose
-/// lists contain it.
+/// Checks that an annotation by its id has the record of its cell, followed by the ids of each
+/// relationship, whose lists contain it.
 async fn check_by_id(id: &str, store: &ServedStore, layer: &str, (number, record): (u64, &[u8])) {
     let found = store.get(layer, &format!("by_id/{number}")).await.unwrap();
     assert_eq!(&found[..record.len()], record, "{id}, {layer} {number}");
@@ -206,8 +207,8 @@ async fn check_by_id(id: &str, store: &ServedStore, layer: &str, (number, record
         let (count, name) = (u32_at(&found, at), relation["key"].as_str().unwrap());
         let ids: Vec<u64> = (0..count).map(|n| u64_at(&found, at + 4 + 8 * n)).collect();
         at += 4 + 8 * count;
-        // Lists are long, and all annotations of an object have the same kind: each tenth is
-        // checked.
+        // Lists are long, and all annotations of an object have the same kind, so only every tenth
+        // annotation is checked.
         for related in ids.iter().filter(|_| number % 10 == 0) {
             let list = store.get(layer, &format!("{name}/{related}")).await.unwrap();
             let listed = split_list(&list).into_iter().find(|(listed_id, _)| *listed_id == number);
@@ -273,7 +274,7 @@ async fn check_points(id: &str, store: &ServedStore) -> usize {
     if !is_additive {
         assert_eq!(found.len(), all.len(), "{id}");
     }
-    // The same positions in any order.
+    // The same positions; their order may differ.
     let place = |record: &Vec<u8>| record[..4 * rank].to_vec();
     let mut expected = BTreeMap::<Vec<u8>, usize>::new();
     for row in 0..all.len() {

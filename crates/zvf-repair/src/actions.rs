@@ -1,4 +1,4 @@
-//! The repair of each finding, where the rest of the store determines the right value.
+//! The repair of each finding whose right value follows from the rest of the store.
 //!
 //! ```text
 //! C28 M18          nonempty_chunks: listed keys, and stored cells, in order
@@ -37,7 +37,7 @@ pub(crate) enum Repair {
     Left,
 }
 
-/// Repairs one finding, if that requires no guess.
+/// Repairs one finding if no guess is needed.
 pub(crate) async fn repair_finding(
     store: &Store,
     name: &str,
@@ -105,10 +105,12 @@ async fn set(
         .await
 }
 
-/// Lists the keys that are listed and possible, and the cells that are stored and not empty.
+/// Replaces the list with the keys that are listed and possible, and the cells that are stored and
+/// not empty.
 async fn list(store: &Store, finding: &Finding, documents: &mut Documents) -> Result<bool> {
     let path = &finding.path;
-    // A list that does not fit the grid may be right, and the grid wrong; a lost cell stays listed.
+    // If a list does not fit the grid, the list may be right and the grid wrong. A lost cell stays
+    // listed.
     let guess = finding.expected.starts_with("a chunk of the grid") || finding.found == "none";
     let Some(cells) = cells(store, path).await?.filter(|_| !guess) else { return Ok(false) };
     let stored = match cells.list_keys().await {
@@ -201,9 +203,10 @@ async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<boo
         .await
 }
 
-/// Creates the index of link fragments of a level: one range over all links of each chunk, on the grid of the links.
+/// Creates the index of link fragments of a level: one range over all links of each chunk, on the
+/// grid of the links.
 async fn link_fragments(store: &Store, path: &str) -> Result<Repair> {
-    // A level, or a further kind of geometry in it.
+    // A level, or another kind of geometry in it.
     let Some((level, _)) = path.rsplit_once('/') else { return Ok(Repair::Left) };
     let (number, extra_kind) = level.split_once('/').unwrap_or((level, ""));
     let Ok(number) = number.parse::<u32>() else { return Ok(Repair::Left) };
@@ -230,7 +233,7 @@ async fn link_fragments(store: &Store, path: &str) -> Result<Repair> {
     };
     let Node::Array(doc) = &*doc else { return Ok(Repair::Left) };
     let row = cells.attributes().get("dtype").and_then(Value::as_str);
-    // Rows of other types have no length here, and are left.
+    // Rows of other types have no known length here, so they are not repaired.
     let row = if row.is_none_or(|dtype| dtype == "int64") { (to_u64(count) + 1) * 8 } else { 0 };
     let keys: Vec<ChunkKey> = cells.presence().await?.iter().collect();
     let Some(origin) = origin(doc) else { return Ok(Repair::Left) };
@@ -270,7 +273,8 @@ fn index_cell(rows: u64, key: &ChunkKey, origin: &[i64]) -> Option<(ChunkPath, B
     Some((ChunkPath::from_key(key, origin).ok()?, cell.into()))
 }
 
-/// Returns the origin of the chunks of an array, zeros where none is stated; `None` where that is no list of integers.
+/// Returns the origin of the chunks of an array; zeros if none is stated, `None` if it is not a
+/// list of integers.
 fn origin(doc: &ArrayDoc) -> Option<Vec<i64>> {
     match doc.attributes.get("chunk_grid_origin") {
         None | Some(Value::Null) => Some(vec![0; doc.shape.len()]),

@@ -21,11 +21,11 @@ use zvf_metadata::Node;
 pub struct Change {
     /// The object, relative to the root of the store.
     pub path: String,
-    /// The current document; `None` where nothing exists.
+    /// The current document; `None` if it does not exist.
     pub before: Option<Node>,
     /// The new contents.
     pub after: Bytes,
-    /// The changes, one phrase each.
+    /// The changes in words, one phrase each.
     pub words: Vec<String>,
     /// The violated rules.
     pub rules: Vec<&'static str>,

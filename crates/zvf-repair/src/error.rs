@@ -1,4 +1,4 @@
-//! Errors that only repair makes.
+//! Errors specific to repair.
 
 use std::fmt::Display;
 use std::io;
@@ -11,7 +11,7 @@ pub(crate) fn changed_error(path: impl Display) -> Error {
     refuse(Class::Conflict, "it is no longer what the plan was made from").at_key(path)
 }
 
-/// Returns the error for a backend that does not replace conditionally.
+/// Returns the error for a backend without conditional replacement.
 pub(crate) fn no_conditional_put_error(path: impl Display) -> Error {
     refuse(Class::Unsupported, "the backend does not replace objects conditionally").at_key(path)
 }

@@ -1,4 +1,4 @@
-//! Repairs data that the rest of a store determines, and nothing that would be a guess.
+//! Repairs data that the rest of a store determines; never guesses.
 //!
 //! ```text
 //! plan            store -> Plan       the faults, and the objects that repair them; reads only
@@ -7,12 +7,13 @@
 //! Place           one of both, by the address of the store
 //! ```
 //!
-//! Repaired are lists of chunks, counts, flags and tokens that cells contradict, the `ome` node, and a lost index of
-//! link fragments. The plan also lists all other findings, for a person to decide.
+//! The crate repairs lists of chunks, counts, flags and tokens that contradict the cells, the `ome`
+//! node, and a lost index of link fragments. The plan also lists all other findings, for a person
+//! to decide.
 //!
 //! Each object is replaced only if it is unchanged since the plan was made.
 //!
-//! Findings are those of `zvf_validate`.
+//! Findings come from `zvf_validate`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

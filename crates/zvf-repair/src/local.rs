@@ -1,12 +1,12 @@
-//! Applies a plan to a folder: old objects are kept next to it, new ones renamed over them.
+//! Applies a plan to a folder: old objects are kept beside it, new ones are renamed over them.
 //!
 //! ```text
 //! <store>.zvf/repair-N/…        copies of the replaced objects; synced first
 //! .<store>.zvf-build-ID/<n>     each new object, until all are written and synced; then renamed to its name
 //! ```
 //!
-//! An interruption leaves complete objects, old or new, and the old ones next to the store. The lock of the store is
-//! held meanwhile.
+//! An interruption leaves complete objects, old or new, and the old ones beside the store. The lock
+//! of the store is held meanwhile.
 
 use std::fs;
 use std::io;
@@ -20,20 +20,20 @@ use crate::change::Change;
 use crate::error::{changed_error, has_journal_error, io_error};
 use crate::plan::Plan;
 
-/// Applies `plan` to the store in the folder `root`; returns the folder of the old objects, when something was
-/// replaced.
+/// Applies `plan` to the store in the folder `root`; returns the folder of the old objects, if any
+/// object was replaced.
 ///
 /// # Errors
 ///
-/// Of class `InvalidArgument` for a store that is edited; `Conflict` when an object changed since the
-/// plan was made; before any replacement, unless it changed during the repair. `Conflict` while another command changes
-/// the store; `Io` when a file cannot be read or written.
+/// `InvalidArgument` for a store that is edited; `Conflict` when an object changed since the plan
+/// was made, before any replacement unless it changed during the repair; `Conflict` while another
+/// command changes the store; `Io` when a file cannot be read or written.
 pub fn apply_local(root: &Path, plan: &Plan) -> Result<Option<PathBuf>> {
     apply_local_on(&Disk::default(), root, plan, &CommitGate::default())
 }
 
-/// Applies a plan with every system call going through `disk`; `gate` is passed right before the first object is
-/// replaced.
+/// Applies a plan with all system calls through `disk`; `gate` is passed right before the first
+/// object is replaced.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn apply_local_on(
     for change in &plan.changes {
         update.put(&change.path, &change.after)?;
     }
-    // Checked again right before each is replaced.
+    // Each object is checked again right before it is replaced.
     update.apply(gate, |path| match plan.changes.iter().find(|change| change.path == path) {
         Some(change) => check(&root, change),
         None => Ok(()),
@@ -77,7 +77,7 @@ fn check(root: &Path, change: &Change) -> Result<()> {
     }
 }
 
-/// Copies the replaced objects to a new folder next to the store.
+/// Copies the objects that will be replaced to a new folder beside the store.
 fn keep(disk: &Disk, root: &Path, plan: &Plan, update: &FolderUpdate) -> Result<Option<PathBuf>> {
     let replaced: Vec<&Change> = plan.changes.iter().filter(|c| c.before.is_some()).collect();
     if replaced.is_empty() {

@@ -45,11 +45,12 @@ enum Kind {
 }
 
 impl Place {
-    /// Parses `address`, a path or a URL, without any access.
+    /// Parses `address`, a path or a URL, without I/O.
     ///
     /// # Errors
     ///
-    /// When `address` is neither, the backend is read-only, or the store is a whole bucket, which has no sibling path.
+    /// When `address` is neither, the backend is read-only, or the store is a whole bucket, which
+    /// has no sibling path.
     pub fn from_address(address: &str, options: &OpenOptions) -> Result<Self> {
         let Some(Backend { store, prefix, .. }) = Store::backend(address, options)? else {
             return Ok(Self(Kind::Folder(folder(address)), CommitGate::default()));
@@ -68,7 +69,7 @@ impl Place {
         Self(self.0, gate)
     }
 
-    /// Returns its last component, by which the store is known.
+    /// Returns the last component, which is the name of the store.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.0 {
@@ -78,7 +79,7 @@ impl Place {
         }
     }
 
-    /// Returns the name of the store at `address`, also where nothing can be replaced.
+    /// Returns the name of the store at `address`, even if it is read-only.
     #[must_use]
     pub fn name_of(address: &str) -> String {
         match address.split_once("://") {
@@ -90,7 +91,7 @@ impl Place {
         }
     }
 
-    /// Applies `plan`; returns the place of the old objects, when something was replaced.
+    /// Applies `plan`; returns the place of the old objects, if any object was replaced.
     ///
     /// # Errors
     ///
@@ -110,13 +111,13 @@ impl Place {
     }
 }
 
-/// Returns the folder of `address`, by its full path where it exists.
+/// Returns the folder of `address`, as a full path if it exists.
 fn folder(address: &str) -> PathBuf {
     let path = FilePath::new(address.strip_prefix("file://").unwrap_or(address));
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns the last component of a path; nothing for the root of the file system.
+/// Returns the last component of a path; empty for the root of the file system.
 fn last_component(path: &FilePath) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

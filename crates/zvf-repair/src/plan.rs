@@ -1,4 +1,5 @@
-//! A plan: the objects that are replaced or created, their new contents, and the findings that remain.
+//! A plan: the objects that are replaced or created, their new contents, and the findings that
+//! remain.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
@@ -32,7 +33,7 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Findings without a repair.
     pub left: Vec<Finding>,
-    /// The number of findings beyond the limit of this plan: the next plan covers them.
+    /// The number of findings above the limit of this plan; the next plan covers them.
     pub more: u64,
 }
 
@@ -46,12 +47,12 @@ impl Plan {
 
 /// Plans the repair of `store`, in a folder called `name`. Nothing is changed.
 ///
-/// Counts of a level are repaired after its lists of chunks, so that a second plan after the first was applied may have
-/// more changes.
+/// Counts of a level depend on its lists of chunks, so a second plan, after the first was applied,
+/// may have more changes.
 ///
 /// # Errors
 ///
-/// When the store cannot be fetched.
+/// When the store cannot be read.
 #[boxed(?Send)]
 pub async fn plan(store: &Store, name: &str) -> Result<Plan> {
     let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
@@ -63,10 +64,10 @@ async fn plan_from_report(store: &Store, name: &str, report: Report) -> Result<P
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);
     let more = all - to_u64(report.findings.len());
-    // Lists first: counts follow from them.
+    // Lists first, because counts depend on them.
     let mut findings = report.findings;
     findings.sort_by_key(|finding| !matches!(finding.rule.id, "C28" | "M18"));
-    // Another fault of a level may cause a wrong count: then the count may be right.
+    // A wrong count may follow from another fault of the level, and may then be right.
     let doubtful: HashSet<String> =
         findings.iter().filter(|finding| is_doubt(finding)).map(level_of).collect();
     let mut relisted: HashSet<String> = HashSet::new();
@@ -107,7 +108,7 @@ fn level_of(finding: &Finding) -> String {
     finding.path.split_once('/').map_or(finding.path.as_str(), |(level, _)| level).to_owned()
 }
 
-/// Returns whether data may be missing or misread where this was found.
+/// Returns whether the finding means that data may be missing or misread.
 fn is_doubt(finding: &Finding) -> bool {
     let about_itself = finding.right.is_some()
         || finding.rule.id == "C5"

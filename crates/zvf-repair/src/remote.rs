@@ -1,4 +1,5 @@
-//! Applies a plan behind a backend: each object is replaced only if it is the compared version.
+//! Applies a plan through a backend: each object is replaced only if it still is the compared
+//! version.
 //!
 //! ```text
 //! <kept>/repair-N/plan.txt    the plan, written first; created if absent, which also shows whether the
@@ -7,8 +8,9 @@
 //! <prefix>/...                each new object, if the old one is still the version that was kept
 //! ```
 //!
-//! A request without an answer may have been carried out: the object is read, and its contents decide. An interruption
-//! leaves complete objects, old or new, and the old ones under `kept`.
+//! A request without a response may have been carried out; then the object is read, and its
+//! contents decide. An interruption leaves complete objects, old or new, and the old ones under
+//! `kept`.
 
 use async_recursion::async_recursion as boxed;
 use std::time::Duration;
@@ -25,8 +27,8 @@ use crate::change::Change;
 use crate::error::{backend_error, changed_error, has_journal_error, no_conditional_put_error};
 use crate::plan::Plan;
 
-/// Applies `plan` to the store below `prefix`; returns the place of the old objects, `repair-N` below `kept`, which
-/// must lie outside the store. Needs a tokio runtime with timers.
+/// Applies `plan` to the store below `prefix`; returns the place of the old objects, `repair-N`
+/// below `kept`, which must lie outside the store. Needs a tokio runtime with timers.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,9 +45,9 @@ use crate::plan::Plan;
 ///
 /// # Errors
 ///
-/// Of class `Conflict` when an object changed since the plan was made, before any replacement if it changed before
-/// the repair; `Unsupported` when the backend does not support conditions, before any replacement;
-/// `Unavailable` when it fails.
+/// `Conflict` when an object changed since the plan was made, before any replacement if it changed
+/// before the repair; `Unsupported` when the backend does not support conditions, before any
+/// replacement; `Unavailable` when it fails.
 #[boxed]
 pub async fn apply_remote(
     store: &dyn ObjectStore,
@@ -62,7 +64,7 @@ pub async fn apply_remote(
     for change in &plan.changes {
         modes.push(compare_and_back_up(store, prefix, &place, change).await?);
     }
-    // A first edit may have begun since.
+    // A first edit may have begun meanwhile.
     refuse_journal(store, kept).await?;
     for (change, mode) in plan.changes.iter().zip(modes) {
         replace(store, &join(prefix, &change.path), change, mode).await?;
@@ -79,7 +81,8 @@ async fn refuse_journal(store: &dyn ObjectStore, kept: &Path) -> Result<()> {
     }
 }
 
-/// Creates the place of the old objects, with the plan in it, and checks that the backend supports conditions.
+/// Creates the place of the old objects, with the plan in it, and checks that the backend supports
+/// conditions.
 async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path> {
     let text = Bytes::from(words(plan));
     for n in 1..MAX_KEPT_REPAIRS {
@@ -144,7 +147,7 @@ async fn compare_and_back_up(
     Ok(PutMode::Update(version))
 }
 
-/// Replaces or creates one object. After an unclear answer, it is read.
+/// Replaces or creates one object. Without a clear response, reads it.
 async fn replace(
     store: &dyn ObjectStore,
     place: &Path,
@@ -173,7 +176,7 @@ async fn replace(
     }
 }
 
-/// Sends a put that may be repeated: its name is unique, or a second one is refused.
+/// Sends a put that may be repeated: its name is unique, or a second put is refused.
 async fn put(
     store: &dyn ObjectStore,
     place: &Path,
@@ -224,7 +227,7 @@ async fn read(
     }
 }
 
-/// Returns the plan as text: a line for each object, with its changes.
+/// Formats the plan as text: one line for each object, with its changes.
 fn words(plan: &Plan) -> String {
     let mut text = String::new();
     for change in &plan.changes {
@@ -241,7 +244,8 @@ fn join(prefix: &Path, path: &str) -> Path {
     path.split('/').fold(prefix.clone(), |place, part| place.join(part))
 }
 
-/// Returns whether the same request may succeed later, and may have been carried out.
+/// Returns whether the error is transient: the request may have been carried out, and may succeed
+/// later.
 fn is_transient(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::Generic { .. })
 }

@@ -1,4 +1,5 @@
-//! Stores with repairable faults: the plan lists them, applying it repairs them, and nothing is invented.
+//! Stores with repairable faults: the plan lists them, applying it repairs them, and nothing is
+//! invented.
 
 use std::fs;
 use std::sync::Arc;
@@ -195,7 +196,7 @@ async fn an_edit_that_begins_meanwhile_ends_the_repair() {
     let (store, original) = faulty_store().await;
     let plan = plan(&opened(&store).await, "brain").await.unwrap();
     store.forget();
-    // The list of the log, three puts of the plan, then the read of the first object.
+    // The list of the log, three puts of the plan, then the first read of an object.
     store.plan(4, Fault::Delay(std::time::Duration::from_secs(2)));
     let (prefix, kept) = (PREFIX.into(), BACKUP.into());
     let repair = apply_remote(&*store, &prefix, &kept, &plan);
@@ -221,7 +222,8 @@ async fn a_backend_that_ignores_conditions_is_refused() {
     }
 }
 
-/// After any fault of a request the object is the old or the new one, and a reported success is correct.
+/// After any fault of a request the object is the old or the new one, and a reported success is
+/// correct.
 #[tokio::test(start_paused = true)]
 async fn failed_requests_leave_the_old_or_the_new_object() {
     let faults = [

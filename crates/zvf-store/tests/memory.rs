@@ -1,4 +1,5 @@
-//! A few kilobytes that decode to half a gigabyte are refused within the budget of the handle.
+//! A few kilobytes that decode to half a gigabyte are refused within the memory budget of the
+//! handle.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ static HEAP: PeakAlloc = PeakAlloc;
 const THREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 const BUDGET: u64 = 48 << 20;
 
-/// Opens the example store with `codec` on its vertices, whose chunks are all `stored`.
+/// Opens the example store with `codec` on its vertices, all chunks of which are `stored`.
 async fn store(codec: &str, stored: &[u8]) -> Store {
     let memory = InMemory::new();
     for path in ["zarr.json", "0/zarr.json", "0/vertices/zarr.json"] {

@@ -51,11 +51,12 @@ enum Form {
 }
 
 impl AnyArray {
-    /// Opens the array at `address`; of a `.tet` file the dataset called `dataset`, or the only one.
+    /// Opens the array at `address`; in a `.tet` file the dataset called `dataset`, or the only
+    /// one.
     ///
     /// # Errors
     ///
-    /// When nothing is there, its form is unknown, a dataset has to be named, or it cannot be read.
+    /// When nothing is there, its form is unknown, the dataset must be named, or it cannot be read.
     #[boxed]
     pub async fn open(address: &str, dataset: Option<&str>, options: &OpenOptions) -> Result<Self> {
         let missing = match RangedFile::open(address, options).await {
@@ -80,7 +81,7 @@ impl AnyArray {
         }
     }
 
-    /// Opens a dataset of an open file, the only one where `dataset` is `None`.
+    /// Opens a dataset of an open file; the only one if `dataset` is `None`.
     ///
     /// # Errors
     ///
@@ -141,7 +142,7 @@ impl AnyArray {
         }
     }
 
-    /// Returns the extents of a chunk; of a Zarr array with shards those of a shard.
+    /// Returns the extents of a chunk; for a Zarr array with shards, those of a shard.
     #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         match &self.0 {
@@ -153,8 +154,8 @@ impl AnyArray {
         }
     }
 
-    /// Returns the extents of a block, of a Zarr array with shards those of an inner chunk; `None` where chunks are not
-    /// divided.
+    /// Returns the extents of a block; for a Zarr array with shards, those of an inner chunk.
+    /// `None` if chunks are not divided.
     #[must_use]
     pub fn block_shape(&self) -> Option<&[u64]> {
         match &self.0 {
@@ -174,7 +175,7 @@ impl AnyArray {
         }
     }
 
-    /// Returns the type of an item as it is returned, where it is a number or text.
+    /// Returns the type of returned items, if it is a number or text.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
         match &self.0 {
@@ -187,7 +188,8 @@ impl AnyArray {
         }
     }
 
-    /// Returns the NumPy name of the item type, where it is known: also of types that are no numbers.
+    /// Returns the NumPy name of the item type, if it is known; also for types that are not
+    /// numbers.
     #[must_use]
     pub fn numpy_dtype(&self) -> Option<String> {
         match &self.0 {
@@ -209,8 +211,8 @@ impl AnyArray {
     ///
     /// # Errors
     ///
-    /// When the box does not fit the array; `LimitExceeded` when it is more than `memory` allows; otherwise when
-    /// a chunk is damaged or cannot be read.
+    /// When the box does not fit the array; `LimitExceeded` when it is more than `memory` allows;
+    /// otherwise when a chunk is damaged or cannot be read.
     #[boxed]
     pub async fn read(&self, start: &[u64], stop: &[u64], memory: &Memory) -> Result<Bytes> {
         // An array without items has no box that a form could read.
@@ -248,7 +250,7 @@ async fn zarr_box(
             bytes,
         ));
     }
-    // Bytes within the limit of memory: where one is no `usize`, memory for them cannot be had.
+    // The limit was checked. A length that does not fit in `usize` cannot be allocated anyway.
     let mut out: Vec<u8> =
         array.fill().iter().copied().cycle().take(saturating_usize(bytes)).collect();
     let at_once = (WAVE / usize_from_u32(geometry.chunk_size()).max(1)).max(1);
@@ -264,7 +266,8 @@ async fn zarr_box(
         for (part, chunk) in wave.iter().zip(array.chunks(&coordinates).await?) {
             let Some(chunk) = chunk else { continue };
             for run in part.blocks().flat_map(|block| block.runs()) {
-                // Chunks that are returned have the bytes of the shape, and runs are inside of them.
+                // Returned chunks have the byte length of the chunk shape, and runs lie inside
+                // them.
                 let [from, to, len] = [run.from, run.to, run.len].map(saturating_usize);
                 out[to..to + len].copy_from_slice(&chunk[from..from + len]);
             }
@@ -272,7 +275,7 @@ async fn zarr_box(
     }
 }
 
-/// Returns the coordinate of a chunk; no chunk may be left out of an array.
+/// Returns the coordinate of a chunk, which must exist: no chunk of an array may be skipped.
 pub(crate) fn chunk_coordinate(geometry: &BlockGeometry, number: u64) -> Result<Axes> {
     geometry.chunk_coordinate(number).ok_or_else(|| {
         Error::new(
@@ -318,7 +321,7 @@ pub(crate) const fn element_of(dtype: Dtype) -> Option<TensorDtype> {
     })
 }
 
-/// Returns the datasets of a file, for a message.
+/// Lists the datasets of a file for a message.
 fn names_in(file: &TensorFile) -> String {
     let mut tensors = file.tensors();
     let shown: Vec<String> =
@@ -350,7 +353,7 @@ fn code_of(dtype: Dtype) -> String {
     format!("{order}{letter}{number}")
 }
 
-/// The decoded bytes of the chunks that are read at once.
+/// Total decoded length in bytes of the chunks that are read at once.
 const WAVE: usize = 32 << 20;
 /// The bytes of one character of text.
 pub(crate) const TEXT_UNIT: usize = 4;

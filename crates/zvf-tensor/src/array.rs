@@ -1,7 +1,7 @@
 //! Elements in memory: a result, or a view of a file.
 //!
-//! Elements are little-endian and row-major, as they are stored. They are read as numbers in place where the machine
-//! has that byte order and the address is aligned for the type; otherwise they are copied.
+//! Elements are little-endian and row-major, as stored. They are viewed as numbers in place if the
+//! machine has that byte order and the address is aligned for the type; otherwise they are copied.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zvf_store::RangedFile;
 use zvf_tet::{StridedView, TensorDtype};
 
-/// A number type of elements. The trait is sealed: the types of elements are those of the formats.
+/// A number type of elements. The trait is sealed: only the element types of the formats implement
+/// it.
 ///
 /// ```
 /// use zvf_tet::TensorDtype;
@@ -32,7 +33,7 @@ pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     }
 }
 
-/// Keeps the trait to this crate.
+/// Seals the trait.
 mod sealed {
     #[expect(unnameable_types, reason = "a trait that cannot be named cannot be implemented")]
     pub trait Sealed {}
@@ -128,7 +129,7 @@ impl Array {
         &self.bytes
     }
 
-    /// Returns the elements as numbers, in place where possible; `None` when they have another type.
+    /// Returns the elements as numbers, in place if possible; `None` if they have another type.
     #[must_use]
     pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
         numbers(self.element, &self.bytes)
@@ -185,27 +186,28 @@ impl View {
         self.element
     }
 
-    /// Returns the extents. Those of a byte stream are the number of its elements.
+    /// Returns the extents. For a byte stream, this is the number of its elements.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Returns the bytes from one index to the next along each axis, counted from the first byte; `None` where the
-    /// elements are contiguous.
+    /// Returns the bytes from one index to the next along each axis, counted from the first byte;
+    /// `None` if the elements are contiguous.
     #[must_use]
     pub fn strides(&self) -> Option<&[u64]> {
         self.strides.as_deref()
     }
 
-    /// Returns the bytes: the elements, or with strides from the first of them to the last.
+    /// Returns the bytes: the elements, or with strides, the span from the first element to the
+    /// last.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns the elements as numbers, in place where possible, else copied; `None` when they have another type or are
-    /// not contiguous.
+    /// Returns the elements as numbers, in place if possible, otherwise copied; `None` if they have
+    /// another type or are not contiguous.
     #[must_use]
     pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
         if self.strides.is_some() {
@@ -214,14 +216,15 @@ impl View {
         numbers(self.element, &self.bytes)
     }
 
-    /// Returns whether the file is still the one that was opened: check after use, and discard results if it is not.
+    /// Returns whether the file is unchanged since it was opened: check this after use, and discard
+    /// results if it is not.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.file.check().is_ok()
     }
 }
 
-/// Reads `bytes` as numbers: in place, or copied where address or byte order do not fit.
+/// Views `bytes` as numbers in place, or copies them if address or byte order do not fit.
 fn numbers<T: Value>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
     if T::ELEMENT != element {
         return None;

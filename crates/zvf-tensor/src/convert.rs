@@ -1,4 +1,4 @@
-//! Arrays written in another form: `.tet`, B2ND or Caterva, Zarr v3.
+//! Writes arrays in another form: `.tet`, B2ND or Caterva, Zarr v3.
 //!
 //! ```text
 //!             chunk          block
@@ -7,9 +7,10 @@
 //! Zarr v3     shard          inner chunk
 //! ```
 //!
-//! One chunk is in memory at a time. Where the source has no blocks they are chosen: halves of the chunk, the longest
-//! axis first, until one has at most 64 KiB. A shard holds whole inner chunks, so it may be a little larger than the
-//! chunk it comes from. Values keep their bits; big-endian ones are byte-swapped where the form cannot represent them.
+//! One chunk is in memory at a time. If the source has no blocks, they are computed: the longest
+//! axis of the chunk is halved until a block has at most 64 KiB. A shard holds whole inner chunks,
+//! so it may be slightly larger than the source chunk. Values keep their bits; big-endian values
+//! are byte-swapped if the form cannot represent them.
 //!
 //! User metadata is kept only from one block array to another.
 
@@ -54,7 +55,7 @@ pub enum ArrayForm {
     B2ndFolder,
     /// A Caterva frame, which does not store the type of its items.
     Caterva,
-    /// A folder of Zarr v3, sharded where chunks have blocks.
+    /// A Zarr v3 folder, sharded if chunks have blocks.
     Zarr,
 }
 
@@ -101,7 +102,7 @@ pub struct ConvertOptions {
     pub compressor: Option<Compressor>,
     /// The compression level, 0 to 9.
     pub level: u8,
-    /// The shuffle filter of blocks; none in `.tet` files.
+    /// The shuffle filter of blocks; not used in `.tet` files.
     pub shuffle: Shuffle,
     /// The name of the dataset of a `.tet` file.
     pub dataset: String,
@@ -109,7 +110,8 @@ pub struct ConvertOptions {
     pub replace: bool,
     /// Limits of reading.
     pub memory: Memory,
-    /// Passed right before the new array becomes visible, so that a request to stop knows which came first.
+    /// Passed right before the new array becomes visible, so that a request to stop is ordered
+    /// before or after it.
     pub gate: CommitGate,
 }
 
@@ -129,7 +131,8 @@ impl Default for ConvertOptions {
     }
 }
 
-/// Writes `array` at `path` in another form; calls `on_progress` with the number of finished chunks and their total.
+/// Writes `array` at `path` in another form; calls `on_progress` with the number of finished chunks
+/// and their total.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -152,8 +155,9 @@ impl Default for ConvertOptions {
 ///
 /// # Errors
 ///
-/// `Unsupported` when the form cannot represent the item type or the compression; `AlreadyExists` when something is
-/// there and `replace` is false; otherwise when the shapes do not fit, or something cannot be read or written.
+/// `Unsupported` when the form cannot represent the item type or the compression; `AlreadyExists`
+/// when the path exists and `replace` is false; otherwise when the shapes do not fit, or something
+/// cannot be read or written.
 pub async fn convert(
     array: &AnyArray,
     path: &str,
@@ -173,11 +177,12 @@ pub async fn convert(
     }
 }
 
-/// Writes several arrays as the datasets of one `.tet` file, in this order; `on_progress` as in [`convert`].
+/// Writes several arrays as the datasets of one `.tet` file, in this order; `on_progress` as in
+/// [`convert`].
 ///
 /// # Errors
 ///
-/// As [`convert`], and when a name is not one for a dataset, or there twice.
+/// As [`convert`], and when a name is invalid for a dataset or occurs twice.
 pub async fn gather(
     arrays: &[(String, AnyArray)],
     path: &Path,
@@ -203,7 +208,7 @@ pub async fn gather(
         let tensor = NewTensor::new(name, element, array.shape(), &chunk)?;
         tensors.push(tensor.with_compression(compression));
     }
-    // For progress. More than 64 bits count are refused by the writer.
+    // For progress only: the writer refuses a total that exceeds 64 bits.
     let total = tensors.iter().map(|t| t.geometry().tile_count()).fold(0, u64::saturating_add);
     let mut new = AtomicTensorFile::create_gated(path, options.replace, &options.gate)?;
     let mut writer = TetWriter::new(new.file(), tensors, Default::default())?;
@@ -335,8 +340,8 @@ async fn to_zarr(
     build.publish_text(text).await
 }
 
-/// Returns the index of block `number` of the shard at `shard`, among all inner chunks; a shard has `per` of them along
-/// each axis, at least one.
+/// Returns the index among all inner chunks of block `number` of the shard at `shard`; a shard has
+/// `per` inner chunks along each axis, at least one.
 fn inner_index(shard: &[u64], per: &[u64], number: u32) -> Vec<u64> {
     let mut rest = u64::from(number);
     let mut index: Vec<u64> = Vec::with_capacity(per.len());
@@ -412,7 +417,7 @@ fn cut(array: &AnyArray, options: &ConvertOptions) -> (Vec<u64>, Vec<u64>) {
 /// Halves the longest axis of the shape until it has at most `max_bytes`; no extent becomes 0.
 fn halve_longest_axis(shape: &[u64], size: u64, max_bytes: u64) -> Vec<u64> {
     let mut shape: Vec<u64> = shape.iter().map(|extent| (*extent).max(1)).collect();
-    // Compared with the limit, so the largest number stands for all that are larger.
+    // Only compared with the limit, so it may saturate.
     while shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent)) > max_bytes {
         match shape.iter_mut().max_by_key(|extent| **extent).filter(|longest| **longest > 1) {
             Some(longest) => *longest = longest.div_ceil(2),

@@ -1,5 +1,5 @@
-//! Errors that only tensor files make. The layers below state what, where, expected and found; this one adds the dataset, whose
-//! name is printed with control characters escaped.
+//! Errors specific to tensor files. The layers below state what, where, expected and found; this
+//! one adds the dataset, whose name is printed with control characters escaped.
 
 use std::fmt::Display;
 
@@ -12,7 +12,7 @@ pub(crate) fn request_error(what: &'static str, rule: impl Display, found: &str)
     Error::new(Class::InvalidArgument, what, rule, quote(found)).with_op("tensor")
 }
 
-/// Returns the violated rule of the `.tet` format, if it is one.
+/// Returns the rule of the `.tet` format that the error violates, if it is one.
 #[must_use]
 pub fn violated_rule(error: &Error) -> Option<TetRule> {
     TetRule::from_error(error.cause_as::<FormatError>()?)

@@ -1,7 +1,8 @@
 //! Dense arrays in one file: `.tet` containers and Caterva/B2ND frames, read by slices and written.
 //!
-//! Both formats have an index from coordinates to byte ranges, as a store has, so that a slice reads only what it
-//! needs. A whole store can also be packed into one `.tet` file, which is opened like the store.
+//! Both formats have an index from coordinates to byte ranges, as a store has, so that a slice
+//! reads only what it needs. A whole store can also be packed into one `.tet` file, which is opened
+//! like the store.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,12 +19,13 @@
 //! ```
 //!
 //! * [`TensorFile`] and [`Tensor`] read `.tet`, [`TetWriter`] writes it.
-//! * [`BlockArray`] reads Caterva and B2ND arrays by blocks; [`BlockFile`] creates them and [`BlockEdit`] edits them.
+//! * [`BlockArray`] reads Caterva and B2ND arrays by blocks; [`BlockFile`] creates them and
+//!   [`BlockEdit`] edits them.
 //! * [`AnyArray`] is an array of either form or of Zarr, which [`convert`] writes in another.
 //! * [`pack`] packs a store into one file, [`unpack`] unpacks it.
 //!
-//! This crate starts no runtime: network I/O needs the caller's tokio, and compressed data is decoded on the current
-//! rayon pool.
+//! This crate starts no runtime: network I/O needs the caller's tokio, and compressed data is
+//! decoded on the current rayon pool.
 //!
 //! Geometry is not interpreted: cells, arrays and documents of a store are packed unchanged.
 //!

@@ -4,8 +4,8 @@
 //! the caller's bytes, the file's bytes, the caller's share, the file's share, a quarter
 //! ```
 //!
-//! Shares are of the free memory that the system reports, or of a fixed amount where it reports none. The request of a
-//! file can only lower the limit of the host. Views of a map do not count.
+//! Shares refer to the free memory that the system reports, or to a fixed amount if it reports
+//! none. The request of a file can only lower the limit of the host. Views of a map do not count.
 
 use zvf_tet::MemoryBudget;
 
@@ -21,12 +21,12 @@ use zvf_tet::MemoryBudget;
 pub struct Memory {
     /// The limit that the caller requests.
     pub wish: MemoryBudget,
-    /// The limit of the host, whatever a file requests.
+    /// The limit of the host, which no file can raise.
     pub ceiling: Option<u64>,
 }
 
 impl Memory {
-    /// Returns a limit of so many bytes, whatever the file requests.
+    /// Returns a limit of `bytes`, whatever the file requests.
     #[must_use]
     pub const fn from_bytes(bytes: u32) -> Self {
         Self { wish: MemoryBudget::new(0, bytes), ceiling: None }
@@ -35,14 +35,15 @@ impl Memory {
     /// Returns the limit for a file with this request.
     #[must_use]
     pub fn limit(&self, file: MemoryBudget) -> u64 {
-        // Asking the system takes longer than a small slice: only where a share is needed.
+        // Asking the system takes longer than reading a small slice, so it is asked only for a
+        // share.
         let is_share = self.wish.bytes() == 0 && file.bytes() == 0;
         let free = if is_share { free_memory() } else { None };
         self.wish.fit_within(file, free, self.ceiling)
     }
 }
 
-/// Returns the available memory, where the system reports it.
+/// Returns the available memory, if the system reports it.
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     parse_available(&text)

@@ -1,7 +1,7 @@
 //! Yield points of long work.
 //!
-//! Reads of local files complete at once, so work on them would never yield, and a concurrent task, such as one that
-//! waits for Ctrl-C, would run too late.
+//! Reads of local files complete at once, so work on them would never yield, and a concurrent task,
+//! such as one that waits for Ctrl-C, would be starved.
 
 use std::future::poll_fn;
 use std::task::Poll;

@@ -35,13 +35,14 @@ impl AtomicTensorFile {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` when something is there and is not to be replaced; otherwise when the folder cannot be
-    /// written.
+    /// `AlreadyExists` when the path exists and `replace` is false; otherwise when the folder
+    /// cannot be written.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         Self::create_gated(path, replace, &CommitGate::default())
     }
 
-    /// Begins the file as [`create`](Self::create); `gate` is passed right before it becomes visible.
+    /// Begins the file as [`create`](Self::create); `gate` is passed right before it becomes
+    /// visible.
     ///
     /// # Errors
     ///
@@ -60,8 +61,8 @@ impl AtomicTensorFile {
     ///
     /// # Errors
     ///
-    /// When it cannot be synced, something took the name, what is replaced was changed meanwhile (`Conflict`), or the
-    /// name cannot be given.
+    /// When it cannot be synced, another object took the name, the replaced file changed meanwhile
+    /// (`Conflict`), or the rename fails.
     pub fn publish(self) -> Result<()> {
         self.0.publish().map_err(publish_error)
     }

@@ -1,7 +1,7 @@
 //! Boxes of items, and copying the intersection of two.
 //!
-//! Items are in C order. Copies go run by run along the last axis, between buffers that are as long as their boxes have
-//! items.
+//! Items are in C order. Copies go run by run along the last axis, between buffers of the size of
+//! their boxes.
 
 use zvf_format::num::saturating_usize;
 
@@ -17,13 +17,13 @@ impl Region {
         self.start.iter().copied().zip(self.stop.iter().copied())
     }
 
-    /// Returns the number of items, `u64::MAX` where there are more.
+    /// Returns the number of items; saturates at `u64::MAX`.
     pub(crate) fn items(&self) -> u64 {
         let extents = self.axes().map(|(start, stop)| stop - start);
         extents.fold(1, u64::saturating_mul)
     }
 
-    /// Returns the intersection; without common items it is empty, not negative.
+    /// Returns the intersection; empty, not negative, if there are no common items.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         let start: Vec<u64> = self.axes().zip(other.axes()).map(|(a, b)| a.0.max(b.0)).collect();
         let stop = self.axes().zip(other.axes()).zip(&start);
@@ -36,7 +36,7 @@ impl Region {
         self.intersection(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
     }
 
-    /// Returns whether it is a box of an array.
+    /// Returns whether the box lies inside an array of this shape.
     pub(crate) fn is_inside(&self, shape: &[u64]) -> bool {
         let mut axes = self.axes().zip(shape);
         self.start.len() == shape.len()

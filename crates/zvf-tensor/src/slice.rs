@@ -5,8 +5,8 @@
 //! JSON    [{"start":1,"stop":7,"step":2},{},{"start_label":"left","stop_label":"right"}]
 //! ```
 //!
-//! A missing part means the whole axis, or a step of 1. A stop is excluded, also as a label. Labels are resolved with
-//! the metadata of the tensor.
+//! A missing part means the whole axis, or a step of 1. A stop is excluded, also as a label. Labels
+//! are resolved with the metadata of the tensor.
 
 use std::str::FromStr;
 
@@ -106,7 +106,8 @@ impl Slice {
         &self.cuts
     }
 
-    /// Resolves the slice for a tensor of this shape; `label` returns the index of a label along an axis.
+    /// Resolves the slice for a tensor of this shape; `label` returns the index of a label along an
+    /// axis.
     pub(crate) fn axes(
         &self,
         shape: &[u64],

@@ -6,10 +6,11 @@
 //! 3  the query's percentage        of the memory that is free, or of 256 MiB when unknown
 //! ```
 //!
-//! The first that is not zero decides. Percentages are in hundredths and mean at most all of the
-//! memory, whatever is stored. Pure arithmetic: the caller asks the system what is free, and compares.
+//! The first value that is not zero decides. Percentages are in hundredths and mean at most all of
+//! the memory, whatever is stored. Pure arithmetic: the caller asks the system for the free memory
+//! and compares.
 
-/// A wish: bytes, or a share of the free memory, or neither.
+/// A requested budget: bytes, or a share of the free memory, or neither.
 ///
 /// ```
 /// use zvf_tet::MemoryBudget;
@@ -25,20 +26,20 @@ pub struct MemoryBudget {
     bytes: u32,
 }
 
-/// What counts as free memory when nobody knows.
+/// The assumed free memory if the system does not report it.
 pub const UNKNOWN_MEMORY: u64 = 256 << 20;
 
 impl MemoryBudget {
-    /// No wish: what the next in line says.
+    /// No request: the next budget in the order decides.
     pub const DEFAULT: Self = Self::new(0, 0);
 
-    /// Creates a wish for hundredths of a percent, or for bytes; 0 is no wish.
+    /// Creates a request for a share in hundredths of a percent, or for bytes; 0 means no request.
     #[must_use]
     pub const fn new(percent_bps: u16, bytes: u32) -> Self {
         Self { percent_bps, bytes }
     }
 
-    /// Returns hundredths of a percent as stored, which may be more than 10 000.
+    /// Returns the stored share in hundredths of a percent, which may exceed 10 000.
     #[must_use]
     pub const fn percent_bps(self) -> u16 {
         self.percent_bps
@@ -50,8 +51,9 @@ impl MemoryBudget {
         self.bytes
     }
 
-    /// Returns the budget of a query with this wish on a file with another, where `free` bytes of memory are
-    /// to be had. `ceiling` is what the host allows: what a file wishes for never exceeds it.
+    /// Returns the budget in bytes of a query with this request on a file with the request `file`,
+    /// where `free` bytes of memory are available. The request of a file never exceeds the host's
+    /// limit `ceiling`.
     #[must_use]
     pub fn fit_within(self, file: Self, free: Option<u64>, ceiling: Option<u64>) -> u64 {
         let ceiling = ceiling.unwrap_or(u64::MAX); // unlimited
@@ -70,9 +72,9 @@ impl MemoryBudget {
     }
 }
 
-/// Returns that share, at least 1 byte.
+/// Returns the share `bps` of `memory`, at least 1 byte.
 fn share(memory: u64, bps: u16) -> u64 {
-    // Below 2^78, and never divided by 0.
+    // Below 2^78, and the divisor is not 0.
     let product = u128::from(memory).saturating_mul(bps.min(WHOLE).into());
     let floored = product.checked_div(WHOLE.into()).unwrap_or(0);
     u64::try_from(floored).unwrap_or(memory).max(1) // at most `memory`

@@ -1,13 +1,13 @@
-//! Runs: what to copy from one tile into the result, in pieces as long as they can be.
+//! Runs: the pieces to copy from one tile into the result, each as long as possible.
 //!
-//! A run takes `count` elements, `stride` bytes apart in the tile and side by side in the result. Axes
-//! are joined from the last outwards while what lies inside is full on both sides, that is, all of the
-//! tile and all of the result; so a tile copied whole into a result of its shape is one run. No element
-//! outside of the selection is visited.
+//! A run takes `count` elements, `stride` bytes apart in the tile and contiguous in the result.
+//! Axes are joined from the last outwards while the inner axes are complete on both sides, that is,
+//! cover all of the tile and all of the result; so a tile copied whole into a result of its shape
+//! is one run. Elements outside of the selection are never visited.
 //!
-//! Saturating operations are only reached by tiles without selected elements, and beyond the last run.
+//! Operations saturate only for tiles without selected elements, and beyond the last run.
 //!
-//! Not here: bytes. Offsets are into a decoded tile and a result, which the caller holds.
+//! Not here: the bytes. Offsets refer to a decoded tile and a result, which the caller holds.
 
 use super::MAX_RANK;
 
@@ -27,16 +27,16 @@ use super::MAX_RANK;
 pub struct CopyRun {
     /// Bytes from the start of the tile to the first element.
     pub src: u64,
-    /// Bytes from the start of the result to where it goes.
+    /// Bytes from the start of the result to the destination.
     pub dst: u64,
-    /// How many elements.
+    /// Number of elements.
     pub count: u64,
-    /// Bytes from one element to the next in the tile; in the result they are side by side.
+    /// Bytes from one element to the next in the tile; in the result they are contiguous.
     pub stride: u64,
 }
 
 impl CopyRun {
-    /// Returns whether elements of this size are side by side in the tile too.
+    /// Returns whether elements of this size are contiguous in the tile too.
     #[must_use]
     pub const fn is_contiguous(&self, element_size: u64) -> bool {
         self.count == 1 || self.stride == element_size
@@ -51,21 +51,21 @@ pub struct Runs {
     outer: [Outer; MAX_RANK], // axes that are not part of a run; those not used have `n` 1
 }
 
-/// What one axis of a tile gives to the result.
+/// The part of one axis of a tile that goes into the result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     /// First index in the tile.
     pub(super) src: u64,
     /// First index in the result.
     pub(super) dst: u64,
-    /// How many.
+    /// Number of indices.
     pub(super) n: u64,
-    /// From one to the next in the tile; 1 when there is only one.
+    /// Distance between indices in the tile; 1 if there is only one.
     pub(super) step: u64,
 }
 
 impl Piece {
-    /// Of an axis that is not there.
+    /// The piece of an axis past the rank.
     pub(super) const ONE: Self = Self { src: 0, dst: 0, n: 1, step: 1 };
 }
 
@@ -79,8 +79,8 @@ struct Outer {
 }
 
 impl Runs {
-    /// Creates the runs of a tile from its extents and pieces, so that no product exceeds the bytes of the dataset; arrays
-    /// hold extents of 1 past the rank.
+    /// Creates the runs of a tile from its extents and pieces. No product exceeds the byte length
+    /// of the dataset, and arrays hold extents of 1 past the rank.
     pub(super) fn new(
         size: u64,
         extents: &[u64],
@@ -164,7 +164,8 @@ mod tests {
         let axis = |start, stop, step| AxisSlice { start, stop, step };
         #[rustfmt::skip]
         let table: [Case; 8] = [
-            // name, chunk shape of [4, 3, 5] in u16, selection, runs of the first tile: src, dst, count, stride
+            // name, chunk shape of [4, 3, 5] in u16, selection, runs of the first tile: src, dst,
+            // count, stride
             ("all of one chunk", [4, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 60, 2)]),
             ("split on axis 0", [2, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 30, 2)]),
             ("split on axis 1", [4, 2, 5], [all(4), all(3), all(5)],

@@ -16,10 +16,11 @@
 //!            8 ndim    chunk_shape
 //! ```
 //!
-//! A record has at least 32 bytes, which bounds `dataset_count` before anything loops over it. Records
-//! are walked each time and never collected.
+//! A record has at least 32 bytes, which bounds `dataset_count` before any loop. Records are parsed
+//! on each walk and never collected.
 //!
-//! Not here: what shape and type mean together ([`TileGeometry`]); names that repeat ([`TetView`]).
+//! Not here: whether shape and type fit each other ([`TileGeometry`]); repeated names
+//! ([`TetView`]).
 //!
 //! [`TileGeometry`]: super::Geometry
 //! [`TetView`]: super::TetView
@@ -89,18 +90,18 @@ pub struct Dataset<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// Reads the bytes that follow the superblock of a file of `file_len` bytes; there may be more of
-    /// them than the directory.
+    /// Parses the bytes after the superblock of a file of `file_len` bytes; `bytes` may extend past
+    /// the directory.
     ///
     /// # Errors
     ///
-    /// When there is no room for the blob or for that many records in it, a record does not end
-    /// inside it, its name is not UTF-8 or its rank not 1 to 8, or the records do not fill it.
+    /// When the directory or its records do not fit, a record ends outside it, a name is not UTF-8
+    /// or a rank not 1 to 8, or the records do not fill the directory.
     pub fn parse(bytes: &'a [u8], dataset_count: u32, file_len: u64) -> Result<Self, FormatError> {
         Self::parse_before(bytes, dataset_count, file_len, None)
     }
 
-    /// Reads as [`Directory::parse`], with the place where the superblock says that the index starts.
+    /// Parses as [`Directory::parse`] does; also takes the index offset from the superblock.
     pub(super) fn parse_before(
         bytes: &'a [u8],
         dataset_count: u32,
@@ -143,18 +144,18 @@ impl<'a> Directory<'a> {
         Ok(Self { blob, count: dataset_count })
     }
 
-    /// Returns the directory of a file without datasets, where no byte of it is stored.
+    /// Returns the directory of a file without datasets, which stores none of its bytes.
     pub(super) const fn empty() -> Self {
         Self { blob: &[], count: 0 }
     }
 
-    /// Returns how many datasets there are; a `u32`, as the file counts and names them by number.
+    /// Returns the number of datasets; a `u32`, as in the file.
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.count
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no datasets.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
@@ -178,7 +179,7 @@ impl<'a> Directory<'a> {
         self.iter().find(|dataset| dataset.name == name)
     }
 
-    /// Returns padding and reserved fields that are not zero.
+    /// Lists padding and reserved fields that are not zero.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -198,7 +199,7 @@ impl<'a> IntoIterator for &Directory<'a> {
     }
 }
 
-/// The datasets of a [`Directory`], read as they are asked for.
+/// The datasets of a [`Directory`], parsed one by one.
 #[derive(Clone, Debug)]
 pub struct Datasets<'a> {
     records: Cursor<'a>, // sound records only
@@ -234,7 +235,7 @@ impl<'a> Dataset<'a> {
             let (expected, found) = (Expected::Rule("UTF-8"), "other bytes");
             add_blob_offset(cur.refuse(Class::Encoding, "name", at, expected, found))
         })?;
-        // Where no position is aligned, the padding is longer than the bytes that are left.
+        // If no position is aligned, the padding exceeds the bytes that are left.
         let padding =
             super::align8(cur.position()).unwrap_or(u64::MAX).saturating_sub(cur.position());
         let padding = cur.array("padding", padding).map_err(add_blob_offset)?;
@@ -252,13 +253,13 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    /// Returns the position in the directory, by which index rows refer to it.
+    /// Returns the id: the position in the directory, which index rows refer to.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// Returns the name as stored: see [`EscapedName`](super::EscapedName) before showing it.
+    /// Returns the name as stored; use [`EscapedName`](super::EscapedName) to print it.
     #[must_use]
     pub const fn name(&self) -> &'a str {
         self.name
@@ -270,13 +271,13 @@ impl<'a> Dataset<'a> {
         self.dtype
     }
 
-    /// Returns the element type, or `None` when the tag is unknown.
+    /// Returns the element type, or `None` for an unknown tag.
     #[must_use]
     pub const fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
     }
 
-    /// Returns how many axes it has.
+    /// Returns the number of axes.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.shape.items.len()
@@ -292,12 +293,12 @@ impl<'a> Dataset<'a> {
         self.chunk_shape.items.iter().map(|n| n.get())
     }
 
-    /// Returns grid and tiles, which takes a known type and possible extents.
+    /// Returns grid and tiles, if the type is known and the extents are valid.
     ///
     /// # Errors
     ///
-    /// When the type is unknown, a chunk has no extent, or the bytes of the dataset do not fit in
-    /// 64 bits.
+    /// When the type is unknown, a chunk extent is 0, or the byte length of the dataset does not
+    /// fit in 64 bits.
     pub fn geometry(&self) -> Result<TileGeometry, FormatError> {
         let refuse = |class, field, at, expected, found: u64| {
             FormatError::new(class, Part::TetDirectory, field, at, expected, found)
@@ -318,7 +319,7 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    /// Returns what a strict reader refuses here.
+    /// Returns the faults of the record that a strict reader refuses.
     pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
         let fault = |class, field, at, expected, found: u64| {
             FormatError::new(class, Part::TetDirectory, field, at, expected, found)
@@ -334,14 +335,14 @@ impl<'a> Dataset<'a> {
         [reserved, padding].into_iter().flatten()
     }
 
-    /// Returns the finding that it has no elements, which is legal.
+    /// Returns a finding if the dataset has no elements, which is legal.
     pub(super) fn emptiness(&self) -> Option<FormatError> {
         let (at, _) = self.shape.with_offsets().find(|(_, n)| n.get() == 0)?;
         let (part, at) = (Part::TetDirectory, AT_RECORDS.saturating_add(at));
         Some(FormatError::new(Class::BadShape, part, "extent", at, Expected::AtLeast(1), 0))
     }
 
-    /// Returns the fault of having the name of an earlier dataset.
+    /// Returns the error for the name of an earlier dataset.
     pub(super) fn same_name_error(&self) -> FormatError {
         let (class, at) =
             (Class::Duplicate, self.at.saturating_add(num::to_u64(size_of::<Head>())));
@@ -350,7 +351,8 @@ impl<'a> Dataset<'a> {
     }
 }
 
-/// Encodes the bytes between superblock and index: length, records, padding. Geometry and names were checked.
+/// Encodes the bytes between superblock and index: length, records, padding. Geometry and names
+/// must already be checked.
 #[cfg(feature = "alloc")]
 pub(super) fn encode<'a>(
     datasets: impl IntoIterator<Item = (&'a str, &'a TileGeometry)>,
@@ -376,12 +378,12 @@ pub(super) fn encode<'a>(
     Some((count, bytes))
 }
 
-/// Counts from the start of the file instead of from `dataset_blob_len`.
+/// Converts an offset from `dataset_blob_len` to one from the start of the file.
 fn add_file_offset(error: FormatError) -> FormatError {
     error.with_base_offset(Superblock::LEN)
 }
 
-/// Counts from the start of the file instead of from the first record.
+/// Converts an offset from the first record to one from the start of the file.
 fn add_blob_offset(error: FormatError) -> FormatError {
     error.with_base_offset(AT_RECORDS)
 }

@@ -5,7 +5,7 @@
 //! name  f32 f64 i32 i64 u8  u16 i16 u32 f16 u64
 //! ```
 //!
-//! Elements keep their bits: nothing in this crate turns one into a number.
+//! Elements keep their bits: this crate never converts one to a number.
 
 /// The type of the elements of a dataset.
 ///
@@ -41,7 +41,7 @@ pub enum TensorDtype {
 }
 
 impl TensorDtype {
-    /// Returns the type with this tag.
+    /// Returns the type with this tag, or `None` if there is none.
     #[must_use]
     pub const fn from_tag(tag: u32) -> Option<Self> {
         Some(match tag {
@@ -76,7 +76,7 @@ impl TensorDtype {
         }
     }
 
-    /// Returns the name tools show.
+    /// Returns the display name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl TensorDtype {
         }
     }
 
-    /// Returns the bytes of one element, which is also the alignment a typed view needs.
+    /// Returns the size of one element in bytes, which is also the alignment of a typed view.
     #[must_use]
     pub const fn size(self) -> u64 {
         match self {

@@ -1,20 +1,20 @@
-//! A whole file: its parts read in the order in which each can be believed.
+//! A whole file: its parts are parsed in the order in which each can be verified.
 //!
 //! ```text
 //! superblock -> directory -> index header and length -> footer -> rows, against where payloads end
 //! ```
 //!
-//! Bytes come from the caller: all of them, or the first and last of them as [`TetView::open`] asks.
-//! Nothing is copied, reserved or repeated; opening costs one look at each record, row and byte of
-//! JSON. Opening promises that every payload lies in the file. That rows and shapes fit each other is
-//! promised by [`TetView::validate`], in `validate.rs`.
+//! The caller supplies the bytes: all of them, or the first and last ones that [`TetView::open`]
+//! requests. Nothing is copied or allocated; opening visits each record, row and byte of JSON once.
+//! Opening checks that every payload lies in the file. [`TetView::validate`], in `validate.rs`,
+//! checks that rows and shapes fit each other.
 
 use super::footer::Progress;
 use super::{Directory, Footer, Index, Superblock};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// A `.tet` file whose parts fit the file.
+/// A `.tet` file whose parts fit into the file.
 ///
 /// ```
 /// use zvf_tet::TetView;
@@ -34,27 +34,27 @@ pub struct TetView<'a> {
     file_len: u64,
 }
 
-/// How far opening a file got.
+/// The state of opening a file.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "taken apart at once, and there is no allocator")]
 pub enum TetOpening<'a> {
-    /// It is open.
+    /// The file is open.
     Ready(TetView<'a>),
     /// More bytes are needed.
     More(Need),
 }
 
-/// Which bytes of a file opening it takes; never more than the file has.
+/// The bytes that opening a file needs; never more than the file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// This many from the start.
+    /// Number of bytes from the start.
     pub prefix: u64,
-    /// This many up to the end.
+    /// Number of bytes up to the end.
     pub tail: u64,
 }
 
 impl<'a> TetView<'a> {
-    /// Opens a file that is in memory, or mapped.
+    /// Opens a file that is in memory or mapped.
     ///
     /// # Errors
     ///
@@ -70,8 +70,8 @@ impl<'a> TetView<'a> {
         }
     }
 
-    /// Opens a file as [`TetView::parse`], and also refuses what [`TetView::lints`] lists and what
-    /// [`TetView::validate`] refuses.
+    /// Opens a file like [`TetView::parse`], and also refuses what [`TetView::lints`] and
+    /// [`TetView::validate`] report.
     ///
     /// # Errors
     ///
@@ -85,10 +85,10 @@ impl<'a> TetView<'a> {
 
     /// Opens a file of `file_len` bytes from its first and its last bytes.
     ///
-    /// Starts with any guess, none included; until it is ready, the answer says how many bytes of
-    /// either end to come back with. That takes four rounds at most: superblock and tail, index and
-    /// JSON, metadata spill. Look at the numbers before fetching: a file may well have an index of
-    /// gigabytes.
+    /// The first call may pass any number of bytes, even none. Until the file is open, the result
+    /// states how many bytes of either end the next call needs. There are at most four rounds:
+    /// superblock and tail, index and JSON, metadata spill. Check the numbers before fetching: an
+    /// index may have gigabytes.
     ///
     /// ```
     /// use zvf_tet::{TetView, Need, TetOpening};
@@ -124,7 +124,7 @@ impl<'a> TetView<'a> {
         let floor = superblock.prefix_len();
         let mut need = Need { prefix: have.prefix.max(floor.min(file_len)), ..have };
         if need != have {
-            // Ask for both ends at once.
+            // Request both ends at once.
             if superblock.has_footer() {
                 need.tail = need.tail.max(Footer::TAIL.min(file_len));
             }
@@ -162,7 +162,7 @@ impl<'a> TetView<'a> {
         self.index
     }
 
-    /// Returns the footer, when there is one.
+    /// Returns the footer, if there is one.
     #[must_use]
     pub const fn footer(&self) -> Option<Footer<'a>> {
         self.footer
@@ -174,7 +174,7 @@ impl<'a> TetView<'a> {
         self.file_len
     }
 
-    /// Returns where the payload area ends.
+    /// Returns the end of the payload area.
     #[must_use]
     pub fn payload_end(&self) -> u64 {
         self.footer.map_or(self.file_len, |footer| footer.payload_end())
@@ -205,7 +205,7 @@ fn index<'a>(
         return Ok(Index::empty());
     }
     let (offset, length) = (superblock.chunk_index_offset(), superblock.chunk_index_length());
-    // The superblock was compared with the length of the file.
+    // The superblock was checked against the length of the file.
     let span = num::checked_usize(offset).zip(num::checked_usize(offset.saturating_add(length)));
     let bytes = span.and_then(|(from, to)| prefix.get(from..to)).unwrap_or(&[]);
     Index::parse(bytes, payload_end).map_err(|error| error.with_base_offset(offset))

@@ -1,4 +1,4 @@
-//! Footer: what a file says about itself, found from its end.
+//! Footer: the metadata of a file, found from its end.
 //!
 //! ```text
 //! from the end   bytes  field
@@ -9,12 +9,12 @@
 //! before that           spills, back to back: zone maps, secondary index, metadata
 //! ```
 //!
-//! Spills are counted when the JSON refers to them: `metadata_ref` in both versions, `zone_maps_ref`
-//! and `secondary_index_ref` in version 2 only. The first of them starts where the payloads end, so
-//! the JSON decides how far payloads may reach, and has to be read before any row is believed.
+//! The spills are those that the JSON refers to: `metadata_ref` in both versions, `zone_maps_ref`
+//! and `secondary_index_ref` in version 2 only. The first spill starts where the payloads end, so
+//! the JSON determines the end of the payload area and must be parsed before any row is trusted.
 //!
-//! Not here: what history and metadata mean. Zone maps and secondary index are found and never
-//! trusted: they can contradict the data.
+//! Not here: the meaning of history and metadata. Zone maps and secondary index are located but
+//! never trusted: they can contradict the data.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -50,32 +50,32 @@ pub struct Footer<'a> {
 /// A document that did not fit into the JSON of a footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spill {
-    /// Where it starts in the file.
+    /// Offset of its first byte in the file.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// How far reading a footer got.
+/// The state of parsing a footer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Progress<'a> {
-    /// This many bytes from the end of the file are needed.
+    /// This many bytes before the end of the file are needed.
     More(u64),
-    /// All of it.
+    /// The complete footer.
     Done(Footer<'a>),
 }
 
 impl<'a> Footer<'a> {
-    /// Bytes that every footer ends in.
+    /// Length of the fixed end of every footer.
     pub const TAIL: u64 = 16;
 
-    /// Reads the footer of a file of `file_len` bytes from the last of them. Nothing of the footer lies
-    /// before `floor`, where the index ends.
+    /// Parses the footer of a file of `file_len` bytes from the last of them. No part of the footer
+    /// lies before `floor`, the end of the index.
     ///
     /// # Errors
     ///
-    /// When magic or version differ, JSON or spills do not fit between `floor` and the end, are not
-    /// well-formed, or leave room between them, or when `tail` does not reach back to the metadata.
+    /// When magic or version differ; when JSON or spills do not fit between `floor` and the end,
+    /// are not well-formed, or leave gaps; or when `tail` does not reach back to the metadata.
     pub fn parse(tail: &'a [u8], file_len: u64, floor: u64) -> Result<Self, FormatError> {
         match Self::progress(tail, file_len, floor)? {
             Progress::Done(footer) => Ok(footer),
@@ -87,7 +87,7 @@ impl<'a> Footer<'a> {
         }
     }
 
-    /// Reads a footer as [`Footer::parse`], asking for what is missing from `tail`.
+    /// Parses a footer like [`Footer::parse`], and requests the bytes that `tail` lacks.
     pub(super) fn progress(
         tail: &'a [u8],
         file_len: u64,
@@ -126,7 +126,7 @@ impl<'a> Footer<'a> {
         let found = |error: FormatError| error.with_base_offset(json_at);
         json::check_object(Part::TetFooter, "history_json", json).map_err(found)?;
         let spills = references(json, version, floor, json_at)?;
-        // Three lengths below 2^64.
+        // Three lengths below 2^64, so the sum does not saturate.
         let all = spills.iter().flatten().fold(0_i128, |sum, s| sum.saturating_add(s.len.into()));
         let payload_end = i128::from(json_at).saturating_sub(all);
         let payload_end =
@@ -139,7 +139,7 @@ impl<'a> Footer<'a> {
         footer.with_metadata(tail, file_len)
     }
 
-    /// Adds the metadata spill, when there is one.
+    /// Adds the metadata spill, if there is one.
     fn with_metadata(self, tail: &'a [u8], file_len: u64) -> Result<Progress<'a>, FormatError> {
         let [_, _, Some(spill)] = self.spills else {
             return Ok(Progress::Done(self));
@@ -155,14 +155,13 @@ impl<'a> Footer<'a> {
         Ok(Progress::Done(Self { metadata: Some(metadata), ..self }))
     }
 
-    /// Spills must fill what lies between payloads and JSON, each in its place; which order they come
-    /// in does not matter.
+    /// Checks that spills fill the space between payloads and JSON without overlap, in any order.
     fn check_spills(&self) -> Result<(), FormatError> {
         let mut at = self.payload_end;
         for _ in self.spills.iter().flatten() {
-            // Of several empty spills in one place, only one that is not empty leads on.
+            // Among several spills at one offset, all but one are empty.
             let adjacent = self.spills.iter().flatten().filter(|spill| spill.offset == at);
-            // Without one, `at` stays before the JSON, which is refused below.
+            // Without a spill here, `at` stays before the JSON, which is refused below.
             at = at.saturating_add(adjacent.map(|spill| spill.len).max().unwrap_or(0));
         }
         let outside = |spill: &&Spill| !(self.payload_end..=self.json_at).contains(&spill.offset);
@@ -188,38 +187,38 @@ impl<'a> Footer<'a> {
         self.json
     }
 
-    /// Returns where the JSON starts in the file.
+    /// Returns the offset of the JSON in the file.
     #[must_use]
     pub const fn json_offset(&self) -> u64 {
         self.json_at
     }
 
-    /// Returns where the footer starts, and payloads end.
+    /// Returns the offset of the footer, where payloads end.
     #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.payload_end
     }
 
-    /// Returns the text of a member of the JSON object, as it stands there; the first of that name.
+    /// Returns the text of the first member of the JSON object with this name, unchanged.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&'a [u8]> {
         Members::new(self.json).find_values(name).next()
     }
 
-    /// Returns the metadata object, wherever it lies.
+    /// Returns the metadata object, from the JSON or its spill.
     #[must_use]
     pub fn metadata(&self) -> Option<&'a [u8]> {
         self.metadata.or_else(|| self.member("metadata").filter(|value| *value != b"null"))
     }
 
-    /// Returns the spilled zone maps. Never let them change an answer.
+    /// Returns the spilled zone maps. Never let them change a result.
     #[must_use]
     pub const fn zone_maps(&self) -> Option<Spill> {
         let [spill, _, _] = self.spills;
         spill
     }
 
-    /// Returns the spilled secondary index. Never let it change an answer.
+    /// Returns the spilled secondary index. Never let it change a result.
     #[must_use]
     pub const fn secondary_index(&self) -> Option<Spill> {
         let [_, spill, _] = self.spills;
@@ -233,7 +232,7 @@ impl<'a> Footer<'a> {
         spill
     }
 
-    /// Returns references that this version does not have, and metadata in two places.
+    /// Lists references that this version does not have, and metadata in two places.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -260,7 +259,7 @@ impl<'a> Footer<'a> {
     }
 }
 
-/// Encodes a version 1 footer without spills, which every reader of footers accepts.
+/// Encodes a version 1 footer without spills, which every reader that supports footers accepts.
 ///
 /// ```
 /// use zvf_tet::{Footer, encode_footer};
@@ -272,8 +271,8 @@ impl<'a> Footer<'a> {
 ///
 /// # Errors
 ///
-/// When the JSON is not one well-formed object, has more than 65 536 bytes, which other readers
-/// refuse, or refers to a spill.
+/// When the JSON is not one well-formed object, refers to a spill, or has more than 65 536 bytes,
+/// which other readers refuse.
 #[cfg(feature = "alloc")]
 pub fn encode_footer(history_json: &[u8]) -> Result<Vec<u8>, FormatError> {
     let len = num::to_u64(history_json.len());
@@ -292,7 +291,7 @@ pub fn encode_footer(history_json: &[u8]) -> Result<Vec<u8>, FormatError> {
     Ok([history_json, raw.as_bytes()].concat())
 }
 
-/// Returns the spills that a footer of this version counts.
+/// Returns the spills that count in a footer of this version.
 fn references(
     json: &[u8],
     version: u32,
@@ -352,7 +351,7 @@ struct Raw {
 
 const MAGIC: [u8; 4] = *b"THST";
 const METADATA_REF: &str = "metadata_ref";
-/// In the order writers put the spills.
+/// In the order in which writers place the spills.
 const REFS: [&str; 3] = ["zone_maps_ref", "secondary_index_ref", METADATA_REF];
 #[cfg(feature = "alloc")]
 const MAX_JSON: u64 = 65_536;

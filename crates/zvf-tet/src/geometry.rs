@@ -5,10 +5,10 @@
 //! lo = c * chunk_shape     hi = min(lo + chunk_shape, shape)     tile = hi - lo per axis
 //! ```
 //!
-//! Tiles at the far edges are cut, not padded, and row-major over what is left of them. Products are
-//! checked once, when a geometry is made; after that nothing here can overflow.
+//! Tiles at the far edges are clipped, not padded, and row-major over the clipped extents. Products
+//! are checked once, when a geometry is created; after that nothing here can overflow.
 //!
-//! Not here: which tile a row of the index belongs to ([`Lookup`](super::Lookup)).
+//! Not here: the mapping from index rows to tiles ([`Lookup`](super::Lookup)).
 
 use super::{MAX_RANK, TensorDtype};
 
@@ -51,8 +51,8 @@ pub struct Tile {
 }
 
 impl TileGeometry {
-    /// Returns the grid of a dataset, or `None` when the ranks differ or are not 1 to 8, a chunk extent is 0,
-    /// or the bytes do not fit in 64 bits.
+    /// Returns the grid of a dataset, or `None` when the ranks differ or are not 1 to 8, a chunk
+    /// extent is 0, or the byte length does not fit in 64 bits.
     #[must_use]
     pub fn new(element: TensorDtype, shape: &[u64], chunk_shape: &[u64]) -> Option<Self> {
         Self::from_extents(element, shape.iter().copied(), chunk_shape.iter().copied())
@@ -94,7 +94,7 @@ impl TileGeometry {
         self.element
     }
 
-    /// Returns how many axes there are.
+    /// Returns the number of axes.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
@@ -112,13 +112,13 @@ impl TileGeometry {
         axes(&self.chunk_shape, self.rank)
     }
 
-    /// Returns how many tiles there are along each axis.
+    /// Returns the number of tiles along each axis.
     #[must_use]
     pub fn counts(&self) -> &[u64] {
         axes(&self.counts, self.rank)
     }
 
-    /// Returns how many elements there are; a `u64`, because they need not fit in memory.
+    /// Returns the number of elements; a `u64`, because they need not fit in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         product(&self.shape).unwrap_or(0) // checked when made
@@ -130,13 +130,13 @@ impl TileGeometry {
         self.shape.contains(&0)
     }
 
-    /// Returns the bytes of all elements.
+    /// Returns the byte length of all elements.
     #[must_use]
     pub fn byte_len(&self) -> u64 {
         self.len().saturating_mul(self.element.size()) // checked when made
     }
 
-    /// Returns how many tiles there are, which is how many rows a complete dataset has.
+    /// Returns the number of tiles, which is the number of rows of a complete dataset.
     #[must_use]
     pub fn tile_count(&self) -> u64 {
         product(&self.counts).unwrap_or(0) // no count exceeds its extent
@@ -155,7 +155,7 @@ impl TileGeometry {
         self.tile_at(padded)
     }
 
-    /// Returns the tile as [`tile`](Self::tile), from an array whose slots past the rank are 0.
+    /// Returns the tile like [`tile`](Self::tile), from an array that is 0 past the rank.
     pub(super) fn tile_at(&self, coords: [u64; MAX_RANK]) -> Option<Tile> {
         let (mut lo, mut extents) = ([0; MAX_RANK], [1; MAX_RANK]);
         let axes = self.shape.iter().zip(&self.chunk_shape).zip(coords.iter().zip(&self.counts));
@@ -189,7 +189,7 @@ impl TileGeometry {
         Some(position)
     }
 
-    /// Returns the coordinates of the tile at a position in grid order; slots past the rank are 0.
+    /// Returns the coordinates of the tile at a position in grid order; they are 0 past the rank.
     #[cfg(any(feature = "alloc", test))]
     pub(super) fn coords_at(&self, position: u64) -> Option<[u64; MAX_RANK]> {
         let (mut coords, mut rest) = ([0; MAX_RANK], position);
@@ -202,37 +202,37 @@ impl TileGeometry {
 }
 
 impl Tile {
-    /// Returns its grid coordinates.
+    /// Returns the grid coordinates.
     #[must_use]
     pub fn coords(&self) -> &[u64] {
         axes(&self.coords, self.rank)
     }
 
-    /// Returns the position of its first element in the dataset.
+    /// Returns the position of the first element in the dataset.
     #[must_use]
     pub fn lo(&self) -> &[u64] {
         axes(&self.lo, self.rank)
     }
 
-    /// Returns its extents, cut at the far edges.
+    /// Returns the extents, clipped at the far edges.
     #[must_use]
     pub fn extents(&self) -> &[u64] {
         axes(&self.extents, self.rank)
     }
 
-    /// Returns the bytes of its elements: the `raw_byte_len` of its row.
+    /// Returns the byte length of the elements: the `raw_byte_len` of the tile's row.
     #[must_use]
     pub const fn byte_len(&self) -> u64 {
         self.byte_len
     }
 }
 
-/// Returns the axes in use of an array with room for all.
+/// Returns the first `rank` items of an array.
 pub(super) fn axes<T>(all: &[T; MAX_RANK], rank: usize) -> &[T] {
     all.get(..rank).unwrap_or(all)
 }
 
-/// Returns the product, which is 0 when one of the factors is, however large the others are.
+/// Returns the product, or `None` on overflow. A factor of 0 makes it 0, whatever the others are.
 fn product(factors: &[u64]) -> Option<u64> {
     if factors.contains(&0) {
         return Some(0);

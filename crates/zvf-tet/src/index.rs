@@ -11,8 +11,8 @@
 //! 24      8     reserved, 0                    100     4     reserved, 0
 //! ```
 //!
-//! `parse` compares each payload span with the bytes the file has for payloads, in one pass and
-//! without a division; what takes a shape is checked by [`TetView`](super::TetView).
+//! `parse` checks each payload span against the payload area, in one pass and without a division;
+//! [`TetView`](super::TetView) makes the checks that need a shape.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -42,7 +42,7 @@ pub struct Index<'a> {
     reserved: [u64; 2],
 }
 
-/// One row: where a chunk lies and how it is stored.
+/// One row: the place of a chunk and its encoding.
 ///
 /// ```
 /// use zvf_tet::{TensorCodec, Row};
@@ -65,26 +65,26 @@ pub struct Row {
     reserved: U32,
 }
 
-/// How a payload is stored.
+/// The encoding of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorCodec {
-    /// The bytes of the tile.
+    /// The bytes of the tile, uncompressed.
     Raw,
-    /// One zstd frame, or several, that decode to the bytes of the tile.
+    /// One or several zstd frames that decode to the bytes of the tile.
     Zstd,
 }
 
-/// The largest decoded chunk a reader takes unless told otherwise.
+/// The default limit of a reader for a decoded chunk.
 pub const DECODED_CAP: u64 = 1 << 30;
 
 impl<'a> Index<'a> {
-    /// Reads an index; `bytes` hold nothing else, and payloads end at `payload_end` in the file.
+    /// Parses an index; `bytes` hold nothing else, and payloads end at `payload_end` in the file.
     ///
     /// # Errors
     ///
-    /// When magic or version differ, the bytes are not those of `entry_count` rows, or a row has an
-    /// unknown codec, a raw payload of another length than its tile, or a span outside the payload
-    /// area.
+    /// When magic or version differ, the length does not match `entry_count`, or a row has an
+    /// unknown codec, a raw payload whose length is not that of its tile, or a span outside the
+    /// payload area.
     pub fn parse(bytes: &'a [u8], payload_end: u64) -> Result<Self, FormatError> {
         let (head, rows) = Self::parts(bytes)?;
         let mut bad = rows.with_offsets().filter(|(_, row)| !row.is_sound(payload_end));
@@ -95,7 +95,7 @@ impl<'a> Index<'a> {
         Ok(Self { rows, budget: head.budget(), reserved })
     }
 
-    /// Reads header and rows, which are as many as the header says.
+    /// Parses header and rows; the header states the number of rows.
     fn parts(bytes: &'a [u8]) -> Result<(&'a Head, Items<'a, Row>), FormatError> {
         let mut cur = Cursor::new(Part::TetIndex, bytes);
         let head = cur.item::<Head>("header")?;
@@ -113,18 +113,19 @@ impl<'a> Index<'a> {
         Ok((head, rows))
     }
 
-    /// Reads bytes that [`Index::parse`] accepted before and that did not change: no row is looked at again.
+    /// Parses bytes that [`Index::parse`] accepted before and that did not change, without checking
+    /// rows.
     ///
     /// # Errors
     ///
-    /// When magic or version differ, or the bytes are not those of `entry_count` rows.
+    /// When magic or version differ, or the length does not match `entry_count`.
     pub fn parse_again(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let (head, rows) = Self::parts(bytes)?;
         let reserved = [head.reserved_18.get().into(), head.reserved_24.get()];
         Ok(Self { rows, budget: head.budget(), reserved })
     }
 
-    /// Returns the index of a file without datasets, where no byte of it is stored.
+    /// Returns the index of a file without datasets, which stores none of its bytes.
     pub(super) const fn empty() -> Self {
         let rows = Items { items: &[], at: HEADER };
         Self { rows, budget: MemoryBudget::DEFAULT, reserved: [0; 2] }
@@ -136,13 +137,13 @@ impl<'a> Index<'a> {
         self.rows.items
     }
 
-    /// Returns what the file asks readers to stay within.
+    /// Returns the memory budget that the file requests from readers.
     #[must_use]
     pub const fn memory_budget(&self) -> MemoryBudget {
         self.budget
     }
 
-    /// Returns reserved fields that are not zero, and a budget above all of the memory.
+    /// Lists reserved fields that are not zero, and a budget above 100 %.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -152,7 +153,7 @@ impl<'a> Index<'a> {
         lints
     }
 
-    /// Returns what a strict reader refuses here, counted from the start of the index.
+    /// Returns the faults that a strict reader refuses, with offsets from the start of the index.
     pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
         let fault = |field, at, expected, found: u64| {
             FormatError::new(Class::NonCanonical, Part::TetIndex, field, at, expected, found)
@@ -175,10 +176,10 @@ impl<'a> Index<'a> {
 }
 
 impl Row {
-    /// Bytes of a row.
+    /// Length of a row in bytes.
     pub const LEN: u64 = 104;
 
-    /// Creates a row for the tile at `coords`, or `None` when there are more than 8 of them.
+    /// Creates a row for the tile at `coords`, or `None` for more than 8 coordinates.
     #[must_use]
     pub fn new(
         dataset_id: u64,
@@ -203,43 +204,44 @@ impl Row {
         })
     }
 
-    /// Returns the dataset it belongs to.
+    /// Returns the id of the dataset.
     #[must_use]
     pub const fn dataset_id(&self) -> u64 {
         self.dataset_id.get()
     }
 
-    /// Returns the grid coordinates, slots past the rank included.
+    /// Returns the grid coordinates, including the places past the rank.
     #[must_use]
     pub fn chunk_index(&self) -> [u64; MAX_RANK] {
         self.chunk_index.map(U64::get)
     }
 
-    /// Returns the first stored byte.
+    /// Returns the offset of the first stored byte.
     #[must_use]
     pub const fn payload_offset(&self) -> u64 {
         self.payload_offset.get()
     }
 
-    /// Returns the first byte after the stored ones; of a row that [`Index::parse`] accepted, it lies in the file.
+    /// Returns the offset after the last stored byte; in a row that [`Index::parse`] accepted, it
+    /// lies in the file.
     #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.payload_offset().saturating_add(self.stored_byte_len())
     }
 
-    /// Returns the bytes of the decoded tile, as claimed.
+    /// Returns the stated length of the decoded tile.
     #[must_use]
     pub const fn raw_byte_len(&self) -> u64 {
         self.raw_byte_len.get()
     }
 
-    /// Returns the bytes in the file.
+    /// Returns the stored length.
     #[must_use]
     pub const fn stored_byte_len(&self) -> u64 {
         self.stored_byte_len.get()
     }
 
-    /// Returns how the payload is stored. [`Index::parse`] lets only the two known codecs pass.
+    /// Returns the encoding of the payload. [`Index::parse`] accepts only the two known codecs.
     #[must_use]
     pub const fn codec(&self) -> TensorCodec {
         match self.codec.get() {
@@ -250,8 +252,8 @@ impl Row {
 
     /// Returns the size of a buffer for the decoded tile, if that is within `cap`.
     ///
-    /// The claim in the row is all there is to go by before decoding: a payload of a few bytes may
-    /// claim a terabyte. Ask here before reserving memory, with [`DECODED_CAP`] or a cap of your own.
+    /// Before decoding, only the row states the length: a payload of a few bytes may claim a
+    /// terabyte. Call this before allocating, with [`DECODED_CAP`] or your own limit.
     ///
     /// # Errors
     ///
@@ -274,7 +276,8 @@ impl Row {
         is_valid && offset <= payload_end && stored <= payload_end.saturating_sub(offset)
     }
 
-    /// Returns what [`Row::is_sound`] found, counted from the start of the row.
+    /// Returns the error for a row that [`Row::is_sound`] rejects, with the offset from the start
+    /// of the row.
     fn fault(&self, payload_end: u64) -> FormatError {
         let refuse = |class, field, at, expected, found: u64| {
             FormatError::new(class, Part::TetIndex, field, at, expected, found)
@@ -324,7 +327,7 @@ impl Index<'_> {
     }
 }
 
-/// Returns the bytes of an index with this many rows, or `None` when they do not fit in 64 bits.
+/// Returns the length of an index with this many rows, or `None` if it does not fit in 64 bits.
 #[cfg(any(feature = "alloc", test))]
 pub(super) fn byte_len(rows: u64) -> Option<u64> {
     rows.checked_mul(Row::LEN)?.checked_add(HEADER)

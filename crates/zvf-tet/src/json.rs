@@ -1,20 +1,20 @@
-//! Just enough JSON, without an allocator: is it well-formed, what are the members of an object, is
-//! this number a `u64`.
+//! A minimal JSON parser without an allocator: it checks well-formedness, lists the members of an
+//! object, and parses a `u64`.
 //!
-//! Where the payloads of a file end depends on three members of its footer, so a reader without serde
-//! has to find them. Text is walked once with a stack of 64 bits, one per open bracket; deeper
+//! The end of the payload area depends on three members of the footer, so a reader without serde
+//! has to find them. Text is scanned once with a stack of 64 bits, one per open bracket; deeper
 //! nesting is refused, and nothing recurses.
 //!
-//! Positions are at most the length of the text, which saturating additions do not reach beyond.
+//! Positions are at most the length of the text, so additions do not saturate.
 //!
-//! Values stay slices of the text. Numbers other than whole ones and the escapes inside of strings are
-//! checked for form and not decoded, except to compare a key with a name.
+//! Values stay slices of the text. Numbers other than integers, and escapes inside strings, are
+//! checked but not decoded, except to compare a key with a name.
 
 use zvf_format::key::count_printed_keys;
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// Checks that `text` is one JSON object in UTF-8, and nothing else but white space.
+/// Checks that `text` is one JSON object in UTF-8, with only white space around it.
 pub(crate) fn check_object(
     part: Part,
     field: &'static str,
@@ -23,7 +23,7 @@ pub(crate) fn check_object(
     check_objects(part, field, text).map(drop)
 }
 
-/// Checks the same, and returns whether every member of it is an object.
+/// Checks the same, and returns whether all of its members are objects.
 pub(crate) fn check_objects(
     part: Part,
     field: &'static str,
@@ -54,8 +54,8 @@ pub(crate) fn check_objects(
     if scan.peek().is_some() { Err(refuse(scan.at, "the end")) } else { Ok(!scan.mixed) }
 }
 
-/// The members of an object in order: keys with their quotes, values without the space around them.
-/// Ends early at what is not well-formed, and has none for what is not an object.
+/// The members of an object in order: keys with their quotes, values without surrounding space.
+/// Ends early at an error, and is empty if the text is not an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'a> {
     scan: Scan<'a>,
@@ -103,7 +103,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Parses a whole number that fits, written without fraction and exponent.
+/// Parses an integer written without fraction and exponent, if it fits.
 pub(crate) fn as_u64(value: &[u8]) -> Option<u64> {
     let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     plain.then(|| core::str::from_utf8(value).ok()?.parse().ok())?
@@ -139,7 +139,7 @@ impl<'a> Chars<'a> {
         u32::from_str_radix(text, 16).ok()
     }
 
-    /// Reads what follows `\u`: one unit, or two when they are a pair.
+    /// Parses the digits after `\u`: one code unit, or a surrogate pair.
     fn unit(&mut self) -> Option<char> {
         let high = self.hex()?;
         if !(0xd800..0xdc00).contains(&high) {
@@ -183,8 +183,8 @@ enum Fault {
     Depth,
 }
 
-/// Sets the highest bit of the first byte that ends what stands for itself: a quote, a backslash, or a control
-/// character. Bytes after that may be marked, too.
+/// Sets the highest bit of the first byte that needs unescaping or ends the string: a quote, a
+/// backslash, or a control character. Later bytes may be marked wrongly.
 const fn mark_ends(word: u64) -> u64 {
     const fn mark_below(word: u64, limit: u64) -> u64 {
         word.wrapping_sub(limit) & !word & ONES << 7
@@ -196,7 +196,7 @@ const fn mark_ends(word: u64) -> u64 {
     mark_below(word, SPACE) | mark_below(word ^ QUOTE, ONES) | mark_below(word ^ BACKSLASH, ONES)
 }
 
-/// A position in a text; after a fault, where it is.
+/// A position in a text; after an error, its position.
 #[derive(Clone, Debug)]
 struct Scan<'a> {
     text: &'a [u8],
@@ -232,7 +232,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Skips one value, with everything inside it. There is no space before it.
+    /// Skips one value, with its contents. It must not begin with a space.
     fn value(&mut self) -> Result<(), Fault> {
         let mut open = Brackets { kinds: 0, depth: 0 };
         loop {
@@ -268,14 +268,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Goes from a bracket to the last byte of a list of keys as they are printed, when this is one. No byte is
-    /// looked at twice for that.
+    /// Skips from the bracket to the last byte of the list, if that is a list of printed keys. No
+    /// byte is scanned twice for this.
     fn keys(&mut self) {
         if self.at < self.looked {
             return;
         }
         let rest = self.text.get(self.at..).unwrap_or(&[]);
-        // Whether a run has the byte is told faster than where.
+        // Whether a run contains the byte is faster to find than its position.
         let before: usize =
             rest.chunks(RUN).take_while(|run| !run.contains(&b']')).map(<[u8]>::len).sum();
         let run = rest.get(before..).unwrap_or(&[]);
@@ -287,7 +287,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Closes what ends after a value. Returns whether all is closed; otherwise the next value follows.
+    /// Closes the lists and objects that end after a value. Returns whether all are closed;
+    /// otherwise the next value follows.
     fn close(&mut self, open: &mut Brackets) -> Result<bool, Fault> {
         while let Some(object) = open.top() {
             self.space();

@@ -1,14 +1,14 @@
-//! Layout: where things go in a new file.
+//! Layout: the positions of all parts of a new file.
 //!
-//! The index comes before the payloads and tells their sizes, which are known last when they are
-//! compressed. But the number of rows is known first. So a writer reserves [`Layout::prefix_len`]
-//! bytes, places one payload after the other in grid order, and writes the prefix when all are placed.
-//! In memory are the rows, 104 bytes each, and whatever the writer holds.
+//! The index precedes the payloads and states their sizes, which a compressing writer knows last.
+//! But the number of rows is known first. So a writer reserves [`Layout::prefix_len`] bytes, places
+//! one payload after the other in grid order, and writes the prefix at the end. Memory holds the
+//! rows, 104 bytes each, and the buffers of the writer.
 //!
-//! Every payload starts at a multiple of 64 unless asked otherwise, so that a map of the file can be
-//! viewed as numbers. Same calls, same bytes: nothing here looks at a clock.
+//! By default, every payload starts at a multiple of 64, so that a mapped file can be viewed as
+//! numbers. The same calls give the same bytes: nothing here reads a clock.
 //!
-//! Not here: the payloads, and the order of writing and renaming that keeps a crash harmless.
+//! Not here: the payloads, and the order of writing and renaming that makes a crash harmless.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -89,7 +89,7 @@ impl<'n> DatasetSpec<'n> {
         &self.geometry
     }
 
-    /// Returns what payload offsets are multiples of.
+    /// Returns the alignment of payload offsets.
     #[must_use]
     pub const fn alignment(&self) -> u64 {
         self.alignment
@@ -110,8 +110,8 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// When a name is not one for a new dataset, or there twice, an alignment is not a power of two, or
-    /// the rows do not fit in 64 bits.
+    /// When a name is invalid for a new dataset or occurs twice, an alignment is not a power of
+    /// two, or the rows do not fit in 64 bits.
     pub fn new(datasets: &[DatasetSpec<'_>], budget: MemoryBudget) -> Result<Self, FormatError> {
         let (mut names, mut tiles) = (BTreeSet::new(), 0_u64);
         for dataset in datasets {
@@ -149,25 +149,25 @@ impl Layout {
         Ok(new)
     }
 
-    /// Returns the bytes to keep free at the start of the file.
+    /// Returns the number of bytes to reserve at the start of the file.
     #[must_use]
     pub const fn prefix_len(&self) -> u64 {
         self.index_offset.saturating_add(self.index_length) // checked when made
     }
 
-    /// Returns the tile whose payload comes next and its dataset, or `None` when all are placed.
+    /// Returns the dataset and the tile of the next payload, or `None` when all are placed.
     #[must_use]
     pub fn next_tile(&self) -> Option<(usize, Tile)> {
         let (geometry, _) = self.datasets.get(self.at)?;
         Some((self.at, geometry.tile_at(geometry.coords_at(self.tile)?)?))
     }
 
-    /// Decides where the payload of the next tile goes, and returns that offset.
+    /// Allocates the place of the next payload, and returns its offset.
     ///
     /// # Errors
     ///
-    /// When all payloads are placed, a raw one does not have the length of its tile, or the file would
-    /// grow past 2^64 bytes.
+    /// When all payloads are placed, the length of a raw one is not that of its tile, or the file
+    /// would exceed 2^64 bytes.
     pub fn place(&mut self, codec: TensorCodec, stored: u64) -> Result<u64, FormatError> {
         let next = self.next_tile().zip(self.datasets.get(self.at));
         let Some(((dataset, tile), (_, alignment))) = next else {
@@ -197,7 +197,7 @@ impl Layout {
         Ok(offset)
     }
 
-    /// Returns where the last payload placed ends, and a footer may start.
+    /// Returns the end of the last payload, where a footer may start.
     #[must_use]
     pub const fn payload_end(&self) -> u64 {
         self.end
@@ -223,7 +223,7 @@ impl Layout {
         Ok(bytes)
     }
 
-    /// Moves on to the next dataset that has a tile left.
+    /// Advances to the next dataset with tiles left.
     fn skip_full(&mut self) {
         while self
             .datasets

@@ -10,19 +10,19 @@
 //! footer            payload_end            spills, JSON, tail of 16      superblock flag bit 0
 //! ```
 //!
-//! Little-endian and unsigned throughout. All that planning a read takes is one prefix of the file,
-//! and the footer, which decides where the payload area ends.
+//! Little-endian and unsigned throughout. Planning a read needs only one prefix of the file and the
+//! footer, which determines the end of the payload area.
 //!
-//! * [`TetView`] opens a file from those two pieces, or from all of it, and validates it. [`Superblock`],
-//!   [`Directory`], [`Index`] and [`Footer`] are its parts, each a view of its own.
-//! * [`TileGeometry`] knows grid and tiles of one dataset; [`Selection`], [`Lookup`] and [`Plan`] turn a
-//!   slice into rows of the index, and each row into [`CopyRun`]s to copy.
-//! * [`Layout`] decides where things go in a new file, before payload sizes are known.
+//! * [`TetView`] opens a file from those two pieces, or from all of it, and validates it.
+//!   [`Superblock`], [`Directory`], [`Index`] and [`Footer`] are views of its parts.
+//! * [`TileGeometry`] computes grid and tiles of one dataset; [`Selection`], [`Lookup`] and
+//!   [`Plan`] turn a slice into rows of the index, and each row into [`CopyRun`]s.
+//! * [`Layout`] places the parts of a new file before payload sizes are known.
 //!
-//! Positions in a file saturate when they are added: each was compared with the bytes of the file before, so none gets
-//! that large. Numbers without such a bound are added with a check.
+//! Additions of file positions use saturating operations but do not saturate: each position was
+//! checked against the length of the file. Numbers without such a bound use checked addition.
 //!
-//! Every refusal belongs to a [`TetRule`], by the number the format's description gives it.
+//! Every refusal belongs to a [`TetRule`], by its number in the format's description.
 //!
 //! Not here: reading (`zvf-store`), decoding payloads, and choosing codecs (`zvf-tensor`).
 #![no_std]
@@ -87,10 +87,10 @@ pub use selection::{AxisSlice, Selection};
 pub use superblock::Superblock;
 pub use view::{Span, StridedView, is_viewable};
 
-/// The most axes a dataset can have.
+/// The largest number of axes of a dataset.
 pub const MAX_RANK: usize = 8;
 
-/// Returns the first position at or after `n` that is a multiple of 8.
+/// Returns the first multiple of 8 at or after `n`.
 pub(crate) const fn align8(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(8)
 }

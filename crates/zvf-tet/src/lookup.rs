@@ -1,12 +1,12 @@
 //! Lookup: from the grid coordinates of a chunk to its row in the index.
 //!
-//! Writers put the rows of a dataset side by side in grid order, and then the place of a row follows
-//! from its coordinates. That is checked in one pass when a lookup is made. Rows in any other order are
-//! sorted once, by number, which takes four bytes a row and the `alloc` feature; without it each search
-//! walks the rows.
+//! Writers store the rows of a dataset contiguously in grid order; then the position of a row
+//! follows from its coordinates. One pass checks that when a lookup is created. Rows in any other
+//! order are sorted once, by number, which needs four bytes per row and the `alloc` feature;
+//! without it each search scans the rows.
 //!
-//! Not here: rows outside of the one in grid order ([`TetView::validate`](super::TetView::validate) finds
-//! them).
+//! Not here: errors in rows outside of the contiguous ones
+//! ([`TetView::validate`](super::TetView::validate) finds them).
 
 #[cfg(feature = "alloc")]
 use alloc::{sync::Arc, vec::Vec};
@@ -36,8 +36,8 @@ pub struct Lookup<'a> {
     places: Places,
 }
 
-/// What a [`Lookup`] learned about the rows of one dataset, without the rows: kept beside a file that
-/// stays open, it makes the next lookup cost nothing. Cheap to clone.
+/// The positions of the rows of one dataset, without the rows. A caller that keeps a file open can
+/// keep it beside the file, and then the next lookup costs nothing. Cheap to clone.
 ///
 /// ```
 /// use zvf_tet::{TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row};
@@ -58,29 +58,29 @@ pub struct Places {
     place: Place,
 }
 
-/// Where the rows of the dataset are.
+/// The positions of the rows of the dataset.
 #[derive(Clone, Debug)]
 enum Place {
     /// In grid order from this one on, one for each tile.
     InOrder(usize),
-    /// Here: numbers of rows, in order of their coordinates.
+    /// Row numbers, in order of their coordinates.
     #[cfg(feature = "alloc")]
     Sorted(Arc<[u32]>),
-    /// Anywhere.
+    /// In any order.
     #[cfg(not(feature = "alloc"))]
     Anywhere,
 }
 
 impl<'a> Lookup<'a> {
-    /// Finds the rows of dataset `id`, whose first is probably the one with number `first_row`: the
-    /// number of tiles of all datasets before it.
+    /// Finds the rows of dataset `id`. `first_row` is the likely number of the first: the number of
+    /// tiles of all datasets before it.
     #[must_use]
     pub fn new(index: &Index<'a>, id: u32, geometry: &TileGeometry, first_row: u64) -> Self {
         let rows = index.rows();
         let is_of_dataset = |row: &Row| row.dataset_id() == u64::from(id);
         let guess =
             num::checked_usize(first_row).filter(|at| rows.get(*at).is_some_and(is_of_dataset));
-        // Without a row, only a dataset without tiles is in order.
+        // Without rows, only a dataset without tiles is in order.
         let first = guess.or_else(|| rows.iter().position(is_of_dataset)).unwrap_or(0);
         let geometry = *geometry;
         let place = match is_in_order(rows, first, id, &geometry) {
@@ -93,13 +93,13 @@ impl<'a> Lookup<'a> {
         Self { rows, places: Places { id, geometry, place } }
     }
 
-    /// Creates the lookup that `places` are of, in the same index.
+    /// Creates a lookup from the `places` of an earlier one in the same index.
     #[must_use]
     pub fn from_places(index: &Index<'a>, places: &Places) -> Self {
         Self { rows: index.rows(), places: places.clone() }
     }
 
-    /// Returns what was learned about the rows.
+    /// Returns the positions of the rows.
     #[must_use]
     pub const fn places(&self) -> &Places {
         &self.places
@@ -111,7 +111,7 @@ impl<'a> Lookup<'a> {
         &self.places.geometry
     }
 
-    /// Returns whether the rows lie side by side in grid order.
+    /// Returns whether the rows are contiguous in grid order.
     #[must_use]
     pub const fn is_direct(&self) -> bool {
         matches!(self.places.place, Place::InOrder(_))
@@ -121,7 +121,7 @@ impl<'a> Lookup<'a> {
     ///
     /// # Errors
     ///
-    /// When the coordinates are outside of the grid, there is no row for them, or more than one.
+    /// When the coordinates are outside of the grid, or there is no row or more than one for them.
     pub fn row(&self, coords: &[u64]) -> Result<&'a Row, FormatError> {
         let missing = || self.refuse(Class::CountMismatch, "no row");
         let position =
@@ -168,7 +168,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Returns a fault of the rows of this dataset.
+    /// Returns an error for the rows of this dataset.
     pub(super) fn refuse(&self, class: Class, found: &'static str) -> FormatError {
         let expected = Expected::Rule("one row for each tile");
         let at = u64::from(self.places.id);
@@ -177,19 +177,19 @@ impl<'a> Lookup<'a> {
 }
 
 impl<'a> TetView<'a> {
-    /// Returns the rows of a dataset. With many datasets to look at, [`Lookup::new`] saves walking the
+    /// Returns the rows of a dataset. For many datasets, [`Lookup::new`] avoids walking the
     /// directory for each.
     ///
     /// # Errors
     ///
-    /// When there is no such dataset, or its type or extents are impossible.
+    /// When there is no such dataset, or its type or extents are invalid.
     pub fn lookup(&self, id: u32) -> Result<Lookup<'a>, FormatError> {
         let mut first_row = 0_u64;
         for dataset in &self.directory() {
             if dataset.id() == id {
                 return Ok(Lookup::new(&self.index(), id, &dataset.geometry()?, first_row));
             }
-            // A guess, which is wrong behind a dataset that has no geometry.
+            // A guess, which is wrong after a dataset without a valid geometry.
             let before = dataset.geometry().map_or(0, |geometry| geometry.tile_count());
             first_row = first_row.saturating_add(before);
         }
@@ -226,7 +226,7 @@ pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
     }
 }
 
-/// Returns the numbers of the rows of a dataset, in order of their coordinates.
+/// Returns the row numbers of a dataset, in order of their coordinates.
 #[cfg(feature = "alloc")]
 fn sort_rows(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
     let dataset_rows =

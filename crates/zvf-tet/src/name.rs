@@ -1,10 +1,10 @@
-//! Names of datasets: what a reader accepts, what a writer may use, and what may become a path.
+//! Names of datasets: those that readers accept, that writers may use, and that may become paths.
 //!
-//! A stored name is any UTF-8 text, the empty one included. Readers accept them all, show them
-//! [escaped](EscapedName), and build a path from one only after [`check_export_name`]. Writers keep to
-//! [`check_new_name`].
+//! A stored name is any UTF-8 text, even empty. Readers accept all names, show them
+//! [escaped](EscapedName), and derive a path from one only after [`check_export_name`]. Writers use
+//! only names that pass [`check_new_name`].
 //!
-//! Not here: uniqueness, which takes all names of a file.
+//! Not here: uniqueness, which needs all names of a file.
 
 use core::fmt::{self, Write as _};
 
@@ -49,8 +49,8 @@ pub fn check_new_name(name: &str) -> Result<(), FormatError> {
 ///
 /// # Errors
 ///
-/// When [`check_new_name`] refuses it, a component is empty, or it holds a backslash or a colon, which
-/// some systems read as the start of another path.
+/// When [`check_new_name`] refuses it, a component is empty, or it contains a backslash or a colon,
+/// which some systems interpret as the start of another path.
 pub fn check_export_name(name: &str) -> Result<(), FormatError> {
     check_new_name(name)?;
     if let Some(at) = name.find(['\\', ':']) {
@@ -62,10 +62,10 @@ pub fn check_export_name(name: &str) -> Result<(), FormatError> {
     }
 }
 
-/// A name as it may be shown on a terminal.
+/// A name that is safe to print on a terminal.
 ///
-/// Control characters, line separators and marks that turn the direction of text appear as escapes;
-/// so does the backslash, which makes the result unambiguous.
+/// Control characters, line separators and marks that change the direction of text are escaped; so
+/// is the backslash, which makes the result unambiguous.
 ///
 /// ```
 /// use zvf_tet::EscapedName;
@@ -88,7 +88,7 @@ impl fmt::Display for EscapedName<'_> {
     }
 }
 
-/// Returns the offset of the first component that `is_bad`.
+/// Returns the offset of the first component for which `is_bad` is true.
 fn component(name: &str, is_bad: impl Fn(&str) -> bool) -> Option<usize> {
     let mut at = 0_usize;
     for part in name.split('/') {

@@ -1,14 +1,15 @@
-//! Plan: the rows that a selection touches, in the order of the grid, each with what to copy.
+//! Plan: the rows that a selection touches, in grid order, each with the runs to copy.
 //!
-//! A plan stores nothing per tile. It counts through the touched chunks, last axis fastest, and looks
-//! each row up as it comes; so it costs what is touched, and a missing row ends it at once.
+//! A plan stores nothing per tile. It iterates over the touched chunks, last axis fastest, and
+//! looks each row up in turn; so its cost depends only on the touched chunks, and a missing row
+//! ends it at once.
 //!
 //! Not here: views that need no copy (`view.rs`).
 
 use super::{AxisSlice, Lookup, MAX_RANK, Row, Runs, Selection, TensorCodec, Tile};
 use zvf_format::{Class, Expected, FormatError, Part};
 
-/// What reading a selection takes.
+/// The tiles that a selection needs.
 ///
 /// ```
 /// use zvf_tet::{AxisSlice, TensorCodec, TensorDtype, TileGeometry, Index, Lookup, MemoryBudget, Row};
@@ -33,7 +34,7 @@ pub struct Plan<'l, 'a> {
     selection: Selection, // of the geometry of `lookup`
 }
 
-/// A tile that holds something selected, and its row.
+/// A tile with selected elements, and its row.
 #[derive(Clone, Copy, Debug)]
 pub struct TouchedTile<'a> {
     row: &'a Row, // `raw_byte_len` is that of the tile
@@ -51,7 +52,7 @@ pub struct TouchedTiles<'l, 'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Plans reading a part of the dataset.
+    /// Plans the read of a part of the dataset.
     ///
     /// # Errors
     ///
@@ -60,23 +61,23 @@ impl<'a> Lookup<'a> {
         Ok(Plan::new(self, Selection::new(self.geometry(), axes)?))
     }
 
-    /// Plans reading all of it.
+    /// Plans the read of the whole dataset.
     ///
     /// # Errors
     ///
-    /// When it has no elements.
+    /// When the dataset has no elements.
     pub fn select_all(&self) -> Result<Plan<'_, 'a>, FormatError> {
         Ok(Plan::new(self, Selection::all(self.geometry())?))
     }
 }
 
 impl<'l, 'a> Plan<'l, 'a> {
-    /// Creates the plan of a selection, which must be of the geometry of the lookup.
+    /// Creates the plan of a selection, which must be made for the geometry of the lookup.
     const fn new(lookup: &'l Lookup<'a>, selection: Selection) -> Self {
         Self { lookup, selection }
     }
 
-    /// Returns what is selected.
+    /// Returns the selection.
     #[must_use]
     pub const fn selection(&self) -> &Selection {
         &self.selection
@@ -84,8 +85,8 @@ impl<'l, 'a> Plan<'l, 'a> {
 
     /// Returns the touched tiles, last axis fastest.
     ///
-    /// An item is an error when a touched tile has no row, more than one, or one that claims another
-    /// length than the tile has.
+    /// An item is an error if a touched tile has no row or more than one, or its row states another
+    /// length.
     #[must_use]
     pub fn tiles(&self) -> TouchedTiles<'l, 'a> {
         let counts = self.selection.touched_counts();
@@ -97,11 +98,11 @@ impl<'l, 'a> Plan<'l, 'a> {
         }
     }
 
-    /// Returns the bytes of the touched tiles in the file.
+    /// Returns the stored length of the touched tiles.
     ///
     /// # Errors
     ///
-    /// The first that [`Plan::tiles`] meets; or when rows share so many bytes that their sum does not fit in 64 bits.
+    /// The first error of [`Plan::tiles`], or when overlapping rows make the sum exceed 64 bits.
     pub fn stored_bytes(&self) -> Result<u64, FormatError> {
         self.tiles().try_fold(0_u64, |sum, touched| {
             sum.checked_add(touched?.row.stored_byte_len()).ok_or_else(|| {
@@ -116,7 +117,7 @@ impl<'l, 'a> Plan<'l, 'a> {
         let coords = self.selection.touched_coords(places);
         let geometry = self.lookup.geometry();
         let row = self.lookup.row(super::geometry::axes(&coords, geometry.rank()))?;
-        // The row has a place in the grid, so there is a tile.
+        // The row has a place in the grid, so the tile exists.
         let tile = geometry
             .tile_at(coords)
             .ok_or_else(|| self.lookup.refuse(Class::OutOfBounds, "none in the grid"))?;
@@ -128,25 +129,25 @@ impl<'l, 'a> Plan<'l, 'a> {
 }
 
 impl<'a> TouchedTile<'a> {
-    /// Returns its row of the index.
+    /// Returns the row of the index.
     #[must_use]
     pub const fn row(&self) -> &'a Row {
         self.row
     }
 
-    /// Returns where it lies in the dataset.
+    /// Returns the place of the tile in the dataset.
     #[must_use]
     pub const fn tile(&self) -> &Tile {
         &self.tile
     }
 
-    /// Returns whether its payload is its bytes.
+    /// Returns whether the payload is uncompressed.
     #[must_use]
     pub fn is_raw(&self) -> bool {
         self.row.codec() == TensorCodec::Raw
     }
 
-    /// Returns what to copy from it into the result.
+    /// Returns the runs to copy from the tile into the result.
     #[must_use]
     pub fn runs(&self) -> Runs {
         self.selection.runs(&self.tile)
@@ -167,7 +168,7 @@ impl<'a> Iterator for TouchedTiles<'_, 'a> {
     }
 }
 
-/// Returns the fault of a row that claims another length than its tile has.
+/// Returns the error for a row whose length is not that of its tile.
 pub(super) fn length_error(tile: &Tile, row: &Row) -> FormatError {
     let expected = Expected::Exactly(tile.byte_len().into());
     let (class, at) = (Class::CountMismatch, super::index::IN_RAW);

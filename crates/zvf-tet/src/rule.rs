@@ -1,8 +1,9 @@
-//! The rules of the format, by number, and what a validator finds.
+//! The rules of the format, by number, and the findings of a validator.
 //!
-//! `O` rules are checked when a file is opened, `V` rules when it is validated; a file that breaks one
-//! is refused. `F` rules are flags: the file can be read, and validation says what is odd. 1 to 5 are
-//! those of the format's description; 6 to 8 continue them with what the description says in passing.
+//! `O` rules are checked when a file is opened, `V` rules when it is validated; a file that breaks
+//! one is refused. `F` rules are flags: the file can be read, and validation reports the
+//! irregularity. Rules 1 to 5 are those of the format's description; 6 to 8 cover what the
+//! description states elsewhere.
 
 use core::fmt;
 
@@ -24,19 +25,19 @@ pub enum TetRule {
     O1,
     /// The index lies in the file.
     O2,
-    /// The directory lies in the file and has room for its records.
+    /// The directory lies in the file and has space for its records.
     O3,
     /// Each record lies in the directory; its name is UTF-8, its rank 1 to 8.
     O4,
-    /// Records fill the directory.
+    /// The records fill the directory.
     O5,
     /// The index starts right after the directory.
     O6,
-    /// Magic and version of the index; its length is that of its rows.
+    /// Magic and version of the index; its length matches its rows.
     O7,
     /// Each row has a known codec, agreeing lengths and a span in the payload area.
     O8,
-    /// The footer that is announced is there, well-formed, with its spills.
+    /// An announced footer exists and is well-formed, with its spills.
     O9,
     /// Element types are known.
     V1,
@@ -46,52 +47,53 @@ pub enum TetRule {
     V3,
     /// Rows belong to datasets.
     V4,
-    /// One row for each tile and none besides.
+    /// There is exactly one row for each tile, and no other row.
     V5,
-    /// Decoded lengths are those of the tiles.
+    /// Decoded lengths are equal to those of the tiles.
     V6,
     /// Undefined flags, reserved fields, padding and unused coordinates are 0.
     F1,
     /// Payloads do not overlap each other or the index.
     F2,
-    /// Names differ.
+    /// Names are unique.
     F3,
     /// Payloads lie back to back in row order.
     F4,
-    /// No references the footer's version does not have; no index span without datasets.
+    /// The footer has no references of another version; there is no index span without datasets.
     F5,
-    /// No extent is 0: a dataset without elements and rows is legal, but cannot be queried by every reader.
+    /// No extent is 0: a dataset without elements and rows is legal, but not every reader can query
+    /// it.
     F6,
-    /// A memory budget is at most all of the memory.
+    /// A memory budget is at most 100 %.
     F7,
-    /// Metadata is in one place.
+    /// Metadata is stored in one place.
     F8,
 }
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing, and nothing is wrong.
+    /// Information, not a fault.
     Note,
     /// A strict reader refuses it.
     Lint,
-    /// Every reader that validates refuses it.
+    /// Every validating reader refuses it.
     Error,
 }
 
-/// One thing that validation has to say.
+/// One finding of validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TetFinding {
-    /// The rule that is broken.
+    /// The broken rule.
     pub rule: TetRule,
-    /// What follows from that.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong and where, in bytes from the start of the file.
+    /// The error, with its position in bytes from the start of the file.
     pub error: FormatError,
 }
 
 impl TetRule {
-    /// Returns the rule that a refusal of this module is about, if it is about one.
+    /// Returns the rule that an error of this crate belongs to, if there is one.
     #[must_use]
     pub fn from_error(error: &FormatError) -> Option<Self> {
         let FormatError { class, part, field, .. } = *error;
@@ -142,7 +144,7 @@ impl TetRule {
         })
     }
 
-    /// Returns the number.
+    /// Returns the id.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -172,8 +174,8 @@ impl TetRule {
         }
     }
 
-    /// Returns what breaking it means. Undefined flags and equal names weigh more than other flags: they leave
-    /// open what the file means, or which dataset a name is.
+    /// Returns the severity of breaking the rule. Undefined flags and equal names are more severe
+    /// than other flags: they make the meaning of the file, or of a name, ambiguous.
     pub(super) fn severity(self, class: Class) -> Severity {
         if self < Self::F1 || matches!(class, Class::UnsupportedFlags) || self == Self::F3 {
             return Severity::Error;
@@ -189,7 +191,7 @@ impl fmt::Display for TetRule {
 }
 
 impl TetFinding {
-    /// Returns the finding that `error` is, when it is about a rule.
+    /// Returns the finding for `error`, if it belongs to a rule.
     pub(super) fn from_error(error: FormatError) -> Option<Self> {
         let rule = TetRule::from_error(&error)?;
         Some(Self { rule, severity: rule.severity(error.class), error })

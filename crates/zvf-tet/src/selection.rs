@@ -1,4 +1,4 @@
-//! Selection: start, stop and step along every axis, and which tiles that touches.
+//! Selection: start, stop and step along every axis, and the tiles that it touches.
 //!
 //! ```text
 //! selected indices    start, start + step, ... below stop      n = ceil((stop - start) / step)
@@ -6,13 +6,13 @@
 //!                     step >  chunk: one for each selected index
 //! ```
 //!
-//! Both cases have the i-th touched chunk in closed form, so the lists are never stored: planning costs
-//! what is touched, whatever the size of the grid.
+//! In both cases the i-th touched chunk has a closed form, so the lists are never stored: the cost
+//! of planning depends only on the touched chunks, not on the size of the grid.
 //!
-//! A selection is inside of its dataset, so its indices and counts have 64 bits; saturating operations are only reached
-//! where a tile has nothing selected.
+//! A selection lies inside its dataset, so its indices and counts fit in 64 bits; operations
+//! saturate only for tiles without selected elements.
 //!
-//! Not here: labels in place of numbers; rows of the index ([`Plan`](super::Plan)).
+//! Not here: labels instead of numbers; rows of the index ([`Plan`](super::Plan)).
 
 use super::copy::Piece;
 use super::geometry::axes;
@@ -20,7 +20,7 @@ use super::{MAX_RANK, Runs, Tile, TileGeometry};
 use zvf_format::Hint;
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
-/// What is selected along one axis.
+/// The selection along one axis.
 ///
 /// ```
 /// use zvf_tet::AxisSlice;
@@ -33,7 +33,7 @@ pub struct AxisSlice {
     pub start: u64,
     /// The end, excluded.
     pub stop: u64,
-    /// From one index to the next.
+    /// The distance between selected indices.
     pub step: u64,
 }
 
@@ -63,12 +63,12 @@ impl AxisSlice {
         Self { start: 0, stop: extent, step: 1 }
     }
 
-    /// Returns how many indices are selected, given that there is one.
+    /// Returns the number of selected indices, of which there must be at least one.
     const fn len(self) -> u64 {
         ceil_div(self.stop.saturating_sub(self.start), self.step)
     }
 
-    /// Returns the index in place `k`, given that there is one.
+    /// Returns selected index number `k`; there must be at least one.
     const fn nth(self, k: u64) -> u64 {
         self.start.saturating_add(k.saturating_mul(self.step))
     }
@@ -93,11 +93,11 @@ impl AxisSlice {
 }
 
 impl Selection {
-    /// Selects from a dataset. There is no clipping and no empty selection.
+    /// Selects a part of a dataset. Bounds are not clipped, and an empty selection is an error.
     ///
     /// # Errors
     ///
-    /// When there are more or fewer axes than the dataset has, a step is 0, a stop is past the extent,
+    /// When the number of axes differs from the dataset's, a step is 0, a stop is past the extent,
     /// or a start is not below its stop. The offset in the error is the number of the axis.
     pub fn new(geometry: &TileGeometry, axes: &[AxisSlice]) -> Result<Self, FormatError> {
         if axes.len() != geometry.rank() {
@@ -119,11 +119,11 @@ impl Selection {
         Ok(new)
     }
 
-    /// Selects all of a dataset.
+    /// Selects the whole dataset.
     ///
     /// # Errors
     ///
-    /// When it has no elements.
+    /// When the dataset has no elements.
     pub fn all(geometry: &TileGeometry) -> Result<Self, FormatError> {
         let mut whole = [AxisSlice::all(1); MAX_RANK];
         for (axis, extent) in whole.iter_mut().zip(geometry.shape()) {
@@ -132,13 +132,13 @@ impl Selection {
         Self::new(geometry, axes(&whole, geometry.rank()))
     }
 
-    /// Returns the dataset that is selected from.
+    /// Returns the geometry of the dataset.
     #[must_use]
     pub const fn geometry(&self) -> &TileGeometry {
         &self.geometry
     }
 
-    /// Returns what is selected along each axis.
+    /// Returns the selection along each axis.
     #[must_use]
     pub fn axes(&self) -> &[AxisSlice] {
         axes(&self.axes, self.geometry.rank())
@@ -150,20 +150,20 @@ impl Selection {
         axes(&self.shape, self.geometry.rank())
     }
 
-    /// Returns the bytes of the result.
+    /// Returns the byte length of the result.
     #[must_use]
     pub fn byte_len(&self) -> u64 {
-        // No more than the dataset has.
+        // At most the byte length of the dataset.
         self.shape.iter().fold(self.geometry.element().size(), |n, axis| n.saturating_mul(*axis))
     }
 
-    /// Returns how many tiles hold something selected.
+    /// Returns the number of tiles with selected elements.
     #[must_use]
     pub fn tiles_touched(&self) -> u64 {
         self.touched_counts().iter().fold(1, |n, axis| n.saturating_mul(*axis)) // as many as tiles
     }
 
-    /// Returns how many chunks are touched along each axis; 1 past the rank.
+    /// Returns the number of touched chunks along each axis; 1 past the rank.
     pub(super) fn touched_counts(&self) -> [u64; MAX_RANK] {
         let mut counts = [1; MAX_RANK];
         let chunks = self.geometry.chunk_shape();
@@ -180,7 +180,7 @@ impl Selection {
         counts
     }
 
-    /// Returns the chunk coordinates in these places of the touched ones.
+    /// Returns the chunk coordinates of the touched chunk at these places.
     pub(super) fn touched_coords(&self, places: &[u64; MAX_RANK]) -> [u64; MAX_RANK] {
         let mut coords = [0; MAX_RANK];
         let chunks = self.geometry.chunk_shape();
@@ -196,7 +196,7 @@ impl Selection {
         coords
     }
 
-    /// Returns what to copy from a tile that the selection touches; nothing from any other.
+    /// Returns the runs to copy from a tile; none if the selection does not touch it.
     ///
     /// ```
     /// use zvf_tet::{AxisSlice, TensorDtype, TileGeometry, Selection};
@@ -222,7 +222,7 @@ impl Selection {
 }
 
 impl AxisSlice {
-    /// Returns what of this axis lies in a tile from `lo` to `hi`.
+    /// Returns the part of this axis between `lo` and `hi`, the bounds of a tile.
     fn piece(self, lo: u64, hi: u64) -> Piece {
         let places = |end: u64| ceil_div(end.saturating_sub(self.start), self.step);
         let (from, to) = (places(lo), places(hi.min(self.stop)));

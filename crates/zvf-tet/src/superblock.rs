@@ -10,7 +10,8 @@
 //! 24      8     chunk_index_length
 //! ```
 //!
-//! Not here: whether the index starts where the directory ends ([`TetView`](super::TetView) sees both).
+//! Not here: whether the index starts where the directory ends ([`TetView`](super::TetView) checks
+//! that).
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -38,10 +39,10 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// Bytes of a superblock.
+    /// Length of a superblock in bytes.
     pub const LEN: u64 = 32;
 
-    /// Reads the start of a file of `file_len` bytes.
+    /// Parses the start of a file of `file_len` bytes.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Superblock {
         })
     }
 
-    /// Creates a superblock to be written.
+    /// Creates a superblock for writing.
     #[cfg(feature = "alloc")]
     pub(super) const fn new(dataset_count: u32, footer: bool, offset: u64, length: u64) -> Self {
         let flags = if footer { FOOTER } else { 0 };
@@ -107,20 +108,20 @@ impl Superblock {
         self.flags & FOOTER != 0
     }
 
-    /// Returns where the chunk index starts.
+    /// Returns the offset of the chunk index.
     #[must_use]
     pub const fn chunk_index_offset(&self) -> u64 {
         self.chunk_index_offset
     }
 
-    /// Returns the bytes of the chunk index.
+    /// Returns the length of the chunk index in bytes.
     #[must_use]
     pub const fn chunk_index_length(&self) -> u64 {
         self.chunk_index_length
     }
 
-    /// Returns the number of bytes from the start of the file that hold superblock, directory and index. It may exceed a
-    /// file that is too short to hold a directory at all.
+    /// Returns the length of superblock, directory and index together, from the start of the file.
+    /// It may exceed the length of a file that is too short for a directory.
     #[must_use]
     pub fn prefix_len(&self) -> u64 {
         if self.dataset_count == 0 {
@@ -129,7 +130,7 @@ impl Superblock {
         self.chunk_index_offset.saturating_add(self.chunk_index_length).max(SMALLEST_DIRECTORY)
     }
 
-    /// Returns flags without meaning, and an index of nothing.
+    /// Lists undefined flags, and an index span without datasets.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -153,7 +154,7 @@ impl Superblock {
         zerocopy::transmute!(raw)
     }
 
-    /// Returns the finding of bits that nobody defined: they may change what the file means.
+    /// Returns the finding for undefined flags, which may change the meaning of the file.
     pub(super) fn undefined_flags(&self) -> Option<FormatError> {
         let (class, part) = (Class::UnsupportedFlags, Part::TetSuperblock);
         let expected = Expected::AtMost(FOOTER.into());
@@ -161,7 +162,7 @@ impl Superblock {
             .then(|| FormatError::new(class, part, "flags", AT_FLAGS, expected, self.flags))
     }
 
-    /// Returns the finding of an index span without datasets.
+    /// Returns the finding for an index span without datasets.
     pub(super) fn index_of_nothing(&self) -> Option<FormatError> {
         let (class, part, found) =
             (Class::CountMismatch, Part::TetSuperblock, self.chunk_index_length);
@@ -190,7 +191,7 @@ pub(super) const AT_DATASET_COUNT: u64 = 8;
 const AT_FLAGS: u64 = 12;
 pub(super) const AT_INDEX_OFFSET: u64 = 16;
 const AT_LENGTH: u64 = 24;
-/// Superblock and `dataset_blob_len`.
+/// The length of the superblock and `dataset_blob_len`.
 const SMALLEST_DIRECTORY: u64 = 40;
 
 #[cfg(test)]

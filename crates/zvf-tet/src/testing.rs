@@ -6,7 +6,8 @@ use zerocopy::IntoBytes;
 
 use super::Row;
 
-/// Returns a file with dataset `a`, f32, shape 6 in chunks of 4: two raw tiles, the second cut short, no footer.
+/// Returns a file with dataset `a`, f32, shape 6 in chunks of 4: two raw tiles, the second cut
+/// short, no footer.
 pub(crate) fn two_tiles() -> Vec<u8> {
     [
         // superblock: 1 dataset, index at 80 with 240 bytes
@@ -30,7 +31,7 @@ pub(crate) fn two_tiles() -> Vec<u8> {
     .concat()
 }
 
-/// Returns the same with a version 1 footer: `{"history":[]}`.
+/// Returns the same file with a version 1 footer: `{"history":[]}`.
 pub(crate) fn with_footer() -> Vec<u8> {
     let mut bytes = two_tiles();
     bytes[12] = 1;
@@ -38,7 +39,7 @@ pub(crate) fn with_footer() -> Vec<u8> {
     bytes
 }
 
-/// Encodes an index without wishes, with these rows.
+/// Encodes an index with these rows and no memory budget.
 pub(crate) fn index(rows: &[Row]) -> Vec<u8> {
     let count = u64::try_from(rows.len()).unwrap().to_le_bytes();
     [b"TIDX\x01\0\0\0", &count[..], &[0; 16], rows.as_bytes()].concat()

@@ -1,13 +1,13 @@
-//! Validation: whether rows and shapes fit each other, and what is odd.
+//! Validation: checks that rows and shapes fit each other, and reports irregularities.
 //!
-//! A few passes over the datasets, two over the rows. Tile counts are compared with `entry_count` before
-//! anything else is asked of a row, and no grid is ever walked, so a file cannot ask for more work than
-//! it has bytes for. With the counts equal, every tile has its row exactly when rows belong to
-//! datasets, lie in their grids, and no two are for one tile.
+//! It makes a few passes over the datasets and two over the rows. Tile counts are compared with
+//! `entry_count` before any other check of a row, and no grid is ever iterated, so the work is
+//! bounded by the length of the file. If the counts are equal, every tile has its row exactly when
+//! rows belong to datasets, lie in their grids, and no two are for one tile.
 //!
-//! Rows that come by dataset and in grid order need no memory. For other orders row numbers are sorted:
-//! four bytes a row, with `alloc`. Without it, what takes sorting is answered up to 1024 rows or
-//! datasets by comparing pairs, and refused as `Unsupported` above that: an honest no.
+//! Rows ordered by dataset and in grid order need no memory. For other orders row numbers are
+//! sorted, which needs four bytes per row and `alloc`. Without it, checks that need sorting compare
+//! pairs of up to 1024 rows or datasets, and return `Unsupported` above that.
 
 use core::cmp::Ordering;
 use core::ops::ControlFlow;
@@ -21,14 +21,15 @@ use super::plan::length_error;
 use super::{Dataset, MAX_RANK, Row, Severity, TetFinding, TetRule, TetView, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 
-/// Where findings go; it may have heard enough.
+/// A callback for findings; it can stop the validation.
 type Report<'r> = dyn FnMut(TetFinding) -> ControlFlow<()> + 'r;
 
 impl<'a> TetView<'a> {
-    /// Checks that every tile of every dataset has one row that fits it.
+    /// Checks that every tile of every dataset has exactly one row that fits it.
     ///
-    /// Call it once after opening a file of unknown origin: what the other parts of this module say
-    /// about a dataset is then true of the file. It takes some tens of nanoseconds a row.
+    /// Call it once after opening a file of unknown origin: then the file agrees with what the
+    /// other parts of this crate state about its datasets. It takes some tens of nanoseconds per
+    /// row.
     ///
     /// # Errors
     ///
@@ -45,8 +46,9 @@ impl<'a> TetView<'a> {
         first.map_or(Ok(()), Err)
     }
 
-    /// Returns what only a strict reader refuses: also datasets without elements ([`F6`](super::TetRule::F6)), which
-    /// not every reader can query, but not payloads out of order ([`F4`](super::TetRule::F4)).
+    /// Lists what only a strict reader refuses: also datasets without elements
+    /// ([`F6`](super::TetRule::F6)), which not every reader can query, but not payloads out of
+    /// order ([`F4`](super::TetRule::F4)).
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -59,7 +61,8 @@ impl<'a> TetView<'a> {
         lints
     }
 
-    /// Reports everything there is to say about the file, payloads excepted, until told to stop.
+    /// Reports all findings about the file, except for the contents of payloads, until the callback
+    /// stops it.
     ///
     /// ```
     /// use core::ops::ControlFlow;
@@ -91,7 +94,7 @@ impl<'a> TetView<'a> {
             push_finding(report, error.with_base_offset(at))?;
         }
         self.check_rows(report)?;
-        // More rows than tiles: what is wrong with them was said, this sums it up.
+        // More rows than tiles: the faulty rows were reported, and this finding is the summary.
         self.check_counts(Ordering::Less, report)?;
         self.check_payloads(report)?;
         for error in self.footer().iter().flat_map(super::Footer::faults) {
@@ -113,8 +116,7 @@ impl<'a> TetView<'a> {
         self.check_names(report)
     }
 
-    /// Reports when tiles compare with rows in the way that is asked about; with an impossible dataset nobody
-    /// can say.
+    /// Reports the counts if tiles compare with rows as `asked`; never if a dataset is invalid.
     fn check_counts(&self, asked: Ordering, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows().len();
         let mut tiles = 0_i128; // 2^32 numbers below 2^64
@@ -187,7 +189,7 @@ impl<'a> TetView<'a> {
         if sorted { ControlFlow::Continue(()) } else { self.check_unsorted_rows(report) }
     }
 
-    /// Reports rows that are for one tile, when they are not in order.
+    /// Reports rows for the same tile, if the rows are not in order.
     #[cfg(feature = "alloc")]
     fn check_unsorted_rows(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         if u32::try_from(self.index().rows().len()).is_err() {
@@ -241,7 +243,7 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the fault of a row for a tile that has one.
+    /// Returns the error for a second row of one tile.
     fn duplicate_error(&self, number: u64) -> FormatError {
         let at = self.row_offset(number).saturating_add(IN_CHUNK_INDEX);
         let expected = Expected::Rule("one row for each tile");
@@ -273,7 +275,7 @@ impl<'a> TetView<'a> {
         gap.map_or(ControlFlow::Continue(()), |gap| push_finding(report, gap))
     }
 
-    /// Reports payloads that overlap, when they are not in order.
+    /// Reports payloads that overlap, if the payloads are not in order.
     #[cfg(feature = "alloc")]
     fn check_overlaps(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         let rows = self.index().rows();
@@ -319,19 +321,19 @@ impl<'a> TetView<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns the place in the file of the row with this number.
+    /// Returns the offset in the file of the row with this number.
     fn row_offset(&self, number: u64) -> u64 {
         let rows = self.superblock().chunk_index_offset().saturating_add(HEADER);
         rows.saturating_add(number.saturating_mul(Row::LEN))
     }
 
-    /// Iterates over the rows, each with its place in the file.
+    /// Iterates over the rows, each with its offset in the file.
     fn rows_with_offsets(&self) -> impl Iterator<Item = (u64, &'a Row)> + use<'a> {
         (self.row_offset(0)..).step_by(size_of::<Row>()).zip(self.index().rows())
     }
 }
 
-/// The geometry of the dataset last asked for, and a way to any other.
+/// A cache of the last used geometry, with access to all others.
 struct ById<'a> {
     #[cfg(feature = "alloc")]
     datasets: Vec<Dataset<'a>>,
@@ -374,7 +376,7 @@ impl<'a> ById<'a> {
         self.datasets.get(num::checked_usize(id)?).copied()
     }
 
-    /// Walks the directory forwards, and starts again only when it is short.
+    /// Walks the directory forwards, and restarts only if the directory is short.
     #[cfg(not(feature = "alloc"))]
     fn dataset(&mut self, id: u64) -> Option<Dataset<'a>> {
         let id = u32::try_from(id).ok()?;
@@ -391,7 +393,7 @@ impl<'a> ById<'a> {
     }
 }
 
-/// Collects all datasets, in memory of a size that the directory has bytes for.
+/// Collects all datasets; the size of the directory bounds the memory.
 #[cfg(feature = "alloc")]
 fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
     let mut datasets = Vec::with_capacity(num::usize_from_u32(directory.len()));
@@ -399,7 +401,7 @@ fn collect<'a>(directory: &super::Directory<'a>) -> Vec<Dataset<'a>> {
     datasets
 }
 
-/// Checks that a row lies in its grid, has the length of its tile, and no coordinate past the rank.
+/// Checks that a row lies in its grid, has the length of its tile, and is 0 past the rank.
 fn check_row(
     geometry: &TileGeometry,
     row: &Row,
@@ -435,7 +437,7 @@ fn check_row(
     }
 }
 
-/// Compares by dataset, then by coordinates, as many as both have.
+/// Compares by dataset, then by the first `rank` coordinates.
 fn order(a: &Row, b: &Row, rank: usize) -> Ordering {
     a.dataset_id()
         .cmp(&b.dataset_id())
@@ -446,7 +448,8 @@ fn push_finding(report: &mut Report<'_>, error: FormatError) -> ControlFlow<()> 
     TetFinding::from_error(error).map_or(ControlFlow::Continue(()), report)
 }
 
-/// Returns the finding of a check that takes sorting, for which there is no memory or no room in the numbers.
+/// Returns the error for a check that cannot be made, because sorting needs memory or more row
+/// numbers.
 fn unsupported_error(field: &'static str, found: &'static str) -> FormatError {
     let expected = Expected::Rule("few, or in order");
     fault(Class::Unsupported, field, 0, expected, found)
@@ -464,7 +467,7 @@ fn fault(
 
 #[cfg(feature = "alloc")]
 const _: () = assert!(size_of::<Dataset<'_>>() <= 4 * 32, "four times the smallest record");
-/// So many can be compared in pairs.
+/// The largest number of items compared in pairs.
 #[cfg(not(feature = "alloc"))]
 const MAX_PAIRWISE_COMPARED: usize = 1024;
 

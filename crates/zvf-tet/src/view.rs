@@ -1,11 +1,14 @@
-//! Reads without a copy: three promises that a mapped file can keep, and what a typed view needs.
+//! Reads without a copy from a mapped file: three kinds of span, and the conditions for a typed
+//! view.
 //!
-//! * *Byte stream*: the payloads of all touched tiles lie back to back, raw, and hold exactly what is
-//!   selected, in the order of the tiles. Good for sums and extremes, and for nothing that has a shape.
+//! * *Byte stream*: the payloads of all touched tiles are contiguous, raw, and hold exactly the
+//!   selected elements, in the order of the tiles. It suits sums and extremes, but nothing that has
+//!   a shape.
 //! * *Dense*: a byte stream that is also row-major, so that the span is the array.
-//! * *Strided*: the selection lies in one raw tile; it is there with the strides of that tile.
+//! * *Strided*: the selection lies in one raw tile, and is read there with the strides of that
+//!   tile.
 //!
-//! Each is a predicate over a [`Plan`] and gives positions in the file; the caller has the map.
+//! Each is computed from a [`Plan`] and gives positions in the file; the caller has the map.
 
 use super::geometry::axes;
 use super::{MAX_RANK, Plan, Selection, TensorDtype};
@@ -29,13 +32,13 @@ use super::{MAX_RANK, Plan, Selection, TensorDtype};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where it starts.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// A selection as it lies inside of one raw tile.
+/// A selection inside one raw tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StridedView {
     offset: u64,
@@ -46,7 +49,8 @@ pub struct StridedView {
 impl Plan<'_, '_> {
     /// Returns the span that holds exactly the selected elements, tile by tile.
     ///
-    /// The order is that of the tiles: use it for what does not depend on the order.
+    /// The elements are in the order of the tiles: use it for results that do not depend on the
+    /// order.
     #[must_use]
     pub fn byte_stream(&self) -> Option<Span> {
         let mut span: Option<Span> = None;
@@ -59,11 +63,11 @@ impl Plan<'_, '_> {
             }
             span = Some(Span { offset, len: len.checked_add(touched.row().raw_byte_len())? });
         }
-        // As long as the selection only when every touched tile is selected as a whole.
+        // The lengths are equal only if every touched tile is selected completely.
         span.filter(|span| span.len == self.selection().byte_len())
     }
 
-    /// Returns the span that is the selection, row-major.
+    /// Returns the span that holds exactly the selection, row-major.
     #[must_use]
     pub fn dense_span(&self) -> Option<Span> {
         let selection = self.selection();
@@ -72,7 +76,7 @@ impl Plan<'_, '_> {
         if in_order { self.byte_stream() } else { None }
     }
 
-    /// Returns the selection inside of one raw tile.
+    /// Returns the selection inside one raw tile.
     #[must_use]
     pub fn strided_view(&self) -> Option<StridedView> {
         if self.selection().tiles_touched() != 1 {
@@ -96,7 +100,7 @@ impl Plan<'_, '_> {
 }
 
 impl StridedView {
-    /// Returns where the first element is.
+    /// Returns the offset of the first element.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
@@ -108,13 +112,14 @@ impl StridedView {
         self.selection.shape()
     }
 
-    /// Returns the bytes from one index to the next, along each axis; of no meaning where there is one index.
+    /// Returns the bytes from one index to the next, along each axis; undefined for an axis with
+    /// one index.
     #[must_use]
     pub fn strides(&self) -> &[u64] {
         axes(&self.strides, self.shape().len())
     }
 
-    /// Returns the span, when the elements lie side by side.
+    /// Returns the span, if the elements are contiguous.
     #[must_use]
     pub fn as_dense(&self) -> Option<Span> {
         let mut bytes = self.selection.geometry().element().size();
@@ -128,8 +133,8 @@ impl StridedView {
     }
 }
 
-/// Returns whether elements at this offset of a map can be seen as numbers in place: maps start on a page, the
-/// offset must fit the element, and so must the byte order of the machine.
+/// Returns whether elements at this offset of a map can be viewed as numbers in place: maps start
+/// on a page, so the offset must be aligned for the element, and the machine must be little-endian.
 ///
 /// ```
 /// use zvf_tet::{TensorDtype, is_viewable};
@@ -144,8 +149,8 @@ pub fn is_viewable(offset: u64, element: TensorDtype) -> bool {
     fits && (element == TensorDtype::U8 || cfg!(target_endian = "little"))
 }
 
-/// Returns whether tiles one after the other are row-major: from some axis on there is one tile only, and
-/// before the axis ahead of that, tiles are one element thick.
+/// Returns whether consecutive tiles are row-major: from some axis on there is one tile only, and
+/// before the axis ahead of that, tiles have an extent of 1.
 fn is_row_major(selection: &Selection) -> bool {
     let touched = selection.touched_counts();
     let thin = selection.geometry().chunk_shape().iter().zip(selection.shape()).zip(&touched);

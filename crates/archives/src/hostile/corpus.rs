@@ -1,7 +1,7 @@
 //! A corpus on disk: `cases.jsonl` and the blobs.
 //!
-//! Unknown fields are ignored, and so are unknown kinds (their cases are skipped, and counted): a newer corpus still
-//! runs.
+//! Unknown fields are ignored, and cases of unknown kinds are skipped and counted, so that a newer
+//! corpus still runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub struct Corpus {
     folder: PathBuf,
-    /// In the order of the file.
+    /// The cases, in the order of the file.
     pub cases: Vec<Case>,
 }
 
@@ -42,9 +42,9 @@ pub struct Case {
     /// Classes that an error in strict mode may have.
     #[serde(default)]
     pub strict_classes: Vec<String>,
-    /// Bytes the decoder may hold at its peak.
+    /// The peak memory of the decoder in bytes.
     pub max_alloc: usize,
-    /// Milliseconds it may take.
+    /// The time limit in milliseconds.
     pub max_ms: u64,
     /// Whether many blobs are derived from this one.
     pub sweep: Option<Sweep>,
@@ -70,9 +70,9 @@ pub struct Case {
 pub enum Stage {
     /// Decode, then visit every item once.
     Decode,
-    /// Decode, with the facts of the surroundings.
+    /// Decode, with facts of the surrounding store.
     Resolve,
-    /// Turn a name inside the blob into a path.
+    /// Convert a name inside the blob to a path.
     Export,
 }
 
@@ -110,7 +110,7 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// When `cases.jsonl` is missing, or a line of it is no case.
+    /// When `cases.jsonl` is missing, or one of its lines is not a case.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join("cases.jsonl");
         let text =
@@ -127,7 +127,7 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or its name leads out of the folder.
+    /// When it cannot be read, or its path leads out of the folder.
     pub fn blob(&self, case: &Case) -> anyhow::Result<Vec<u8>> {
         if case.file.split('/').any(|part| part == "..") {
             bail!("{} leads out of the corpus", case.file);

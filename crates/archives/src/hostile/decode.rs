@@ -1,8 +1,8 @@
 //! Runs the decoder of a blob, as a reader would.
 //!
-//! *Decode* means: parse, then visit every item once, lazily. *Resolve* adds facts of the surroundings. *Export*
-//! converts names to paths. A `.tet` file is only accepted when its payloads decode, so those are decoded as well, in a
-//! second step ([`Kind::decode_payloads`]).
+//! *Decode* means: parse, then visit every item once, lazily. *Resolve* adds facts of the
+//! surrounding store. *Export* converts names to paths. A `.tet` file is only valid if its payloads
+//! decode, so those are decoded as well, in a second step ([`Kind::decode_payloads`]).
 
 use std::hint::black_box;
 
@@ -119,12 +119,12 @@ impl Kind {
         }))
     }
 
-    /// Decodes the payloads of an accepted `.tet` file. This is a separate step because the memory of a codec is not
-    /// that of the format.
+    /// Decodes the payloads of an accepted `.tet` file. This is a separate step because the codec
+    /// needs more memory than the format.
     ///
     /// # Errors
     ///
-    /// When a payload does not decode to what the index claims.
+    /// When a payload does not decode to the length in the index.
     pub fn decode_payloads(&self, blob: &[u8]) -> Result<(), Fault> {
         if !matches!(self, Self::Tet { .. }) {
             return Ok(());
@@ -141,8 +141,8 @@ impl Kind {
         if matches!(self, Self::Tet { .. }) { payload::CODEC_HOLDS } else { 0 }
     }
 
-    /// Returns the memory limit of decoding a blob of so many bytes (guarantee R3). Documents are trees: a value of one
-    /// character takes a node of many bytes.
+    /// Returns the memory limit for decoding a blob of `bytes` bytes (guarantee R3). Documents are
+    /// trees: a value of one character takes a node of many bytes.
     #[must_use]
     pub const fn may_hold(&self, bytes: usize) -> usize {
         let per_byte = if matches!(self, Self::Document(_)) { 256 } else { 4 };

@@ -42,7 +42,7 @@ impl Document {
     }
 }
 
-/// Checks that the printed document reads as the same one, and prints the same text.
+/// Checks that the printed document parses to the same document and prints to the same text.
 fn check_round_trip<T: PartialEq + Debug>(
     document: &T,
     printed: &str,

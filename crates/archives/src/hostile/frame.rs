@@ -1,5 +1,5 @@
-//! Walks a whole frame without a codec: header, metalayers, trailer, and of each stored chunk the header and the spans
-//! of its blocks.
+//! Walks a whole frame without a codec: header, metalayers, trailer, and for each stored chunk its
+//! header and the spans of its blocks.
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Payloads of `.tet` files: decoded in pieces that are dropped, to check that they can be decoded.
 //!
-//! The codec keeps tables and a window of its own, which the budget of a case does not include; a reader limits the
-//! window instead ([`CODEC_HOLDS`]). It stops at most one piece beyond the claim of the index.
+//! The codec keeps tables and a window, which the budget of a case does not include; a reader
+//! limits the window instead ([`CODEC_HOLDS`]). Decoding stops at most one piece after the length
+//! in the index.
 
 use std::io::Read;
 
@@ -30,7 +31,7 @@ fn frames(mut stored: &[u8], claimed: u64) -> Result<(), Fault> {
     while !stored.is_empty() {
         let frame = StreamingDecoder::new(&mut stored);
         let mut frame = frame.map_err(|_source| Fault::Payload(Class::Codec, "no zstd frame"))?;
-        // The claim of the header is checked, and never reserved. 0 claims nothing.
+        // The length in the header is checked and never allocated. 0 means that none is stated.
         if frame.decoder.content_size() > claimed {
             return Err(Fault::Payload(
                 Class::CountMismatch,

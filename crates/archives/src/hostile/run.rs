@@ -1,5 +1,5 @@
-//! Runs the decoder on each blob of a case, at every alignment and in both modes, and compares the results with the
-//! demands of the case.
+//! Runs the decoder on each blob of a case, at every alignment and in both modes, and compares the
+//! results with the requirements of the case.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use super::fault::Fault;
 /// The counting allocator of the program, as three functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap {
-    /// The number of bytes held now.
+    /// Returns the current number of bytes.
     pub held: fn() -> usize,
-    /// The peak since the last reset.
+    /// Returns the peak since the last reset.
     pub peak: fn() -> usize,
-    /// Resets the peak to the bytes held now.
+    /// Resets the peak to the current number of bytes.
     pub reset: fn(),
 }
 
@@ -33,7 +33,7 @@ pub struct Runner {
 /// The result of a case.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All demands are met.
+    /// All requirements are met.
     Passed,
     /// The kind is unknown.
     Skipped,
@@ -41,7 +41,7 @@ pub enum Outcome {
     Failed(Vec<String>),
 }
 
-/// One blob of a case, and its demands.
+/// One blob of a case, and its requirements.
 struct Demand<'a> {
     blob: &'a [u8],
     strict: bool,

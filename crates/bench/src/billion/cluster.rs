@@ -1,4 +1,4 @@
-//! A scheduler and executors of SQL on this machine, which end with their owner.
+//! A scheduler and executors of SQL on this machine; they end when their owner is dropped.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// One that is ready, with so many executors of one core each.
+    /// Starts a cluster with `executors` executors of one core each, and waits until it is ready.
     pub(super) fn start(program: &Path, executors: usize) -> anyhow::Result<Self> {
         let port = find_free_port()?;
         let mut cluster = Self { processes: Vec::new(), port };
@@ -36,12 +36,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where the scheduler listens.
+    /// Returns the address of the scheduler.
     pub(super) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The numbers of its processes.
+    /// Returns the ids of its processes.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
         self.processes.iter().map(Child::id)
     }
@@ -53,7 +53,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until a page of the scheduler says 200.
+    /// Waits until a page of the scheduler returns status 200.
     fn wait_for_page(&mut self, page: &str) -> anyhow::Result<()> {
         let begun = Instant::now();
         while !self.is_page_ok(page) {
@@ -81,17 +81,17 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for process in self.processes.iter_mut().rev() {
-            // One that is gone already cannot be ended.
+            // Fails only if the process has already ended.
             drop(process.kill());
             drop(process.wait());
         }
     }
 }
 
-/// A port that nobody had a moment ago.
+/// Returns a port that was free a moment ago.
 fn find_free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// After this nothing is going to happen.
+/// The time after which a start has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Tables of points and of streamlines as npy, of any length, the same each time.
+//! Tables of points and of streamlines as npy, of any length, and the same on every run.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::parts::sample_data::{Random, SIDE};
 
-/// What a table holds.
+/// The contents of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Data {
     /// Points as scanners write them: neighbours in the file are neighbours in space.
@@ -23,7 +23,7 @@ impl Data {
         }
     }
 
-    /// What `--kind` calls it.
+    /// Returns the value of `--kind`.
     pub(super) const fn kind(self) -> &'static str {
         match self {
             Self::Points => "point_cloud",
@@ -31,7 +31,7 @@ impl Data {
         }
     }
 
-    /// What is said of the levels: no picture shows ten million streamlines.
+    /// Returns the arguments for levels: no picture shows ten million streamlines.
     pub(super) const fn level_words(self) -> &'static [&'static str] {
         match self {
             Self::Points => &[],
@@ -39,7 +39,7 @@ impl Data {
         }
     }
 
-    /// The type of a row, as NumPy writes it.
+    /// Returns the NumPy type of a row.
     const fn row_dtype(self) -> &'static str {
         match self {
             Self::Points => "[('position', '<f4', (3,)), ('intensity', '<f4')]",
@@ -50,7 +50,7 @@ impl Data {
     }
 }
 
-/// Writes a table of so many vertices.
+/// Writes a table of `vertices` vertices.
 pub(super) fn write_table(data: Data, vertices: u64, path: &Path) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     write_header(data, vertices, &mut file)?;
@@ -64,7 +64,8 @@ pub(super) fn write_table(data: Data, vertices: u64, path: &Path) -> std::io::Re
         for (x, step) in at.iter_mut().zip(&mut heading) {
             *step += (random.next_unit() - 0.5) * 0.2;
             *x += *step * 0.5;
-            // Walks turn round at the walls: those that went on along them would end in the corners.
+            // Walks turn round at the walls; if they continued along the walls, they would end in
+            // the corners.
             if !(0.0..=SIDE as f32).contains(x) {
                 *x = x.clamp(0.0, SIDE as f32);
                 *step = -*step;
@@ -89,7 +90,7 @@ fn write_header(data: Data, vertices: u64, file: &mut impl Write) -> std::io::Re
     writeln!(file, "{words:<width$}", width = length - 1)
 }
 
-/// So many vertices follow each other in space.
+/// Returns the number of consecutive vertices that are neighbours in space.
 const fn run_length(data: Data) -> u64 {
     match data {
         Data::Points => 1000,
@@ -97,9 +98,9 @@ const fn run_length(data: Data) -> u64 {
     }
 }
 
-/// What the random numbers begin with.
+/// The seed of the random numbers.
 pub(super) const SEED: u64 = 0x5851_f42d_4c95_7f2d;
-/// Vertices of a streamline.
+/// The number of vertices per streamline.
 pub(super) const LENGTH: u64 = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Stores of a billion vertices: what one machine takes for them, from files to pictures.
+//! Stores of a billion vertices: the cost on one machine, from files to pictures.
 //!
 //! ```text
 //! ingest      plan, every task in a process of its own, finish
@@ -10,12 +10,13 @@
 //! SQL         five statements on points and two on streamlines: in one process, on one executor and on three
 //! ```
 //!
-//! The same is done with a hundredth and a tenth of the data, so that growth is seen. Everything but boxes and objects is
-//! done by the commands that people use, each with a limit of memory of 256 MiB; time, processors and memory are those of
-//! its process as the system counts them. Boxes and objects are asked through one handle of this process.
+//! The same work is done on a hundredth and a tenth of the data, to show the growth. Everything
+//! except boxes and objects is done by the commands that users run, each with a memory limit of 256
+//! MiB; time, processor time and memory are those of the process, as the system reports them. Boxes
+//! and objects are queried through one handle of this process.
 //!
-//! Inputs and stores are removed when they are done with: the disk holds an input and its sorted rows, or these and the store,
-//! at most about 73 bytes a vertex.
+//! Inputs and stores are removed after use: the disk holds an input and its sorted rows, or the
+//! sorted rows and the store, at most about 73 bytes per vertex.
 
 mod cluster;
 mod data;
@@ -44,27 +45,28 @@ use processes::ProcessRun;
 
 pub(crate) use data::Data;
 
-/// What is run of it.
+/// The part of the benchmark to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Vertices of the largest stores.
+    /// The number of vertices of the largest stores.
     pub(crate) vertices: u64,
-    /// The data, where it is not all.
+    /// The data, if not all.
     pub(crate) only: Option<Data>,
-    /// Whether questions are asked in SQL.
+    /// Whether SQL queries are run.
     pub(crate) sql: bool,
-    /// Whether stores that an earlier run finished are left out, and their results taken.
+    /// Whether stores that an earlier run finished are skipped, and their results reused.
     pub(crate) resume: bool,
 }
 
 impl Extent {
-    /// Whether nothing is left out.
+    /// Returns whether everything is run.
     const fn is_complete(&self) -> bool {
         self.only.is_none() && self.sql
     }
 }
 
-/// Runs it. The results of each store are saved when it is done, unless it is not asked in SQL.
+/// Runs the benchmark. The results of each store are saved when it is done, unless SQL queries are
+/// skipped.
 pub(crate) fn run(bench: &Bench, extent: Extent) -> anyhow::Result<()> {
     let vertices = extent.vertices;
     ensure!(vertices >= LEAST, "--points: expected at least {LEAST}, found {vertices}");
@@ -101,7 +103,7 @@ pub(crate) fn run(bench: &Bench, extent: Extent) -> anyhow::Result<()> {
     results::write_run(bench, &stores, extent.is_complete(), begun.elapsed(), &about)
 }
 
-/// One store, and what is done to it.
+/// One store and the work on it.
 struct Trial<'a> {
     results: Results,
     data: Data,
@@ -116,7 +118,8 @@ impl<'a> Trial<'a> {
         Self { results: Results::new(&PART), data, vertices, folder, store }
     }
 
-    /// Does all of it and removes the store at once: set aside, it would take the room of the next one, and it has few files.
+    /// Runs all of it, and then removes the store at once: the next one needs the space, and the
+    /// store has few files.
     fn run(mut self, bench: &Bench, sql: bool) -> anyhow::Result<Results> {
         self.build_store()?;
         self.run_queries()?;
@@ -133,7 +136,7 @@ impl<'a> Trial<'a> {
         Ok(self.results)
     }
 
-    /// From a file to a validated store with levels.
+    /// Builds a validated store with levels from a file.
     fn build_store(&mut self) -> anyhow::Result<()> {
         let input = self.folder.join("input.npy");
         data::write_table(self.data, self.vertices, &input)?;
@@ -148,8 +151,9 @@ impl<'a> Trial<'a> {
         self.add_command("validate", &["validate", &store])
     }
 
-    /// Every task of an ingest in a process of its own, stage by stage, as many at once as there are processors. Only the first
-    /// stage reads the input, which is removed then: the disk holds it and the sorted rows, or these and the store.
+    /// Runs every task of an ingest in a separate process, stage by stage, as many at once as there
+    /// are processors. Only the first stage reads the input, which is then removed: the disk holds
+    /// the input and the sorted rows, or the sorted rows and the store.
     fn run_ingest_tasks(&mut self, store: &str, plan: &str, input: &Path) -> anyhow::Result<()> {
         let plan: serde_json::Value = serde_json::from_str(plan)?;
         let tasks = plan["tasks"].as_array().context("a plan lists its tasks")?;
@@ -175,7 +179,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Boxes and objects.
+    /// Queries boxes and objects.
     fn run_queries(&mut self) -> anyhow::Result<()> {
         let reader = open_store(&self.store)?;
         let queries = match self.data {
@@ -196,7 +200,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Three pictures.
+    /// Draws three pictures.
     fn draw_pictures(&mut self) -> anyhow::Result<()> {
         let (store, picture) =
             (to_address(&self.store)?.to_owned(), self.folder.join("picture.png"));
@@ -219,7 +223,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// All vertices into one file, beside reading the same cells.
+    /// Writes all vertices into one file; the limit is reading the same cells.
     fn stream_vertices(&mut self) -> anyhow::Result<()> {
         let all = self.folder.join("all.npy");
         let (store, out) = (to_address(&self.store)?.to_owned(), to_address(&all)?.to_owned());
@@ -238,7 +242,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// A command of ours as a row.
+    /// Adds a row for a zvf command.
     fn add_command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
         let done = self.measure_command(find_zvf()?, words)?;
         self.add_zvf(work, done.turn());
@@ -256,7 +260,7 @@ impl<'a> Trial<'a> {
         processes::run_command(&mut command).with_context(context)
     }
 
-    /// Adds a row, and its step to the growth of all who did it.
+    /// Adds a row, and a step to the growth of each side of it.
     fn add_row(&mut self, work: &str, mut sides: Vec<Side>) {
         let work = format!("{}: {work}", self.data.name());
         let stored = limit::disk_size(&self.store);
@@ -269,12 +273,12 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The folder of small pictures of all stores, which a later run may show.
+/// Returns the folder of small pictures of all stores, which a later run may show.
 fn pictures_folder(bench: &Bench) -> anyhow::Result<PathBuf> {
     bench.create_folder("parts/billion")
 }
 
-/// The file of a small picture.
+/// Returns the path of a small picture.
 fn picture_path(folder: &Path, data: Data, name: &str, vertices: u64) -> PathBuf {
     folder.join(format!("{}-{name}-{vertices}.png", data.name()))
 }
@@ -283,7 +287,7 @@ fn picture_path(folder: &Path, data: Data, name: &str, vertices: u64) -> PathBuf
 fn concatenate(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn> {
     let target = target.map(fs::File::create).transpose()?;
     let begun = Instant::now();
-    // A command line has no room for all names.
+    // A command line cannot hold all names.
     for names in files.chunks(NAMES_AT_ONCE) {
         let output = match &target {
             Some(file) => Stdio::from(file.try_clone()?),
@@ -298,7 +302,7 @@ fn concatenate(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn>
     Ok(Turn::from_seconds(begun.elapsed().as_secs_f64()))
 }
 
-/// What a process took, as the system counts it.
+/// Returns the cost of a process, as the system reports it.
 fn turn_from_stats(seconds: f64, stats: &ProcessStats) -> Turn {
     let cost = Cost {
         requests: Some(stats.calls),
@@ -309,14 +313,14 @@ fn turn_from_stats(seconds: f64, stats: &ProcessStats) -> Turn {
     Turn { cost, ..Turn::from_seconds(seconds) }
 }
 
-/// Its tables; it is not one of the parts of a full run.
+/// The description of its tables; it is not one of the parts of a full run.
 const PART: Part = Part {
     name: "billion",
     title: "Growth up to a billion vertices",
     run: |_, _| anyhow::bail!("the switch --billion runs it"),
 };
 
-/// What is drawn: the work, the name of the file, and the arguments.
+/// The pictures: the work, the name of the file, and the arguments.
 const PICTURES: [(&str, &str, [&str; 2]); 3] = [
     ("a picture of level 3", "level", ["--level", "3"]),
     ("a picture, the level by the screen", "screen", ["--level", "screen=1000/1000"]),
@@ -325,11 +329,11 @@ const PICTURES: [(&str, &str, [&str; 2]); 3] = [
 /// The size of pictures that are kept.
 const SMALL: &str = "400x400";
 
-/// What a command may hold.
+/// The memory limit of a command.
 const MEMORY: &str = "256MiB";
 const QUESTIONS: usize = 1000;
-/// Stores with at most so many vertices are asked beside Parquet.
+/// The largest store, in vertices, that is also queried as Parquet.
 const LARGEST_BESIDE_PARQUET: u64 = 100_000_000;
 const NAMES_AT_ONCE: usize = 5000;
-/// A hundredth of it has some chunks.
+/// The fewest vertices; a hundredth of them still has several chunks.
 const LEAST: u64 = 1_000_000;

@@ -41,8 +41,8 @@ pub(super) fn run_command(command: &mut Command) -> anyhow::Result<ProcessRun> {
     }
 }
 
-/// Runs the commands that `command` makes for each of `numbers`, `at_once` at a time; calls, bytes and time of processors
-/// are sums, and memory is that of the largest.
+/// Runs the commands that `command` makes for each of `numbers`, `at_once` at a time. Calls, bytes
+/// and processor time are sums; memory is the largest.
 pub(super) fn run_tasks(
     numbers: &[usize],
     at_once: usize,

@@ -1,5 +1,5 @@
-//! Statements: by one process, by one executor and by three; and beside them, for points, DataFusion and DuckDB on Parquet
-//! that is sorted by the same cells.
+//! SQL statements, run by one process, by one executor and by three; for points, also by DataFusion
+//! and DuckDB on Parquet that is sorted by the same cells.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,8 @@ macro_rules! in_the_box {
     };
 }
 
-/// Asks the store of a trial; `beside` also Parquet of the same rows, where they are points.
+/// Queries the store of a trial; with `beside`, and if it has points, also Parquet of the same
+/// rows.
 pub(super) fn run_statements(
     trial: &mut Trial<'_>,
     bench: &Bench,
@@ -84,7 +85,7 @@ pub(super) fn run_statements(
     Ok(())
 }
 
-/// A statement, its answer, and the sides that answered it.
+/// A statement, its answer, and the results of all sides.
 struct StatementRow {
     work: &'static str,
     statement: &'static str,
@@ -92,7 +93,7 @@ struct StatementRow {
     sides: Vec<Side>,
 }
 
-/// The same rows in SQL and by `zvf query`, each into a file of Arrow.
+/// Writes the same rows with SQL and with `zvf query`, each into an Arrow file.
 fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
     let out = trial.folder.join("rows.arrow");
     let (store, file) = (to_address(&trial.store)?.to_owned(), to_address(&out)?.to_owned());
@@ -108,14 +109,14 @@ fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
         let statement = format!("SELECT x, y, z, intensity FROM t{condition}");
         let select = ["--table", &table, "--overwrite", "-o", &file, &statement];
         let query = [&["query", &store, "--overwrite", "-o", &file][..], words].concat();
-        // Who comes first reads documents and cells that no cache has.
+        // The first one reads documents and cells that are not cached.
         let (mut by_sql, mut by_query) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
             for (turns, program, words) in
                 [(&mut by_sql, sql.to_owned(), &select[..]), (&mut by_query, find_zvf()?, &query)]
             {
                 let done = trial.measure_command(program, words)?;
-                // The next one would pay for the removal of gigabytes.
+                // Removed now; otherwise the next turn would pay for the removal of gigabytes.
                 fs::remove_file(&out)?;
                 turns.push(done.turn());
             }
@@ -131,7 +132,7 @@ fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
 
 type Answer = (Turn, Vec<f64>);
 
-/// Has somebody answer every statement; all must say the same.
+/// Runs every statement on one side; all sides must give the same answer.
 fn ask_statements(
     rows: &mut [StatementRow],
     name: &str,
@@ -148,8 +149,8 @@ fn ask_statements(
     Ok(())
 }
 
-/// Whether two say the same; what is nothing is NaN. Counts and other whole numbers are equal; values with a fraction are
-/// numbers of 32 bits, of which some write more digits than others.
+/// Returns whether two answers are equal; an empty value is NaN. Counts and other integers must be
+/// equal; numbers with a fraction are 32-bit floats, which some sides print with more digits.
 fn is_same_number(a: f64, b: f64) -> bool {
     let is_fraction = a.fract() != 0.0 || b.fract() != 0.0;
     a == b || (a.is_nan() && b.is_nan()) || (is_fraction && a as f32 == b as f32)
@@ -160,7 +161,7 @@ fn ask_process(sql: &Path, table: &Path, statement: &str) -> anyhow::Result<Answ
     Ok((done.turn(), parse_numbers(done.stdout.lines().skip(1))?))
 }
 
-/// The same on executors, whose part is in what it took.
+/// Runs the same statements on executors, whose cost is included.
 fn ask_cluster(
     sql: &Path,
     table: &Path,
@@ -174,7 +175,7 @@ fn ask_cluster(
     Ok((turn_from_stats(seconds, &all), parse_numbers(stdout.lines().skip(1))?))
 }
 
-/// A process of zvf-sql, from its start to its end.
+/// Runs a process of zvf-sql to its end.
 fn run_sql(
     sql: &Path,
     table: &Path,
@@ -195,7 +196,8 @@ fn ask_duckdb(python: &Path, parquet: &Path, statement: &str) -> anyhow::Result<
     Ok((turn_from_stats(seconds, &stats), parse_numbers(lines)?))
 }
 
-/// All numbers of an answer, line by line; NaN for nothing, which `zvf-sql` leaves empty and Python calls None.
+/// Returns all numbers of an answer, line by line; NaN for a missing value, which is empty in
+/// `zvf-sql` and None in Python.
 fn parse_numbers<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<f64>> {
     let number = |field: &str| match field {
         "" | "None" => Ok(f64::NAN),
@@ -204,7 +206,8 @@ fn parse_numbers<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec
     lines.flat_map(|line| line.split(',')).map(number).collect()
 }
 
-/// The vertices of the store as Parquet, with a column for each axis, in the order of its cells: one partition keeps it.
+/// Exports the vertices of the store as Parquet, with one column per axis, in the order of its
+/// cells; one partition keeps this order.
 fn export_parquet(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> {
     let path = trial.folder.join("all.parquet");
     let (table, out) = (format!("t={}", to_address(&trial.store)?), to_address(&path)?.to_owned());
@@ -215,7 +218,7 @@ fn export_parquet(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> 
     Ok(path)
 }
 
-/// A program that was built beside this one.
+/// Returns the path of a program that was built beside this one.
 fn find_program(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.exists(), "there is no {name} beside this program: build it");
@@ -225,7 +228,7 @@ fn find_program(name: &str) -> anyhow::Result<PathBuf> {
 const EXPORT: &str =
     "SET datafusion.execution.target_partitions = 1; SELECT x, y, z, intensity FROM t";
 
-/// The statements on a store of that data.
+/// Returns the statements for a store of this data.
 const fn statements(data: Data) -> &'static [(&'static str, &'static str)] {
     match data {
         Data::Points => &ON_POINTS,
@@ -233,10 +236,10 @@ const fn statements(data: Data) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// How often rows are asked for by each side.
+/// The number of times that each side returns rows.
 const TURNS: usize = 3;
 
-/// Answers that do not depend on the order in which rows are added.
+/// Statements whose answers do not depend on the order of additions.
 const ON_POINTS: [(&str, &str); 5] = [
     ("SQL, count", "SELECT count(*) FROM t"),
     (

@@ -1,6 +1,6 @@
-//! Questions: boxes, objects and whole scans of stores that the reference wrote, on handles that stay open.
+//! Queries: boxes, objects and whole scans of stores that zarr-vectors wrote, on open handles.
 //!
-//! The reference answers one request at a time from a process of its own. The limit is reading the files
+//! zarr-vectors answers one request at a time in a separate process. The limit is reading the files
 //! of the cells that must be touched, each with one call into fresh memory, and nothing else.
 
 use serde_json::json;

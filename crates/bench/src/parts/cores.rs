@@ -1,8 +1,9 @@
-//! A second processor: the same command on one and on two of them.
+//! A second processor: the same command on one processor and on two.
 //!
-//! `taskset` says on which processors a process may run; without it, or on a machine that has one, the row says so and is not
-//! judged. Each command is measured from its start to its end, in memory where there is a memory file system, so that a disk
-//! is no part of it. There are enough points that starting a process is no part of it either.
+//! `taskset` restricts the processors of a process; without it, or on a machine with one processor,
+//! the row states that and is not judged. Each command is measured from start to end, on a memory
+//! file system if there is one, to exclude the disk. There are enough points to make the start of
+//! the process negligible.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,7 +34,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let work = format!("{}, of {count} points", job.title());
         let (single, both, ours) = match &two {
             Ok([single, both]) => (Ok(single.as_str()), both.as_str(), "zvf, two processors"),
-            // Without another to compare with, it runs as it is.
+            // Without a second processor to compare with, it runs unchanged.
             Err(why) => (Err(why), "", "zvf"),
         };
         let (table, store, place) = (&table, &store, &place.path);
@@ -49,7 +50,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is done.
+/// The measured work.
 #[derive(Clone, Copy)]
 enum Job {
     Scan,
@@ -68,7 +69,7 @@ impl Job {
         }
     }
 
-    /// Does it on a list of processors; an empty one stands for all.
+    /// Runs it on a list of processors; an empty list means all.
     fn run(self, list: &str, table: &Path, store: &Path, place: &Path) -> anyhow::Result<Turn> {
         let copy = match self {
             Self::Levels => Some(copy_store(store, place)?),
@@ -84,7 +85,7 @@ impl Job {
         }
         let mut command = command_on_processors(list)?;
         match self {
-            // Few rows are left, so that writing them is no part of it.
+            // Few rows match, so that writing them is negligible.
             Self::Scan => command.arg("query").arg(store).args(["--where", "weight > 0.999", "-o"]),
             Self::Ingest => command.arg("create").arg(table),
             Self::Levels => {
@@ -101,7 +102,7 @@ impl Job {
     }
 }
 
-/// The command, which may run on these processors alone.
+/// Returns the command, restricted to these processors.
 fn command_on_processors(list: &str) -> anyhow::Result<Command> {
     if list.is_empty() {
         return Ok(Command::new(find_zvf()?));
@@ -115,7 +116,7 @@ fn remove_path(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() { discard(path) } else { Ok(std::fs::remove_file(path)?) }
 }
 
-/// The store of the table, its cells in zstd, made beside the data of the run unless it is there.
+/// Creates the store of the table with zstd cells, beside the data of the run, unless it exists.
 fn create_compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
     let name = table.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let store = folder.join(format!("{name}.zarrvectors"));
@@ -127,7 +128,7 @@ fn create_compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
     Ok(store)
 }
 
-/// The processors that this process may use, where `taskset` can give some of them to another; or why not.
+/// Returns the processors that this process may use, or why `taskset` cannot assign them.
 fn list_processors() -> Result<Vec<u32>, String> {
     let found = Command::new("taskset").arg("--version").stdout(Stdio::null()).status();
     found.map_err(|error| format!("taskset: {error}"))?;
@@ -136,7 +137,7 @@ fn list_processors() -> Result<Vec<u32>, String> {
     list.and_then(parse_list).ok_or_else(|| "the system does not list the processors".to_owned())
 }
 
-/// Numbers and ranges of them, such as `0,2-4`.
+/// Parses numbers and ranges of them, such as `0,2-4`.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in text.trim().split(',') {
@@ -146,7 +147,7 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(all)
 }
 
-/// The end of the name of who works on one processor.
+/// The end of the name of a contender on one processor.
 const ONE_PROCESSOR: &str = "one processor";
 
 #[cfg(test)]

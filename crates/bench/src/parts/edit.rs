@@ -1,7 +1,8 @@
-//! Edits: one vertex moved in a store of ten thousand objects, and a hundred thousand random edits as one commit.
+//! Edits: one vertex moved in a store of ten thousand objects, and a hundred thousand random edits
+//! as one commit.
 //!
-//! The bytes are those that the process read and wrote, journal included; the work of one edit should follow what it
-//! touches, not what the store holds. Nobody else does the same: the reference is measured in its own words.
+//! The bytes are those that the process read and wrote, journal included; the cost of one edit
+//! should depend on the touched data, not on the size of the store. There is no peer for this work.
 
 use std::path::Path;
 use std::time::Instant;
@@ -53,7 +54,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One edit: a vertex that moves by a little.
+/// Formats one edit: a vertex moves slightly.
 fn format_edit(object: u64, index: u64, amount: u64) -> Value {
     let vertices = json!({"object": object, "index": index});
     json!({"op": "vertex.move", "vertices": vertices, "by": [amount as f64 / 1000.0, 0.001, -0.001]})
@@ -74,7 +75,7 @@ fn commit_edits(store: &Path, lines: &[Value]) -> anyhow::Result<Turn> {
     Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(lines.len() as u64) })
 }
 
-/// Bytes that this process read and wrote so far.
+/// Returns the number of bytes that this process has read and written.
 fn count_io_bytes() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/io")?;
     let number = |name: &str| {
@@ -84,7 +85,7 @@ fn count_io_bytes() -> anyhow::Result<u64> {
     Ok(number("rchar:") + number("wchar:"))
 }
 
-/// Vertices of an object.
+/// The number of vertices per object.
 const LENGTH: usize = 100;
-/// Chunks on an axis.
+/// The number of chunks per axis.
 const CHUNKS: u32 = 10;

@@ -1,7 +1,9 @@
-//! Files of other formats made stores: `zvf create`, and the functions of zarr-vectors-tools.
+//! Conversion of files of other formats to stores: `zvf create`, and the functions of
+//! zarr-vectors-tools.
 //!
-//! zvf is a process from its start to its end; of the tools neither the start of Python nor what it loads
-//! counts. The limit is reading the file. What was made must hold as many vertices, read by zvf.
+//! zvf is measured as a process from start to end; for the tools, the start of Python and its
+//! imports do not count. The limit is reading the file. The resulting stores must have the same
+//! number of vertices, as read by zvf.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -47,7 +49,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
             Contender::reading("reading the file", std::slice::from_ref(&file)),
         ];
         if kind == "csv" {
-            // What reading alone takes: as columns in memory, and nothing written.
+            // The cost of reading alone: columns in memory, and nothing written.
             let request = json!({"work": "csv", "from": file});
             sides.push(readers.contender_as("polars, reading alone", Role::Peer, request));
         }
@@ -56,7 +58,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Points and an attribute as text.
+/// Writes points with an attribute as text.
 pub(crate) fn write_points(folder: &Path, count: u64) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("points-{count}.csv"));
     if !path.exists() {
@@ -76,7 +78,7 @@ pub(crate) fn write_points(folder: &Path, count: u64) -> anyhow::Result<PathBuf>
     Ok(path)
 }
 
-/// A wavy square of `2 (side - 1)²` triangles as text.
+/// Writes a wavy square of `2 (side - 1)²` triangles as text.
 pub(crate) fn write_sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("sheet-{side}.obj"));
     if !path.exists() {
@@ -99,6 +101,6 @@ pub(crate) fn write_sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf>
 }
 
 const TOOLS: &str = "zarr-vectors-tools 0.3.0";
-/// What those need who read files of other formats, all in one environment.
+/// The packages of readers of other formats, all in one environment.
 pub(crate) const READERS: [&str; 8] =
     ["numpy", "polars", "laspy[lazrs]", "nibabel", "trx-python", "trimesh", "networkx", "duckdb"];

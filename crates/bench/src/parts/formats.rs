@@ -1,8 +1,9 @@
-//! Files of other formats read into arrays, beside the stock reader of each; and Parquet out of a store.
+//! Files of other formats read into arrays, beside the stock reader of each; and export to Parquet.
 //!
-//! Both sides read the same file, written by `zvf convert`, from its first byte to arrays of all it holds; what is
-//! counted is vertices, of meshes faces. Reading is in this process, theirs in one that has loaded all it needs.
-//! Parquet is written by the command from its start to its end, beside DuckDB's `COPY` out of a table of its own.
+//! Both sides read the same file, written by `zvf convert`, completely into arrays; the count is
+//! vertices, or faces for meshes. zvf reads in this process, a peer in a process that has loaded
+//! its modules. Parquet is written by the command, from start to end, beside DuckDB's `COPY` from
+//! its own table.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,15 +22,15 @@ use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 
-/// A file that is read.
+/// A file to read.
 struct Work {
-    /// What it holds, with its count.
+    /// A description of its contents, with their count.
     title: String,
-    /// The end of its name, and what the peers call the work.
+    /// The file extension, which is also the name of the work for peers.
     format: &'static str,
-    /// The store that it is written from.
+    /// The store from which it is written.
     from: PathBuf,
-    /// Who else reads it.
+    /// The peer that reads it.
     peer: &'static str,
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     write_parquet(bench, results, &folder, &others)
 }
 
-/// The files, and the stores they come from.
+/// Lists the files, and the stores they are written from.
 fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     let count = (1e6 * bench.scale) as u64;
     let lines = ((20_000.0 * bench.scale) as u64).max(10);
@@ -94,7 +95,7 @@ fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     ])
 }
 
-/// A store of a file.
+/// Creates a store from a file.
 pub(super) fn create_store(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let store = folder.join(format!("{name}-{stem}.zarrvectors"));
@@ -105,7 +106,7 @@ pub(super) fn create_store(file: &Path, folder: &Path, name: &str) -> anyhow::Re
     Ok(store)
 }
 
-/// The store as a file of a format, below `folder`.
+/// Converts the store to a file of a format, below `folder`.
 pub(super) fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
     let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let file = folder.join(format!("{stem}.{format}"));
@@ -117,7 +118,8 @@ pub(super) fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow
     Ok(file)
 }
 
-/// Reads a file to its end. Of meshes faces are counted: formats differ in whether they share vertices.
+/// Reads a file completely. For meshes it counts faces: formats differ in whether they share
+/// vertices.
 fn read_file(file: &Path) -> anyhow::Result<Turn> {
     let begun = Instant::now();
     let (kind, vertices, elements) = count_contents(file, &ReadOptions::default())?;
@@ -125,7 +127,7 @@ fn read_file(file: &Path) -> anyhow::Result<Turn> {
     Ok(turn.with_count(if kind == Kind::Mesh { elements } else { vertices } as u64))
 }
 
-/// What a file holds: its kind, vertices, and edges or faces.
+/// Returns the contents of a file: its kind, vertices, and edges or faces.
 pub(super) fn count_contents(
     path: &Path,
     options: &ReadOptions,
@@ -146,7 +148,7 @@ pub(super) fn count_contents(
     Ok((kind, vertices, elements))
 }
 
-/// A store as Parquet, and a table of DuckDB as Parquet.
+/// Writes a store as Parquet, and a DuckDB table as Parquet.
 fn write_parquet(
     bench: &Bench,
     results: &mut Results,

@@ -1,9 +1,10 @@
-//! Growth: the same work on one, ten and a hundred times the data, and by which power of it the time
-//! grows.
+//! Growth: the same work on one, ten and a hundred times the data, and the exponent of the growth
+//! in time.
 //!
-//! Chunks grow in number, not in size, as they would in a real store. A box of a fixed size keeps the
-//! number of points in it by shrinking with the data; all else looks at everything. Whole scans and writing are shown with a
-//! file for each chunk, and in shards as `zvf create` writes such a grid when nobody says otherwise.
+//! Chunks grow in number, not in size, as in a real store. A small box shrinks as the data grows,
+//! so that it keeps its number of points; all other work visits everything. Whole scans and writing
+//! are shown with one file per chunk, and in the shards that `zvf create` uses for such a grid by
+//! default.
 
 use std::path::Path;
 use std::time::Instant;
@@ -40,7 +41,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         if times <= 10 {
             measure_levels_of_kinds(bench, results, count.max(1000), chunks)?;
         }
-        // Made in memory at once: a tenth of that.
+        // Made in memory at once, so only a tenth of the number.
         let nodes = make_trees((count / 10 / NODES as u64).max(10))?;
         let edges = nodes.elements().context("trees without edges")?.clone();
         let graph = Batch::new(Kind::Graph, nodes.positions().clone()).with_elements(edges)?;
@@ -52,7 +53,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     measure_levels_beside_more_files(bench, results)
 }
 
-/// Every work on one number of points.
+/// Runs every workload on one number of points.
 fn measure_points(
     bench: &Bench,
     results: &mut Results,
@@ -64,7 +65,7 @@ fn measure_points(
     let store = points.make_store(&folder)?;
     let amount = Amount::measure(count, &store)?;
     let reader = open_store(&store)?;
-    // A thousand points, however many there are.
+    // A thousand points, however many there are in total.
     let small = make_boxes(1, (1000.0 / count as f64).min(1.0));
     let small_query = vec![box_query(&small[0])?];
     let all = vec![Query::all().columns(Columns::None).uncached()];
@@ -114,7 +115,8 @@ fn measure_points(
     Ok(())
 }
 
-/// The question, its answer taken batch by batch: no memory for all of it.
+/// Runs the query and reads its answer batch by batch, so that it needs no memory for the whole
+/// answer.
 fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     measure_answers(reader, || {
         let mut rows = 0;
@@ -125,7 +127,7 @@ fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     })
 }
 
-/// Every work on so many streamlines of a hundred vertices; they are counted by vertices.
+/// Runs every workload on streamlines of a hundred vertices; they are counted by vertices.
 fn measure_streamlines(
     bench: &Bench,
     results: &mut Results,
@@ -160,7 +162,7 @@ fn measure_streamlines(
     Ok(())
 }
 
-/// Every work on one graph or mesh; they are counted by vertices.
+/// Runs every workload on one graph or mesh; it is counted by vertices.
 fn measure_shapes(
     bench: &Bench,
     results: &mut Results,
@@ -178,7 +180,7 @@ fn measure_shapes(
     let amount = Amount::measure(count as u64, &store)?;
     let reader = open_store(&store)?;
     let small = make_boxes(1, (1000.0 / count as f64).min(1.0));
-    // The reference gives no vertices outside, to which links lead.
+    // zarr-vectors returns no vertices outside the box, to which links lead.
     let some = vec![box_query(&small[0])?.mode(Mode::Inside)];
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let new = folder.join("new.zarrvectors");
@@ -215,7 +217,7 @@ fn measure_shapes(
     Ok(())
 }
 
-/// Writes a new store where the one before it was.
+/// Writes a new store in place of the previous one.
 fn writing_contender<'a>(
     name: &str,
     role: Role,
@@ -232,8 +234,8 @@ fn writing_contender<'a>(
     })
 }
 
-/// Who reads or writes shards.
+/// The name of the contender that uses shards.
 const IN_SHARDS: &str = "zvf, in shards";
 const IN_BATCHES: &str = "zvf, batch by batch";
-/// Chunks of a shard on each axis, as `zvf create` derives it for three axes.
+/// Chunks per shard on each axis, as `zvf create` derives it for three axes.
 const SHARD: u64 = 4;

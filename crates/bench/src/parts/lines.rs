@@ -1,6 +1,8 @@
-//! Streamlines as people keep them otherwise: TRX, which is mapped, and FlatGeobuf through GDAL.
+//! Streamlines in other formats: TRX, which is mapped, and FlatGeobuf through GDAL.
 //!
-//! All hold the same lines. Ours are in a file a cell, in shards, and in one mapped file, as TRX is. An object is its vertices; a box gives the whole lines that pass through it.
+//! All files hold the same lines. The stores of zvf have one file per cell, shards, or one mapped
+//! file, as TRX has. The query of an object returns its vertices; a box returns the whole lines
+//! that pass through it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +84,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The store in a file a cell and in shards, and the same lines as plain numbers.
+/// Writes the store with one file per cell and in shards, and the same lines as plain numbers.
 fn write_stores(folder: &Path, count: u64) -> anyhow::Result<[PathBuf; 2]> {
     let stores =
         ["lines", "lines-in-shards"].map(|name| folder.join(format!("{name}.zarrvectors")));

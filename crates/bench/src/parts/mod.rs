@@ -1,8 +1,8 @@
-//! The parts of the benchmark: one file each, and one entry in the table.
+//! The parts of the benchmark: one file and one table entry each.
 //!
-//! A part makes its data below the folder of the run, where it is not there yet, and gives its rows and
-//! series to the page. With no turns it must still do each work once and compare answers: that is what
-//! tests run.
+//! A part makes its data below the folder of the run, unless it exists, and adds its rows and
+//! series to the page. With no turns it must still run each workload once and compare answers: the
+//! tests do that.
 
 mod ask;
 mod cores;
@@ -58,7 +58,7 @@ mod tests {
     use crate::results::Results;
     use crate::settings::Bench;
 
-    /// Every part that needs nobody else, once, on data as small as it gets: answers agree.
+    /// Runs every part without peers once, on the smallest data: all answers agree.
     #[test]
     fn answers_agree() {
         let folder = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ mod tests {
         for part in ALL {
             let mut results = Results::new(part);
             (part.run)(&bench, &mut results).unwrap();
-            // Their stores are made by the reference, or the command is not built for tests.
+            // zarr-vectors makes their stores, or the command is not built for tests.
             let absent = ["ask", "pyramid", "files", "formats", "size", "cores"];
             assert!(absent.contains(&part.name) || !results.rows.is_empty(), "{}", part.name);
             counts.extend(results.rows.into_iter().map(|row| ((part.name, row.work), row.count)));
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Counts without a store: the points that are made, and those of them that lie in boxes.
+    /// Counts without a store: the generated points, and the number of them in boxes.
     fn count_expected() -> [(&'static str, &'static str, u64); 17] {
         let points = sample_data::Points { count: 10_000, chunks: 8, shard: None };
         let places: Vec<[f32; 3]> = points

@@ -1,4 +1,4 @@
-//! Opening: a new handle to stores of more and more chunks, ready to be asked.
+//! Opening: a new handle to stores of more and more chunks, ready for queries.
 //!
 //! The limit is reading the documents that any reader needs: the root, the level and its arrays of
 //! vertices and fragments. Time should not grow with the number of chunks.
@@ -25,7 +25,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         if !bench.is_selected(&work) {
             continue;
         }
-        // Four points a chunk; chunks in shards, so that the file system is no part of it.
+        // Four points per chunk; chunks are in shards, so that the file system has little effect.
         let points = Points { count: chunks * 4, chunks: on_axis, shard: Some(8) };
         let store = points.make_store(&bench.create_folder("open")?)?;
         let documents = list_documents(&store);
@@ -48,7 +48,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Chunks on an axis: 10^2 (about), 10^3, 10^4 and 10^5 of them.
+/// Chunks per axis: 10^2 (about), 10^3, 10^4 and 10^5 in total.
 fn chunks_on_axis(largest: u32) -> &'static [u32] {
     match largest {
         0..10 => &[2, 3],

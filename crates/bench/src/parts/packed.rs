@@ -1,7 +1,7 @@
-//! A store in one mapped file against the same store in a folder: boxes and whole scans, with a handle that is
-//! open and with a new one each time; and opening a file of many cells.
+//! A store in one mapped file beside the same store in a folder: boxes and whole scans, with an
+//! open handle and with a new one each time; and opening a file of many cells.
 //!
-//! The limit is one `pread` for each cell that a box touches, of files that are open already.
+//! The limit is one `pread` for each cell that a box touches, on open files.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -53,7 +53,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     }
     let queries = small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?;
     measure_new_handles(bench, results, "", [&store, &pack], &queries)?;
-    // Small cells: what a folder takes for opening files shows.
+    // Small cells show the cost of opening the files of a folder.
     let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
     let store = Points { count, chunks, shard: None }.make_store(&folder)?;
     let pack = make_pack(&store)?;
@@ -61,7 +61,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     measure_opening(bench, results)
 }
 
-/// Each box with a handle of its own.
+/// Queries each box with a new handle.
 fn measure_new_handles(
     bench: &Bench,
     results: &mut Results,
@@ -91,8 +91,8 @@ fn measure_new_handles(
     Ok(())
 }
 
-/// A new handle to a pack of many cells, and the same ready to be asked: for which documents are parsed that
-/// list every cell, in a pack and in a folder.
+/// Opens a handle to a pack of many cells, and a handle that is ready for queries, which requires
+/// parsing documents that list every cell, in a pack and in a folder.
 fn measure_opening(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let on_axis = if bench.largest < 100 { 3_u32 } else { 47 };
     let cells = u64::from(on_axis).pow(3);
@@ -101,7 +101,7 @@ fn measure_opening(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if !works.iter().any(|(_, work)| bench.is_selected(work)) {
         return Ok(());
     }
-    // Four points a cell; the folder has shards, so that making it takes no 10^5 files.
+    // Four points per cell; the folder has shards, so that it does not need 10^5 files.
     let points = Points { count: cells * 4, chunks: on_axis, shard: Some(8) };
     let store = points.make_store(&bench.create_folder("open")?)?;
     let pack = make_pack(&store)?;
@@ -126,7 +126,7 @@ fn measure_opening(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A handle to a pack that is mapped.
+/// Opens a handle to a mapped pack.
 pub(crate) fn open_mapped(pack: &Path) -> anyhow::Result<Reader> {
     Ok(Reader::new(block_on(Store::open_mapped_if_immutable(pack, OpenOptions::default()))?))
 }
@@ -146,13 +146,13 @@ fn write_pack(store: &Path, pack: &Path) -> anyhow::Result<()> {
     let out = BufWriter::new(new.file());
     drop(block_on(zvf_tensor::pack(&store, out, &PackOptions::default(), |_| {}))?);
     new.publish()?;
-    // Only what nobody can write to is mapped.
+    // Only a file that no process can write to is mapped.
     let mut permissions = std::fs::metadata(pack)?.permissions();
     permissions.set_readonly(true);
     Ok(std::fs::set_permissions(pack, permissions)?)
 }
 
-/// All questions, one after the other.
+/// Runs all queries, one after the other.
 pub(crate) fn measure_queries(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
     measure_answers(reader, || {
         let mut count = 0;
@@ -163,7 +163,7 @@ pub(crate) fn measure_queries(reader: &Reader, queries: &[Query]) -> anyhow::Res
     })
 }
 
-/// What `answer` takes, which counts rows; what is read is that of its first time.
+/// Measures `answer`, which counts rows; the reads are those of its first run.
 pub(crate) fn measure_answers(
     reader: &Reader,
     mut answer: impl FnMut() -> anyhow::Result<u64>,
@@ -175,7 +175,7 @@ pub(crate) fn measure_answers(
     Ok(Turn { seconds, count: Some(count), cost })
 }
 
-/// The cells of positions that the boxes touch.
+/// Returns the files of the position cells that the boxes touch.
 pub(crate) fn list_touched_cells(store: &Path, boxes: &[[[f64; 3]; 2]]) -> Vec<PathBuf> {
     let side = SIDE / f64::from(CHUNKS);
     let span = |low: f64, high: f64| (low / side).floor() as u32..=(high / side).floor() as u32;
@@ -215,6 +215,6 @@ fn measure_preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
     Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
-/// Chunks on each axis.
+/// The number of chunks per axis.
 const CHUNKS: u32 = 8;
 const SMALL_CHUNKS: u32 = 22;

@@ -1,10 +1,11 @@
-//! Points as people keep them otherwise: Parquet and tables asked through DuckDB and polars, LAZ, and COPC.
+//! Points in other formats: Parquet and tables queried through DuckDB and polars, LAZ, and COPC.
 //!
-//! All hold the same points, with one attribute. Boxes are those of 1/1000 and of 1 % of the volume; a box or a
-//! condition gives the coordinates of its points as arrays. Parquet and the table are sorted by the chunks of the store
-//! and have statistics for groups of rows, so that a box reads some of them (a column of geometries, as GeoParquet has,
-//! would be slower for points than plain columns); DuckDB has its statements prepared. LAZ has no index, so it is read
-//! whole or not asked; COPC is LAZ ordered by an octree.
+//! All hold the same points, with one attribute. Boxes cover 1/1000 and 1 % of the volume; a box or
+//! a condition returns the coordinates of its points as arrays. Parquet and the table are sorted by
+//! the chunks of the store and have statistics for row groups, so that a box reads only some of
+//! them (for points, a geometry column as in GeoParquet would be slower than plain columns); DuckDB
+//! has prepared statements. LAZ has no index, so it is only read whole; COPC is LAZ ordered by an
+//! octree.
 
 use std::fs;
 use std::path::Path;
@@ -25,14 +26,14 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
     ask_peers(bench, results, count, list_works()?)?;
     if bench.is_thorough {
-        // Of ten times the points conditions alone.
+        // With ten times the points, only conditions are queried.
         let conditions = list_works()?.into_iter().filter(|work| work.is_condition());
         ask_peers(bench, results, 10 * count, conditions.collect())?;
     }
     Ok(())
 }
 
-/// Asks all who keep so many points.
+/// Queries all contenders on this many points.
 fn ask_peers(
     bench: &Bench,
     results: &mut Results,
@@ -48,13 +49,13 @@ fn ask_peers(
     export_numbers(&store, &folder)?;
     let packages = ["duckdb", "polars", "pyarrow", "numpy"];
     let columns = Other::new(bench, "Parquet, DuckDB", "columns", &packages, &folder);
-    // Files of points are not written for those whom nobody asks.
+    // Files of points are written only if a contender reads them.
     let of_files = works.iter().any(|work| !work.is_condition());
     let laz = of_files.then(|| Other::new(bench, "LAZ, laspy", "las", &["laspy[lazrs]"], &folder));
     let octrees = of_files.then(|| {
         [
             Other::from_crate(bench, "COPC, copc-rs 0.5.0", "copc", &folder),
-            // Its package for Python is built against the library, which no package brings.
+            // Its Python package is built against the library, which no package provides.
             Other::new(bench, "COPC, PDAL", "pdal", &["pdal"], &folder),
         ]
     });
@@ -84,7 +85,7 @@ fn ask_peers(
                 asking(&format!("polars_{ask}"), "parquet"),
             ),
         ];
-        // LAZ without an index is no contender for boxes, and neither asks for values.
+        // LAZ without an index is no contender for boxes, and neither file supports conditions.
         if let Some(laz) = laz.as_ref().filter(|_| ask == "scan") {
             contenders.push(laz.contender(asking(ask, "laz")).with_file(folder.join("points.laz")));
         }
@@ -98,7 +99,7 @@ fn ask_peers(
     Ok(())
 }
 
-/// A question, as zvf takes it and as the others do.
+/// A query, in the forms for zvf and for the others.
 struct Work {
     title: &'static str,
     queries: Vec<Query>,
@@ -107,12 +108,12 @@ struct Work {
 }
 
 impl Work {
-    /// What it is called, of so many points.
+    /// Returns its name for `count` points.
     fn name(&self, count: u64) -> String {
         format!("{}, of {count} points", self.title)
     }
 
-    /// Whether it asks for values.
+    /// Returns whether it is a condition on values.
     fn is_condition(&self) -> bool {
         matches!(self.ask, "bright" | "far")
     }
@@ -153,7 +154,7 @@ fn list_works() -> anyhow::Result<Vec<Work>> {
     ])
 }
 
-/// The points as plain numbers, for those who make files of another format of them.
+/// Exports the points as plain numbers, from which files of other formats are made.
 fn export_numbers(store: &Path, folder: &Path) -> anyhow::Result<()> {
     let (positions, values) = (folder.join("positions.f32"), folder.join("intensity.f32"));
     if positions.exists() && values.exists() {

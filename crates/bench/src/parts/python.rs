@@ -1,4 +1,5 @@
-//! The Python package: what a call costs over the same call of the library, beside the reference in one process.
+//! The Python package: the cost of a call beside the same call of the library, and zarr-vectors in
+//! one process.
 //!
 //! ```text
 //! zvf            the library, in this process
@@ -6,9 +7,9 @@
 //! zarr-vectors   the reference, in the same process of Python
 //! ```
 //!
-//! What Python adds is in the figures: a turn ends when the array is there. That arrays of 1 MB or more are views of what
-//! the library holds is seen by their addresses, which the process compares; a copy fails the work. What
-//! is wanted of the package are bounds of these differences.
+//! The figures include the cost of Python: a turn ends when the array exists. The process compares
+//! addresses to check that arrays of 1 MB or more are views of the library's memory; a copy fails
+//! the work. The package is required to keep these differences within bounds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,8 +45,8 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let reader = open_store(&store)?;
     let reads = [
         (format!("a small box, of {count} points"), make_boxes(1, 1e-5)),
-        // As many as two threads take a while for: the system moves threads that woke up on one core apart after some
-        // milliseconds only.
+        // Enough boxes to keep two threads busy for a while: the system moves threads that woke up
+        // on the same core apart only after some milliseconds.
         (format!("512 boxes of 0.2 %, of {count} points"), make_boxes(512, 0.002)),
         (format!("all {count} positions as an array"), Vec::new()),
     ];
@@ -68,7 +69,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     measure_create(bench, results, &peer, &folder)
 }
 
-/// Points that are created from an array in memory.
+/// Creates points from an array in memory.
 fn measure_create(
     bench: &Bench,
     results: &mut Results,
@@ -103,7 +104,7 @@ fn measure_create(
     )
 }
 
-/// The process of Python, with the wheel of this run in place of that of an earlier one.
+/// Starts the Python process, with the wheel of this run instead of one from an earlier run.
 fn start_peer(bench: &Bench, folder: &Path) -> Other {
     Other::start(bench, PYTHON, Role::Variant, || {
         let wheel = find_wheel(&bench.folder);
@@ -116,7 +117,7 @@ fn start_peer(bench: &Bench, folder: &Path) -> Other {
     })
 }
 
-/// The wheel that was built for this run.
+/// Returns the path of the wheel that was built for this run.
 fn find_wheel(folder: &Path) -> Option<PathBuf> {
     let files = std::fs::read_dir(std::path::absolute(folder).ok()?.join("wheel")).ok()?;
     let mut found: Vec<PathBuf> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -141,7 +142,7 @@ fn measure_read(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
     Ok(Turn::from_seconds(seconds).with_count(count))
 }
 
-/// Writes a store of these points; as Python does, it is opened again.
+/// Writes a store of these points and opens it again, as Python does.
 fn write_store(batch: &Batch, store: &Path) -> anyhow::Result<f64> {
     let axes = Axis::spatial(3).context("three axes")?;
     let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;

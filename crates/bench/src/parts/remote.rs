@@ -1,7 +1,7 @@
-//! A box over HTTP, every answer 20 ms late: a new handle and a warm one, a folder and a packed store.
+//! A box over HTTP with 20 ms of latency: a new handle and a warm one, a folder and a packed store.
 //!
-//! The limit is what no reader can avoid: one request for each cell that the box touches, sixteen at a
-//! time, with nothing else asked.
+//! The limit is unavoidable for any reader: one request for each cell that the box touches, sixteen
+//! at a time, and no other request.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What asks over HTTP.
+/// A client over HTTP.
 #[derive(Clone, Copy)]
 struct Remote<'a> {
     runtime: &'a Runtime,
@@ -89,7 +89,7 @@ impl Remote<'_> {
         Ok(Reader::new(opened?))
     }
 
-    /// A handle that was asked the same before; it keeps no cells.
+    /// Opens a handle and runs the same query once; it caches no cells.
     fn open_warm(&self, address: &str) -> anyhow::Result<Reader> {
         let reader = self.open(address)?;
         self.runtime.block_on(reader.run(self.query))?;
@@ -109,7 +109,7 @@ impl Remote<'_> {
         Ok(Turn { seconds, count: Some(answer.batch.len() as u64), cost })
     }
 
-    /// The cells of the box, each with a request, sixteen at a time.
+    /// Requests the cells of the box, sixteen at a time.
     fn request_cells(&self, store: &Path) -> anyhow::Result<Turn> {
         let cells: Vec<PathBuf> =
             crate::parts::packed::list_touched_cells(store, &make_boxes(1, 0.001));
@@ -129,6 +129,6 @@ impl Remote<'_> {
     }
 }
 
-/// What is added to each answer.
+/// The latency of each response.
 const LATE: Duration = Duration::from_millis(20);
 const MAX_IN_FLIGHT: usize = 16;

@@ -1,4 +1,4 @@
-//! Data that several parts use: points in a cube, written by zvf, the same each time.
+//! Data that several parts use: points in a cube, written by zvf, the same on every run.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,18 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-/// Points in the cube from 0 to 100, with an attribute `intensity`, in so many chunks on each axis.
+/// Points in the cube from 0 to 100, with an attribute `intensity`; `chunks` is the number of
+/// chunks per axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Points {
     pub(crate) count: u64,
     pub(crate) chunks: u32,
-    /// One object for so many chunks on each axis, or a file a chunk.
+    /// Chunks per shard on each axis; `None` for one file per chunk.
     pub(crate) shard: Option<u64>,
 }
 
 impl Points {
-    /// The store, made below `folder` unless it is there.
+    /// Returns the path of the store, which is made below `folder` unless it exists.
     pub(crate) fn make_store(self, folder: &Path) -> anyhow::Result<PathBuf> {
         let Self { count, chunks, shard } = self;
         let name = format!("points-{count}-{chunks}-{}.zarrvectors", shard.unwrap_or(0));
@@ -33,7 +34,7 @@ impl Points {
         Ok(store)
     }
 
-    /// Writes it anew; the batches are made meanwhile, in bounded memory.
+    /// Rewrites the store; the batches are generated meanwhile, in bounded memory.
     pub(crate) fn write_store(self, store: &Path) -> anyhow::Result<()> {
         let schema = schema(Kind::PointCloud, self.chunks, self.shard)?;
         block_on(async {
@@ -47,7 +48,7 @@ impl Points {
         })
     }
 
-    /// The points, some at a time.
+    /// Returns the points in batches.
     pub(crate) fn make_batches(self) -> impl Iterator<Item = anyhow::Result<Batch>> {
         let (mut random, mut left) = (Random(0x9e37_79b9_7f4a_7c15), self.count);
         std::iter::from_fn(move || {
@@ -69,7 +70,7 @@ fn make_batch(random: &mut Random, count: u64) -> anyhow::Result<Batch> {
     Ok(Batch::new(Kind::PointCloud, positions).with_field(values)?)
 }
 
-/// Walks of `length` vertices through the cube, one object each.
+/// Makes walks of `length` vertices through the cube, one object each.
 pub(crate) fn make_walks(count: u64, length: usize) -> anyhow::Result<Batch> {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let mut places = Vec::new();
@@ -90,7 +91,8 @@ pub(crate) fn make_walks(count: u64, length: usize) -> anyhow::Result<Batch> {
     Ok(Batch::new(Kind::Streamline, positions).with_parts(Parts::new(offsets, ids)?)?)
 }
 
-/// The same; with one object for so many chunks on each axis, or a file a chunk.
+/// Writes a batch as a store; `shard` is the number of chunks per shard on each axis, or one file
+/// per chunk.
 pub(crate) fn write_batch(
     batch: &Batch,
     chunks: u32,
@@ -107,7 +109,8 @@ pub(crate) fn write_batch(
     })
 }
 
-/// The cube in so many chunks on each axis; with one object for so many of them, or a file a chunk.
+/// Returns the schema: `chunks` chunks per axis of the cube, and `shard` of them per shard, or one
+/// file per chunk.
 fn schema(kind: Kind, chunks: u32, shard: Option<u64>) -> anyhow::Result<Schema> {
     let axes = Axis::spatial(3).context("three axes")?;
     let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
@@ -119,7 +122,7 @@ fn schema(kind: Kind, chunks: u32, shard: Option<u64>) -> anyhow::Result<Schema>
     })
 }
 
-/// Boxes of a share of the cube, the same each time.
+/// Returns boxes with a share of the cube's volume, the same on every run.
 pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
     let mut random = Random(0x1234_5678_9abc_def1);
     let side = SIDE * share.cbrt();
@@ -134,26 +137,26 @@ pub(crate) fn box_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
     Ok(Query::all().in_region(Bounds::new(low, high)?).columns(Columns::None).uncached())
 }
 
-/// A handle to the store at a path or URL, which needs no runtime.
+/// Opens the store at a path or URL; needs no runtime.
 pub(crate) fn open_store(path: &Path) -> anyhow::Result<Reader> {
     Ok(Reader::new(block_on(Store::open(to_address(path)?, OpenOptions::default()))?))
 }
 
-/// A path as an address.
+/// Converts a path to an address.
 pub(crate) fn to_address(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a folder whose name is not UTF-8")
 }
 
-/// A small generator with a fixed start, so that every run has the same data.
+/// A small generator with a fixed seed, so that every run has the same data.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// One that begins with this, which is not 0.
+    /// Creates a generator with this seed, which must not be 0.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number, from 0 to 1.
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -168,5 +171,5 @@ impl Random {
 
 /// The side of the cube.
 pub(crate) const SIDE: f64 = 100.0;
-/// Points of one batch.
+/// The number of points per batch.
 const BATCH: u64 = 250_000;

@@ -1,9 +1,10 @@
-//! Skeletons and meshes as people keep them otherwise: Neuroglancer's precomputed layout, asked through
+//! Skeletons and meshes in another format: Neuroglancer's precomputed layout, read through
 //! CloudVolume.
 //!
-//! Both hold the same shapes, a thousand of each at scale 1: walks of 100 nodes, each joined to the one
-//! before it, and rings of 256 corners and 512 triangles. One file a shape is what that layout is without
-//! shards. What is counted is vertices, and edges or faces. The limit is reading its files of the shapes.
+//! Both hold the same shapes, a thousand of each at scale 1: walks of 100 nodes, each linked to the
+//! one before it, and rings of 256 corners and 512 triangles. The unsharded layout has one file per
+//! shape. The count is vertices, and edges or faces. The limit is reading the files of the shapes
+//! in that layout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,13 +78,13 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file of a shape, by its id, which there begins with 1.
+/// Returns the file of a shape by its id; ids begin with 1 there.
 fn shape_file(kind: &str, id: u64) -> String {
     let id = id + 1;
     if kind == "meshes" { format!("{id}:0:all") } else { id.to_string() }
 }
 
-/// All shapes of one kind, out of the files of that layout.
+/// Reads all shapes of one kind from the files of that layout.
 fn read_layout(layout: &Path, kind: &str) -> anyhow::Result<Turn> {
     let kind = if kind == "meshes" { Kind::Mesh } else { Kind::Skeleton };
     let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
@@ -93,7 +94,7 @@ fn read_layout(layout: &Path, kind: &str) -> anyhow::Result<Turn> {
     Ok(turn.with_count((vertices + elements) as u64))
 }
 
-/// One question; what is counted is vertices and what joins them.
+/// Runs one query; counts vertices, and edges or faces.
 fn measure_query(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     let before = reader.store().io_stats();
     let batch = block_on(reader.run(query))?.batch;
@@ -106,7 +107,7 @@ fn measure_query(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(count as u64) })
 }
 
-/// The store, and the same shapes as plain numbers.
+/// Writes the store, and the same shapes as plain numbers.
 fn write_store(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathBuf> {
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
@@ -116,7 +117,7 @@ fn write_store(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathB
     Ok(store)
 }
 
-/// Walks as trees: each node but the first of a walk has the one before it as its parent.
+/// Makes walks as trees: the parent of each node is the one before it.
 pub(super) fn make_trees(count: u64) -> anyhow::Result<Batch> {
     let walks = make_walks(count, NODES)?;
     let children = (0..walks.len()).filter(|node| node % NODES > 0);
@@ -126,7 +127,7 @@ pub(super) fn make_trees(count: u64) -> anyhow::Result<Batch> {
     Ok(batch.with_vertex_objects(owners)?.with_elements(edges)?)
 }
 
-/// Rings around places of a walk, far enough from the sides.
+/// Makes rings around the points of a walk, far enough from the sides.
 pub(super) fn make_rings(count: u64) -> anyhow::Result<Batch> {
     let centres = make_walks(count, 1)?;
     let centres = centres.positions().as_slice::<f32>().context("float32")?.to_vec();
@@ -155,11 +156,11 @@ pub(super) fn make_rings(count: u64) -> anyhow::Result<Batch> {
     Ok(batch.with_vertex_objects(owners)?.with_elements(Elements::new(3, faces)?)?)
 }
 
-/// How the other one is asked, as its script says.
+/// The settings of `CloudVolume`, as in its script.
 const SETTINGS: &str = "CloudVolume is asked with parallel=1 and cache=False: more processes add their start to files of \
                         this disk, and a cache on the disk would copy the same files; one handle stays open.";
 pub(super) const NODES: usize = 100;
-/// Corners around a ring, and around its tube.
+/// The number of corners around a ring, and around its tube.
 const AROUND: usize = 16;
-/// Corners of a ring.
+/// The number of corners of a ring.
 pub(super) const CORNERS: usize = AROUND * AROUND;

@@ -1,8 +1,8 @@
-//! What the same data takes on disk: a store as `zvf create` writes it and as `zvf recompress` leaves it, and files of
-//! other formats that `zvf convert` writes of it; a surface by Draco as well.
+//! The size of the same data on disk: a store written by `zvf create` and by `zvf recompress`, and
+//! files of other formats written by `zvf convert`; a surface also as Draco.
 //!
-//! Whether a format keeps coordinates is measured: all of them are read back and compared with those of the store, bit
-//! by bit, in whatever order they come.
+//! Whether a format keeps coordinates is measured: all of them are read back and compared with
+//! those of the store, bit by bit, in any order.
 
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
     ])
 }
 
-/// The store with its chunks in zstd, made beside it unless it is there.
+/// Returns the path of the store with zstd chunks, which is made beside it unless it exists.
 fn recompress_store(store: &Path) -> anyhow::Result<PathBuf> {
     let small = store.with_extension("small.zarrvectors");
     if !small.exists() {
@@ -105,7 +105,7 @@ fn recompress_store(store: &Path) -> anyhow::Result<PathBuf> {
     Ok(small)
 }
 
-/// Whether a file has the coordinates of the store.
+/// Compares the coordinates of a file with those of the store.
 fn compare_coordinates(expected: &[[u32; 3]], file: &Path) -> anyhow::Result<&'static str> {
     let found = read_coordinates(file)?;
     Ok(match found == expected {
@@ -115,7 +115,7 @@ fn compare_coordinates(expected: &[[u32; 3]], file: &Path) -> anyhow::Result<&'s
     })
 }
 
-/// The bits of all coordinates, sorted.
+/// Returns the bits of all coordinates, sorted.
 fn read_coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
     let batches: Vec<Batch> = if path.extension().is_some_and(|end| end == "zarrvectors") {
         let all = Query::all().columns(Columns::None).uncached();
@@ -145,7 +145,7 @@ fn read_coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
     Ok(places)
 }
 
-/// The bytes of the surface by Draco.
+/// Returns the size of the surface as Draco in bytes.
 fn measure_draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<u64> {
     let peer = Other::new(bench, "DracoPy", "draco", &["DracoPy", "trimesh", "numpy"], folder);
     let turn = peer.contender_as("DracoPy", Role::Peer, json!({"work": "encode", "from": ply}));

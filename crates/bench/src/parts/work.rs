@@ -1,23 +1,23 @@
-//! The pieces of work both sides do.
+//! The workloads that both sides run.
 
 use serde_json::{Value, json};
 
 use crate::parts::sample_data::Random;
 
-/// One piece of work.
+/// One workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) name: &'static str,
     pub(crate) store: &'static str,
     pub(crate) ask: Ask,
-    /// At least how many times faster than the reference we want to be.
+    /// The required speed-up over zarr-vectors.
     pub(crate) bar: f64,
 }
 
-/// What is asked.
+/// The query of a workload.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
-    /// The vertices, or whole objects where `whole`, of each box.
+    /// The vertices in each box, or whole objects if `whole`.
     Boxes { boxes: Vec<[[f64; 3]; 2]>, whole: bool },
     /// The vertices of objects.
     Objects(Vec<i64>),
@@ -29,12 +29,12 @@ pub(crate) enum Ask {
 pub(crate) const CELL: f64 = 12.5;
 
 impl Work {
-    /// Whether its questions want the same cells.
+    /// Returns whether its queries read the same cells.
     pub(crate) fn overlaps(&self) -> bool {
         matches!(&self.ask, Ask::Boxes { boxes, .. } if boxes.len() > 1)
     }
 
-    /// The arrays whose cells it must read, below the level.
+    /// Returns the arrays whose cells it must read, below the level.
     pub(crate) fn list_arrays(&self) -> Vec<String> {
         let mut arrays = vec!["vertices".to_owned()];
         if let Ask::Scan(names) = &self.ask {
@@ -43,7 +43,7 @@ impl Work {
         arrays
     }
 
-    /// The request that the reference reads.
+    /// Returns the request for the script of zarr-vectors.
     pub(crate) fn request(&self) -> Value {
         match &self.ask {
             Ask::Boxes { boxes, .. } => {
@@ -63,7 +63,7 @@ pub(crate) fn list_work(scale: f64) -> Vec<Work> {
     let thousandth = boxes(1, 0.001);
     let hundredths = boxes(200, 0.01);
     let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
-    // Around a place of the sheet: z = 50 + 25 sin(x / 7) cos(y / 9), as the script of the data says.
+    // Around a point of the sheet: z = 50 + 25 sin(x / 7) cos(y / 9), as in the data script.
     let mesh = vec![cube_around([
         30.0,
         40.0,
@@ -86,12 +86,12 @@ pub(crate) fn list_work(scale: f64) -> Vec<Work> {
     ]
 }
 
-/// A cube of 1/1000 of the volume around a point.
+/// Returns a cube with 1/1000 of the volume around a point.
 fn cube_around(point: [f64; 3]) -> [[f64; 3]; 2] {
     [point.map(|x| x - 5.0), point.map(|x| x + 5.0)]
 }
 
-/// A cube of this share of the data.
+/// Returns a cube with this share of the data.
 fn random_cube(random: &mut Random, share: f64) -> [[f64; 3]; 2] {
     let side = 100.0 * share.cbrt();
     let mut unit = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;

@@ -1,7 +1,8 @@
-//! Levels of more and more of each kind, within memory that stays the same.
+//! Building levels from more and more data of each kind, in constant memory.
 //!
-//! Three levels by the command, in a process of its own, of a store with as many chunks as its part says. And one level
-//! that stays the same beside more and more files of level 0, on the disk: it should cost what is new.
+//! The command builds three levels in a separate process, of a store with the stated number of
+//! chunks. And it builds one level of constant size from more and more files of level 0, on disk:
+//! the cost should depend on the new level only.
 
 use anyhow::Context as _;
 use zvf_metadata::Dtype;
@@ -15,7 +16,7 @@ use crate::row::{Amount, Role};
 use crate::settings::Bench;
 use crate::write::data::make_sheet;
 
-/// Levels of about so many vertices of each kind.
+/// Builds levels of about this many vertices of each kind.
 pub(crate) fn measure_levels_of_kinds(
     bench: &Bench,
     results: &mut Results,
@@ -31,7 +32,8 @@ pub(crate) fn measure_levels_of_kinds(
     Ok(())
 }
 
-/// One level of the same vertices in more and more chunks, a file each: its chunks and cells are the same each time.
+/// Builds one level of the same vertices in more and more chunks, one file each; its chunks and
+/// cells are the same each time.
 pub(crate) fn measure_levels_beside_more_files(
     bench: &Bench,
     results: &mut Results,
@@ -41,7 +43,7 @@ pub(crate) fn measure_levels_beside_more_files(
         for chunks in chunks_on_axis(bench.largest) {
             let work = format!("new levels beside more files of a {kind}, on disk");
             let name = format!("{work}, of {count} vertices in {} chunks", chunks.pow(3));
-            // Two chunks of the level on each axis, whatever those of level 0 are.
+            // Two chunks of the level on each axis, whatever level 0 has.
             let scale = (chunks / 2).to_string();
             let words = ["--levels", "1", "--chunk-scale", &scale, "--cell-size", size];
             let data = (kind, count, *chunks);
@@ -51,7 +53,8 @@ pub(crate) fn measure_levels_beside_more_files(
     Ok(())
 }
 
-/// Levels of one store by the command, in memory where that is possible, or on disk `beside` more files, which then grow.
+/// Builds levels of one store by the command, in memory if possible, or on disk `beside` more
+/// files, which then grow.
 fn measure_store(
     bench: &Bench,
     results: &mut Results,
@@ -76,7 +79,8 @@ fn measure_store(
     results.contest_growing(bench, name, (work, amount), vec![zvf])
 }
 
-/// Chunks on an axis: each has about ten times the chunks of the one before it.
+/// Returns the numbers of chunks per axis; each step has about ten times the chunks of the previous
+/// one.
 fn chunks_on_axis(largest: u32) -> &'static [u32] {
     match largest {
         0..10 => &[2],
@@ -85,7 +89,8 @@ fn chunks_on_axis(largest: u32) -> &'static [u32] {
     }
 }
 
-/// Walks of a hundred vertices as streamlines, as trees without forks or as a graph; or a sheet.
+/// Makes walks of a hundred vertices as streamlines, as trees without forks or as a graph; or a
+/// sheet.
 fn make_batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
     let lines = make_walks(count / 100, 100)?;
     Ok(match kind {
@@ -106,5 +111,5 @@ fn make_batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
     })
 }
 
-/// What the command may hold.
+/// The memory limit of the command.
 const LIMIT: &str = "64MiB";

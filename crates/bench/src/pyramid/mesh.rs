@@ -1,7 +1,9 @@
-//! Three levels of one surface: the command, which reads and writes a store, and meshoptimizer, from arrays to arrays.
+//! Three levels of one surface: the command, which reads and writes a store, and meshoptimizer,
+//! from arrays to arrays.
 //!
-//! Each level of meshoptimizer is made of the one below it, with the faces that the level of ours has: the same ladder.
-//! Ours states a bound of the distance to the surface with each level; theirs gives an estimate of its own.
+//! meshoptimizer makes each level from the one below it, with as many faces as the level of zvf
+//! has. zvf states a bound of the distance to the surface with each level; meshoptimizer gives an
+//! estimate.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +48,7 @@ pub(super) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let contenders = vec![
         Contender::new("zvf pyramid", Role::Zvf, || measure_levels(&store, &place.path, &LEVELS))
             .with_file(&store),
-        // It stops within a face or two of what it is asked for.
+        // It stops within a face or two of the requested number.
         peer.contender(request).and_then(|turn| Ok(Turn { count: None, ..turn })),
     ];
     results.contest(bench, work, contenders)?;
@@ -54,7 +56,7 @@ pub(super) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The surface as a store, and as plain numbers in files whose names begin so.
+/// Makes the surface as a store, and as plain numbers in files with this prefix.
 fn make_store(side: usize, plain: &Path, store: &Path) -> anyhow::Result<()> {
     let (corners, faces) = make_sheet(side);
     fs::write(plain.with_extension("f32"), &corners)?;
@@ -66,7 +68,7 @@ fn make_store(side: usize, plain: &Path, store: &Path) -> anyhow::Result<()> {
     write_batch(&batch, CHUNKS, None, store)
 }
 
-/// The faces of each level above the first.
+/// Returns the number of faces of each level above the first.
 fn count_faces(store: &Path) -> anyhow::Result<Vec<usize>> {
     let reader = open_store(store)?;
     let count = |level| {
@@ -80,5 +82,5 @@ fn count_faces(store: &Path) -> anyhow::Result<Vec<usize>> {
 
 const PEER: &str = "meshoptimizer, from arrays to arrays";
 const LEVELS: [&str; 2] = ["--levels", "3"];
-/// Chunks on each axis.
+/// The number of chunks per axis.
 const CHUNKS: u32 = 8;

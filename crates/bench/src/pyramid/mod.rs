@@ -1,4 +1,4 @@
-//! Building levels: the reference and zvf, on copies of the same stores, in turns.
+//! Building levels: zarr-vectors and zvf, on copies of the same stores, in turns.
 //!
 //! ```text
 //! reference       build_pyramid, bins doubled with each level, in a process of its own
@@ -7,9 +7,9 @@
 //! its own levels      `zvf pyramid`: levels that keep attributes and topology
 //! ```
 //!
-//! Each run starts from a store with one level, copied outside the clock, in a process of its own, so that
-//! the most memory it held can be told. Of the others the start of Python does not count; of the command
-//! it does. The limit is copying the store once.
+//! Each run starts from a store with one level, copied outside the measured time, in a separate
+//! process, so that its peak memory is known. For the others the start of Python does not count;
+//! for the command its start does. The limit is copying the store once.
 
 pub(crate) mod grow;
 mod mesh;
@@ -31,13 +31,13 @@ use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 use crate::watch::{ProcessStats, read_stats};
 
-/// A store, how many levels it gets, and links how far up.
+/// A store, its number of new levels, and the number of levels that links span.
 struct Work {
     name: &'static str,
     store: &'static str,
     levels: usize,
     depth: i64,
-    /// What `zvf pyramid` is told in its default mode.
+    /// The arguments of `zvf pyramid` in its default mode.
     own: &'static [&'static str],
     bar: f64,
 }
@@ -101,7 +101,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
             }),
         ];
         let tools = match &tools {
-            // They choose other vertices for their levels.
+            // They select other vertices for their levels.
             Ok(tools) => Contender::new(TOOLS, Role::Peer, || {
                 Ok(Turn {
                     count: None,
@@ -162,21 +162,21 @@ fn measure_zvf(work: &Work, words: &[String], from: &Path, place: &Path) -> anyh
     Ok(turn)
 }
 
-/// The command, built beside this program.
+/// Returns the path of the command, which is built beside this program.
 pub(crate) fn find_zvf() -> anyhow::Result<PathBuf> {
     let command = std::env::current_exe()?.with_file_name("zvf");
     ensure!(command.exists(), "there is no {}: build zvf-cli", command.display());
     Ok(command)
 }
 
-/// A subcommand of it, which says nothing.
+/// Returns a quiet command with this subcommand.
 pub(crate) fn zvf_command(verb: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(find_zvf()?);
     command.args([verb, "-q"]).stdout(Stdio::null());
     Ok(command)
 }
 
-/// Has it make levels of a copy of a store, outside the clock.
+/// Builds levels of a copy of a store; the copy is made outside the measured time.
 fn measure_levels(store: &Path, place: &Path, words: &[&str]) -> anyhow::Result<Turn> {
     let copy = copy_store(store, place)?;
     let turn = measure_command(zvf_command("pyramid")?.arg("--in-place").args(words).arg(&copy))?;
@@ -198,12 +198,13 @@ pub(crate) fn watch_command(command: &mut Command) -> anyhow::Result<(f64, Proce
     let mut child = command.spawn()?;
     let mut stats = ProcessStats::default();
     let status = loop {
-        // What is read is known as long as the process is there: the last look is a little early.
+        // The read statistics exist only while the process runs, so the last sample is slightly
+        // early.
         stats = read_stats(child.id()).unwrap_or(stats);
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        // Looking takes time of a processor: rarely, where it takes long.
+        // Sampling takes processor time, so it is rare in long runs.
         let pause = begun.elapsed() / 100;
         std::thread::sleep(pause.clamp(Duration::from_micros(200), Duration::from_millis(20)));
     };
@@ -212,7 +213,7 @@ pub(crate) fn watch_command(command: &mut Command) -> anyhow::Result<(f64, Proce
     Ok((seconds, stats))
 }
 
-/// A copy of a store.
+/// Copies a store.
 pub(crate) fn copy_store(from: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     let to = place.join("bench-levels.zarrvectors");
     if to.exists() {
@@ -236,7 +237,7 @@ fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Vertices of all levels above the first, as their documents say.
+/// Returns the number of vertices of all levels above the first, from their documents.
 fn count_level_vertices(store: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(store)? {
@@ -251,5 +252,5 @@ fn count_level_vertices(store: &Path) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// What people build levels with beside the reference itself, on top of it.
+/// The other common package for building levels, based on zarr-vectors.
 const TOOLS: &str = "zarr-vectors-tools==0.3.0";

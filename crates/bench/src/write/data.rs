@@ -1,4 +1,4 @@
-//! What is written: the same numbers each time, kept in plain files that both sides read.
+//! The written data: the same numbers on every run, kept in plain files that both sides read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
 use crate::parts::sample_data::{Random, make_walks};
 
-/// A piece of work.
+/// A workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    /// Its name, which the reference knows as well.
+    /// Its name, as in the script of zarr-vectors.
     pub(crate) id: &'static str,
-    /// What it is.
+    /// Its description.
     pub(crate) name: String,
-    /// At least how many times faster than the reference we want to be in memory; on disk it is 10.
+    /// The required speed-up over zarr-vectors in memory; on disk it is 10.
     pub(crate) bar: f64,
     kind: Kind,
 }
@@ -37,13 +37,13 @@ pub(crate) fn list_work(scale: f64) -> Vec<Work> {
     ]
 }
 
-/// How many of each there are.
+/// The number of items of each kind.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     points: usize,
     objects: usize,
     streamlines: usize,
-    /// Corners on a side of the mesh.
+    /// The number of corners on a side of the mesh.
     side: usize,
     nodes: usize,
 }
@@ -61,7 +61,7 @@ impl Sizes {
     }
 }
 
-/// The folder of the inputs of a scale; they are written unless they are there.
+/// Returns the folder of the inputs of a scale, which are written unless they exist.
 pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf> {
     let folder = folder.join(format!("inputs-{scale}"));
     if folder.join("done").exists() {
@@ -81,7 +81,7 @@ pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf>
     )?;
     let label = |random: &mut Random| ((random.next_unit() * 50.0) as i32).to_le_bytes();
     write("points_n.i32", (0..sizes.points).flat_map(|_| label(&mut random)).collect())?;
-    // Objects are clouds around a place, and come one after the other.
+    // Objects are clouds around a point, stored one after the other.
     let (mut positions, mut ids) = (Vec::new(), Vec::new());
     for object in 0..sizes.objects as i64 {
         let centre = [(); 3].map(|()| random.next_unit() * SIDE);
@@ -100,7 +100,7 @@ pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf>
     let (corners, faces) = make_sheet(sizes.side);
     write("mesh.f32", corners)?;
     write("mesh_faces.i64", faces)?;
-    // Nodes of a walk of a hundred; each is joined to the next one and the third after it.
+    // Nodes of walks of a hundred; each is linked to the next one and to the third after it.
     let nodes = make_walks(sizes.nodes as u64 / 100, 100)?;
     write("graph.f32", nodes.positions().bytes().to_vec())?;
     let pairs = |step: usize| {
@@ -113,7 +113,7 @@ pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf>
     Ok(folder)
 }
 
-/// A wavy square of `2 (side - 1)²` triangles.
+/// Makes a wavy square of `2 (side - 1)²` triangles.
 pub(crate) fn make_sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut corners, mut faces) = (Vec::new(), Vec::new());
     for i in 0..side {
@@ -134,7 +134,7 @@ pub(crate) fn make_sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 impl Work {
-    /// The input, in memory, as one batch.
+    /// Reads the input into one batch in memory.
     pub(crate) fn read_batch(&self, folder: &Path) -> anyhow::Result<Batch> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -170,5 +170,5 @@ impl Work {
     }
 }
 
-/// The side of the cube everything lies in.
+/// The side of the cube that contains all data.
 const SIDE: f32 = 100.0;

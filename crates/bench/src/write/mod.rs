@@ -1,4 +1,4 @@
-//! Writing: the reference, zvf, and a plain program that creates the same files, in turns.
+//! Writing: zarr-vectors, zvf, and a plain program that creates the same files, in turns.
 //!
 //! ```text
 //! in shards        as `zvf create` derives them for such a grid
@@ -7,8 +7,8 @@
 //! cp -r            the latter, copied by the system's command, without syncs
 //! ```
 //!
-//! Each side writes a store that was not there; it is removed outside the clock. The input is in memory.
-//! What the reference wrote must hold as many vertices as what we wrote, read by zvf.
+//! Each side writes a new store, which is removed outside the measured time. The input is in
+//! memory. The store of zarr-vectors must have as many vertices as that of zvf, as read by zvf.
 
 pub(crate) mod data;
 mod plain;
@@ -56,7 +56,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what a run that was stopped left in a folder: stores are made where there is none.
+/// Removes the output of a stopped run from a folder: each store is written to a new path.
 fn remove_leftovers(folder: &Path) -> anyhow::Result<()> {
     for name in LEFTOVERS {
         let path = folder.join(name);
@@ -67,7 +67,7 @@ fn remove_leftovers(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everyone who writes into a folder.
+/// Returns all contenders that write into a folder.
 fn make_contenders<'a>(
     work: &'a Work,
     batch: &'a Batch,
@@ -96,7 +96,7 @@ fn make_contenders<'a>(
     ]
 }
 
-/// How many vertices a store holds, by zvf; the store is removed.
+/// Returns the number of vertices of a store, as read by zvf; the store is removed.
 pub(crate) fn count_vertices(store: &Path) -> anyhow::Result<u64> {
     let all = Query::all().columns(Columns::None).uncached();
     let answer = block_on(open_store(store)?.run(&all))?;
@@ -104,21 +104,21 @@ pub(crate) fn count_vertices(store: &Path) -> anyhow::Result<u64> {
     Ok(answer.batch.len() as u64)
 }
 
-/// We write; the store is removed again.
+/// Writes the store with zvf and counts its vertices; the store is removed.
 fn write_and_count(batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
     let store: PathBuf = to.join("bench-ours.zarrvectors");
     let seconds = write_store(batch, &store, shard)?;
     Ok(Turn::from_seconds(seconds).with_count(count_vertices(&store)?))
 }
 
-/// Writes `store`, which is not there.
+/// Writes the new store `store`.
 fn write_store(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
     let start = Instant::now();
     write_batch(batch, 8, shard.then_some(4), store)?;
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// What stores are called where they are written.
+/// The names of the written stores.
 const LEFTOVERS: [&str; 6] = [
     "bench-ours.zarrvectors",
     "bench-theirs.zarrvectors",

@@ -1,4 +1,5 @@
-//! A plain program: creates the files of a store from memory, on all cores, syncs them once, renames.
+//! A plain program: creates the files of a store from memory, on all cores, syncs them once,
+//! renames.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use zvf_model::Batch;
 
 use crate::discard::discard;
 
-/// Writes the files of a store again, one for each cell, as plain files; returns the seconds.
+/// Writes the files of a store, one for each cell, as plain files; returns the seconds.
 pub(crate) fn write_same_files(batch: &Batch, to: &Path) -> anyhow::Result<f64> {
     let model = to.join("bench-model.zarrvectors");
     super::write_store(batch, &model, false)?;

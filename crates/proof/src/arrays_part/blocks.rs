@@ -1,8 +1,8 @@
 //! Block arrays, exchanged with python-blosc2 and caterva.
 //!
-//! The stock libraries cannot exchange these among themselves, so they are left out: a slice of blocks under delta
-//! (wrong values); byte delta of items of more than 255 bytes (refused); and with caterva, which is older, such items
-//! and byte delta (a crash).
+//! The stock libraries cannot exchange these arrays among themselves, so they are left out: slices
+//! of blocks under delta (wrong values); byte delta of items of more than 255 bytes (refused); and
+//! with caterva, which is older, such items and byte delta (a crash).
 
 use std::fs;
 use std::io::Write as _;
@@ -126,7 +126,7 @@ async fn write_random_array(
         );
     }
     let path = folder.join(format!("{number}.{form}"));
-    // Half of them in two steps: all rows but one, then the last.
+    // Half of the arrays are written in two steps: all rows but one, then the last.
     let mut first = case.shape.clone();
     if random.next_below(2) == 0 && first[0] > 1 {
         first[0] -= 1;
@@ -158,7 +158,7 @@ async fn write_random_array(
     }))
 }
 
-/// Reads the library's edit of an array of ours.
+/// Reads an array of ours after an edit by the library.
 async fn check_edited(report: &mut Report, folder: &Path, verdict: &Value) -> anyhow::Result<()> {
     let name = verdict["path"].as_str().context("a verdict without a path")?;
     let raw = fs::read(folder.join(format!("{name}.after")))?;

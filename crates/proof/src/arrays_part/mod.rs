@@ -7,8 +7,8 @@
 //!           and packs of the golden stores
 //! ```
 //!
-//! The contents of an array are known from its items, so nothing depends on how either side reads. Stock programs run
-//! under a time limit: some hang on some files.
+//! The contents of an array are known from its items, so the comparison does not depend on how
+//! either side reads. Stock programs run under a time limit: some hang on some files.
 
 mod blocks;
 mod tet;

@@ -1,6 +1,7 @@
-//! Random files of stock libraries, read and written again here, and compared by the library that wrote them.
+//! Random files of stock libraries, read and rewritten by zvf, and compared by the library that
+//! wrote them.
 //!
-//! A difference is a fault of our reader, of our writer, or of their combination.
+//! A difference is an error of zvf's reader, its writer, or their combination.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +44,7 @@ pub(crate) fn run(seed: u64, count: u32, run: &mut Run<'_>) -> anyhow::Result<()
     run.add(report)
 }
 
-/// Writes a file or folder again in its format.
+/// Rewrites a file or folder in its format.
 fn write_again(from: &Path, to: &Path) -> anyhow::Result<()> {
     let format = Format::from_path(from).context("no format is recognised")?;
     let reader = read::open(Input::path(from), None, &ReadOptions::default())?;

@@ -1,4 +1,5 @@
-//! Good files with damage: bytes changed, removed, duplicated or truncated. Each is read or refused; none panics.
+//! Valid files with damage: bytes changed, removed, duplicated or truncated. Each is read or
+//! refused; none panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -12,7 +13,8 @@ use super::facts::Facts;
 use super::{list_folders, list_paths, read_format};
 use crate::report::{Report, Run};
 
-/// Damages every good file of `folder` and of the folders in it `rounds` times, with random numbers from `seed`.
+/// Damages every valid file of `folder` and its subfolders `rounds` times, with random numbers from
+/// `seed`.
 pub(crate) fn run(folder: &Path, rounds: u32, seed: u64, run: &mut Run<'_>) -> anyhow::Result<()> {
     for folder in list_folders(folder)? {
         let format = folder.file_name().expect("a listed path has a name").to_string_lossy();

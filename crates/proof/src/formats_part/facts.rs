@@ -39,7 +39,7 @@ impl Facts {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the file or folder is refused.
     pub(super) fn read(
         path: &Path,
         format: Option<Format>,
@@ -66,7 +66,8 @@ impl Facts {
         all.map(|(row, at)| positions.float(row, at).unwrap_or(f64::NAN)).collect()
     }
 
-    /// Returns positions of objects of one vertex, each followed by the object attribute `name`: both corners of boxes.
+    /// Returns positions of objects of one vertex, each followed by the object attribute `name`:
+    /// both corners of boxes.
     pub(super) fn positions_with(&self, name: &str) -> Option<Vec<f64>> {
         let field = self.object_fields.iter().find(|field| *field.name == *name)?;
         let width = field.column.width() as usize;
@@ -111,7 +112,7 @@ impl Facts {
         words
     }
 
-    /// Returns the number of vertices of each object: those of parts in their order, empty ones too.
+    /// Returns the number of vertices of each object: of its parts in order, including empty ones.
     pub(super) fn lengths(&self) -> Vec<i64> {
         let mut known: Vec<(ObjectId, i64)> = Vec::new();
         let mut place = std::collections::HashMap::new();
@@ -144,7 +145,8 @@ impl Facts {
     }
 }
 
-/// Returns the reading options of a file: faces with different numbers of corners, as in VTK, become triangles.
+/// Returns the reading options of a file: faces with different numbers of corners, as in VTK,
+/// become triangles.
 pub(super) fn options(path: &Path, format: Option<Format>, kind: Option<Kind>) -> ReadOptions {
     let format = format.or_else(|| Format::from_path(path));
     let polygons = match format {
@@ -177,8 +179,8 @@ pub(super) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
     Some(hash(bytes))
 }
 
-/// Returns the hash of a column of numbers, each multiplied by `factor` in float64 and converted to the type of the
-/// column.
+/// Returns the hash of a column of numbers, each multiplied by `factor` in float64 and converted to
+/// the type of the column.
 pub(super) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     let column = &field.column;
     let rows =
@@ -194,7 +196,8 @@ pub(super) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     Some(hash(bytes))
 }
 
-/// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing ones.
+/// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing
+/// ones.
 pub(super) fn hash_nullable(field: &Field) -> Option<String> {
     let mut bytes = Vec::new();
     for row in 0..field.column.len() {

@@ -1,4 +1,4 @@
-//! Valid files: what is read from them, and what remains when it is written back.
+//! Valid files: the results of reading them, and of writing them back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -66,7 +66,7 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
         ("face_attributes", elements),
     ] {
         let columns = entry.get(key).and_then(Json::as_array);
-        // Normals of STL follow from the corners, and are left out.
+        // Normals of STL follow from the corners, so they are left out.
         let is_kept = |column: &&Json| {
             !(folder == "stl" && column["name"] == "normal" || column["type"] == "geometry")
         };
@@ -97,8 +97,8 @@ fn has_no_places(entry: &Json, error: &zvf_error::Error) -> bool {
         && error.class().to_string() == "InvalidArgument"
 }
 
-/// Checks a file of several kinds: each of them is read. Vertices of VTK are shared by all kinds, those of glTF belong
-/// to one.
+/// Checks a file of several kinds: each of them is read. In VTK all kinds share vertices; in glTF
+/// each vertex belongs to one kind.
 fn check_all_kinds(
     report: &mut Report,
     path: &Path,
@@ -130,7 +130,7 @@ fn check_all_kinds(
     }
 }
 
-/// Returns the kind to request, where the corpus names a possible one.
+/// Returns the kind to request, if the corpus names a possible one.
 fn kind(entry: &Json) -> Option<Kind> {
     match entry.get("kind").and_then(Json::as_str) {
         Some("graph") => Some(Kind::Graph),
@@ -191,7 +191,7 @@ fn check_vertices(report: &mut Report, facts: &Facts, entry: &Json) {
     report.claim(!is_exact && wrong.is_empty(), || format!("positions: {first}"));
 }
 
-/// Returns the number of points of a file that are in no cell, and are left out with a note.
+/// Returns the number of points of a file that are in no cell, and therefore left out with a note.
 fn unused_points(facts: &Facts) -> u64 {
     let notes = facts.header.left_out.iter();
     let counts = notes
@@ -199,7 +199,7 @@ fn unused_points(facts: &Facts) -> u64 {
     counts.sum()
 }
 
-/// Returns the scales of all axes, in nanometres where they are lengths.
+/// Returns the scales of all axes, in nanometres if they are lengths.
 fn scales(entry: &Json) -> Vec<f64> {
     let dimensions = entry.get("dimensions").and_then(Json::as_object);
     let scale = |spec: &Json| match spec.get(1).and_then(Json::as_str) {
@@ -318,7 +318,7 @@ fn scale(entry: &Json) -> f64 {
     determinant().map_or(1.0, |determinant| determinant.abs().cbrt())
 }
 
-/// Returns whether a column has these categories and codes.
+/// Returns whether a column has the given categories and codes.
 fn has_codes(field: &Field, spec: &Json, codes: &Json) -> bool {
     let labels = field.categories.as_ref().map(|known| {
         known.values().iter().map(|label| Json::from(label.to_string())).collect::<Vec<_>>()
@@ -405,7 +405,7 @@ fn check_again(
                 || (a - b).abs() <= 1e-4 * (1.0 + a.abs().max(b.abs()))
         });
     if format == Format::FlatGeobuf {
-        // The index reorders features; the set is equal.
+        // The index reorders features, but the set is the same.
         let (before, after) = (facts.sorted_objects(), again.sorted_objects());
         let other = before.iter().zip(&after).find(|(a, b)| a != b);
         report.claim(before == after, || format!("features differ after writing: {other:?}"));

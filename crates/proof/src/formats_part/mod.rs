@@ -6,7 +6,8 @@
 //! broken    refused with one of the classes named, or read where that is allowed; never a panic
 //! ```
 //!
-//! Facts and hashes are described in `README.md` next to the files. `NAME.tar.zst` is an archived folder.
+//! Facts and hashes are described in `README.md` next to the files. `NAME.tar.zst` is an archived
+//! folder.
 //!
 //! Properties of single formats (units, records, headers) are tested with their readers.
 
@@ -30,10 +31,10 @@ use crate::facts::members;
 use crate::report::{Report, Run};
 use facts::{Facts, in_words};
 
-/// Compares one file with what is expected of it.
+/// Compares one file with its expected results.
 type Check = fn(&mut Report, &Path, &str, &Json);
 
-/// Checks the files of `folder`, which has an `expected.json`, or its folders do.
+/// Checks the files of `folder`; it or its subfolders have an `expected.json`.
 pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
     for folder in list_folders(folder)? {
         let list = corpus::read_json(&folder.join("expected.json"))?;
@@ -67,7 +68,7 @@ fn list_folders(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Returns what is in a folder, by name.
+/// Returns the paths in a folder, sorted by name.
 fn list_paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let place = || format!("cannot read {}", folder.display());
     let paths = fs::read_dir(folder).with_context(place)?.map(|entry| Ok(entry?.path()));
@@ -76,7 +77,7 @@ fn list_paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns the path of a file of the corpus, or of the folder that is archived in it.
+/// Returns the path of a file of the corpus, or of the folder archived in it.
 fn unpack(folder: &Path, name: &str, to: &Path) -> anyhow::Result<PathBuf> {
     let path = folder.join(name);
     let Some(stem) = name.strip_suffix(".tar.zst") else { return Ok(path) };

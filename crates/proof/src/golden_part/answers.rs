@@ -90,7 +90,7 @@ async fn check_query(
                 );
                 continue;
             }
-            // Where the writer's input is known better than the reference reads it, the input decides.
+            // If the writer's input is known better than zarr-vectors reads it, the input decides.
             let fact = if truth[name].is_object() { &truth[name] } else { &expected[name] };
             check_elements(report, &format!("{at}/{name}"), fact, batch);
         }
@@ -149,7 +149,7 @@ pub(super) fn check_elements(report: &mut Report, at: &str, expected: &Value, ba
     }
 }
 
-/// Returns how many trees the edges of an answer form of its vertices; `None` where they form a cycle.
+/// Returns the number of trees that the edges of an answer form; `None` if there is a cycle.
 fn count_trees(batch: &Batch) -> Option<usize> {
     let mut tree: Vec<usize> = (0..batch.len()).collect();
     let root = |tree: &[usize], mut at: usize| {

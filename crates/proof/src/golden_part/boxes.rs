@@ -47,7 +47,7 @@ pub(super) async fn check_boxes(
         let bounds = match Bounds::new(&cube.low, &cube.high) {
             Ok(bounds) => bounds,
             Err(error) => {
-                // Inverted corners give nothing; an error is equally right.
+                // Inverted corners give an empty answer; an error is equally right.
                 report.check(&at, fact["count"] == json!(0), error);
                 continue;
             }
@@ -63,7 +63,7 @@ pub(super) async fn check_boxes(
     }
 }
 
-/// Compares the vertices in boxes that are small enough to try every chunk they meet.
+/// Compares the vertices in boxes that are small enough to try every chunk that they meet.
 pub(super) async fn check_small_boxes(
     report: &mut Report,
     at: &str,
@@ -99,7 +99,7 @@ async fn check_vertices(
     let columns = list(&fact["joined_attributes"]);
     let columns: Vec<String> = columns.filter_map(Value::as_str).map(str::to_owned).collect();
     let mode = if kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
-    // Every stored row once: chains of coarser levels share them.
+    // Every stored row once, because chains of coarser levels share rows.
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
     let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
     let found = Rows::from_column(answer.batch.positions());
@@ -114,7 +114,7 @@ async fn check_vertices(
 /// The points of a chain or of an element.
 pub(crate) type Piece = Vec<Vec<f64>>;
 
-/// Compares chains and elements near a box with those of `all` that should be found.
+/// Compares chains and elements near a box with the expected ones among `all`.
 pub(crate) async fn check_geometry(
     report: &mut Report,
     at: &str,

@@ -105,7 +105,7 @@ fn fragment_to_json(set: &Rowset) -> Value {
     }
 }
 
-/// Compares the columns of vertices. Where the writer declared a wrong width, `truth` decides.
+/// Compares the columns of vertices. If the writer declared a wrong width, `truth` decides.
 pub(super) async fn check_vertex_columns(
     report: &mut Report,
     at: &str,
@@ -117,7 +117,7 @@ pub(super) async fn check_vertex_columns(
     let mut names: Vec<&String> = columns.keys().collect();
     names.sort_unstable();
     let mut listed = contents.reader.attribute_names().await?;
-    // The reference does not show the attribute that bins a level.
+    // zarr-vectors does not return the attribute that bins a level.
     let bins = contents.reader.bin_attribute();
     listed.names.retain(|name| bins.as_ref().is_none_or(|(bins, _)| bins != name));
     if listed.complete {
@@ -260,7 +260,7 @@ pub(super) async fn check_fragment_columns(
     Ok(())
 }
 
-/// Compares rows with a block of `count`, `sha256`, `sha256_sorted`, as far as it has them.
+/// Compares rows with those of `count`, `sha256` and `sha256_sorted` that an expectation has.
 pub(super) fn check_rows(report: &mut Report, at: &str, expected: &Value, rows: &Rows) {
     report.known(
         at,

@@ -66,7 +66,8 @@ pub(super) fn check_level(report: &mut Report, expected: &Value, store: &Store, 
     );
 }
 
-/// Returns facts that the corpus lists for a coarser level as if they were stored, though they are derived.
+/// Returns facts that the corpus lists for a coarser level as if they were stored, though they are
+/// derived.
 fn derived_fact(root: &Root, meta: &LevelDoc, number: &str, name: &str) -> Option<Value> {
     let bins = meta.effective_bin_shape(root, number).filter(|_| meta.level > 0)?;
     let base = root.zarr_vectors.base_bin_shape();

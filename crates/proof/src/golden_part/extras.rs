@@ -1,4 +1,4 @@
-//! Data outside of the levels: parametric objects, headers, further geometries, segments.
+//! Data outside the levels: parametric objects, headers, further geometries, segments.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -127,7 +127,8 @@ pub(super) async fn check_segments(
     reader: &Reader,
 ) -> anyhow::Result<()> {
     let Some(list) = expected["skeleton_by_segment"].as_array() else { return Ok(()) };
-    // The offset of the root; the translation of the level is the same for stores of some writers only.
+    // The offset of the root; only in stores of some writers the translation of the level is the
+    // same.
     let offset = level.coordinate_offset().map_or_else(|| vec![0.0; level.axes()], <[f64]>::to_vec);
     let attribute = level.object_attribute("segment_id").await?.context("no segment ids")?;
     let numbers = attribute.range(0..attribute.len()).await?;
@@ -155,14 +156,14 @@ pub(super) async fn check_segments(
             let found = batch.field(name).map(|field| facts::digest(field.column.rows()));
             report.compare(&format!("{at}/attributes/{name}"), fact, json!(found));
         }
-        // One tree: the reference loses edges between chunks here.
+        // One tree: zarr-vectors loses edges between chunks here.
         let edges = batch.elements().map_or(0, |elements| elements.len());
         report.compare(&format!("{at}/edges"), &json!(batch.len() - 1), edges);
     }
     Ok(())
 }
 
-/// Returns positions as the reference returns those of a segment: in world units, as `float32`.
+/// Returns the positions of a segment as zarr-vectors returns them: in world units, as `float32`.
 fn shift_positions(positions: &Column, by: &[f64]) -> Rows {
     let row = |row| {
         let point = contents::point_at(positions, row);

@@ -44,7 +44,8 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
     })
 }
 
-/// Compares all facts of `golden` with `store`. Facts that require a listing are left out where the backend has none.
+/// Compares all facts of `golden` with `store`. Facts that require a listing are left out if the
+/// backend has none.
 pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
     let (reference, truth) = (&golden.expected["reference"], &golden.expected["truth"]);
     documents::check_root(report, &reference["root"], store);
@@ -66,7 +67,7 @@ pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &St
     }
 }
 
-/// Compares the data of a store outside of its levels.
+/// Compares the data of a store outside its levels.
 async fn check_outside_levels(
     report: &mut Report,
     golden: &Golden,
@@ -114,9 +115,9 @@ async fn check_level(
     cells::check_chunks(report, at, expected, &level).await?;
     let contents = LevelContents::read(level.clone()).await;
     if truth["rows_agree"] == json!(false) {
-        // Draco streams, which the reference cannot read back: their positions are rounded, and the vertices of faces
-        // across chunks are in several streams. The tests of queries compare the decoded data. An error about the codec
-        // is equally right.
+        // Draco streams, which zarr-vectors cannot read back: their positions are rounded, and the
+        // vertices of faces across chunks are in several streams. The tests of queries compare the
+        // decoded data. An error about the codec is equally right.
         let (what, least) = (format!("{at}/vertices"), truth["vertex_count"].as_u64());
         match contents {
             Err(error) => {
@@ -160,7 +161,7 @@ async fn check_level(
     Ok(())
 }
 
-/// Returns the kinds to query: those that the store names, and points where it names none.
+/// Returns the kinds to query: those that the store names, or points if it names none.
 fn kinds_to_query(level: &LevelReader) -> Vec<Kind> {
     vec![level.kinds().first().copied().unwrap_or(Kind::PointCloud)]
 }
@@ -174,7 +175,8 @@ fn report_uncompared_facts(report: &mut Report, what: &str, expected: &Value, co
     }
 }
 
-/// The facts of a whole store that are compared, and the verdicts of a validator, which do not concern reading.
+/// The facts of a whole store that are compared, and the verdicts of a validator, which do not
+/// concern reading.
 const COMPARED_OF_STORES: [&str; 7] =
     ["cross_chunk_cells", "headers", "levels", "levels_present", "parametric", "root", "validator"];
 

@@ -98,7 +98,7 @@ pub(super) fn check_objects(
     let ids = || found.list.iter().map(|object| object.id.0);
     let key_rank = contents.reader.key_rank();
     let objects = &found.list;
-    // Words, what is below, and the layout.
+    // These members are texts, the nested objects, and the layout.
     report.each(&at, expected, &["manifest_row", "objects", "layout"], |name, _| {
         Some(match name {
             "num_objects" => json!(objects.len()),

@@ -7,7 +7,7 @@ use zvf_model::{LevelReader, Members, RowAttribute};
 use crate::facts::{self, Rows, list, members};
 use crate::report::Report;
 
-/// Compares all three.
+/// Compares groups, values of objects and values of groups.
 pub(super) async fn check_tables(
     report: &mut Report,
     at: &str,
@@ -56,7 +56,7 @@ pub(super) async fn check_values(
         report.compare(at, expected, rows_like(expected));
         return Ok(());
     }
-    // The contents of a row beyond the end.
+    // The contents of a row past the end.
     let beyond = attribute.range(attribute.len()..attribute.len().saturating_add(1)).await?;
     report.each(at, expected, &[], |name, expected| {
         Some(match name {

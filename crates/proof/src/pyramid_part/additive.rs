@@ -1,4 +1,4 @@
-//! Additive levels: read by the reference, and compared with the original store.
+//! Additive levels: read by zarr-vectors, and compared with the original store.
 //!
 //! ```text
 //! reference   opens each, reads every level, and finds only the vertices that the level adds
@@ -19,7 +19,7 @@ use super::our_levels::copy_folder;
 use crate::report::Report;
 use crate::{contents, corpus};
 
-/// Builds such levels of a store into `folder`, with the expected results of the reference.
+/// Builds additive levels of a store into `folder`, with the expected results of zarr-vectors.
 pub(super) async fn build_additive_levels(
     report: &mut Report,
     case: &Case,
@@ -50,7 +50,7 @@ pub(super) async fn build_additive_levels(
             let about = json!({ "levels": counts, "points": seen });
             std::fs::write(folder.join(format!("{}.json", case.id)), about.to_string())?;
         }
-        // Such as points without objects, or edges between objects: nothing was written.
+        // For example points without objects, or edges between objects: nothing was written.
         Err(error) if error.class() == Class::Unsupported => {
             report.skip(error.sentence());
             let after = read_contents(&address).await?;
@@ -76,7 +76,8 @@ pub(super) async fn merge_levels(report: &mut Report, path: &Path) -> anyhow::Re
     Ok(())
 }
 
-/// Returns options for objects where there are some, else for points; the choice depends on the turn.
+/// Returns options for objects if there are any, otherwise for points; the choice depends on the
+/// turn.
 async fn choose_options(address: &str, turn: usize) -> anyhow::Result<Options> {
     let store = corpus::open(address.as_ref()).await?;
     let level = LevelReader::open(&store, LevelId(0)).await?;
@@ -97,8 +98,8 @@ fn unsynced_options() -> BuildOptions {
     BuildOptions { sync: false, ..BuildOptions::default() }
 }
 
-/// Returns the contents of level 0: vertices with their objects and attributes, and edges or faces by the positions of
-/// their ends; in a fixed order.
+/// Returns the contents of level 0: vertices with their objects and attributes, and edges or faces
+/// by the positions of their ends; in a fixed order.
 async fn read_contents(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
     let store = corpus::open(address.as_ref()).await?;
     let batch = Reader::new(store).run(&Query::all().with_owners()).await?.batch;
@@ -127,7 +128,7 @@ fn element_ends(batch: &Batch) -> Vec<Vec<u64>> {
     elements.map(|rows| rows.iter().flat_map(at).collect()).collect()
 }
 
-/// Returns the vertices that a level itself stores.
+/// Returns the vertices that the level stores itself.
 async fn read_increment(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64>>> {
     let store = corpus::open(address.as_ref()).await?;
     let query = Query::all().at_level(LevelId(level)).increment_only();

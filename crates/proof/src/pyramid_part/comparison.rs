@@ -100,7 +100,7 @@ fn read_document(store: &Path, node: &str) -> anyhow::Result<Value> {
     let object = value.as_object_mut().context("a document that is no object")?;
     object.retain(|_, value| *value != Value::Array(Vec::new()));
     if node.is_empty() {
-        // The name is that of the folder.
+        // The name is that of the folder, so it differs.
         object
             .get_mut("attributes")
             .and_then(|all| all.get_mut("ome"))

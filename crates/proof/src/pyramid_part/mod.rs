@@ -1,4 +1,4 @@
-//! The part that builds levels and compares them with those of the reference.
+//! The part that builds levels and compares them with those of zarr-vectors.
 //!
 //! ```text
 //! reference   random stores of every kind, with the levels that the reference builds and with those that we
@@ -10,7 +10,7 @@
 //!             of level 0 do not change, also when the levels are merged again
 //! ```
 //!
-//! For level 0 in 64 bits the reference writes wrong links to other levels: those are not compared.
+//! For a 64-bit level 0 zarr-vectors writes wrong links to other levels, which are not compared.
 
 mod additive;
 mod comparison;
@@ -29,7 +29,7 @@ use crate::report::Run;
 use crate::written_part::cases;
 use crate::{corpus, facts, validate_part};
 
-/// Has the reference build `stores` stores with levels, and builds the same.
+/// Has zarr-vectors build `stores` stores with levels, and builds the same levels with zvf.
 pub(crate) fn run(seed: u64, stores: usize, run: &mut Run<'_>) -> anyhow::Result<()> {
     let folder = archives::scratch();
     let mut writer = peers::reference_script("pyramid_stores.py")?;
@@ -90,7 +90,7 @@ pub(crate) fn run(seed: u64, stores: usize, run: &mut Run<'_>) -> anyhow::Result
     Ok(())
 }
 
-/// The message about such levels.
+/// The message for levels that cannot be built.
 const BINS: &str = "expected a whole number of bins in a chunk";
 
 /// A store, and the levels to build.
@@ -98,7 +98,7 @@ struct Case {
     folder: PathBuf,
     id: String,
     reference: Reference,
-    /// Why the reference refuses.
+    /// Why zarr-vectors refuses, if it does.
     refused: Option<String>,
     /// Whether positions of level 0 have 64 bits.
     wide: bool,
@@ -129,12 +129,12 @@ impl Case {
         Ok(Self { folder: folder.join(&id), id, reference, refused, wide })
     }
 
-    /// Returns the store with one level, which gets our levels.
+    /// Returns the path of the store with one level, to which zvf adds levels.
     fn our_store(&self) -> PathBuf {
         self.folder.join("store.zarrvectors")
     }
 
-    /// Returns the store with levels of the reference.
+    /// Returns the path of the store with levels of zarr-vectors.
     fn reference_store(&self) -> PathBuf {
         self.folder.join("levels.zarrvectors")
     }

@@ -1,4 +1,4 @@
-//! Our own levels: built with all methods, then opened, validated and read by the reference.
+//! Levels built by zvf with all methods, then opened, validated and read by zarr-vectors.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(super) async fn build_our_levels(
     match build_levels(&address, &options, &how, |_| {}).await {
         Ok(levels) => {
             let first = store.level(0).await?.meta().vertex_count;
-            // The reference reads the first kind.
+            // zarr-vectors reads only the first kind.
             let vertices = |level: &LevelReport| {
                 level.kinds.first().map_or(level.vertices, |(_, of_kind)| of_kind.vertices)
             };
@@ -81,7 +81,7 @@ fn choose_options(kind: Kind, turn: usize, objects: bool) -> Options {
     }
 }
 
-/// Has the reference read the built stores, which are called `what`.
+/// Has zarr-vectors read the built stores, which are called `what`.
 pub(super) fn check_by_reference(
     what: &str,
     folder: &Path,

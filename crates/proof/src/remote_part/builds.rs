@@ -1,4 +1,5 @@
-//! Builds on a server: one builder of a prefix wins, its store is complete, and nothing else is left.
+//! Builds on a server: one builder of a prefix wins, its store is complete, and nothing else is
+//! left.
 //!
 //! ```text
 //! race       builders of one prefix at the same time: at most one succeeds, and its store exists
@@ -6,7 +7,7 @@
 //! abandoned  an abandoned build is removed, and the prefix can be used again
 //! ```
 //!
-//! Failing and late requests are tested with a backend of our own (`torture race-remote`, `faults`).
+//! Failing and late requests are tested with a backend for tests (`torture race-remote`, `faults`).
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;

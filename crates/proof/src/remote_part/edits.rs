@@ -1,7 +1,8 @@
 //! Edits of stores on servers: the same commits as in a folder, and writers that race.
 //!
-//! A store is edited on the server and in a folder; both must then have the same contents, by their own records and by
-//! comparison. A server without conditional puts must be detected, and supports one writer.
+//! A store is edited on the server and in a folder; both must then have the same contents, by their
+//! own records and by comparison. A server without conditional puts must be detected, and supports
+//! only one writer.
 
 use std::path::Path;
 
@@ -41,7 +42,8 @@ pub(super) fn check_edits(
     Ok(report)
 }
 
-/// Makes the same edits at both places; returns the place on the server, where it supports several writers.
+/// Makes the same edits in both places; returns the place on the server if it supports several
+/// writers.
 fn edit_both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     let all = json!({"all": true});
     let tag = json!({"op": "column.add", "name": "edited", "dtype": "int32", "fill": 1});
@@ -72,7 +74,8 @@ fn edit_both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     }
 }
 
-/// Runs concurrent writers: every acknowledged commit is in the log, and its changes are in the store.
+/// Runs concurrent writers: every acknowledged commit is in the log, and its changes are in the
+/// store.
 fn race_writers(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
     let before = log(remote, None)?.len();
     let name = |writer: usize, n: usize| format!("race-{writer}-{n}");

@@ -1,8 +1,9 @@
 //! The part that compares stores on servers: S3, Azure, Google Cloud Storage, plain HTTP.
 //!
-//! Each server is installed into its own folder, started on loopback and ended with this program. Every golden store is
-//! uploaded, and the facts of the golden part are compared again, through the address that a user would type. Where a
-//! server supports writes, several builders build stores concurrently. Then requests are counted.
+//! Each server is installed into its own folder, started on loopback and ended with this program.
+//! Every golden store is uploaded, and the facts of the golden part are compared again, through the
+//! address that a user would type. If a server supports writes, several builders build stores
+//! concurrently. Then requests are counted.
 //!
 //! A server that cannot be installed is reported as skipped, with the reason.
 
@@ -23,8 +24,8 @@ use crate::golden_part;
 use crate::report::Run;
 use services::{Place, Service};
 
-/// Tests every available server, or those with `servers` in their names, with every store of `folder`. A server that takes
-/// minutes to build is built only where `build` allows it.
+/// Tests every available server, or those with `servers` in their names, with every store of
+/// `folder`. A server that takes minutes to build is built only if `build` allows it.
 pub(crate) fn run(
     folder: &Path,
     servers: Option<&str>,

@@ -16,7 +16,7 @@ pub(crate) struct Service {
     base: String,
     /// The options of a client, by their user-visible names.
     pub(crate) options: Vec<(String, String)>,
-    /// The folder of the files, where the server serves one.
+    /// The folder of the files, if the server serves one.
     pub(crate) root: Option<PathBuf>,
     /// Whether clients can list objects.
     pub(crate) lists: bool,
@@ -113,7 +113,8 @@ fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(Stri
     ])
 }
 
-/// Starts our own emulator of Google Cloud Storage, since the packaged ones implement another interface of it.
+/// Starts an emulator of Google Cloud Storage from this workspace, since the packaged ones
+/// implement another of its interfaces.
 fn start_gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let port = peers::find_free_port()?;
     let script = peers::script_path("cloud_double.py").display().to_string();

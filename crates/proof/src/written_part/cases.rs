@@ -1,5 +1,5 @@
-//! A store of every kind with every option, `NAME.zarrvectors`, and next to it its input, `NAME.json`, so that another
-//! implementation can be compared.
+//! Stores of every kind with every option, `NAME.zarrvectors`, each beside its input, `NAME.json`,
+//! so that another implementation can compare.
 
 use std::path::Path;
 
@@ -53,7 +53,8 @@ pub(super) fn list_cases() -> Vec<(String, Case)> {
     cases
 }
 
-/// Returns cases of several kinds in one store: the first is written as if it were alone, the others next to it.
+/// Returns cases of several kinds in one store: the first is written as if it were alone, the
+/// others beside it.
 pub(crate) fn list_mixtures() -> Vec<(String, Case)> {
     let mixtures: [(Kind, bool, &'static [Kind]); 6] = [
         (Kind::Mesh, true, &[Kind::Skeleton, Kind::Streamline, Kind::PointCloud]),
@@ -207,7 +208,8 @@ impl Case {
         std::fs::write(folder.join(format!("{name}.json")), input.to_string()).unwrap();
     }
 
-    /// Returns geometry of a further kind, whose objects have ids from `first` on, and its description.
+    /// Returns geometry of a further kind, whose objects have ids from `first` on, and its
+    /// description.
     fn make_geometry(&self, kind: Kind, first: i64, random: &mut Random) -> (Batch, Json) {
         let counts = if kind == Kind::Line { vec![2, 2, 2] } else { vec![3, 7, 4] };
         let rows: usize = counts.iter().sum();

@@ -1,4 +1,4 @@
-//! A store of the reference, rewritten from the same input.
+//! A store of zarr-vectors, rewritten from the same input.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use zvf_write::{Schema, WriteOptions, Writer};
 use crate::npy;
 use crate::report::Report;
 
-/// Writes it, and compares cell by cell and manifest by manifest.
+/// Writes the store, and compares it cell by cell and manifest by manifest.
 pub(super) async fn compare_twin(
     report: &mut Report,
     folder: &Path,
@@ -39,7 +39,7 @@ pub(super) async fn compare_twin(
     finished.await??;
     let ours = Store::from_object_store(memory, &"twin".into(), OpenOptions::default()).await?;
     for path in list_arrays(&theirs).await? {
-        // The reference names fragments instead of rows.
+        // zarr-vectors stores fragment numbers instead of rows.
         if kind == Kind::Line && path.starts_with("links") {
             report.skip("links of lines: those of the reference name fragments");
             continue;
@@ -69,7 +69,7 @@ pub(super) async fn compare_twin(
     Ok(())
 }
 
-/// Returns the schema of the store of the reference.
+/// Returns the schema of the zarr-vectors store.
 fn copy_schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
     let root = level.store().root();
     let chunk = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
@@ -83,7 +83,7 @@ fn copy_schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
     Ok(schema)
 }
 
-/// Returns the input of the reference as one batch.
+/// Returns the input of zarr-vectors as one batch.
 fn read_batch(
     folder: &Path,
     about: &Json,
@@ -97,7 +97,7 @@ fn read_batch(
     let binned = level.bin_attribute().map(|(name, _)| name.to_owned());
     for name in columns.map(str::to_owned).chain(binned) {
         let values = npy::read_floats(&folder.join(format!("{name}.npy")))?.values;
-        // Integers have this name in all stores of the peer.
+        // This is the name of integers in all stores of the peer.
         let dtype = (if name == "n" { "int32" } else { "float32" }).parse::<Dtype>()?;
         batch = batch.with_field(Field::new(name, column_of_type(&values, dtype, 1)?))?;
     }
@@ -132,7 +132,8 @@ fn column_of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<
     Ok(Column::new(dtype, width as u32, bytes.into())?)
 }
 
-/// Returns the arrays over the chunk grid of level 0, without links to other levels: they are not part of the input.
+/// Returns the arrays over the chunk grid of level 0, without links to other levels: they are not
+/// part of the input.
 async fn list_arrays(store: &Store) -> anyhow::Result<Vec<String>> {
     let mut arrays = Vec::new();
     for (key, _) in store.nodes().objects("0").await? {

@@ -1,7 +1,8 @@
 //! The checks of a chunk header, in their order.
 //!
-//! First version and flags, then the lengths by themselves, then the body that the flags announce against those
-//! lengths. Codec and filters come last, and only for a body of blocks. Lengths have 31 bits, their sums up to 64.
+//! Version and flags come first, then each length by itself, then the body that the flags announce
+//! against those lengths. Codec and filters come last, and only for a body of blocks. Lengths have
+//! 31 bits, their sums up to 64.
 
 use super::ChunkHeader;
 use super::fields::{

@@ -51,7 +51,7 @@ pub struct ChunkFields {
 pub struct ExtendedFields {
     /// The filters before compression, first slot first.
     pub filters: [u8; FILTER_SLOTS],
-    /// The compressor, where the codec in the flags is 6.
+    /// The compressor, if the codec in the flags is 6.
     pub compressor: u8,
     /// A parameter of the codec.
     pub codec_meta: u8,
@@ -99,7 +99,7 @@ pub enum BloscCodec {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Filter {
-    /// Nothing.
+    /// No filter.
     #[default]
     None,
     /// Bytes of equal significance are grouped.
@@ -114,7 +114,7 @@ pub enum Filter {
     ByteDelta,
     /// Truncated integers; there is nothing to undo.
     TruncateIntegers,
-    /// An unsupported one, by its registered number.
+    /// An unsupported filter, by its registered number.
     Unknown(u8),
 }
 

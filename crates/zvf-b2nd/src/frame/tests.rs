@@ -8,7 +8,8 @@ use super::super::offsets::{ChunkFile, ChunkOffsets, ChunkPlace, encode_offsets}
 use super::super::partition::Partition;
 use super::*;
 
-/// An array of 7 four-byte items in chunks of 4 and blocks of 2, the first chunk stored in 48 bytes.
+/// An array of 7 four-byte items in chunks of 4 and blocks of 2, the first chunk stored in 48
+/// bytes.
 struct Parts {
     fields: FrameFields,
     name: &'static str,

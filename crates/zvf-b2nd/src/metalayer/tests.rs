@@ -171,7 +171,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// Encoded metalayers parse to the same; one wrong byte is refused or gives another valid content.
+    /// Encoded metalayers parse to the same; one wrong byte is refused or gives another valid
+    /// content.
     #[test]
     fn one_byte_off((partition, dtype) in any_metalayer(), at: prop::sample::Index, byte: u8) {
         let metalayer = match &dtype {

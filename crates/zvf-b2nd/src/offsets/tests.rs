@@ -8,7 +8,8 @@ use super::super::{
 };
 use super::*;
 
-/// Parses `decoded` for a frame with `chunks` chunks of `item_size`-byte items and 100 bytes of data.
+/// Parses `decoded` for a frame with `chunks` chunks of `item_size`-byte items and 100 bytes of
+/// data.
 fn parse(chunks: u64, item_size: u32, decoded: &[u8]) -> Result<Vec<ChunkPlace>, FormatError> {
     let geometry =
         BlockGeometry::new(Partition::new(&[chunks], &[1], &[1]).unwrap(), item_size).unwrap();

@@ -100,7 +100,8 @@ fn each_check_has_its_message() {
     );
 }
 
-/// Returns the position of an item, from the definition: chunk, block in it, byte in the decoded block.
+/// Returns the position of an item, from the definition: chunk, block in it, byte in the decoded
+/// block.
 fn expected_position(geometry: &BlockGeometry, item: &[u64]) -> (u64, u32, u64) {
     let (mut chunk, mut block, mut position) = (0, 0, 0);
     for (i, x) in item.iter().enumerate() {

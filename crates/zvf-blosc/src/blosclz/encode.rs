@@ -1,11 +1,12 @@
-//! Encodes BloscLZ data: a match where the last four equal bytes are near enough.
+//! Encodes BloscLZ data: a match is used if the last occurrence of the same four bytes is near
+//! enough.
 //!
 //! ```text
 //! table    hash of the next four bytes -> their last position
 //! match    those four and equal bytes after them; otherwise skip one byte, and more the longer nothing was found
 //! ```
 //!
-//! Data ends with literals, which the stock decoder requires. The same bytes give the same data.
+//! Data ends with literals, which the stock decoder requires. The output is deterministic.
 
 use zvf_format::num;
 
@@ -17,8 +18,8 @@ use crate::prefix::common_prefix_len;
 pub(crate) struct Table(Vec<u32>); // one more than the position, 0 for none
 
 impl Table {
-    /// Appends the data of `plain` to `out`, and returns its length; `None` when it exceeds `max_bytes`, or `plain` is
-    /// too short to compress.
+    /// Appends the data of `plain` to `out`, and returns its length; `None` when it exceeds
+    /// `max_bytes`, or `plain` is too short to compress.
     pub(crate) fn encode(
         &mut self,
         plain: &[u8],
@@ -106,7 +107,7 @@ const RUN: usize = 32;
 const ENDING: usize = 4;
 /// Shorter inputs, and bytes this near to the end, are not searched.
 const TAIL: usize = 12;
-/// A shorter match is no shorter than the literals.
+/// A shorter match would not be shorter than its literals.
 const SHORTEST: usize = 4;
 const SHORTEST_FAR: usize = 6;
 /// The farthest match with a distance of two bytes.

@@ -9,9 +9,10 @@
 //!                 i32 n, n bytes        codec data, or the plain bytes when those are not longer
 //! ```
 //!
-//! Where all items are equal the chunk is a header and at most one item. When nothing is gained the body is the plain
-//! bytes. Only the filter that truncates precision is lossy, and only as the first one: readers then get the truncated
-//! values, also where nothing was gained. The same bytes give the same chunk.
+//! If all items are equal, the chunk is a header and at most one item. If compression gains
+//! nothing, the body is the plain bytes. Only the filter that truncates precision is lossy, and
+//! only as the first one: readers then get the truncated values, even in an uncompressed chunk. The
+//! output is deterministic.
 //!
 //! Dictionaries, and filters and codecs that need further libraries, are not supported.
 
@@ -45,13 +46,14 @@ pub struct Blosc2Settings {
     pub typesize: u8,
     /// Bytes of a block.
     pub block_size: u32,
-    /// Whether a full block is one stream for each byte of an item: worthwhile for LZ4 and `BloscLZ` after a shuffle.
-    /// Small blocks are never split.
+    /// Whether a full block is one stream for each byte of an item: worthwhile for LZ4 and
+    /// `BloscLZ` after a shuffle. Small blocks are never split.
     pub split: bool,
 }
 
 impl Default for Blosc2Settings {
-    /// Returns Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB that are not split.
+    /// Returns Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB that are
+    /// not split.
     fn default() -> Self {
         let shuffle = FilterSlot { filter: Filter::Shuffle, meta: 0 };
         let mut filters = [FilterSlot::default(); FILTER_SLOTS];
@@ -85,9 +87,9 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9, items or blocks of
-    /// no bytes, or an impossible truncation of precision; `Unsupported` for a filter that is not supported, or
-    /// Zstandard where it is not built in.
+    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9,
+    /// items or blocks of 0 bytes, or an invalid truncation of precision; `Unsupported` for an
+    /// unsupported filter, or for Zstandard if it is not built in.
     pub fn encode_blosc2(
         &mut self,
         plain: &[u8],
@@ -184,7 +186,7 @@ impl Encoder {
         from
     }
 
-    /// Appends one stream, or the byte that all of it equals.
+    /// Appends one stream, or only the byte that it repeats.
     fn stream_or_run(
         &mut self,
         bytes: &[u8],
@@ -293,8 +295,8 @@ fn one_byte(bytes: &[u8]) -> Option<u8> {
     same.then_some(*first)
 }
 
-/// Sets a number of lanes for each byte delta: without one a reader takes the size of an item, which may be more than a
-/// chunk can state.
+/// Sets the number of lanes for each byte delta: without it a reader takes the size of an item,
+/// which may be more than a chunk can state.
 fn with_lane_counts(settings: &Blosc2Settings) -> Blosc2Settings {
     let mut with_lanes = *settings;
     for slot in with_lanes.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta) {
@@ -305,7 +307,7 @@ fn with_lane_counts(settings: &Blosc2Settings) -> Blosc2Settings {
     with_lanes
 }
 
-/// Truncates the precision of the bytes, where that is requested.
+/// Truncates the precision of the bytes, if that is requested.
 fn cut(plain: &[u8], settings: &Blosc2Settings) -> Result<Option<Vec<u8>>, BloscError> {
     let mut used = settings.filters.iter().filter(|slot| slot.filter != Filter::None);
     let first = used.next().filter(|slot| slot.filter == Filter::TruncatePrecision);
@@ -349,7 +351,7 @@ const VERSION: u8 = 5;
 const EXTENDED: u8 = 0b101;
 /// The token after the length of a run.
 const RUN: u8 = 1;
-/// Shorter streams are not worth their lengths.
+/// Shorter streams are not worth their length fields.
 const SMALLEST_STREAM: usize = 32;
 /// The largest number of decoded bytes of a chunk, which leaves room for the header.
 const MAX_CHUNK_BYTES: i32 = i32::MAX - 32;

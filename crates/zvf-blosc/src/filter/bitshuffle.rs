@@ -4,8 +4,8 @@
 //! row 8j + k, of n/8 bytes: bit k of byte j of every item, item i in bit i mod 8 of byte i/8
 //! ```
 //!
-//! `n` is the number of items, rounded down to a multiple of 8. Of eight items at a time, each byte forms a matrix of 8
-//! x 8 bits that is transposed. All positions are inside of the block.
+//! `n` is the number of items, rounded down to a multiple of 8. Of eight items at a time, each byte
+//! forms a matrix of 8 x 8 bits that is transposed. All positions are inside of the block.
 
 use core::array;
 

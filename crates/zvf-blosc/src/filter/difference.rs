@@ -1,8 +1,8 @@
 //! Delta and byte delta: differences between elements are stored.
 //!
-//! Delta takes the exclusive or, in block 0 with the element before, in the other blocks with the element at the same
-//! position of block 0. Byte delta subtracts the byte before, in each of as many lanes as an item has bytes; it follows
-//! a shuffle.
+//! Delta takes the exclusive or: in block 0 with the element before, in the other blocks with the
+//! element at the same position of block 0. Byte delta subtracts the byte before, in each of as
+//! many lanes as an item has bytes; it follows a shuffle.
 
 /// Returns the bytes of an element of delta: 1 to 8.
 const fn delta_width(typesize: usize) -> usize {
@@ -23,8 +23,8 @@ pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]
     delta(typesize, first, block, |_, after| after);
 }
 
-/// Applies or undoes delta, since exclusive or is its own inverse: the two directions differ in which byte of an
-/// element, before or after, is the `plain` one for the next element.
+/// Applies or undoes delta, since exclusive or is its own inverse: the two directions differ in
+/// which byte of an element, before or after, is the `plain` one for the next element.
 fn delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8], plain: impl Fn(u8, u8) -> u8) {
     let width = delta_width(typesize);
     let len = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);

@@ -4,8 +4,9 @@
 //! lane j, of n bytes: byte j of item 0, of item 1, ... of item n - 1
 //! ```
 //!
-//! Widths of 2, 4 and 8 are written out, because the compiler vectorises those loops. With the feature `fast-codecs`
-//! those and 16 use wider vectors where the machine has them. All positions are inside of the block.
+//! Widths of 2, 4 and 8 are written out, because the compiler vectorises those loops. With the
+//! feature `fast-codecs`, these widths and 16 use wider vectors if the machine has them. All
+//! positions are inside the block.
 
 #[cfg(all(feature = "fast-codecs", target_arch = "x86_64"))]
 mod avx2;
@@ -18,7 +19,8 @@ pub(super) fn undo(width: usize, from: &[u8], to: &mut [u8]) {
     undo_part(width, from, 0, to);
 }
 
-/// Computes the bytes from `at` on of the result of [`undo`] for `from`: as many as `to` has, within bounds.
+/// Computes the bytes from `at` on of the result of [`undo`] for `from`: as many as `to` has,
+/// within bounds.
 pub(crate) fn undo_part(width: usize, from: &[u8], at: usize, to: &mut [u8]) {
     let lanes = Lanes::new(from, width);
     // First the rest of an item, then whole items, then the beginning of one.

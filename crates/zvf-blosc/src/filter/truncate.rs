@@ -6,7 +6,8 @@
 //!
 //! There is no inverse: this filter is lossy by design.
 
-/// Truncates floats of `typesize` bytes; returns `false` when those are no floats, or no bit of the mantissa is kept.
+/// Truncates floats of `typesize` bytes; returns `false` if the type is not a float, or no bit of
+/// the mantissa would be kept.
 pub(crate) fn cut_precision(typesize: usize, meta: u8, bytes: &mut [u8]) -> bool {
     let mantissa: i32 = match typesize {
         4 => 23,
@@ -14,7 +15,7 @@ pub(crate) fn cut_precision(typesize: usize, meta: u8, bytes: &mut [u8]) -> bool
         _ => return false,
     };
     let wish = i32::from(i8::from_le_bytes([meta]));
-    // Numbers of 8 bits; what is not a part of the mantissa is refused next.
+    // 8-bit numbers; a value outside the mantissa is refused next.
     let cut = if wish > 0 { mantissa.saturating_sub(wish) } else { wish.saturating_abs() };
     let Some(cut) = u32::try_from(cut).ok().filter(|_| cut < mantissa) else { return false };
     let mask = (u64::MAX << cut).to_le_bytes();

@@ -1,13 +1,13 @@
-//! LZ4 blocks with a long search: of all positions with the same four bytes, within the reach of a match and the limit
-//! of the level, the one with the longest match.
+//! LZ4 blocks with a long search: among earlier positions with the same four bytes, within the
+//! reach of a match and the limit of the level, it takes the one with the longest match.
 //!
 //! ```text
 //! heads    hash of four bytes -> its last position
 //! before   position           -> the previous position with the same hash
 //! ```
 //!
-//! A match is compared with that of the next byte, which is used instead when it is longer (lazy matching). The same
-//! bytes give the same block.
+//! A match is compared with that of the next byte, which is used instead if it is longer (lazy
+//! matching). The output is deterministic.
 
 use core::iter;
 
@@ -98,7 +98,7 @@ impl<'a> Places<'a> {
         while self.before.len() <= at {
             let place = self.before.len();
             let four = self.bytes.get(place..).and_then(|bytes| bytes.first_chunk::<4>());
-            // There are four bytes, since no match begins near the end.
+            // Four bytes exist, since no match begins near the end.
             let hash = four.map_or(0, |four| u32::from_le_bytes(*four).wrapping_mul(FACTOR));
             let hash = hash >> HASH_SHIFT;
             let Some(head) = self.heads.get_mut(num::usize_from_u32(hash)) else { return };
@@ -143,7 +143,7 @@ fn length(n: usize, out: &mut Vec<u8>) {
     out.push(u8::try_from(rest).unwrap_or(255)); // below it
 }
 
-/// Returns how many positions are searched.
+/// Returns the number of positions to search.
 fn patience(level: u8) -> usize {
     1_usize.checked_shl(u32::from(level.min(9))).unwrap_or(1).max(4)
 }

@@ -52,7 +52,7 @@ fn creates_a_store_from_a_table() {
         (&3.into(), &10.0.into())
     );
 
-    // One number applies to all axes.
+    // A single number applies to all axes.
     let args =
         ["create", "--json", &file, &store, "--overwrite", "--chunk", "10", "--bin-shape", "5"];
     let json = zvf(&args).json();
@@ -209,7 +209,7 @@ fn creates_one_store_from_files_of_several_kinds() {
         let found = info.lines().any(|row| row.trim_start().starts_with(&format!("{line}  ")));
         assert!(found, "{line}: {info}");
     }
-    // A kind that cannot be read is a finding, and is not passed over.
+    // A kind that cannot be read is a finding and is not skipped.
     fs::write(folder.path().join("both.zarrvectors/0/skeleton/zarr.json"), "{").unwrap();
     let ran = zvf(&["info", &store]);
     assert!(ran.code == 1 && ran.out.contains("\nlevel 0: "), "{}", ran.out);

@@ -1,4 +1,4 @@
-//! Stores with journals and folders of tasks that an earlier program left, opened by this one: see
+//! Stores with journals and task folders that an earlier version left, opened by this one: see
 //! `testdata/journals/README.md`.
 
 use std::fs;

@@ -1,4 +1,5 @@
-//! An error prints its source or links it, never both: a printed chain would otherwise repeat it.
+//! An error either prints its source or returns it as `source`, never both: a printed chain would
+//! otherwise repeat it.
 
 use std::error::Error as _;
 use std::io;
@@ -14,7 +15,7 @@ use zvf::{Error, Key};
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Returns errors of the operating system: a number, a kind, a text.
+/// Returns errors of the operating system: by number, by kind, by text.
 fn system_errors() -> [io::Error; 3] {
     let denied = io::Error::from_raw_os_error(13);
     [denied, io::ErrorKind::StorageFull.into(), io::Error::other("the disk is on fire")]
@@ -85,12 +86,12 @@ fn convert_errors() -> Vec<Error> {
     system_errors().map(Error::from).into()
 }
 
-/// Returns an error that shows its cause.
+/// Returns an error that prints its cause.
 fn shown_error(cause: io::Error) -> Error {
     Error::custom(Class::Io, "the file cannot be read or written").because(cause).at_key("a")
 }
 
-/// Returns all errors as `Error`, by which the command and Python print them.
+/// Returns all errors as `Error`, the type that the command and Python print.
 fn zvf_errors() -> Vec<Error> {
     let mut errors = query_errors();
     errors.extend(convert_errors());
@@ -99,7 +100,7 @@ fn zvf_errors() -> Vec<Error> {
     errors
 }
 
-/// Returns every error of the published crates that can be constructed outside of them.
+/// Returns every error of the published crates that can be constructed outside these crates.
 fn errors() -> Vec<Boxed> {
     fn boxed<E: Into<Boxed>>(errors: Vec<E>) -> impl Iterator<Item = Boxed> {
         errors.into_iter().map(Into::into)

@@ -135,7 +135,7 @@ fn unknown_extensions_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for name in ["x.docx", "x.blend", "x"] {
-        // The store does not exist: the name is checked first.
+        // The store does not exist, but the name is checked first.
         let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(2);
         assert!(error.contains(" of --output stands for no output format; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
     }
@@ -185,7 +185,8 @@ fn reports_an_output_path_that_cannot_be_written() {
     assert!(error.ends_with(" is a folder; name a file"), "{error}");
 }
 
-/// Returns the losses that a dry run lists, after comparing them with those that the conversion reports as JSON.
+/// Returns the losses that a dry run lists, after comparing them with those that the conversion
+/// reports as JSON.
 fn list_losses(from: &str, to: &str) -> Vec<String> {
     let dry = zvf(&["convert", "--dry-run", from, to]).clean();
     let dry: Vec<String> = dry.lines().map(str::to_owned).collect();

@@ -75,7 +75,7 @@ fn a_repository_is_edited_and_read_at_every_version() {
     );
 }
 
-/// Returns the body of the answer of a local server; empty where it is an error.
+/// Returns the body of the response of a local server; empty for an error.
 fn get(server: &str, path: &str) -> String {
     let host = server.trim().trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(host).unwrap();

@@ -1,4 +1,4 @@
-//! Stores that several processes build, and processes that are killed.
+//! Stores built by several processes, and processes that are killed.
 
 use std::fs;
 use std::io::Write as _;
@@ -139,7 +139,7 @@ fn killed_and_restarted_processes_build_the_same_store() {
     finish.kill().unwrap();
     finish.wait().unwrap();
     let finished = zvf(&["ingest", "finish", &store, "-q"]);
-    // It may have been finished before it was killed.
+    // It may have finished before the kill.
     assert!(finished.code == 0 || Path::new(&store).join("zarr.json").exists(), "{}", finished.err);
     folder.assert_finished();
     let plan = zvf(&["ingest", "finish", &store]).refused(2);
@@ -159,7 +159,8 @@ fn a_killed_create_is_continued() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // If it was published before the last kill, the store is complete, with scratch next to it.
+    // If it was published before the last kill, the store is complete, with scratch files beside
+    // it.
     let exists = Path::new(&actual).exists();
     if exists {
         folder.assert_same();
@@ -283,7 +284,8 @@ fn memory_is_bounded_for_ten_times_as_much_input() {
     for (file, options) in [("mesh.ply", &[][..]), ("chains.csv", &["--kind", "polyline"])] {
         let (file, store) = (at(file), at(&format!("{file}.zv")));
         let args = ["create", &file, &store, "-q", "--memory-limit", "4MiB", "--per-chunk", "2000"];
-        // The allocator of glibc retains a varying number of freed megabytes, unless its thresholds are fixed.
+        // The glibc allocator retains a varying number of freed megabytes, unless its thresholds
+        // are fixed.
         let mut child = command(&[&args, options].concat())
             .env("MALLOC_MMAP_THRESHOLD_", "65536")
             .env("MALLOC_TRIM_THRESHOLD_", "65536")

@@ -1,5 +1,5 @@
-//! What files hold is in the store, and what stores hold is in the file; where not, the command
-//! says so or refuses.
+//! Everything in a file is in the store, and everything in a store is in the file; otherwise the
+//! command reports the loss or refuses.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,8 @@ fn exported_lines_are_whole() {
     let folder = Folder::new();
     done(&zvf(&["demo", "-q", &folder.at("demo")]));
     let demo = folder.at("demo/polyline.zarrvectors");
-    // An attribute of objects has the name that ids have, and one that of the geometry.
+    // One attribute of objects has the name of the id column, and one has the name of the geometry
+    // column.
     let table = folder.write(
         "own.geojson",
         r#"{"type":"FeatureCollection","features":[
@@ -138,7 +139,7 @@ fn coordinates_of_text_keep_their_digits() {
             assert!(x == "1e39" || narrow.json()["layout"]["dtype"] == "float32", "{x} in {file}");
         }
     }
-    // Several files have the type that one of them needs.
+    // Several files get the type that one of them needs.
     for (name, x) in [("b.swc", "637100.123"), ("c.swc", "5")] {
         folder.write(name, format!("1 1 {x} 1 0 1 -1\n2 1 2 2 0 1 1\n"));
     }
@@ -152,7 +153,7 @@ fn coordinates_of_text_keep_their_digits() {
     }
 }
 
-/// Padded to the longest text, each of these tables would take 80 GB.
+/// If every row were padded to the longest text, each of these tables would take 80 GB.
 #[test]
 fn one_long_text_does_not_widen_all_rows() {
     let folder = Folder::new();
@@ -167,7 +168,7 @@ fn one_long_text_does_not_widen_all_rows() {
     for (file, place, expected) in [
         (folder.write("a.csv", format!("x,y,t\n{rows}")), "40000", long.trim()),
         (folder.write("a.jsonl", lines), "40000", long.trim()),
-        // Longer than the sample, so that the texts of the rest are collected too.
+        // Longer than the sample, so that texts after the sample are collected too.
         (folder.write("b.csv", format!("x,y,t\n{behind}")), "39999", &*format!("39999 {filler}")),
     ] {
         let store = folder.at("a.zarrvectors");
@@ -178,8 +179,8 @@ fn one_long_text_does_not_widen_all_rows() {
     }
 }
 
-/// A name that a path cannot hold is stored under another one, in every scope and from every kind
-/// of input.
+/// A name that a path cannot hold is stored in escaped form, in every scope and from every kind of
+/// input.
 #[test]
 fn names_with_slashes_are_stored() {
     let folder = Folder::new();
@@ -250,7 +251,7 @@ fn plans_keep_draco_and_the_headers_of_formats() {
         assert_eq!(is_draco(&store), *input == points);
         fs::remove_dir_all(&store).unwrap();
     }
-    // Beyond a quarter of the memory setting, `create` makes a plan too.
+    // Above a quarter of the memory setting, `create` makes a plan too.
     let many: String =
         (0..400_000).map(|n| format!("{},{},{},{n}\n", n % 900, n / 900, n % 7)).collect();
     let many = folder.write("many.csv", format!("x,y,z,n\n{many}"));
@@ -342,7 +343,7 @@ fn whole_numbers_are_kept_or_refused() {
     assert!(zvf(&["object", "--json", &store, "0"]).clean().contains(large));
 }
 
-/// Returns a TCK file of one streamline of one point, with one more line in its header.
+/// Returns a TCK file of one streamline with one point, and one additional line in its header.
 fn tck(line: &str) -> Vec<u8> {
     let header = format!("mrtrix tracks\n{line}datatype: Float32LE\nfile: . 80\nEND\n");
     let numbers = [0.0, f32::NAN, f32::INFINITY].map(|x| x.to_le_bytes().repeat(3));

@@ -1,4 +1,5 @@
-//! `zvf pyramid` and `zvf lineage`: plans, builds, rebuilds and kills; and the output of `zvf info` afterwards.
+//! `zvf pyramid` and `zvf lineage`: plans, builds, rebuilds and kills; and the output of `zvf info`
+//! afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -362,7 +363,8 @@ fn invalid_settings_are_refused() {
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);
 }
 
-/// A run that is killed at any time leaves the old levels or the new ones, and the next run succeeds.
+/// A run that is killed at any time leaves the old levels or the new ones, and the next run
+/// succeeds.
 #[test]
 fn a_killed_run_leaves_a_complete_store() {
     let folder = tempfile::tempdir().unwrap();

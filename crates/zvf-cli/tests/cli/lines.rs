@@ -57,7 +57,7 @@ fn two_lines_of_one_object_are_never_joined() {
             assert_eq!(lines(&store, &["--bbox", bbox]), [], "{name}: {bbox}");
         }
         done(&["validate", "--strict", &store]);
-        // Out and in again.
+        // Written and read again.
         for out in ["b.geojson", "b.jsonl", "b.csv"] {
             let (out, again) = (at(out), at("b.zarrvectors"));
             done(&["convert", "-q", &store, &out, "--overwrite"]);

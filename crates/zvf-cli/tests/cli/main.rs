@@ -1,4 +1,4 @@
-//! The command as users run it, on stores that were written by the reference implementation.
+//! The command as users run it, on stores written by zarr-vectors.
 
 mod answers;
 mod create;

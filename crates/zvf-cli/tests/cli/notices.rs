@@ -1,4 +1,4 @@
-//! Every notice, with its cause and without: `notices.txt` says what causes each.
+//! Every notice, with its cause and without it: `notices.txt` lists the causes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::stores::Ran;
 
 const TABLE: &str = include_str!("notices.txt");
 
-/// Runs the command with these words, or a line of the shell, in `folder`; returns what it printed.
+/// Runs the command with these arguments, or a shell line, in `folder`; returns its output.
 fn run(folder: &Path, line: &str) -> String {
     const ZVF: &str = env!("CARGO_BIN_EXE_zvf");
     let line = line.replace('@', concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/formats/"));
@@ -65,7 +65,7 @@ fn notices_have_their_cause() {
     }
 }
 
-/// A notice that is added to the sources is added to the table, or quoted by another test.
+/// A new notice in the sources must be added to the table or quoted by another test.
 #[test]
 fn all_notices_of_the_sources_are_known() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -109,7 +109,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the longest words without placeholders of each notice in a source.
+/// Returns the longest text without placeholders of each notice in a source file.
 fn find_notices(path: &Path, text: &str) -> Vec<String> {
     let calls = [
         "Loss::new(",
@@ -141,7 +141,7 @@ fn find_notices(path: &Path, text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the literals up to the parenthesis that closes a call.
+/// Returns the string literals up to the parenthesis that closes a call.
 fn string_literals(text: &str) -> Vec<String> {
     let (mut depth, mut literals, mut chars) = (1, Vec::new(), text.chars());
     while let Some(c) = chars.next() {

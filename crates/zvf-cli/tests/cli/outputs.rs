@@ -1,4 +1,4 @@
-//! Names of objects and of files, images of streamlines, and how a command that refuses ends.
+//! Names of objects and of files, images of streamlines, and the output of a command that refuses.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn each_object_is_written_to_a_file_of_its_own() {
         let text = fs::read_to_string(folder.at(&format!("out/{name}.swc"))).unwrap();
         assert!(text.contains(x), "{name}: {text}");
     }
-    // One that exists is in the way of all.
+    // One existing file prevents all outputs.
     fs::remove_file(folder.at("out/left.swc")).unwrap();
     let error = zvf(&["convert", "-q", &store, &pattern]).refused(4);
     assert!(error.ends_with("b c.swc already exists; use --overwrite to replace it"), "{error}");
@@ -182,7 +182,7 @@ fn exit_codes_are_those_of_the_documentation() {
         (4, &["object", &trees, "9"]),
         (4, &["info", &other]),
         (4, &["create", &folder.at("no.csv"), &other]),
-        // A name that is taken is refused before the input is read, behind a URL too.
+        // A taken name is refused before the input is read, even behind a URL.
         (4, &["create", &bad, &store]),
         (4, &["create", &bad, &url]),
     ] {

@@ -50,7 +50,7 @@ fn an_edit_of_a_pack_that_was_replaced_meanwhile_changes_nothing() {
     let mut slow = Command::new(env!("CARGO_BIN_EXE_zvf"));
     let slow = slow.args(["edit", &pack]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut slow = slow.stdout(Stdio::null()).spawn().unwrap();
-    // It has unpacked the file when it answers.
+    // The server has unpacked the file when it answers.
     let listed = || {
         let found = zvf(&["clean", &pack, "--json", "--dry-run"]).json().to_string();
         found.contains(".a.tet.zvf-build-") && found.contains("in use")

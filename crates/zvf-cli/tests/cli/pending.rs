@@ -1,4 +1,4 @@
-//! Commands beside commits that are not applied, or are made meanwhile.
+//! Commands beside commits that are not applied yet, or are made meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::stores::zvf;
 
-/// A store of points in several cells, of which a commit removed some, and which was left half
+/// A store of points in several cells, from which a commit removed some points; the commit is half
 /// applied.
 struct HalfApplied {
     folder: TempDir,
-    /// Its points after the commit.
+    /// The points after the commit.
     points: String,
 }
 
@@ -97,7 +97,7 @@ fn a_long_reader_is_not_in_the_way() {
     let mut out = reader.stdout.take().unwrap();
     let mut first = [0];
     out.read_exact(&mut first).unwrap();
-    // Its output fills the pipe, so that it waits while others read and commit.
+    // The output fills the pipe, so that the command waits while others read and commit.
     let start = std::time::Instant::now();
     let edited = zvf(&["edit", "rm", &store, "--box", "0,0,0:100,100,30"]).clean();
     assert!(!edited.contains("not applied"), "{edited}");

@@ -16,7 +16,7 @@ fn serve(root: PathBuf) -> String {
     serve_after(root, |_path| ())
 }
 
-/// Serves the files; answers each path after `wait` has returned for it.
+/// Serves the files; answers the request for each path after `wait` has returned.
 fn serve_after(root: PathBuf, wait: impl Fn(&str) + Clone + Send + Sync + 'static) -> String {
     let address = serve_files(root, move |exchange| {
         if let Exchange::Asked(path) = exchange {
@@ -152,7 +152,7 @@ fn rules_that_need_a_listing_are_skipped_and_reported() {
     let ran = zvf(&["validate", "-q", &url]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.starts_with("error C21: "), "{}", ran.out);
-    // The store cannot be written, and the plan is printed all the same.
+    // The store is read-only, but the plan is still printed.
     let ran = zvf(&["repair", "-q", "--plan", &url]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let ran = zvf(&["repair", "-q", "--apply", &url]);

@@ -1,4 +1,5 @@
-//! Signals: a command that was stopped has committed nothing, and one that committed says so.
+//! Signals: a command that was stopped has committed nothing, and a command that has committed
+//! reports it.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -19,7 +20,7 @@ fn start(args: &[&str]) -> Child {
 }
 
 fn signal(child: &Child, name: &str) {
-    // It may have ended.
+    // The process may have ended.
     Command::new("kill")
         .args([name, &child.id().to_string()])
         .stderr(Stdio::null())
@@ -27,7 +28,7 @@ fn signal(child: &Child, name: &str) {
         .unwrap();
 }
 
-/// Returns the exit code, as shells have it: a signal that comes before its handler is there kills
+/// Returns the exit code in shell form: a signal that arrives before its handler is installed kills
 /// the process.
 fn end(child: Child) -> (i32, Output) {
     let output = child.wait_with_output().unwrap();
@@ -59,7 +60,7 @@ fn a_script_that_waits_for_input_ends_on_the_first_signal() {
         let before = tree(store.path());
         let mut edit = start(&["edit", store.path().to_str().unwrap(), "--replies"]);
         edit.stdin.as_mut().unwrap().write_all(LINE.as_bytes()).unwrap();
-        // The line is done.
+        // The line has been processed.
         let mut reply = [0];
         std::io::Read::read_exact(edit.stdout.as_mut().unwrap(), &mut reply).unwrap();
         signal(&edit, name);
@@ -70,7 +71,7 @@ fn a_script_that_waits_for_input_ends_on_the_first_signal() {
     }
 }
 
-/// A transaction of its own for each object.
+/// Returns one transaction for each object.
 fn transactions(objects: std::ops::Range<u32>) -> String {
     let lines = objects.map(|object| {
         format!(
@@ -168,7 +169,7 @@ fn a_second_signal_ends_a_command_that_waits_and_tells_no_lie() {
     let side = store.path().with_file_name("sl3_streamlines.zarrvectors.zvf");
     fs::create_dir(&side).unwrap();
     for signals in [1, 2] {
-        // A reader keeps the commit from being applied.
+        // A reader prevents the commit from being applied.
         let reader = File::create(side.join("lock")).unwrap();
         reader.lock_shared().unwrap();
         let before = count_commits(store.path());

@@ -1,4 +1,4 @@
-//! `zvf sql`: runs the program next to it, and prints what to install without one.
+//! `zvf sql`: runs the program beside it, or prints what to install if there is none.
 #![cfg(unix)]
 
 use std::fs;
@@ -14,7 +14,7 @@ fn run_isolated(folder: &Path, args: &[&str]) -> Output {
 #[test]
 fn passes_all_arguments_and_returns_the_exit_code() {
     let binary = Path::new(env!("CARGO_BIN_EXE_zvf"));
-    // Next to the built program, so that no copy is needed.
+    // Beside the built program, so that no copy is needed.
     let folder = tempfile::tempdir_in(binary.parent().unwrap()).unwrap();
     fs::hard_link(binary, folder.path().join("zvf")).unwrap();
     let missing = run_isolated(folder.path(), &["sql", "SELECT 1"]);

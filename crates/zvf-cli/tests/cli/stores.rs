@@ -85,7 +85,8 @@ impl Ran {
         serde_json::from_str(&self.clean()).unwrap()
     }
 
-    /// Returns the one line on standard error, when the command ended with `code` and printed nothing else.
+    /// Returns the one line on standard error, when the command ended with `code` and printed
+    /// nothing else.
     pub(crate) fn refused(self, code: i32) -> String {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{}", self.err);
         assert_eq!(self.err.lines().count(), 1, "{}", self.err);

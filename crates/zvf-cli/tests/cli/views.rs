@@ -1,4 +1,5 @@
-//! `zvf info`, `ls`, `cell`, `object`, `group` and `blob`: as text and as JSON, in every layout family.
+//! `zvf info`, `ls`, `cell`, `object`, `group` and `blob`: as text and as JSON, in every layout
+//! family.
 
 use crate::stores::{store, zvf};
 

@@ -1,11 +1,10 @@
-//! What commands on small stores ask for, read, write and hold, compared with a table: a slower
-//! algorithm is seen without a clock.
+//! The requests, reads, writes and memory of commands on small stores, compared with a table. This
+//! detects a slower algorithm without a clock.
 //!
-//! The commands of `table.txt` run one after the other in one process, on one thread for computing.
-//! Requests and bytes are those that an answer reports, and must be the same; calls and bytes of
-//! the system, and the peak of the heap, have a tolerance: a runtime still holds a buffer, or no
-//! longer. With `ZVF_WRITE_COUNTS=1` the table is written anew: say in the commit why a number
-//! grew.
+//! The commands of `table.txt` run one after the other in one process, on one computing thread.
+//! Requests and bytes are those that an answer reports, and must be equal. System calls, their
+//! bytes, and the peak of the heap have a tolerance, because a runtime may or may not still hold a
+//! buffer. With `ZVF_WRITE_COUNTS=1` the table is rewritten: state in the commit why a number grew.
 #![cfg(target_os = "linux")]
 
 use std::fmt::Write as _;
@@ -22,7 +21,7 @@ static HEAP: PeakAlloc = PeakAlloc;
 #[test]
 fn commands_do_no_more_work_than_before() {
     if env::var_os(CHILD).is_none() {
-        // A process of its own: the pool of threads is made once, by this variable.
+        // A separate process, because the thread pool is created once, with this variable.
         let mut child = Command::new(env::current_exe().unwrap());
         child.env(CHILD, "1").env("RAYON_NUM_THREADS", "1").env_remove("RUST_BACKTRACE");
         assert!(child.arg("--nocapture").status().unwrap().success(), "the counts differ");
@@ -85,8 +84,7 @@ fn measure(command: &str) -> [u64; COLUMNS.len()] {
     ]
 }
 
-/// Reads what the system counts for this process: calls that read, their bytes, calls that write,
-/// their bytes.
+/// Returns the system counters of this process: read calls, their bytes, write calls, their bytes.
 fn system_counts() -> [u64; 4] {
     let text = fs::read_to_string("/proc/self/io").unwrap();
     ["syscr:", "rchar:", "syscw:", "wchar:"].map(|name| {
@@ -95,7 +93,7 @@ fn system_counts() -> [u64; 4] {
     })
 }
 
-/// Returns points as a table, the same ones each time.
+/// Returns points as a table, the same on every run.
 fn points() -> String {
     let mut text = String::from("x,y,z,intensity\n");
     let mut state = 7_u32;

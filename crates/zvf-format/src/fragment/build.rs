@@ -1,7 +1,7 @@
-//! Encoding a fragment index: the inverse of the view.
+//! Encodes a fragment index: the inverse of the view.
 //!
-//! The caller's order is kept. A range is stored as a range, even when empty; a list that ascends by one
-//! is stored as the range it is; an empty list stays a list, because it says nothing about where.
+//! The caller's order is kept. A range is stored as a range, even when empty. A list that ascends
+//! by one is stored as a range. An empty list stays a list, because it has no start.
 
 use alloc::vec::Vec;
 
@@ -40,12 +40,12 @@ impl FragmentIndexBuilder {
         Self::default()
     }
 
-    /// Adds the rows from `start`, `count` of them, perhaps none.
+    /// Adds a range of `count` rows from `start`; `count` may be 0.
     ///
     /// # Errors
     ///
-    /// [`Class::Overflow`] when the range ends past `i64::MAX`; [`Class::LimitExceeded`] when there are
-    /// 2^32 - 1 fragments already.
+    /// [`Class::Overflow`] when the range ends past `i64::MAX`; [`Class::LimitExceeded`] when there
+    /// are 2^32 - 1 fragments already.
     pub fn push_range(&mut self, start: u64, count: u64) -> Result<(), FormatError> {
         if !fits(start, count) {
             let end = i128::from(start).saturating_add(count.into());
@@ -61,8 +61,8 @@ impl FragmentIndexBuilder {
     ///
     /// # Errors
     ///
-    /// [`Class::Overflow`] when a row is past `i64::MAX`; [`Class::LimitExceeded`] when the fragments, or
-    /// the rows of all lists together, would be more than 2^32 - 1.
+    /// [`Class::Overflow`] when a row is past `i64::MAX`; [`Class::LimitExceeded`] when the
+    /// fragments, or the rows of all lists together, would be more than 2^32 - 1.
     pub fn push_rows(&mut self, rows: &[u64]) -> Result<(), FormatError> {
         if let Some(start) = find_range_start(rows) {
             return self.push_range(start, num::to_u64(rows.len()));
@@ -70,7 +70,7 @@ impl FragmentIndexBuilder {
         if let Some(row) = rows.iter().find(|row| i64::try_from(**row).is_err()) {
             return Err(refuse(Class::Overflow, "index", i64::MAX.into(), (*row).into()));
         }
-        // compared with the cap
+        // Compared with the cap.
         let total = u64::from(self.total).saturating_add(num::to_u64(rows.len()));
         let Ok(total) = u32::try_from(total) else {
             return Err(refuse(Class::LimitExceeded, "csr", u32::MAX.into(), total.into()));
@@ -82,11 +82,11 @@ impl FragmentIndexBuilder {
         Ok(())
     }
 
-    /// Adds a fragment of another index. A list that is a range becomes one.
+    /// Adds a fragment of another index. A list of consecutive rows becomes a range.
     ///
     /// # Errors
     ///
-    /// Those of [`push_range`](Self::push_range) and [`push_rows`](Self::push_rows).
+    /// The errors of [`push_range`](Self::push_range) and [`push_rows`](Self::push_rows).
     pub fn push_fragment(&mut self, fragment: Fragment<'_>) -> Result<(), FormatError> {
         match fragment {
             Fragment::Range { start, count } => self.push_range(start, count),
@@ -115,7 +115,7 @@ impl FragmentIndexBuilder {
         blob
     }
 
-    /// Counts one more fragment, and sets its bit when it is a range.
+    /// Counts one more fragment, and sets its bit if it is a range.
     fn mark(&mut self, is_range: bool) -> Result<(), FormatError> {
         let Some(fragments) = self.fragments.checked_add(1) else {
             let found = i128::from(self.fragments).saturating_add(1);

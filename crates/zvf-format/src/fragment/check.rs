@@ -1,7 +1,9 @@
-//! The checks behind [`FragmentIndex::parse`](super::FragmentIndex::parse), one function per section.
+//! The checks behind [`FragmentIndex::parse`](super::FragmentIndex::parse), one function per
+//! section.
 //!
-//! A large index is checked at the speed of memory: each function first folds the whole section into one
-//! value without a branch, and only when that says no looks for the first fault, to say where it is.
+//! A large index is checked at memory speed: each function first folds its whole section into one
+//! value without a branch. Only if that value shows a fault, a second pass looks for the first
+//! faulty item, to report its place.
 
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -40,7 +42,7 @@ pub(super) fn header(cur: &mut Cursor<'_>) -> Result<[u32; 2], FormatError> {
     Ok([fragments, ranges])
 }
 
-/// Checks that there are as many bits as ranges, counted among the first F only.
+/// Checks that the number of set bits, among the first F, equals the number of ranges.
 pub(super) fn bitmap(
     cur: &Cursor<'_>,
     bitmap: &Items<'_, U64>,
@@ -80,7 +82,8 @@ pub(super) fn csr(cur: &Cursor<'_>, csr: &Items<'_, U32>) -> Result<(), FormatEr
 
 /// Checks that no start and no count is negative, and that no range ends past `i64::MAX`.
 pub(super) fn ranges(cur: &Cursor<'_>, ranges: &Items<'_, [I64; 2]>) -> Result<(), FormatError> {
-    // With neither term negative, a sum that wraps is negative: one sign bit tells all three faults.
+    // With neither term negative, a sum that wraps is negative: one sign bit shows all three
+    // faults.
     let signs = ranges.items.iter().fold(0, |signs, [start, count]| {
         signs | start.get() | count.get() | start.get().wrapping_add(count.get())
     });

@@ -13,19 +13,20 @@
 //! ..          8 T        indices, i64 rows of the lists, T = the last bound
 //! ```
 //!
-//! Little-endian and without padding, so that with an even `E + 1` missing nothing is aligned: every
-//! on-disk type is `Unaligned`.
+//! Little-endian and without padding, so that with an even `E + 1` missing nothing is aligned:
+//! every on-disk type is `Unaligned`.
 //!
-//! A fragment is a range of rows or a list of rows. Both are handed out as they are stored: sixteen
-//! bytes may name 2^62 rows, so nothing here makes rows that were not asked for one by one. The number
-//! of a range is the number of set bits before it: a walk counts them as it goes, [`FragmentIndex::get`]
-//! counts whole words, and a [`RankTable`] remembers one count per word.
+//! A fragment is a range of rows or a list of rows. Both are returned as they are stored: sixteen
+//! bytes may name 2^62 rows, so rows are expanded only on request, one by one. The number of a
+//! range is the number of set bits before it: a walk counts them as it goes, [`FragmentIndex::get`]
+//! counts whole words, and a [`RankTable`] stores one count per word.
 //!
-//! Bits past F, and bytes after the last index, mean nothing: they are lints. So that a view can
-//! promise it, a negative number and a range that ends past `i64::MAX` are refused by `parse`.
+//! Bits past F, and bytes after the last index, have no meaning: they are lints. `parse` refuses
+//! negative numbers and ranges that end past `i64::MAX`, so that a view never returns one.
 //!
-//! Not here: rows against the payload, which needs the payload's length ([`FragmentIndex::check_rows`]);
-//! a blob of zero bytes, which the cell layer reads as an absent cell and this decoder refuses.
+//! Not here: comparing rows with the payload, which needs its length
+//! ([`FragmentIndex::check_rows`]); a blob of zero bytes, which the cell layer reads as an absent
+//! cell and this decoder refuses.
 
 #[cfg(feature = "alloc")]
 mod build;
@@ -81,9 +82,9 @@ impl<'a> FragmentIndex<'a> {
     ///
     /// # Errors
     ///
-    /// When the blob ends early, is not a fragment index of version 1, its counts contradict each other
-    /// or the bitmap, the bounds of the lists do not start at 0 or descend, or a number is negative or
-    /// ends past `i64::MAX`.
+    /// When the blob ends early, is not a fragment index of version 1, its counts contradict each
+    /// other or the bitmap, the bounds of the lists do not start at 0 or descend, or a number is
+    /// negative or ends past `i64::MAX`.
     pub fn parse(blob: &'a [u8]) -> Result<Self, FormatError> {
         Self::read(blob, true)
     }
@@ -122,7 +123,7 @@ impl<'a> FragmentIndex<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `parse`, then the first lint.
+    /// The errors of `parse`, then the first lint.
     pub fn parse_strict(blob: &'a [u8]) -> Result<Self, FormatError> {
         let view = Self::parse(blob)?;
         view.lints().into_strict()?;
@@ -150,7 +151,7 @@ impl<'a> FragmentIndex<'a> {
         lints
     }
 
-    /// Returns how many fragments there are, empty ones included; a `u64`, as the blob counts them.
+    /// Returns the number of fragments, empty ones included; a `u64`, as in the blob.
     #[must_use]
     pub const fn len(&self) -> u64 {
         num::to_u64(num::usize_from_u32(self.fragments))
@@ -162,8 +163,9 @@ impl<'a> FragmentIndex<'a> {
         self.fragments == 0
     }
 
-    /// Returns fragment `f`, or `None` past the end. Counts bits up to `f`: linear in `f / 64`, unless
-    /// all fragments are of one kind. For many look-ups in one index there is a [`RankTable`].
+    /// Returns fragment `f`, or `None` past the end. Counts bits up to `f`, so it is linear in `f /
+    /// 64`, unless all fragments are of one kind. For many look-ups in one index, use a
+    /// [`RankTable`].
     #[must_use]
     pub fn get(&self, f: u64) -> Option<Fragment<'a>> {
         let (word, bit) = self.locate(f)?;
@@ -184,7 +186,7 @@ impl<'a> FragmentIndex<'a> {
         Some(self.bitmap.get(word)?.get() & bit != 0)
     }
 
-    /// Returns how many rows fragment `f` has, or `None` past the end.
+    /// Returns the number of rows of fragment `f`, or `None` past the end.
     #[must_use]
     pub fn row_count(&self, f: u64) -> Option<u64> {
         self.get(f).map(|fragment| fragment.len())
@@ -196,16 +198,16 @@ impl<'a> FragmentIndex<'a> {
         Fragments::new(self)
     }
 
-    /// Returns how many rows all fragments have together, those shared counted each time; `None` when
-    /// that leaves `u64`.
+    /// Returns the number of rows of all fragments, shared rows counted each time; `None` if the
+    /// sum does not fit in `u64`.
     #[must_use]
     pub fn rows_total(&self) -> Option<u64> {
         let listed = num::to_u64(self.indices.len());
         self.ranges.iter().try_fold(listed, |sum, [_, count]| sum.checked_add(to_unsigned(*count)))
     }
 
-    /// Returns the first row number that no fragment reaches, as all above it: 0 when there are no
-    /// fragments. An empty range reaches up to its start.
+    /// Returns one more than the highest row of any fragment, or 0 without fragments. An empty
+    /// range counts up to its start.
     #[must_use]
     pub fn extent(&self) -> u64 {
         // `parse` found no end past `i64::MAX`.
@@ -215,8 +217,8 @@ impl<'a> FragmentIndex<'a> {
         ranges.cast_unsigned().max(listed.cast_unsigned().wrapping_add(1)) // -1 becomes 0
     }
 
-    /// Returns whether the fragments are ranges that cover the rows `0..n_rows` once and in order, so
-    /// that the payload as it is stored is the payload by fragment.
+    /// Returns whether the fragments are ranges that cover the rows `0..n_rows` once and in order,
+    /// so that the stored payload is already ordered by fragment.
     #[must_use]
     pub fn tiles(&self, n_rows: u64) -> bool {
         let mut next = 0;
@@ -233,8 +235,8 @@ impl<'a> FragmentIndex<'a> {
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] for the first range that ends, or the first listed row that lies, past
-    /// the payload. An empty range may start at its end, not past it.
+    /// [`Class::OutOfBounds`] for the first range that ends, or the first listed row that lies,
+    /// past the payload. An empty range may start at its end, not past it.
     pub fn check_rows(&self, n_rows: u64) -> Result<(), FormatError> {
         if self.extent() <= n_rows {
             return Ok(());
@@ -266,7 +268,8 @@ impl<'a> FragmentIndex<'a> {
         if f < self.len() { Some((num::checked_usize(word)?, bit)) } else { None }
     }
 
-    /// Returns fragment `f`, at `bit` of `word`, with `before` ranges in the words before.
+    /// Returns fragment `f`, at `bit` of `word`; `before` is the number of ranges in the words
+    /// before.
     fn fragment_at_bit(&self, f: u64, word: usize, bit: u64, before: u64) -> Option<Fragment<'a>> {
         let bits = self.bitmap.get(word)?.get();
         let below = bits & bit.wrapping_sub(1);
@@ -297,7 +300,8 @@ impl<'a> FragmentIndex<'a> {
     }
 }
 
-/// A blob of fragments that was checked, with whoever owns it: its view cannot fail, and costs no second check.
+/// A fragment index that was checked, together with its owned bytes. Its view cannot fail and is
+/// not checked again.
 ///
 /// ```
 /// use zvf_format::fragment::FragmentBlob;
@@ -314,16 +318,17 @@ impl<B: AsRef<[u8]>> FragmentBlob<B> {
     ///
     /// # Errors
     ///
-    /// Those of [`FragmentIndex::parse`].
+    /// The errors of [`FragmentIndex::parse`].
     pub fn parse(blob: B) -> Result<Self, FormatError> {
         FragmentIndex::parse(blob.as_ref())?;
         Ok(Self(blob))
     }
 
-    /// Returns the fragments: what takes as long as there are fragments is not checked again.
+    /// Returns the fragments. Only the header is read again, so the cost does not depend on their
+    /// number.
     #[must_use]
     pub fn view(&self) -> FragmentIndex<'_> {
-        // Only of an owner that gives other bytes each time there is nothing to see.
+        // Fails only if `as_ref` returns other bytes than before.
         FragmentIndex::read(self.0.as_ref(), false).unwrap_or(NONE)
     }
 
@@ -334,7 +339,7 @@ impl<B: AsRef<[u8]>> FragmentBlob<B> {
     }
 }
 
-/// The index of no fragment.
+/// The index without fragments.
 const NONE: FragmentIndex<'_> =
     FragmentIndex { fragments: 0, bitmap: &[], ranges: &[], csr: &[], indices: &[], trailing: 0 };
 
@@ -347,7 +352,7 @@ impl<'a> IntoIterator for &FragmentIndex<'a> {
     }
 }
 
-/// Returns the bits of the last word of the bitmap that stand for fragments.
+/// Returns the mask of the bits in the last bitmap word that belong to fragments.
 const fn used_bits(fragments: u32) -> u64 {
     match fragments & 63 {
         0 => u64::MAX,
@@ -355,7 +360,7 @@ const fn used_bits(fragments: u32) -> u64 {
     }
 }
 
-/// Returns a number that `parse` found not to be negative.
+/// Converts a number that `parse` found not to be negative.
 const fn to_unsigned(n: I64) -> u64 {
     n.get().cast_unsigned()
 }

@@ -1,6 +1,7 @@
-//! Random access to fragments in constant time: how many ranges lie before each word of the bitmap.
+//! Random access to fragments in constant time: a table of the number of ranges before each bitmap
+//! word.
 //!
-//! Four bytes per 64 fragments. A look-up adds the set bits below its own in one word.
+//! Four bytes per 64 fragments. A look-up adds the set bits below its own bit in one word.
 
 use alloc::vec::Vec;
 
@@ -8,8 +9,8 @@ use super::{Fragment, FragmentIndex};
 
 /// Ranks of one [`FragmentIndex`], for many look-ups in it.
 ///
-/// The table borrows nothing, so that it can be kept beside the bytes. With another index than the one
-/// it was made from, look-ups are safe and meaningless.
+/// The table borrows nothing, so that it can be kept beside the bytes. With another index than the
+/// one it was built from, look-ups are safe but meaningless.
 ///
 /// ```
 /// use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder, RankTable};
@@ -31,7 +32,7 @@ pub struct RankTable {
 }
 
 impl RankTable {
-    /// Counts once through the bitmap of `index`.
+    /// Counts the ranges of `index` in one pass.
     #[must_use]
     pub fn new(index: &FragmentIndex<'_>) -> Self {
         let words = index.bitmap.iter().scan(0_u32, |sum, word| {

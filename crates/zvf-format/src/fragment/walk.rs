@@ -1,7 +1,7 @@
-//! One fragment, the walk over all of them, and the numbers they name.
+//! One fragment, the walk over all of them, and their row numbers.
 //!
-//! A walk keeps one word of the bitmap and the unread rest of each table, so a step is a shift and a
-//! split. Numbers stay a range or a borrowed list; whoever wants them in memory says how many at most
+//! A walk keeps one word of the bitmap and the unread rest of each table, so a step is a shift and
+//! a split. Numbers stay a range or a borrowed list; a caller that collects them states a limit
 //! ([`Fragment::rows_within`]).
 
 use core::iter::FusedIterator;
@@ -29,7 +29,7 @@ pub enum Fragment<'a> {
     Range {
         /// The first row.
         start: u64,
-        /// How many rows.
+        /// The number of rows.
         count: u64,
     },
     /// Rows one by one, in any order, repeated or not; none is negative.
@@ -37,8 +37,8 @@ pub enum Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// Returns how many rows there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand
-    /// for more than memory holds.
+    /// Returns the number of rows, repeated ones counted each time; a `u64`, because a range of a
+    /// few bytes can stand for more than memory holds.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
@@ -53,7 +53,7 @@ impl<'a> Fragment<'a> {
         self.len() == 0
     }
 
-    /// Returns an iterator over the rows in order, made one by one.
+    /// Returns an iterator over the rows in order, expanded one by one.
     #[must_use]
     pub fn rows(&self) -> Numbers<'a> {
         match self {
@@ -62,7 +62,7 @@ impl<'a> Fragment<'a> {
         }
     }
 
-    /// Returns the rows in order, when there are no more than `cap`: what to ask before collecting them.
+    /// Returns the rows in order, if there are at most `cap`; for callers that collect them.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl<'a> Fragments<'a> {
         }
     }
 
-    /// Goes on to the next word of the bitmap.
+    /// Loads the next word of the bitmap.
     fn refill(&mut self) -> Option<()> {
         self.word = self.words.next()?.get();
         self.in_word = self.after.min(64);
@@ -157,7 +157,7 @@ impl<'a> Iterator for Fragments<'a> {
 
 impl FusedIterator for Fragments<'_> {}
 
-/// Row numbers, or fragment numbers of a manifest, in order and made one by one.
+/// Row numbers, or fragment numbers of a manifest, in order and expanded one by one.
 ///
 /// ```
 /// use zvf_format::fragment::Fragment;

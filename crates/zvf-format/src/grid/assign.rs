@@ -1,9 +1,9 @@
-//! Many positions at once: chunk and bin of each, as [`Bins::locate`] gives them.
+//! Assigns many positions at once to chunks and bins, with the results of [`Bins::locate`].
 //!
-//! Blocks of positions run through plain loops over `f64`, which the compiler turns into vector code on
-//! every target: division, rounding by adding and taking away a large number, and an integer division
-//! by multiplication that is then put right. All of it is exact while quotients stay below 2^51. A
-//! block with a position beyond that, or a NaN, is done one by one.
+//! Blocks of positions run through plain loops over `f64`, which the compiler vectorizes on every
+//! target: division, rounding by adding and subtracting a large number, and an integer division by
+//! multiplication that is then corrected. All of it is exact while quotients stay below 2^51. A
+//! block with a larger quotient or a NaN is processed one position at a time.
 
 use super::{Bins, ChunkShape, check_axis_count};
 use crate::error::FormatError;
@@ -12,12 +12,13 @@ use crate::num;
 impl Bins {
     /// Writes the chunk and the flat bin index of every position.
     ///
-    /// Stops at the end of the shortest slice. A coordinate may be of any type that is exact in `f64`.
+    /// Stops at the end of the shortest slice. A coordinate may be of any type that is exact in
+    /// `f64`.
     ///
     /// # Errors
     ///
-    /// When `D` is not the number of axes, or a position has no chunk; the error's offset is then that
-    /// of the position in bytes, and what follows it is not to be used.
+    /// When `D` is not the number of axes, or a position has no chunk. The offset of the error is
+    /// then the offset of the position in bytes, and the output from there on is unspecified.
     ///
     /// ```
     /// use zvf_format::grid::{Bins, ChunkShape};
@@ -57,7 +58,7 @@ impl Bins {
             };
             let exact = tables.as_ref().is_some_and(|tables| tables.run(positions, chunks, bins));
             if !exact {
-                // inside the slice
+                // Inside the slice, so it cannot saturate.
                 let first = block.saturating_mul(num::to_u64(size_of::<[[T; D]; BLOCK]>()));
                 self.assign_each(positions, chunks, bins)
                     .map_err(|error| error.with_base_offset(first))?;
@@ -75,7 +76,7 @@ impl Bins {
         let out = chunks.iter_mut().zip(bins);
         for (number, (position, (chunk, bin))) in (0_u64..).zip(positions.iter().zip(out)) {
             let (key, flat) = self.locate(&position.map(Into::into)).map_err(|error| {
-                // inside the block
+                // Inside the block, so it cannot saturate.
                 error.with_base_offset(number.saturating_mul(num::to_u64(size_of::<[T; D]>())))
             })?;
             for (to, from) in chunk.iter_mut().zip(key.components()) {
@@ -110,17 +111,17 @@ impl ChunkShape {
     }
 }
 
-/// Positions that are done together.
+/// Number of positions per block.
 const BLOCK: usize = 32;
 
-/// Below this, whole numbers and what is added to them here are exact in `f64`.
+/// Below this, integers and their sums here are exact in `f64`.
 const WHOLE_BELOW: u64 = 1 << 51;
 const LIMIT: f64 = 2_251_799_813_685_248.0; // the same
-/// 1.5 * 2^52: between 2^52 and 2^53 `f64` has no fractions, so adding this rounds to a whole number,
-/// and that number then stands in the low bits.
+/// 1.5 * 2^52. Between 2^52 and 2^53 `f64` has no fractions, so adding this rounds to an integer,
+/// which is then in the low bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// What each coordinate of a block is divided by, laid out like the block.
+/// The divisors of each coordinate of a block, laid out like the block.
 struct Tables<const D: usize> {
     bin: [[f64; D]; BLOCK],
     per_chunk: [[f64; D]; BLOCK],
@@ -138,7 +139,7 @@ impl<const D: usize> Tables<D> {
         Self { bin: [bin; BLOCK], per_chunk: [per_chunk; BLOCK], inverse: [inverse; BLOCK] }
     }
 
-    /// Does one block, and says whether the results are exact.
+    /// Processes one block and returns whether the results are exact.
     fn run<T: Copy + Into<f64>>(
         &self,
         positions: &[[T; D]],
@@ -155,7 +156,7 @@ impl<const D: usize> Tables<D> {
             let quotient = (*x).into() / size;
             exact &= u64::from(quotient.abs() < LIMIT);
             let bin = floor(quotient);
-            // At most one off; what is left of the bin says in which direction.
+            // Off by one at most; the remainder of the bin shows in which direction.
             let near = floor(bin * inverse);
             let left = bin - near * n;
             let (down, up) = (f64_from_bool(left < 0.0), f64_from_bool(left >= *n));

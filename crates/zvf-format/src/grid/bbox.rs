@@ -1,7 +1,7 @@
 //! Boxes in space, closed on all sides.
 //!
-//! A box may be as large as `f64` goes, infinities included; what it covers is cut to integers before
-//! anything is counted.
+//! The corners of a box may be any `f64` values, infinities included; they are clamped to integers
+//! before anything is counted.
 
 use super::{
     ChunkRange, ChunkShape, MAX_AXES, check_axes, check_axis_count, floor_clamped, refuse,
@@ -30,8 +30,8 @@ impl BoundingBox {
     ///
     /// # Errors
     ///
-    /// When the corners differ in rank or have an impossible one, one has a NaN, or the upper one lies
-    /// below the lower one.
+    /// When the corners differ in rank or have an invalid rank, one has a NaN, or the upper one
+    /// lies below the lower one.
     pub fn new(low: &[f64], high: &[f64]) -> Result<Self, FormatError> {
         let axes = check_axes("box", low.len())?;
         check_axis_count("box", low.len(), high.len())?;
@@ -69,14 +69,14 @@ impl BoundingBox {
         self.axes.into()
     }
 
-    /// Returns whether a position lies inside or on a face. One of another rank does not, nor does a NaN.
+    /// Returns whether a position lies inside or on a face; `false` for another rank or a NaN.
     #[must_use]
     pub fn contains(&self, position: &[f64]) -> bool {
         let mut faces = position.iter().zip(self.low().iter().zip(self.high()));
         position.len() == self.axes() && faces.all(|(x, (low, high))| low <= x && x <= high)
     }
 
-    /// Returns the first and last multiple of `size` on an axis that the box reaches into.
+    /// Returns the first and last multiple of `size` on an axis that the box meets.
     pub(super) fn reach(&self, axis: usize, size: f64) -> Option<(i64, i64)> {
         let (low, high) = (self.low().get(axis)?, self.high().get(axis)?);
         Some((floor_clamped(*low, size), floor_clamped(*high, size)))
@@ -84,9 +84,11 @@ impl BoundingBox {
 }
 
 impl ChunkShape {
-    /// Returns the chunks in which a position of the box can lie when its writer went by positions.
+    /// Returns the chunks in which a position of the box can lie if its writer assigned chunks by
+    /// position.
     ///
-    /// Where the level has bins, ask [`super::Bins::chunks_meeting`]: its writer may have gone by these.
+    /// If the level has bins, use [`super::Bins::chunks_meeting`]: its writer may have assigned
+    /// chunks by bin.
     ///
     /// # Errors
     ///

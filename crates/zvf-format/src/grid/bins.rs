@@ -1,8 +1,8 @@
-//! Bins: the equal parts of a chunk that fragments can stand for.
+//! Bins: the equal parts of a chunk, each of which can be a fragment.
 //!
-//! Bins are numbered through space like chunks, from the origin and without regard to chunk borders;
-//! a chunk is then so many bins in a row. That is how writers assign them, and where it disagrees with
-//! the chunk of the position, the bin decides.
+//! Like chunks, bins are numbered through space from the origin, without regard to chunk borders; a
+//! chunk is a fixed number of consecutive bins. Writers assign bins this way, and where the bin and
+//! the chunk of a position disagree, the bin decides.
 
 use super::{
     BoundingBox, ChunkRange, ChunkShape, MAX_AXES, check_axis_count, floor, refuse, whole_ratio,
@@ -34,8 +34,8 @@ impl Bins {
     ///
     /// # Errors
     ///
-    /// When the ranks differ, a size is not finite or not above zero, the chunk is not a whole number
-    /// of bins (within 1e-9), or there are 2^63 bins or more.
+    /// When the ranks differ, a size is not finite or not above zero, the chunk is not a whole
+    /// number of bins (within 1e-9), or there are 2^63 bins or more.
     pub fn new(chunk: &ChunkShape, bin_shape: &[f64]) -> Result<Self, FormatError> {
         check_axis_count("bin_shape", chunk.axes(), bin_shape.len())?;
         let bin = ChunkShape::new(bin_shape).map_err(|mut error| {
@@ -57,8 +57,8 @@ impl Bins {
         Ok(Self { chunk: *chunk, bin, per_chunk })
     }
 
-    /// Makes one bin of a chunk: what a level without a bin shape has. Chunk by bin and chunk by
-    /// position are then the same.
+    /// Makes one bin per chunk, for a level without a bin shape. The chunk by bin and the chunk by
+    /// position are then equal.
     #[must_use]
     pub const fn from_chunk_shape(chunk: &ChunkShape) -> Self {
         Self { chunk: *chunk, bin: *chunk, per_chunk: [1; MAX_AXES] }
@@ -76,16 +76,16 @@ impl Bins {
         self.bin.sizes()
     }
 
-    /// Returns how many bins a chunk has on each axis; none is below one.
+    /// Returns the number of bins per chunk on each axis, at least one.
     #[must_use]
     pub fn bins_per_chunk(&self) -> &[i64] {
         used_items(&self.per_chunk, self.chunk.axes)
     }
 
-    /// Returns how many bins a chunk has.
+    /// Returns the number of bins per chunk.
     #[must_use]
     pub fn count(&self) -> u64 {
-        // `new` found that the product fits.
+        // Cannot saturate: `new` checked the product.
         self.per_chunk.iter().fold(1, |all, n| all.saturating_mul(n.unsigned_abs()))
     }
 
@@ -93,8 +93,8 @@ impl Bins {
     ///
     /// # Errors
     ///
-    /// When the position has another rank, a NaN, or a coordinate so far out that its bin has no
-    /// number of 64 bits.
+    /// When the position has another rank, a NaN, or a coordinate so large that its bin number does
+    /// not fit in 64 bits.
     pub fn locate(&self, position: &[f64]) -> Result<(ChunkKey, u64), FormatError> {
         check_axis_count("position", self.chunk.axes(), position.len())?;
         let (mut components, mut flat) = ([0; MAX_RANK], 0);
@@ -107,8 +107,8 @@ impl Bins {
         Ok((ChunkKey::from_checked(components, self.chunk.axes), flat))
     }
 
-    /// Returns the chunks in which a position of the box can lie, whether its writer went by positions
-    /// or by bins.
+    /// Returns the chunks in which a position of the box can lie, whether its writer assigned
+    /// chunks by position or by bin.
     ///
     /// # Errors
     ///
@@ -123,8 +123,8 @@ impl Bins {
         }))
     }
 
-    /// Returns the bins of a chunk in which a position of the box can lie. Of a key with one component
-    /// more, the first is the bin of an attribute.
+    /// Returns the bins of a chunk in which a position of the box can lie. If the key has one more
+    /// component, the first is the bin of an attribute.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl Bins {
             return Err(refuse(Class::BadShape, "chunk key", expected, chunk.rank()));
         };
         let local = ChunkRange::from_fn(self.chunk.axes, |axis| {
-            // Numbers of 64 bits: neither their product nor its distance from another leaves `i128`.
+            // These are 64-bit numbers, so products and differences fit in `i128`.
             let (first, last) = bbox.reach(axis, *self.bin_shape().get(axis)?)?;
             let n = i128::from(*self.bins_per_chunk().get(axis)?);
             let start = i128::from(*key.get(axis)?).saturating_mul(n);
@@ -201,7 +201,8 @@ impl BinRange {
         rest == Some(0)
     }
 
-    /// Returns an iterator over the flat indexes, ascending: fragment numbers where there is one fragment per bin.
+    /// Returns an iterator over the flat indexes, ascending. With one fragment per bin, these are
+    /// the fragment numbers.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         let per_chunk = self.per_chunk;
         self.local.iter().map(move |bin| {
@@ -211,8 +212,8 @@ impl BinRange {
     }
 }
 
-/// Carries a flat index on to the next axis, at place `at` of the `n` bins there. It cannot saturate: a chunk has fewer than
-/// 2^63 bins.
+/// Extends a flat index by the next axis, at place `at` of the `n` bins there. It cannot saturate:
+/// a chunk has fewer than 2^63 bins.
 const fn add_axis(flat: u64, n: i64, at: i64) -> u64 {
     flat.saturating_mul(n.unsigned_abs()).saturating_add(at.unsigned_abs())
 }

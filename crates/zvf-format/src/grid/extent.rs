@@ -1,13 +1,13 @@
-//! The cells one array has room for.
+//! The range of cells of one array.
 //!
-//! Two arrays of one level may have different grids; each is read with its own.
+//! Two arrays of one level may have different grids.
 
 use super::{ChunkShape, check_axis_count, floor, refuse};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{ChunkKey, ChunkPath, MAX_RANK, check_rank};
 use crate::used_items;
 
-/// Where the cells of an array begin, and how many there are on each axis.
+/// The first cell of an array and the number of cells on each axis.
 ///
 /// ```
 /// use zvf_format::grid::{ChunkShape, Grid};
@@ -32,14 +32,14 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// When the ranks differ or cannot be, or a cell would have no number of 64 bits.
+    /// When the ranks differ or are invalid, or a cell number does not fit in 64 bits.
     pub fn new(origin: &[i64], shape: &[u64]) -> Result<Self, FormatError> {
         let rank = check_rank(Part::Grid, shape.len())?;
         check_axis_count("chunk_grid_origin", shape.len(), origin.len())?;
         let mut grid = Self { origin: [0; MAX_RANK], shape: [0; MAX_RANK], rank };
         let axes = grid.origin.iter_mut().zip(&mut grid.shape);
         for ((to, cells), (from, count)) in axes.zip(origin.iter().zip(shape)) {
-            // Without cells, none is out of reach.
+            // Without cells, none is out of range.
             if from.checked_add_unsigned(count.saturating_sub(1)).is_none() {
                 let expected = Expected::Rule("origin + shape in 64 bits");
                 return Err(refuse(Class::Overflow, "shape", expected, *count));
@@ -53,7 +53,7 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// When the ranks differ, a corner is NaN, or so far out that its chunk has no number of 64 bits.
+    /// When the ranks differ, a corner is NaN, or a chunk number does not fit in 64 bits.
     pub fn from_bounds(low: &[f64], high: &[f64], chunk: &ChunkShape) -> Result<Self, FormatError> {
         check_axis_count("bounds", chunk.axes(), low.len())?;
         check_axis_count("bounds", chunk.axes(), high.len())?;
@@ -62,17 +62,17 @@ impl Grid {
         for ((from, cells), ((low, high), size)) in origin.iter_mut().zip(&mut shape).zip(corners) {
             *from = floor(*low, *size)?;
             let last = floor(*high, *size)?;
-            // A quotient in `f64` is never `i64::MAX`, so there are fewer than 2^64.
+            // A quotient in `f64` is never `i64::MAX`, so there are fewer than 2^64 cells.
             *cells = if last < *from { 1 } else { last.abs_diff(*from).saturating_add(1) };
         }
         Ok(Self { origin, shape, rank: chunk.axes })
     }
 
-    /// Puts `bins` values of an attribute in front, counted from zero.
+    /// Adds a leading axis for `bins` bins of an attribute, counted from zero.
     ///
     /// # Errors
     ///
-    /// When there is no room for one more axis, or a cell would have no number of 64 bits.
+    /// When there are too many axes, or a cell number does not fit in 64 bits.
     pub fn with_attribute_bins(&self, bins: u64) -> Result<Self, FormatError> {
         let (mut origin, mut shape) = ([0; MAX_RANK], [bins; MAX_RANK]);
         for (to, from) in origin.iter_mut().skip(1).zip(self.origin()) {
@@ -91,13 +91,13 @@ impl Grid {
         used_items(&self.origin, self.rank)
     }
 
-    /// Returns how many cells there are on each axis.
+    /// Returns the number of cells on each axis.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         used_items(&self.shape, self.rank)
     }
 
-    /// Returns how many axes there are, that of an attribute's bins included.
+    /// Returns the number of axes, including the axis of attribute bins.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
@@ -109,7 +109,7 @@ impl Grid {
         self.path(key).is_ok()
     }
 
-    /// Returns the key of the cell at `index`, where the array has one.
+    /// Returns the key of the cell at `index`, if the array has it.
     #[must_use]
     pub fn key(&self, index: &[u64]) -> Option<ChunkKey> {
         let mut components = [0; MAX_RANK];

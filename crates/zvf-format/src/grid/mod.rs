@@ -1,4 +1,5 @@
-//! From positions to chunks and bins and back to boxes: the arithmetic of the format.
+//! The arithmetic of the format: from positions to chunks and bins, and from boxes to ranges of
+//! both.
 //!
 //! ```text
 //! chunk of a position    floor(position / chunk_shape)                in f64, per axis
@@ -10,14 +11,14 @@
 //!                        shape  = floor(high / chunk_shape) - origin + 1, at least 1
 //! ```
 //!
-//! Each line is exactly that, rounding included: results are names of stored things, and a result that
-//! is nearly right names another chunk. The first line and the fourth can disagree (chunk 0.3, bin 0.1,
-//! position 0.6: chunk 2 by its position, chunk 1 by its bin), and both occur in stores. So a position
-//! is *looked for* by both rules ([`Bins::chunks_meeting`]) and *put* by the one its writer chose.
-//! Division is monotone even when rounded, so the chunks of a closed box lie between those of its
-//! corners under each rule, and nothing has to be widened by guesswork.
+//! Each line is meant literally, rounding included: the results name stored objects, and a result
+//! that is off by one names another chunk. The first line and the fourth can disagree (chunk 0.3,
+//! bin 0.1, position 0.6: chunk 2 by its position, chunk 1 by its bin), and both occur in stores.
+//! So a position is *searched* by both rules ([`Bins::chunks_meeting`]) and *written* by the rule
+//! of its writer. Division is monotone even when rounded, so the chunks of a closed box lie between
+//! those of its corners under each rule, and no range has to be widened by a guess.
 //!
-//! Not here: which chunks hold anything; what to do with a position outside the bounds of a store.
+//! Not here: which chunks hold data; positions outside the bounds of a store.
 
 use crate::error::{Class, Expected, FormatError, Found, Part};
 use crate::num;
@@ -37,13 +38,13 @@ pub use morton::morton;
 pub use range::ChunkRange;
 pub use shape::{ChunkShape, LevelRatio};
 
-/// The most axes a space can have.
+/// The largest number of axes of a space.
 pub const MAX_AXES: usize = 8;
 
-/// How far from a whole number a ratio of sizes may be.
+/// The tolerance within which a ratio of sizes counts as an integer.
 const WHOLE_WITHIN: f64 = 1e-9;
 
-/// Returns how many times `small` goes into `large`, when that is a whole number and at least one.
+/// Returns `large / small`, if that is an integer and at least one.
 fn whole_ratio(large: f64, small: f64) -> Option<i64> {
     let ratio = large / small;
     let nearest = num::floor_i64(ratio + 0.5)?;
@@ -62,13 +63,13 @@ fn floor(position: f64, size: f64) -> Result<i64, FormatError> {
     })
 }
 
-/// Returns what [`floor`] does, and the nearest integer of 64 bits where there is none.
+/// Returns the result of [`floor`], clamped to the range of `i64`.
 fn floor_clamped(position: f64, size: f64) -> i64 {
     let quotient = position / size;
     num::floor_i64(quotient).unwrap_or(if quotient < 0.0 { i64::MIN } else { i64::MAX })
 }
 
-/// Checks a number of axes: one that a space can have.
+/// Checks that a number of axes is valid for a space.
 fn check_axes(field: &'static str, axes: usize) -> Result<u8, FormatError> {
     const { assert!(MAX_AXES == 8) };
     let class = if axes == 0 { Class::BadShape } else { Class::LimitExceeded };

@@ -2,9 +2,9 @@
 
 /// Interleaves the bits of chunk coordinates, those of the first axis in the lowest place.
 ///
-/// `None` when a coordinate is negative or the result has more than 64 bits. Dividing the result by the
-/// shard size gives the number of the shard in the `octree` and `index_table` layouts; reading a shard
-/// takes only the index it carries.
+/// `None` when a coordinate is negative or the result has more than 64 bits. Dividing the result by
+/// the shard size gives the number of the shard in the `octree` and `index_table` layouts; to read
+/// a shard, its own index is enough.
 ///
 /// ```
 /// use zvf_format::grid::morton;

@@ -1,12 +1,12 @@
-//! Chunks side by side: what a box covers, as two corners and never as a list.
+//! A box of chunks, stored as two corners and never as a list.
 
 use super::{Grid, refuse};
 use crate::error::{Class, Expected, FormatError};
 use crate::key::{ChunkKey, MAX_RANK};
 
-/// All chunks between two, both included, on every axis; or none.
+/// All chunks between two corners, both included; or none.
 ///
-/// However many there are, a range costs nothing until it is walked.
+/// Its size in memory does not depend on the number of chunks.
 ///
 /// ```
 /// use zvf_format::grid::{BoundingBox, ChunkShape, Grid};
@@ -48,7 +48,7 @@ impl ChunkRange {
         Some((*self.low.get(axis)?, *self.high.get(axis)?))
     }
 
-    /// Returns how many chunks there are, or `None` from 2^64 on.
+    /// Returns the number of chunks, or `None` from 2^64 on.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         if self.empty {
@@ -59,8 +59,8 @@ impl ChunkRange {
         })
     }
 
-    /// Returns whether a chunk is among them. Of a key with one component more, the first is the bin of
-    /// an attribute and may be any.
+    /// Returns whether a chunk is in the range. If the key has one more component, the first is the
+    /// bin of an attribute and may have any value.
     #[must_use]
     pub fn contains(&self, key: &ChunkKey) -> bool {
         let extra = key.rank().checked_sub(self.rank());
@@ -71,7 +71,7 @@ impl ChunkRange {
         !self.empty && matches!(extra, Some(0 | 1)) && key.spatial(self.rank()).is_some_and(inside)
     }
 
-    /// Returns the chunks that are in both.
+    /// Returns the chunks that are in both ranges.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl ChunkRange {
         }))
     }
 
-    /// Returns an iterator over the chunks in numeric order, made one at a time.
+    /// Returns an iterator over the chunks in numeric order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkKey> + use<> {
         let range = *self;
         let mut next = (!self.empty).then_some(self.low);
@@ -98,8 +98,8 @@ impl ChunkRange {
         })
     }
 
-    /// Makes the range of `rank` axes, 1 to [`MAX_RANK`], with these ends; empty when an axis has none,
-    /// or a last before its first.
+    /// Makes the range of `rank` axes, 1 to [`MAX_RANK`], with these ends; empty if an axis has no
+    /// ends, or its last chunk lies before its first.
     pub(super) fn from_fn(rank: u8, mut ends: impl FnMut(usize) -> Option<(i64, i64)>) -> Self {
         let mut range = Self { low: [0; MAX_RANK], high: [0; MAX_RANK], rank, empty: false };
         let axes = range.low.iter_mut().zip(&mut range.high);
@@ -116,7 +116,7 @@ impl ChunkRange {
         self.low.iter().copied().zip(self.high.iter().copied()).take(self.rank())
     }
 
-    /// Returns the corner behind `corner`: the last axis turns fastest.
+    /// Returns the corner after `corner`; the last axis varies fastest.
     fn next_corner(&self, mut corner: [i64; MAX_RANK]) -> Option<[i64; MAX_RANK]> {
         let ends = self.low.iter().zip(&self.high);
         let axes = corner.iter_mut().zip(ends).take(self.rank());

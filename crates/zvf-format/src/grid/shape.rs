@@ -1,4 +1,4 @@
-//! The size of a chunk, and of a level's chunks in chunks of the root.
+//! The chunk shape, and the ratio of a level's chunks to those of the root.
 
 use super::{MAX_AXES, check_axes, check_axis_count, floor, refuse, whole_ratio};
 use crate::error::{Class, Expected, FormatError};
@@ -39,8 +39,8 @@ impl ChunkShape {
         Ok(shape)
     }
 
-    /// Makes the cube that the format takes for points between `low` and `high` when no size is given:
-    /// its side is the largest extent, plus the largest upper coordinate without its sign, plus one.
+    /// Makes the default cube of the format for points between `low` and `high`: its side is the
+    /// largest extent, plus the largest absolute upper coordinate, plus one.
     ///
     /// # Errors
     ///
@@ -65,12 +65,12 @@ impl ChunkShape {
         self.axes.into()
     }
 
-    /// Returns the chunk of a position, by its coordinates: on a boundary the upper one.
+    /// Returns the chunk of a position; a position on a boundary belongs to the upper chunk.
     ///
     /// # Errors
     ///
-    /// When the position has another rank, a NaN, or a coordinate so far out that its chunk has no
-    /// number of 64 bits.
+    /// When the position has another rank, a NaN, or a coordinate so large that its chunk number
+    /// does not fit in 64 bits.
     pub fn chunk_of(&self, position: &[f64]) -> Result<ChunkKey, FormatError> {
         check_axis_count("position", self.axes(), position.len())?;
         let mut components = [0; MAX_RANK];
@@ -100,7 +100,7 @@ impl ChunkShape {
     }
 }
 
-/// How many chunks of the root a chunk of a level spans, on every axis.
+/// The number of root chunks that a chunk of a level spans on each axis.
 ///
 /// ```
 /// use zvf_format::grid::ChunkShape;
@@ -116,14 +116,14 @@ pub struct LevelRatio {
 }
 
 impl LevelRatio {
-    /// Returns the multiple on each axis; none is below one.
+    /// Returns the multiple on each axis, at least one.
     #[must_use]
     pub fn multiples(&self) -> &[i64] {
         used_items(&self.times, self.axes)
     }
 }
 
-/// Returns the largest number, or NaN when one is.
+/// Returns the largest number, or NaN if any number is NaN.
 fn find_largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(f64::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a })
 }

@@ -1,11 +1,11 @@
-//! The chunks of all endpoints of a link record, and the name 0.8 made of them.
+//! The chunks of all endpoints of a link record, and the cell name that 0.8 derives from them.
 //!
 //! ```text
 //! 0.0.1.0    two endpoints in two dimensions: chunk 0.0, then chunk 1.0
 //! ```
 //!
-//! Endpoints are in placement order. In 0.8 this is the name of a cell; in 0.9 the same list follows
-//! from the source chunk and the offsets ([`crate::link::LinkPolicy::endpoint_chunks`]).
+//! Endpoints are in placement order. In 0.8 this is the name of a cell; in 0.9 the same list
+//! follows from the source chunk and the offsets ([`crate::link::LinkPolicy::endpoint_chunks`]).
 
 use core::fmt;
 
@@ -47,12 +47,12 @@ impl CellKey {
         Ok(cell)
     }
 
-    /// Takes apart the name of a cell of 0.8.
+    /// Parses the name of a 0.8 cell.
     ///
     /// # Errors
     ///
-    /// When `sid_ndim` or `link_width` is not that of a family, a component is not plain decimal, or
-    /// there are not exactly `sid_ndim * link_width` of them.
+    /// When `sid_ndim` or `link_width` is invalid for a family, a component is not plain decimal,
+    /// or their number is not exactly `sid_ndim * link_width`.
     pub fn split(text: &str, sid_ndim: usize, link_width: usize) -> Result<Self, FormatError> {
         let rank = check_rank(Part::ChunkKey, sid_ndim)?;
         let width = check_width(Part::ChunkKey, link_width)?;

@@ -5,8 +5,8 @@
 //! signed   +3  0  -12      offsets: a sign unless zero
 //! ```
 //!
-//! Comparing two names as text needs no text: up to the first number that differs they are equal, and
-//! from there on that number and the byte behind it decide.
+//! Two names are compared as text without printing them: up to the first number that differs they
+//! are equal, so that number and the byte after it decide.
 
 use core::cmp::Ordering;
 
@@ -23,7 +23,7 @@ pub(super) fn split_words(text: &str, separator: u8) -> impl Iterator<Item = (u6
     })
 }
 
-/// Parses a number with an optional minus and nothing else in front.
+/// Parses a number with an optional minus sign and no leading zeros.
 pub(super) fn parse_plain(part: Part, at: u64, word: &str) -> Result<i64, FormatError> {
     let (sign, digits) = split_sign(word);
     match sign {
@@ -62,7 +62,7 @@ pub(super) fn cmp_plain(a: &[i64], b: &[i64]) -> Ordering {
     cmp_tokens(tokens(a), tokens(b))
 }
 
-/// A number in a name, and the byte behind it unless the name ends there.
+/// A number in a name, and the byte after it unless the name ends there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) plus: bool,
@@ -129,7 +129,7 @@ impl Text {
     }
 }
 
-/// A sign, the 19 digits of 2^63, and the byte behind them.
+/// Room for a sign, the 19 digits of 2^63, and the byte after them.
 const LONGEST: usize = 21;
 
 fn parse_digits(part: Part, at: u64, negative: bool, digits: &str) -> Result<i64, FormatError> {
@@ -141,7 +141,7 @@ fn parse_digits(part: Part, at: u64, negative: bool, digits: &str) -> Result<i64
     }
 }
 
-/// Parses digits, zeros in front included.
+/// Parses digits, leading zeros included.
 pub(super) fn parse_magnitude(
     part: Part,
     at: u64,

@@ -1,4 +1,4 @@
-//! How many levels lie between the ends of a link: the first name below a link family.
+//! The difference in level between the ends of a link: the first name below a link family.
 //!
 //! ```text
 //! 0     both ends on one level
@@ -6,8 +6,8 @@
 //! -N    the other ends are N levels finer
 //! ```
 //!
-//! Old stores may hold a sign before zero or zeros before other digits. Their meaning is clear, so
-//! they are read; [`Delta::lints`] says that they are there, and nothing here writes them.
+//! Old stores may hold a sign before zero or leading zeros. Their meaning is clear, so they are
+//! accepted; [`Delta::lints`] reports them, and nothing here writes them.
 
 use core::fmt;
 use core::str::FromStr;
@@ -43,7 +43,8 @@ impl Delta {
         Ok(delta)
     }
 
-    /// Lists what a writer would have spelled differently in the segment `text` this was read from.
+    /// Lists the spellings in the segment `text`, from which this was parsed, that a writer must
+    /// not use.
     #[must_use]
     pub fn lints(self, text: &str) -> Lints {
         let mut lints = Lints::default();
@@ -60,7 +61,7 @@ impl Delta {
         lints
     }
 
-    /// Returns the gap seen from the other end.
+    /// Returns the delta as seen from the other end.
     #[must_use]
     pub const fn reverse(self) -> Option<Self> {
         match self.0.checked_neg() {
@@ -70,7 +71,7 @@ impl Delta {
     }
 }
 
-/// Reads a segment, degenerate spellings included.
+/// Reads a segment, non-canonical spellings included.
 ///
 /// # Errors
 ///

@@ -1,16 +1,17 @@
-//! Lists of keys as writers print them, judged without walking through them value by value.
+//! Counts the keys of printed lists without parsing them value by value.
 //!
 //! ```text
 //! ["0.0", "0.1",\n "10.0"     digits, dots and signs between quotes, a comma after each
 //! ```
 //!
-//! Such a list is well-formed JSON once `]` follows. Documents that list every cell are megabytes of it.
+//! Such a list is well-formed JSON once `]` is appended. Documents that list every cell contain
+//! megabytes of keys.
 
-/// Counts the keys in `list`, when it is a bracket and then nothing but keys as they are printed.
+/// Counts the keys in `list`, if it is a bracket followed only by printed keys.
 ///
-/// Every byte is judged by those beside it, and all of them without a jump, so that the compiler
-/// judges many at once. By induction from the bracket: a quote after a gap opens, what follows is
-/// the key, the quote after it closes, and what follows that is a comma.
+/// Every byte is checked against its neighbours without a branch, so that the compiler vectorizes
+/// the loop. By induction from the bracket: a quote after a gap opens a key, the quote after the
+/// key closes it, and a comma follows.
 #[must_use]
 pub fn count_printed_keys(list: &[u8]) -> Option<usize> {
     let is = |one: u8, other: u8| u8::from(one == other);
@@ -27,16 +28,17 @@ pub fn count_printed_keys(list: &[u8]) -> Option<usize> {
         odd |= well ^ 1;
     }
     let ends = matches!(list, [.., key, b'"'] if is_key_byte(*key) == 1);
-    // Runs whose sum fits a byte are added up as bytes.
+    // The sum of a run fits in a byte, so a run is added up in bytes.
     let quotes = |run: &[u8]| run.iter().fold(0_u8, |sum, b| sum.wrapping_add(is(*b, b'"')));
     let quotes: usize = list.chunks(RUN).map(|run| usize::from(quotes(run))).sum();
     if odd == 0 && ends { Some(quotes / 2) } else { None }
 }
 
-/// Returns whether `byte` may be part of a key, 1 or 0: digits, dot and sign, and the slash between them.
+/// Returns 1 if `byte` may be part of a key, or else 0: digits, dot and sign, and the slash between
+/// them.
 fn is_key_byte(byte: u8) -> u8 {
     u8::from(matches!(byte, b'-'..=b'9'))
 }
 
-/// Bytes of which a count fits one.
+/// The longest run whose count fits in a byte.
 const RUN: usize = 255;

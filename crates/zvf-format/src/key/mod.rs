@@ -8,13 +8,13 @@
 //! offsets segment   0.+1.0_+1.0.0       chunks of endpoints 1.. from the first  Offsets
 //! ```
 //!
-//! A component is plain decimal: an optional `-`, no `+`, no zero in front, no `-0`. Exactly one text
-//! names a key, so comparing keys and comparing names is the same thing; what is printed parses, and
-//! nothing else does.
+//! A component is plain decimal: an optional `-`, no `+`, no leading zero, no `-0`. Each key has
+//! exactly one text, so comparing keys is the same as comparing names, and only text that printing
+//! can produce is parsed.
 //!
-//! Two orders exist in the format and neither is the natural one: vertices are enumerated in
-//! *numeric* order of keys, links and presence lists in *string* order (`10.0` before `2.0`). So keys
-//! do not implement `Ord`; the caller says which order is meant.
+//! The format has two orders, so neither is the natural one: vertices are enumerated in *numeric*
+//! order of keys, links and presence lists in *string* order (`10.0` before `2.0`). So keys do not
+//! implement `Ord`; the caller states the order.
 //!
 //! Not here: whether a key lies inside a grid ([`crate::grid`]); what is stored under a key.
 
@@ -39,9 +39,9 @@ pub use list::count_printed_keys;
 pub use offsets::Offsets;
 pub use path::ChunkPath;
 
-/// The most components a chunk key can have.
+/// The largest number of components of a chunk key.
 pub const MAX_RANK: usize = 16;
-/// The most endpoints a link record can have.
+/// The largest number of endpoints of a link record.
 pub const MAX_WIDTH: usize = 8;
 
 /// The absolute coordinates of one chunk.
@@ -68,7 +68,7 @@ impl ChunkKey {
     ///
     /// # Errors
     ///
-    /// When there are none, or more than [`MAX_RANK`].
+    /// When there are no components, or more than [`MAX_RANK`].
     pub fn new(components: &[i64]) -> Result<Self, FormatError> {
         let mut key = Self::FILLER;
         key.rank = check_rank(Part::ChunkKey, components.len())?;
@@ -84,13 +84,14 @@ impl ChunkKey {
         used_items(&self.components, self.rank)
     }
 
-    /// Returns how many components there are: `sid_ndim` in the format's documents.
+    /// Returns the number of components, `sid_ndim` in the format's documents.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank.into()
     }
 
-    /// Returns the last `axes` components: the coordinates in space, without the bin of an attribute.
+    /// Returns the last `axes` components: the coordinates in space, without the bin of an
+    /// attribute.
     #[must_use]
     pub fn spatial(&self, axes: usize) -> Option<&[i64]> {
         self.components().get(self.rank().checked_sub(axes)?..)
@@ -108,10 +109,10 @@ impl ChunkKey {
         decimal::cmp_plain(self.components(), other.components())
     }
 
-    /// Stands in the unused places of arrays.
+    /// Fills the unused places of arrays.
     const FILLER: Self = Self { components: [0; MAX_RANK], rank: 1 };
 
-    /// Makes a key of a `rank` that was checked and components that are zero from there on.
+    /// Makes a key of a checked `rank`; components past it must be zero.
     pub(crate) const fn from_checked(components: [i64; MAX_RANK], rank: u8) -> Self {
         Self { components, rank }
     }
@@ -131,11 +132,12 @@ impl Hash for ChunkKey {
     }
 }
 
-/// Reads a key as the format writes it.
+/// Parses a key as the format writes it.
 ///
 /// # Errors
 ///
-/// When a component is not plain decimal or no `i64`, or there are more than [`MAX_RANK`].
+/// When a component is not plain decimal or does not fit in `i64`, or there are more than
+/// [`MAX_RANK`].
 impl FromStr for ChunkKey {
     type Err = FormatError;
 
@@ -172,7 +174,7 @@ impl fmt::Debug for ChunkKey {
     }
 }
 
-/// Checks a number of components: one that a key can have.
+/// Checks that a number of components is valid for a key.
 pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
     let (low, high) = (1, 16);
     const { assert!(MAX_RANK == 16) };
@@ -186,7 +188,7 @@ pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
     }
 }
 
-/// Checks a number of endpoints: one that a link record can have.
+/// Checks that a number of endpoints is valid for a link record.
 pub(crate) fn check_width(part: Part, width: usize) -> Result<u8, FormatError> {
     const { assert!(MAX_WIDTH == 8) };
     let expected = Expected::Between(1, 8);

@@ -1,4 +1,5 @@
-//! Where the other endpoints of a link record lie, seen from the first: the name of an offsets array.
+//! The offsets from the first endpoint of a link record to the others: the name of an offsets
+//! array.
 //!
 //! ```text
 //! self               one endpoint: there are no others
@@ -9,8 +10,8 @@
 //! One offset for each endpoint but the first, joined by `_`; its components are joined by `.`, and
 //! each is `0` or has a sign. The first endpoint's offset is zero by definition and not written.
 //!
-//! Families enumerate their offsets arrays in the order of these names as ASCII text, where `+` comes
-//! before `-`, `-` before digits, and digits before `_`: [`Offsets::cmp_string`].
+//! Families enumerate their offsets arrays in the order of these names as ASCII text, where `+`
+//! comes before `-`, `-` before digits, and digits before `_`: [`Offsets::cmp_string`].
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -61,7 +62,7 @@ impl Offsets {
     ///
     /// # Errors
     ///
-    /// When a component is not `0`, `+N` or `-N`, or their number or that of offsets differs.
+    /// When a component is not `0`, `+N` or `-N`, or the number of components or offsets is wrong.
     pub fn parse(text: &str, sid_ndim: usize, link_width: usize) -> Result<Self, FormatError> {
         let rank = check_rank(Part::OffsetsSegment, sid_ndim)?;
         let width = check_width(Part::OffsetsSegment, link_width)?;
@@ -90,13 +91,13 @@ impl Offsets {
         (1..self.link_width()).filter_map(|endpoint| self.get(endpoint))
     }
 
-    /// Returns how many components each offset has.
+    /// Returns the number of components per offset.
     #[must_use]
     pub fn sid_ndim(&self) -> usize {
         self.sid_ndim.into()
     }
 
-    /// Returns how many endpoints a record has, the first included.
+    /// Returns the number of endpoints of a record, the first included.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.width.into()
@@ -108,8 +109,8 @@ impl Offsets {
         self.iter().flatten().all(|step| *step == 0)
     }
 
-    /// Returns whether the offsets never descend, starting from zero: what sorting the endpoints gives,
-    /// and what undirected canonical families must have.
+    /// Returns whether the offsets never descend, starting from zero. Sorted endpoints give such
+    /// offsets, and undirected canonical families must have them.
     #[must_use]
     pub fn are_sorted(&self) -> bool {
         (0..self.link_width()).map(|endpoint| self.get(endpoint)).is_sorted()
@@ -126,7 +127,8 @@ impl Offsets {
         }
     }
 
-    /// Makes the offsets of a record with `step`, for each endpoint but the first and each axis.
+    /// Makes the offsets of a record from `step`, called for each endpoint but the first and each
+    /// axis.
     pub(crate) fn from_fn(rank: u8, width: u8, mut step: impl FnMut(usize, usize) -> i64) -> Self {
         let mut steps = [[0; MAX_RANK]; MAX_WIDTH];
         for (endpoint, to) in steps.iter_mut().enumerate().take(width.into()).skip(1) {
@@ -167,7 +169,7 @@ impl Offsets {
         Ok(())
     }
 
-    /// Returns an iterator over the numbers of the printed segment, when there are any.
+    /// Returns an iterator over the numbers of the printed segment, if it has any.
     fn tokens(&self) -> impl Iterator<Item = decimal::Token> {
         let last = self.link_width().saturating_sub(1);
         (1..).zip(self.iter()).flat_map(move |(endpoint, offset)| {

@@ -1,10 +1,10 @@
-//! Where a chunk lies inside one array: the name Zarr gives it.
+//! The place of a chunk inside one array: its Zarr chunk key.
 //!
 //! ```text
 //! c/<i>/<j>/...    i = component - origin of that axis; never negative
 //! ```
 //!
-//! Every array has an origin of its own; the same key has different paths in different arrays.
+//! Every array has its own origin; the same key has different paths in different arrays.
 
 use core::fmt;
 use core::str::FromStr;
@@ -34,7 +34,8 @@ impl ChunkPath {
     ///
     /// # Errors
     ///
-    /// When `origin` has another rank, or the key lies before it on some axis, or 2^63 chunks after.
+    /// When `origin` has another rank, or the key lies before it or 2^63 chunks after it on some
+    /// axis.
     pub fn from_key(key: &ChunkKey, origin: &[i64]) -> Result<Self, FormatError> {
         check_origin_rank(key.rank(), origin.len())?;
         let mut path = Self { index: [0; MAX_RANK], rank: key.rank };
@@ -72,7 +73,7 @@ impl ChunkPath {
     }
 }
 
-/// Reads a path as Zarr writes it: `c`, then one number for each axis.
+/// Parses a path as Zarr writes it: `c`, then one number for each axis.
 ///
 /// # Errors
 ///
@@ -111,7 +112,7 @@ impl fmt::Display for ChunkPath {
     }
 }
 
-/// Says why a chunk has no place in an array that starts at `origin`.
+/// Returns the error for a chunk before the `origin` of the array.
 fn refuse_before_origin(component: i64, origin: i64) -> FormatError {
     let (class, expected) = if component < origin {
         (Class::OutOfBounds, Expected::AtLeast(origin.into()))

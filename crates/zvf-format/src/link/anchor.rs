@@ -1,4 +1,4 @@
-//! Which chunk of another level a chunk is compared with.
+//! Maps the chunks of one level to chunks of another.
 //!
 //! Offsets between levels are counted in chunks of the target level, from the chunk that holds the
 //! lower corner of the source. Division rounds down, also below zero.
@@ -38,12 +38,12 @@ impl Anchor {
         Ok(Self { ratios: [(1, 1); MAX_RANK], rank: check_rank(Part::LinkRecord, sid_ndim)? })
     }
 
-    /// Maps from a level whose chunks are `source` times those of the root to one where they are
-    /// `target` times. Components in front of the axes (the bin of an attribute) stay as they are.
+    /// Maps between two levels whose chunks are `source` and `target` times those of the root.
+    /// Components in front of the axes (the bin of an attribute) are kept.
     ///
     /// # Errors
     ///
-    /// When the ratios differ in rank, or `sid_ndim` is less than that or more than [`MAX_RANK`].
+    /// When the ratios differ in rank, or `sid_ndim` is below their rank or above [`MAX_RANK`].
     pub fn from_ratios(
         source: &LevelRatio,
         target: &LevelRatio,
@@ -68,7 +68,7 @@ impl Anchor {
         Ok(anchor)
     }
 
-    /// Returns the chunk of the target level that offsets from `chunk` are counted from.
+    /// Returns the chunk of the target level that is the origin of offsets from `chunk`.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Anchor {
         self.ratios.iter().all(|(source, target)| source == target)
     }
 
-    /// Returns one component of an anchor, unless it does not fit.
+    /// Returns one component of an anchor, or `None` if it does not fit.
     pub(super) fn component(&self, axis: usize, component: i64) -> Option<i64> {
         match self.ratios.get(axis)? {
             (source, target) if source == target => Some(component),
@@ -109,7 +109,7 @@ impl Anchor {
     }
 }
 
-/// Refuses a chunk of another rank than its family's.
+/// Refuses a chunk whose rank is not that of its family.
 pub(super) fn check_chunk(chunk: &ChunkKey, sid_ndim: usize) -> Result<(), FormatError> {
     if chunk.rank() == sid_ndim {
         return Ok(());

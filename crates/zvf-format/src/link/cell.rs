@@ -6,8 +6,8 @@
 //!          write (0.9) or per record (0.8)
 //! ```
 //!
-//! How groups are cut means nothing to a reader: their rows are read one after the other. Neither body
-//! knows its own length; when one is cut on the border of a row, nothing here can tell.
+//! The division into groups has no meaning for a reader: it reads the rows of all groups in order.
+//! Neither body stores its own length; a cut on a row border cannot be detected here.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -59,8 +59,8 @@ impl<'a> LinkCell<'a> {
     ///
     /// # Errors
     ///
-    /// When an inline body is no ragged blob, a flat body or a group is no whole number of rows,
-    /// a permutation does not exist for the width, or a row is negative.
+    /// When an inline body is not a ragged blob, a flat body or a group is not a whole number of
+    /// rows, a permutation code is invalid for the width, or a row is negative.
     pub fn parse(blob: &'a [u8], body: Body, shape: RowShape) -> Result<Self, FormatError> {
         let (ragged, rows) = match body {
             Body::Flat => {
@@ -77,7 +77,7 @@ impl<'a> LinkCell<'a> {
                 (Some(ragged), ragged.data())
             }
         };
-        // The rows are the end of the blob.
+        // The rows are the last bytes of the blob.
         let at = num::to_u64(blob.len()).saturating_sub(num::to_u64(rows.len()));
         let cell = Self { shape, ragged, rows, at };
         if cell.may_be_wrong() {
@@ -92,7 +92,7 @@ impl<'a> LinkCell<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `parse`, then the first lint.
+    /// The errors of `parse`, then the first lint.
     pub fn parse_strict(blob: &'a [u8], body: Body, shape: RowShape) -> Result<Self, FormatError> {
         let cell = Self::parse(blob, body, shape)?;
         cell.lints().into_strict()?;
@@ -105,13 +105,13 @@ impl<'a> LinkCell<'a> {
         self.ragged.map_or_else(Lints::default, |ragged| ragged.lints())
     }
 
-    /// Returns what a row looks like.
+    /// Returns the layout of a row.
     #[must_use]
     pub const fn shape(&self) -> RowShape {
         self.shape
     }
 
-    /// Returns how many records there are.
+    /// Returns the number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.chunks_exact(self.shape.size().into()).len()
@@ -135,14 +135,14 @@ impl<'a> LinkCell<'a> {
         self.rows().filter_map(move |(_, row)| shape.read(row).ok()) // `parse` read them all
     }
 
-    /// Adds the rows of all records to `to`, as many for each as there are endpoints; `false`, and nothing added, where
-    /// permutations tell in which order they were given.
+    /// Appends the rows of all records to `to`, one number per endpoint. Returns `false`, and
+    /// appends nothing, if the records have permutations.
     #[cfg(feature = "alloc")]
     pub fn add_plain_rows(&self, to: &mut Vec<u64>) -> bool {
         if self.shape.has_perm() {
             return false;
         }
-        // `parse` found no negative one.
+        // Not negative: `parse` checked them.
         match self.shape.element().size() {
             1 => to.extend(self.rows.iter().map(|row| u64::from(*row))),
             2 => to.extend(items(self.rows).map(|row| u64::from(u16::from_le_bytes(*row)))),
@@ -173,7 +173,7 @@ impl<'a> LinkCell<'a> {
         self.shape.read(row).ok()
     }
 
-    /// Compares every endpoint with the number of rows its chunk has, one number for each place.
+    /// Compares every endpoint with the number of rows of its chunk, one number for each place.
     ///
     /// # Errors
     ///
@@ -197,12 +197,12 @@ impl<'a> LinkCell<'a> {
         Ok(())
     }
 
-    /// Compares the bytes of a link attribute's cell with the records: one attribute row of `row_size`
-    /// bytes for each, no header, in the same order.
+    /// Checks the size of a link attribute's cell against the records: one attribute row of
+    /// `row_size` bytes for each, without a header, in the same order.
     ///
     /// # Errors
     ///
-    /// When there are more or fewer.
+    /// When the numbers differ.
     pub fn check_attribute(&self, bytes: u64, row_size: u64) -> Result<(), FormatError> {
         // Fewer than 2^63 records are in memory.
         let want = i128::from(num::to_u64(self.len())).saturating_mul(row_size.into());
@@ -219,12 +219,13 @@ impl<'a> LinkCell<'a> {
     }
 }
 
-/// Returns an iterator over numbers of so many bytes.
+/// Returns an iterator over numbers of `N` bytes.
 fn items<const N: usize>(rows: &[u8]) -> impl Iterator<Item = &[u8; N]> {
     rows.as_chunks::<N>().0.iter()
 }
 
-/// Encodes records: the inverse of [`LinkCell::parse`]. A flat body is the groups one after the other.
+/// Encodes records: the inverse of [`LinkCell::parse`]. A flat body is the concatenation of the
+/// groups.
 ///
 /// ```
 /// use zvf_format::link::{Body, LinkInteger, LinkRecord, RowShape, encode};
@@ -236,8 +237,8 @@ fn items<const N: usize>(rows: &[u8]) -> impl Iterator<Item = &[u8; N]> {
 ///
 /// # Errors
 ///
-/// When a record has another width than the shape, or a permutation where the shape has none or the
-/// other way round, or a number is too large for the integer type.
+/// When a record has another width than the shape, only one of the two has a permutation, or a
+/// number is too large for the integer type.
 #[cfg(feature = "alloc")]
 pub fn encode(
     groups: &[&[LinkRecord]],

@@ -1,4 +1,4 @@
-//! The policy of a link family, and what follows from it.
+//! The policy of a link family, and the layout that follows from it.
 
 use super::anchor::{Anchor, check_chunk};
 use super::cell::Body;
@@ -23,7 +23,7 @@ pub enum LinkStorage {
 
 /// A link family: records of one width, stored by one rule.
 ///
-/// Undirected, canonical and within one level unless said otherwise, as the format's defaults are.
+/// By default undirected, canonical and within one level, as in the format.
 ///
 /// ```
 /// use zvf_format::link::{Body, LinkInteger, LinkPolicy, LinkStorage};
@@ -49,7 +49,7 @@ impl LinkPolicy {
     ///
     /// # Errors
     ///
-    /// When either is not what the format allows (1 to 8, 1 to 16).
+    /// When either is out of range (1 to 8, 1 to 16).
     pub fn new(link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
         let link_width = check_width(Part::LinkRecord, link_width)?;
         let anchor = Anchor::identity(sid_ndim)?;
@@ -57,7 +57,7 @@ impl LinkPolicy {
         Ok(Self { link_width, anchor, delta, directed: false, store })
     }
 
-    /// Gives endpoints a direction: they stay as given.
+    /// Makes links directed: endpoints keep the given order.
     #[must_use]
     pub const fn with_direction(self) -> Self {
         Self { directed: true, ..self }
@@ -69,11 +69,12 @@ impl LinkPolicy {
         Self { store, ..self }
     }
 
-    /// Puts endpoints 1.. on the level `delta` away, where `anchor` leads.
+    /// Puts endpoints 1.. on the level `delta` away, where `anchor` maps to.
     ///
     /// # Errors
     ///
-    /// When the anchor has another rank than the family, or moves chunks though the level is the same.
+    /// When the anchor has another rank than the family, or moves chunks though the level is the
+    /// same.
     pub fn with_delta(self, delta: Delta, anchor: Anchor) -> Result<Self, FormatError> {
         if anchor.rank() != self.sid_ndim() {
             let expected = Expected::Exactly(num::to_u64(self.sid_ndim()).into());
@@ -98,13 +99,13 @@ impl LinkPolicy {
         self.anchor.rank()
     }
 
-    /// Returns the gap between the ends.
+    /// Returns the difference in level between the ends.
     #[must_use]
     pub const fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// Returns whether endpoints stay as given.
+    /// Returns whether links are directed: endpoints keep the given order.
     #[must_use]
     pub const fn is_directed(&self) -> bool {
         self.directed
@@ -116,13 +117,13 @@ impl LinkPolicy {
         self.store
     }
 
-    /// Returns what leads to the level of the other endpoints.
+    /// Returns the map to the level of the other endpoints.
     #[must_use]
     pub const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
-    /// Returns whether rows begin with a permutation. What the array says goes before this.
+    /// Returns whether rows begin with a permutation, unless the array's document states it.
     #[must_use]
     pub fn has_perm(&self, intra: bool) -> bool {
         let moved = self.store == LinkStorage::Duplicate || !self.directed;
@@ -135,18 +136,19 @@ impl LinkPolicy {
         if intra && self.delta == Delta::SAME { Body::Flat } else { Body::Inline }
     }
 
-    /// Returns what a row looks like, in an array that does not say so itself.
+    /// Returns the layout of a row, for an array whose document does not state it.
     #[must_use]
     pub fn row_shape(&self, element: LinkInteger, intra: bool) -> RowShape {
         RowShape::from_checked_width(element, self.link_width, self.has_perm(intra))
     }
 
-    /// Returns the chunks of the endpoints of records under `source` in the array named `offsets`: the
-    /// first on the family's own level, the others on the level it links to.
+    /// Returns the chunks of the endpoints of records under `source` in the array named `offsets`:
+    /// the first on the family's own level, the others on the level it links to.
     ///
     /// # Errors
     ///
-    /// When the key or the offsets are of another rank or width, or a chunk has no number of 64 bits.
+    /// When the key or the offsets have another rank or width, or a chunk number does not fit in 64
+    /// bits.
     pub fn endpoint_chunks(
         &self,
         source: &ChunkKey,

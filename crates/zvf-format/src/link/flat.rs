@@ -7,8 +7,8 @@
 //! ..     the same for each of the L endpoints, then for each record
 //! ```
 //!
-//! Endpoints are as given: neither sorted nor permuted. Between levels, endpoint 0 lies on the level
-//! that owns the blob. Attributes of these links are one blob of rows in the same order.
+//! Endpoints keep the given order: neither sorted nor permuted. Between levels, endpoint 0 lies on
+//! the level that owns the blob. Attributes of these links are one blob of rows in the same order.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -45,8 +45,8 @@ impl<'a> FlatLinks<'a> {
     ///
     /// # Errors
     ///
-    /// When the width or the rank is not that of a family, `blob` is no whole number of records, or a
-    /// row is negative.
+    /// When the width or the rank is invalid for a family, `blob` is not a whole number of records,
+    /// or a row is negative.
     pub fn parse(blob: &'a [u8], link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
         let sid_ndim = check_rank(Part::FlatLinks, sid_ndim)?;
         let link_width = check_width(Part::FlatLinks, link_width)?;
@@ -128,7 +128,7 @@ impl<'a> FlatRecord<'a> {
         Some((ChunkKey::from_checked(components, self.sid_ndim), vi.get().unsigned_abs()))
     }
 
-    /// Returns an iterator over the endpoints as given.
+    /// Returns an iterator over the endpoints in the given order.
     pub fn endpoints(&self) -> impl Iterator<Item = (ChunkKey, u64)> + use<'a> {
         let record = *self;
         (0..).map_while(move |i| record.endpoint(i))
@@ -147,8 +147,8 @@ impl<'a> FlatRecord<'a> {
 ///
 /// # Errors
 ///
-/// When a record has another width than `link_width`, or a chunk another rank than `sid_ndim`, or
-/// either is not that of a family; or a row has more than 63 bits.
+/// When a record has another width than `link_width`, a chunk has another rank than `sid_ndim`,
+/// either is invalid for a family, or a row has more than 63 bits.
 #[cfg(feature = "alloc")]
 pub fn encode_flat(
     records: &[&[Endpoint<'_>]],
@@ -180,12 +180,12 @@ pub fn encode_flat(
     Ok(blob)
 }
 
-/// Returns how many items one endpoint has: at most 17.
+/// Returns the number of items per endpoint: at most 17.
 fn stride(sid_ndim: u8) -> usize {
     usize::from(sid_ndim).saturating_add(1)
 }
 
-/// Returns how many bytes one endpoint has: at most 136.
+/// Returns the number of bytes per endpoint: at most 136.
 fn endpoint_size(sid_ndim: u8) -> u64 {
     num::to_u64(stride(sid_ndim)).saturating_mul(8)
 }

@@ -1,7 +1,7 @@
-//! Links between rows: who is an endpoint of what, and in which cell that is written.
+//! Links between rows: their endpoints, and the cell in which they are stored.
 //!
-//! A record has `L` endpoints, each a row of a chunk. It is stored under the chunk of one of them, its
-//! *source*, in the array named by where the others lie from there ([`Offsets`]):
+//! A record has `L` endpoints, each a row of a chunk. It is stored under the chunk of one endpoint,
+//! its *source*, in the array named by the offsets of the others from there ([`Offsets`]):
 //!
 //! ```text
 //! anchor(c) = floor(c * r_source / r_target)      per axis; r is a level's chunks in root chunks
@@ -13,8 +13,8 @@
 //! cell     = rows only (delta 0 and intra), or an inline ragged blob of rows
 //! ```
 //!
-//! With a permutation the endpoints are in *placement order*, sorted or led by the source; it says where
-//! each stood when the record was made. Without, they are as given.
+//! With a permutation, the endpoints are in *placement order*, sorted or led by the source, and the
+//! permutation restores the given order. Without one, they are in the given order.
 //!
 //! | store | records | view |
 //! | --- | --- | --- |
@@ -24,12 +24,12 @@
 //! | 0.6, 0.7 `cross_chunk_links/<delta>/data` | one blob with all coordinates | [`FlatLinks`] |
 //! | before 0.8, `layout` is `partitioned_v1` | records of `9 L` bytes | [`PartitionedLinks`] |
 //!
-//! Bridges of polylines and lines in 0.6 and 0.7 do not carry rows (the writers stored 0 or a fragment
-//! number); whoever needs the geometry goes by the manifests there.
+//! Bridges of polylines and lines in 0.6 and 0.7 do not carry rows (the writers stored 0 or a
+//! fragment number); readers of the geometry use the manifests there.
 //!
 //! Not here: the order in which a family is read (its names, [`Offsets::cmp_string`] and
-//! [`ChunkKey::cmp_string`](crate::key::ChunkKey::cmp_string)); which copies of a duplicate family are
-//! the same record; link fragments ([`crate::fragment`]).
+//! [`ChunkKey::cmp_string`](crate::key::ChunkKey::cmp_string)); which copies of a duplicate family
+//! are the same record; link fragments ([`crate::fragment`]).
 //!
 //! [`Offsets`]: crate::key::Offsets
 //! [`Offsets::cmp_string`]: crate::key::Offsets::cmp_string

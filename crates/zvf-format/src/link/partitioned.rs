@@ -6,9 +6,9 @@
 //! 8 L    vi of each endpoint, i64: a row of that chunk; not negative
 //! ```
 //!
-//! The blob lies under `<delta>/<chunk 0>/../<chunk K-1>/data`, its K distinct chunks sorted. Records
-//! follow each other without padding. No writer of this layout is left, so there is no encoder; the
-//! sibling layout `sharded_v1` holds the same records in another array.
+//! The blob lies under `<delta>/<chunk 0>/../<chunk K-1>/data`, its K distinct chunks sorted.
+//! Records follow each other without padding. No writer of this layout is left, so there is no
+//! encoder; the sibling layout `sharded_v1` holds the same records in another array.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::I64;
@@ -38,8 +38,8 @@ impl<'a> PartitionedLinks<'a> {
     ///
     /// # Errors
     ///
-    /// When the width is not that of a family, `blob` is no whole number of records, a slot names no
-    /// chunk, or a row is negative.
+    /// When the width is invalid for a family, `blob` is not a whole number of records, a slot
+    /// names no chunk, or a row is negative.
     pub fn parse(blob: &'a [u8], link_width: usize, chunks: u8) -> Result<Self, FormatError> {
         let link_width = check_width(Part::PartitionedLinks, link_width)?;
         let width = u64::from(link_width);
@@ -105,12 +105,13 @@ pub struct PartitionedRecord<'a> {
 }
 
 impl<'a> PartitionedRecord<'a> {
-    /// Returns an iterator over the endpoints as given: which of the chunks, and the row in it.
+    /// Returns an iterator over the endpoints in the given order: the index of the chunk, and the
+    /// row in it.
     pub fn endpoints(&self) -> impl Iterator<Item = (u8, u64)> + use<'a> {
         let rows = self.rows.iter().map(|vi| vi.get().unsigned_abs());
         self.slots.iter().copied().zip(rows)
     }
 }
 
-/// Bytes of one endpoint: its slot and its row.
+/// Bytes per endpoint: its slot and its row.
 const ENDPOINT: u8 = 9;

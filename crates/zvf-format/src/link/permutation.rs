@@ -1,17 +1,17 @@
-//! Permutations of a record's endpoints, and the number that stands for one.
+//! Permutations of a record's endpoints, and their codes (Lehmer codes).
 //!
 //! ```text
 //! code = sum over i of (how many unused values are below order[i]) * (L - 1 - i)!
 //! ```
 //!
-//! This numbers the permutations in the order of their values, from 0 (as given) to L! - 1 (reversed).
-//! Codes of the longest, 8! - 1 = 40319, fit in 16 bits. A code from L! on is no permutation, whatever
-//! the width: readers that take any code but 0 for a swap of two endpoints are wrong.
+//! This numbers the permutations in lexicographic order, from 0 (as given) to L! - 1 (reversed).
+//! The codes of the longest, up to 8! - 1 = 40319, fit in 16 bits. A code from L! on is invalid for
+//! every width: readers that take any code but 0 for a swap of two endpoints are wrong.
 
 use crate::key::MAX_WIDTH;
 use crate::used_items;
 
-/// An order of `0..L`: at place `i` stands the input position of the endpoint placed there.
+/// An order of `0..L`: place `i` holds the input position of the endpoint placed there.
 ///
 /// ```
 /// use zvf_format::link::Permutation;
@@ -29,8 +29,8 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Makes the permutation with this order, or `None` when it is not one of `0..L`, or longer than
-    /// [`MAX_WIDTH`].
+    /// Makes the permutation with this order, or `None` if it is not a permutation of `0..L`, or
+    /// longer than [`MAX_WIDTH`].
     #[must_use]
     pub fn new(order: &[u8]) -> Option<Self> {
         let mut seen = 0_u8;
@@ -45,13 +45,13 @@ impl Permutation {
         Some(Self::from_inputs(len, order.iter().copied()))
     }
 
-    /// Makes the permutation that moves nothing. More than [`MAX_WIDTH`] places count as that many.
+    /// Makes the identity permutation. A length above [`MAX_WIDTH`] is clamped.
     #[must_use]
     pub fn identity(len: u8) -> Self {
         Self::from_inputs(len, 0..len)
     }
 
-    /// Returns the permutation of `len` places with this code; `None` when there is none.
+    /// Returns the permutation of `len` places with this code, or `None` for an invalid code.
     #[must_use]
     pub fn from_code(code: u64, len: u8) -> Option<Self> {
         if usize::from(len) > MAX_WIDTH || code >= factorial(len) {
@@ -74,7 +74,7 @@ impl Permutation {
         Some(Self::from_inputs(len, inputs))
     }
 
-    /// Returns the number of this permutation among those of its length.
+    /// Returns the code of this permutation.
     #[must_use]
     pub fn code(&self) -> u16 {
         let mut unused = 0xff_u8;
@@ -108,13 +108,13 @@ impl Permutation {
         inverse
     }
 
-    /// Returns how many places there are.
+    /// Returns the number of places.
     pub(super) const fn len(&self) -> u8 {
         self.len
     }
 
-    /// Makes the permutation of `len` places from the input position of each: all of `0..len` once, then zeros or nothing.
-    /// More than [`MAX_WIDTH`] places count as that many.
+    /// Makes the permutation of `len` places from the input position of each: all of `0..len` once,
+    /// optionally followed by zeros. A length above [`MAX_WIDTH`] is clamped.
     pub(super) fn from_inputs(len: u8, inputs: impl IntoIterator<Item = u8>) -> Self {
         let mut order = [0; MAX_WIDTH];
         for (to, input) in order.iter_mut().zip(inputs) {
@@ -131,7 +131,7 @@ impl core::fmt::Debug for Permutation {
     }
 }
 
-/// Returns how many permutations of `n` places there are, for `n` up to [`MAX_WIDTH`].
+/// Returns the number of permutations of `n` places, for `n` up to [`MAX_WIDTH`].
 pub(super) const fn factorial(n: u8) -> u64 {
     match n {
         0 | 1 => 1,

@@ -1,4 +1,4 @@
-//! Where a record is stored: under which chunk, in which array, with its endpoints in which order.
+//! Finds where a record is stored: its source chunk, its array, and the order of its endpoints.
 //!
 //! ```text
 //! policy                      copies               order of the endpoints            permutation
@@ -10,7 +10,7 @@
 //!                                                  then the others as given
 //! ```
 //!
-//! Chunks are compared numerically. Endpoints that are the same row stay in input order. Copies come in
+//! Chunks are compared numerically. Endpoints that are the same row keep input order. Copies are in
 //! the order of the chunks that lead them.
 
 use super::anchor::{Anchor, check_chunk};
@@ -31,7 +31,7 @@ use crate::num;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
-    /// The chunk it lies in.
+    /// The chunk of the endpoint.
     pub chunk: &'a ChunkKey,
     /// Its row among the vertices of that chunk.
     pub row: u64,
@@ -42,8 +42,8 @@ impl LinkPolicy {
     ///
     /// # Errors
     ///
-    /// When the endpoints are not as many as the family's width, a chunk is of another rank, or an
-    /// offset between two chunks has no number of 64 bits.
+    /// When the number of endpoints is not the width of the family, a chunk has another rank, or an
+    /// offset between two chunks does not fit in 64 bits.
     pub fn place<'a>(
         &'a self,
         endpoints: &'a [Endpoint<'a>],
@@ -106,7 +106,7 @@ pub struct Placements<'a> {
     next: u8,           // the place in `order` from which the next copy is sought
 }
 
-/// How copies follow from the endpoints.
+/// The rule by which copies follow from the endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CopyRule {
     AsGiven,
@@ -132,8 +132,8 @@ impl<'a> Placements<'a> {
         Ok(())
     }
 
-    /// Finds the endpoint that leads the next copy of a duplicate family: the first of its chunk, in
-    /// sorted order.
+    /// Finds the endpoint that leads the next copy of a duplicate family: the first of its chunk,
+    /// in sorted order.
     fn next_lead(&mut self) -> Option<u8> {
         let order = self.order;
         let order = order.order();
@@ -194,22 +194,22 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// Returns the chunk under which it is stored.
+    /// Returns the chunk under which the copy is stored.
     #[must_use]
     pub const fn source(&self) -> &'a ChunkKey {
         self.source
     }
 
-    /// Returns the endpoint at a place; the first is in the source chunk.
+    /// Returns the endpoint at a place; the first lies in the source chunk.
     #[must_use]
     pub fn endpoint(&self, place: usize) -> Option<&'a Endpoint<'a>> {
         self.endpoints.get(usize::from(*self.order.order().get(place)?))
     }
 
-    /// Returns the array it is stored in.
+    /// Returns the array in which the copy is stored.
     #[must_use]
     pub fn offsets(&self) -> Offsets {
-        // Every offset from the source was found to fit.
+        // `check` found that every offset from the source fits.
         let step = |place, axis| self.step(place, axis).unwrap_or(0);
         Offsets::from_fn(self.anchor.rank, self.order.len(), step)
     }
@@ -224,7 +224,7 @@ impl<'a> Placement<'a> {
         })
     }
 
-    /// Returns what is stored there.
+    /// Returns the stored record.
     #[must_use]
     pub fn record(&self) -> LinkRecord {
         // Every place holds an endpoint.
@@ -246,7 +246,8 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// Returns whether the offset between any two of the chunks fits: a quick yes, where `check` decides a no.
+/// Returns whether the offset between any two of the chunks surely fits: a fast path before
+/// `check`.
 fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
     (0..rank).all(|axis| {
         let all = endpoints.iter().filter_map(|endpoint| endpoint.chunk.components().get(axis));
@@ -262,7 +263,7 @@ fn are_near(endpoints: &[Endpoint<'_>], rank: usize) -> bool {
 fn sort_endpoints(endpoints: &[Endpoint<'_>]) -> Permutation {
     let mut order = [0; MAX_WIDTH];
     let mut len = 0_u8;
-    // Insertion: there are two or three, and eight at most.
+    // Insertion sort: there are two or three endpoints, eight at most.
     for (input, endpoint) in (0_u8..).zip(endpoints) {
         let before = order.iter().take(len.into()).take_while(|other: &&u8| {
             let other = endpoints.get(usize::from(**other));
@@ -278,12 +279,13 @@ fn sort_endpoints(endpoints: &[Endpoint<'_>]) -> Permutation {
     Permutation::from_inputs(len, order)
 }
 
-/// Returns whether `a` is sorted behind `b`.
+/// Returns whether `a` is sorted after `b`.
 fn follows(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
     a.chunk.cmp_numeric(b.chunk).then(a.row.cmp(&b.row)).is_gt()
 }
 
-/// Returns the order of `len` endpoints in which `lead` stands first and the others as given.
+/// Returns the order of `len` endpoints in which `lead` is first and the others keep the given
+/// order.
 fn order_with_lead(lead: u8, len: u8) -> Permutation {
     let others = (0..len).filter(|input| *input != lead);
     Permutation::from_inputs(len, core::iter::once(lead).chain(others))

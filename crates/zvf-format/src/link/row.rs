@@ -1,4 +1,4 @@
-//! One stored record, and the row of bytes it takes.
+//! One stored record, and its encoding as a row of bytes.
 //!
 //! ```text
 //! size   field
@@ -46,11 +46,11 @@ pub enum LinkInteger {
 }
 
 impl LinkInteger {
-    /// Returns the type of this many bytes.
+    /// Returns the integer type of `itemsize` bytes.
     ///
     /// # Errors
     ///
-    /// When no integer type has them.
+    /// When there is no such integer type.
     pub fn new(itemsize: u8, signed: bool) -> Result<Self, FormatError> {
         match (itemsize, signed) {
             (1, true) => Ok(Self::I8),
@@ -68,7 +68,7 @@ impl LinkInteger {
         }
     }
 
-    /// Returns how many bytes one item has.
+    /// Returns the number of bytes per item.
     #[must_use]
     pub const fn size(self) -> u8 {
         match self {
@@ -94,7 +94,7 @@ impl LinkInteger {
         }
     }
 
-    /// Reads the item at the start of `bytes`, unless they are too few.
+    /// Reads the item at the start of `bytes`, or `None` if there are too few.
     fn read(self, bytes: &[u8]) -> Option<i128> {
         Some(match self {
             Self::I8 => i8::from_le_bytes(*bytes.first_chunk()?).into(),
@@ -109,7 +109,7 @@ impl LinkInteger {
     }
 }
 
-/// What a row of a link array looks like.
+/// The layout of a row of a link array.
 ///
 /// ```
 /// use zvf_format::link::{LinkInteger, RowShape};
@@ -139,7 +139,7 @@ impl RowShape {
         Ok(Self { element, link_width, has_perm })
     }
 
-    /// Describes rows as [`Self::new`] does, of a width that was checked.
+    /// Describes rows as [`Self::new`] does, for a checked width.
     pub(super) const fn from_checked_width(
         element: LinkInteger,
         link_width: u8,
@@ -166,19 +166,19 @@ impl RowShape {
         self.has_perm
     }
 
-    /// Returns how many items a row has.
+    /// Returns the number of items per row.
     #[must_use]
     pub fn columns(&self) -> u8 {
         self.link_width.saturating_add(self.has_perm.into()) // at most 9
     }
 
-    /// Returns how many bytes a row has.
+    /// Returns the number of bytes per row.
     #[must_use]
     pub fn size(&self) -> u8 {
         self.columns().saturating_mul(self.element.size()) // at most 72
     }
 
-    /// Reads the record in a row, or says what is wrong with it, counted from the start of the row.
+    /// Reads the record in a row; the offset of an error is counted from the start of the row.
     #[inline]
     pub(super) fn read(&self, row: &[u8]) -> Result<LinkRecord, FormatError> {
         let size = self.element.size();
@@ -207,7 +207,7 @@ impl RowShape {
         Ok(LinkRecord { rows, order, has_perm: self.has_perm })
     }
 
-    /// Adds the row of a record to `bytes`.
+    /// Appends the row of a record to `bytes`.
     #[cfg(feature = "alloc")]
     pub(super) fn write(
         &self,
@@ -242,7 +242,7 @@ impl RowShape {
     }
 }
 
-/// One record: the rows of its endpoints, and the order they came in.
+/// One record: the rows of its endpoints, and the order in which they were given.
 ///
 /// ```
 /// use zvf_format::link::{LinkRecord, Permutation};
@@ -261,8 +261,8 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Makes the record with these rows, in placement order, and the order they were given in, where
-    /// that is stored.
+    /// Makes the record with these rows in placement order; `order` is the order in which they were
+    /// given, if that is stored.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl LinkRecord {
         Ok(record)
     }
 
-    /// Makes the record of as many rows as `order` has places, each with `row`.
+    /// Makes a record with one row for each place of `order`, computed by `row`.
     pub(super) fn from_fn(
         order: Permutation,
         has_perm: bool,
@@ -303,19 +303,20 @@ impl LinkRecord {
         used_items(&self.rows, self.order.len())
     }
 
-    /// Returns the code of the permutation, where one is stored.
+    /// Returns the code of the permutation, if one is stored.
     #[must_use]
     pub fn perm(&self) -> Option<u16> {
         self.has_perm.then(|| self.order.code())
     }
 
-    /// Returns the input position of each place; as given, where no permutation is stored.
+    /// Returns the input position of each place; the identity, if no permutation is stored.
     #[must_use]
     pub const fn order(&self) -> Permutation {
         self.order
     }
 
-    /// Returns an iterator over the endpoints as they were given: the place of each, which names its chunk, and its row.
+    /// Returns an iterator over the endpoints in input order: the place of each, which names its
+    /// chunk, and its row.
     pub fn iter_in_input_order(&self) -> impl Iterator<Item = (usize, u64)> + use<> {
         let (rows, places, width) = (self.rows, self.order.inverse(), self.rows().len());
         (0..width).filter_map(move |i| {

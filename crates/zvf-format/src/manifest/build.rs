@@ -1,7 +1,7 @@
-//! Encoding a manifest: the inverse of the view.
+//! Encodes a manifest: the inverse of the view.
 //!
-//! [`ManifestBuilder::push_single`] is all the reference implementation writes. The other modes are read by
-//! everyone and are smaller when an object has many fragments in one chunk;
+//! zarr-vectors writes [`ManifestBuilder::push_single`] blocks only. All readers accept the other
+//! modes, which are smaller when an object has many fragments in one chunk;
 //! [`ManifestBuilder::push_fragments`] chooses among them.
 
 use alloc::vec::Vec;
@@ -47,8 +47,8 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// [`Class::BadShape`] when `chunk` has another rank, [`Class::Overflow`] when `fragment` is past
-    /// `i64::MAX`, [`Class::LimitExceeded`] when there are 2^32 - 1 blocks already.
+    /// [`Class::BadShape`] when `chunk` has another rank, [`Class::Overflow`] when `fragment` is
+    /// past `i64::MAX`, [`Class::LimitExceeded`] when there are 2^32 - 1 blocks already.
     pub fn push_single(&mut self, chunk: &[i64], fragment: u64) -> Result<(), FormatError> {
         check_end("fragment", fragment, 0)?;
         self.begin(chunk, SINGLE)?;
@@ -60,7 +60,7 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// As [`push_single`](Self::push_single), for the end of the range.
+    /// The errors of [`push_single`](Self::push_single), for the end of the range.
     pub fn push_range(&mut self, chunk: &[i64], start: u64, count: u64) -> Result<(), FormatError> {
         check_end("start + count", start, count)?;
         self.begin(chunk, RANGE)?;
@@ -73,7 +73,8 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// As [`push_single`](Self::push_single), and [`Class::LimitExceeded`] for 2^32 fragments or more.
+    /// The errors of [`push_single`](Self::push_single), and [`Class::LimitExceeded`] for 2^32
+    /// fragments or more.
     pub fn push_explicit(&mut self, chunk: &[i64], fragments: &[u64]) -> Result<(), FormatError> {
         for fragment in fragments {
             check_end("fragment", *fragment, 0)?;
@@ -94,7 +95,7 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// As [`push_explicit`](Self::push_explicit).
+    /// The errors of [`push_explicit`](Self::push_explicit).
     pub fn push_fragments(&mut self, chunk: &[i64], fragments: &[u64]) -> Result<(), FormatError> {
         let ascends = fragments.array_windows().all(|[a, b]| a.checked_add(1) == Some(*b));
         match fragments {
@@ -112,7 +113,7 @@ impl ManifestBuilder {
         [&self.count.to_le_bytes(), self.blocks.as_slice()].concat()
     }
 
-    /// Writes what all modes begin with.
+    /// Writes the fields that all modes begin with.
     fn begin(&mut self, chunk: &[i64], mode: u8) -> Result<(), FormatError> {
         let rank = num::to_u64(chunk.len());
         if rank != self.sid_ndim {

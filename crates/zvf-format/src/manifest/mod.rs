@@ -11,14 +11,15 @@
 //!                            mode 2  explicit  u32 n, n times i64 fragment
 //! ```
 //!
-//! Little-endian and packed. S, the number of coordinates (`sid_ndim`), is not in the blob. Nothing in it
-//! is free, so there are no lints: bytes after the last block are refused, and so are numbers that can
-//! never name a fragment (negative ones, and ranges that end past `i64::MAX`).
+//! Little-endian and packed. S, the number of coordinates (`sid_ndim`), is not in the blob. Every
+//! byte has one valid form, so there are no lints: bytes after the last block are refused, and so
+//! are numbers that can never name a fragment (negative ones, and ranges that end past `i64::MAX`).
 //!
-//! A block has no fixed size, so blocks are walked, not indexed. A range of 2^62 fragments stays a range.
+//! A block has no fixed size, so blocks are iterated, not indexed. A range of 2^62 fragments stays
+//! a range.
 //!
-//! Not here: whether chunks and fragments exist, which the caller knows ([`Manifest::check`]); a row of
-//! zero bytes, which the cell layer reads as an absent object and this decoder refuses.
+//! Not here: whether chunks and fragments exist, which needs the level ([`Manifest::check`]); a row
+//! of zero bytes, which the cell layer reads as an absent object and this decoder refuses.
 
 #[cfg(feature = "alloc")]
 mod build;
@@ -64,7 +65,7 @@ impl<'a> Manifest<'a> {
     ///
     /// # Errors
     ///
-    /// When S is not 1 to 16, the blob is not exactly as many blocks as it says, a mode is unknown, or a
+    /// When S is not 1 to 16, the number of blocks does not match the blob, a mode is unknown, or a
     /// fragment number is negative or past `i64::MAX`.
     pub fn parse(blob: &'a [u8], sid_ndim: u64) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(PART, blob);
@@ -83,28 +84,30 @@ impl<'a> Manifest<'a> {
         Ok(Self { count, blocks, sid_ndim })
     }
 
-    /// Returns the view of a `blob` that was parsed before with the same S. Of any other it shows the blocks before the
-    /// first that is none.
+    /// Returns the view of a `blob` that was parsed before with the same S. For any other blob, the
+    /// view ends before the first invalid block.
     fn unchecked(blob: &'a [u8], sid_ndim: u64) -> Self {
         let mut cur = Cursor::new(PART, blob);
         let count = cur.item::<U32>("B").map_or(0, |count| count.get());
         Self { count, blocks: cur.rest(), sid_ndim }
     }
 
-    /// Returns how many coordinates a chunk has.
+    /// Returns the number of coordinates per chunk.
     #[must_use]
     pub const fn sid_ndim(&self) -> u64 {
         self.sid_ndim
     }
 
-    /// Returns how many references the blocks expand to; `None` when that leaves `u64`. Not a `usize`: a block of a few
-    /// bytes can stand for more references than memory holds.
+    /// Returns the number of references that the blocks expand to; `None` if it does not fit in
+    /// `u64`. Not a `usize`: a block of a few bytes can stand for more references than memory
+    /// holds.
     #[must_use]
     pub fn len(&self) -> Option<u64> {
         u64::try_from(self.total()).ok()
     }
 
-    /// Counts as [`len`](Self::len) does: fewer than 2^32 blocks of fewer than 2^63 fragments each fit 128 bits.
+    /// Counts as [`len`](Self::len) does: the total of fewer than 2^32 blocks with fewer than 2^63
+    /// fragments each fits in 128 bits.
     fn total(&self) -> i128 {
         self.blocks().map(|block| i128::from(block.fragments.len())).sum()
     }
@@ -121,14 +124,14 @@ impl<'a> Manifest<'a> {
         Blocks::new(self.blocks, self.count, self.sid_ndim)
     }
 
-    /// Returns an iterator over the references in order, made one by one.
+    /// Returns an iterator over the references in order, expanded one by one.
     #[must_use]
     pub const fn references(&self) -> References<'a> {
         References::new(self.blocks())
     }
 
-    /// Returns an iterator over the references in order, when there are no more than `cap`: what to ask
-    /// before collecting them.
+    /// Returns an iterator over the references in order, if there are at most `cap`; for callers
+    /// that collect them.
     ///
     /// # Errors
     ///
@@ -142,13 +145,14 @@ impl<'a> Manifest<'a> {
         Ok(self.references())
     }
 
-    /// Checks every block against the level: `fragments_in` says how many fragments a chunk has, or
-    /// `None` when it is not a chunk of the grid.
+    /// Checks every block against the level: `fragments_in` returns the number of fragments of a
+    /// chunk, or `None` for a chunk outside the grid.
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] for the first chunk outside the grid and the first fragment, or end of a
-    /// range, past the fragments of its chunk. An empty range may start at their end, not past it.
+    /// [`Class::OutOfBounds`] for the first chunk outside the grid, and the first fragment or end
+    /// of a range past the fragments of its chunk. An empty range may start at their end, not past
+    /// it.
     pub fn check(
         &self,
         mut fragments_in: impl FnMut(&'a [I64]) -> Option<u64>,
@@ -168,7 +172,8 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// A manifest that was checked, with whoever owns its blob: its view cannot fail, and costs no second check.
+/// A manifest that was checked, together with its owned bytes. Its view cannot fail and is not
+/// checked again.
 ///
 /// ```
 /// use zvf_format::manifest::ManifestBlob;
@@ -189,13 +194,13 @@ impl<B: AsRef<[u8]>> ManifestBlob<B> {
     ///
     /// # Errors
     ///
-    /// Those of [`Manifest::parse`].
+    /// The errors of [`Manifest::parse`].
     pub fn parse(blob: B, sid_ndim: u64) -> Result<Self, FormatError> {
         Manifest::parse(blob.as_ref(), sid_ndim)?;
         Ok(Self { blob, sid_ndim })
     }
 
-    /// Returns the manifest: nothing is checked again.
+    /// Returns the manifest without checking it again.
     #[must_use]
     pub fn view(&self) -> Manifest<'_> {
         Manifest::unchecked(self.blob.as_ref(), self.sid_ndim)
@@ -208,8 +213,8 @@ impl<B: AsRef<[u8]>> ManifestBlob<B> {
     }
 }
 
-/// Checks the fragments stored at `at` against their number in the chunk. A start and a count are below 2^63 each, so that
-/// their sum fits.
+/// Checks the fragments stored at `at` against the number of fragments in the chunk. A start and a
+/// count are below 2^63 each, so their sum fits.
 fn check_fragments(stored: &BlockFragments<'_>, at: u64, n: u64) -> Result<(), FormatError> {
     let past = Expected::AtMost(i128::from(n).saturating_sub(1));
     match *stored {
@@ -253,12 +258,12 @@ fn check_sid_ndim(sid_ndim: u64) -> Result<(), FormatError> {
     Err(FormatError::new(class, PART, "sid_ndim", 0, expected, sid_ndim))
 }
 
-/// Returns the size of the smallest block, an empty list: at most 133.
+/// Returns the size of the smallest block, which has an empty list: at most 133.
 const fn least_block(sid_ndim: u64) -> u64 {
     sid_ndim.saturating_mul(8).saturating_add(5)
 }
 
 const PART: Part = Part::Manifest;
 const FIRST_BLOCK: u64 = 4;
-/// More coordinates than any store has.
+/// The largest number of coordinates in any store.
 const MAX_SID_NDIM: u64 = 16;

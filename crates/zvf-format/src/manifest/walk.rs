@@ -1,4 +1,5 @@
-//! The blocks of a manifest, the references they expand to, and the one function that reads a block.
+//! The blocks of a manifest, the references they expand to, and the only function that reads a
+//! block.
 //!
 //! Parsing and walking read blocks the same way, so that they cannot disagree.
 
@@ -28,7 +29,7 @@ use crate::num;
 pub struct Block<'a> {
     /// The absolute coordinates of the chunk, S of them.
     pub chunk: &'a [I64],
-    /// The fragments of it, as stored.
+    /// The fragments of the chunk, as stored.
     pub fragments: BlockFragments<'a>,
 }
 
@@ -48,7 +49,7 @@ pub enum BlockFragments<'a> {
     Range {
         /// The first fragment.
         start: u64,
-        /// How many.
+        /// The number of fragments.
         count: u64,
     },
     /// Mode 2; none is negative.
@@ -56,7 +57,8 @@ pub enum BlockFragments<'a> {
 }
 
 impl<'a> BlockFragments<'a> {
-    /// Returns how many there are; a `u64`, because a block of a few bytes can stand for more than memory holds.
+    /// Returns the number of fragments; a `u64`, because a block of a few bytes can stand for more
+    /// than memory holds.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
@@ -72,7 +74,7 @@ impl<'a> BlockFragments<'a> {
         self.len() == 0
     }
 
-    /// Returns an iterator over the fragment numbers in order, made one by one.
+    /// Returns an iterator over the fragment numbers in order, expanded one by one.
     #[must_use]
     pub fn iter(&self) -> Numbers<'a> {
         match self {
@@ -108,12 +110,12 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Begins a walk over `left` blocks, of which each parses.
+    /// Begins a walk over `left` blocks, all of which must parse.
     pub(super) const fn new(blocks: &'a [u8], left: u32, sid_ndim: u64) -> Self {
         Self { cur: Cursor::new(PART, blocks), left, sid_ndim }
     }
 
-    /// Returns how many bytes lie from the first block to the next.
+    /// Returns the offset of the next block from the first.
     pub(super) const fn at(&self) -> u64 {
         self.cur.position()
     }
@@ -153,7 +155,7 @@ impl FusedIterator for Blocks<'_> {}
 pub struct Reference<'a> {
     /// The absolute coordinates of the chunk.
     pub chunk: &'a [I64],
-    /// The number of the fragment in it.
+    /// The number of the fragment in the chunk.
     pub fragment: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The inline ragged blob: groups of rows, back to back, that say themselves where each begins.
+//! The inline ragged blob: groups of rows, back to back, after a table of their offsets.
 //!
 //! ```text
 //! offset   size  field
@@ -8,15 +8,15 @@
 //! 8 + 8 K  ..    data, rows of `ncols` items of `itemsize` bytes each
 //! ```
 //!
-//! Little-endian and packed. The width of a row is not in the blob. Zero bytes are zero groups, because
-//! that is what an array gives for a cell that was never written.
+//! Little-endian and packed. The width of a row is not in the blob. Zero bytes are zero groups,
+//! because an array returns zero bytes for a cell that was never written.
 //!
-//! Groups follow each other without gaps, so the rows of all groups are one slice: readers that do not
-//! care how many writes a cell took use [`Ragged::data`]. Bytes before the first group, or after no group
-//! at all, belong to nobody: they are lints. The blob does not know its own length: when it is cut on the
-//! border of a row, nothing here can tell.
+//! Groups follow each other without gaps, so the rows of all groups are one slice: readers that do
+//! not need the groups of the single writes use [`Ragged::data`]. Bytes before the first group, or
+//! in a blob without groups, belong to no group: they are lints. The blob does not store its own
+//! length; a cut on a row border cannot be detected here.
 //!
-//! Not here: what the items are, and how rows are made of them (`link`).
+//! Not here: the meaning of the items, and how they form rows (`link`).
 
 #[cfg(all(test, feature = "alloc"))]
 mod tests;
@@ -52,13 +52,14 @@ pub struct Ragged<'a> {
 }
 
 impl<'a> Ragged<'a> {
-    /// Checks `blob` once, so that no accessor can fail. A row is `ncols` items of `itemsize` bytes.
+    /// Checks `blob` once, so that no accessor can fail. A row is `ncols` items of `itemsize`
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// When `itemsize` is not 1, 2, 4 or 8 or `ncols` is 0; when the blob is not empty and shorter than
-    /// its offsets; when K or an offset is negative, an offset is smaller than the one before it or past
-    /// the data, or a group is no whole number of rows.
+    /// When `itemsize` is not 1, 2, 4 or 8 or `ncols` is 0; when the blob is not empty and shorter
+    /// than its offsets; when K or an offset is negative, an offset is smaller than the one before
+    /// it or past the data, or a group is not a whole number of rows.
     pub fn parse(blob: &'a [u8], itemsize: u8, ncols: u32) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::Ragged, blob);
         let (row, width) = row_size(itemsize, ncols)?;
@@ -80,7 +81,7 @@ impl<'a> Ragged<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `parse`, then the first lint.
+    /// The errors of `parse`, then the first lint.
     pub fn parse_strict(blob: &'a [u8], itemsize: u8, ncols: u32) -> Result<Self, FormatError> {
         let view = Self::parse(blob, itemsize, ncols)?;
         view.lints().into_strict()?;
@@ -107,7 +108,7 @@ impl<'a> Ragged<'a> {
         lints
     }
 
-    /// Returns how many groups there are, empty ones included.
+    /// Returns the number of groups, empty ones included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.offsets.len()
@@ -146,7 +147,8 @@ impl<'a> Ragged<'a> {
     }
 }
 
-/// Encodes groups of rows: the inverse of [`Ragged::parse`]. Each group is its rows as stored.
+/// Encodes groups of rows: the inverse of [`Ragged::parse`]. Each group is given as its encoded
+/// rows.
 ///
 /// ```
 /// let blob = zvf_format::ragged::encode(&[&[1, 2, 3, 4], &[5, 6]], 1, 2)?;
@@ -156,7 +158,7 @@ impl<'a> Ragged<'a> {
 ///
 /// # Errors
 ///
-/// When `itemsize` is not 1, 2, 4 or 8 or `ncols` is 0, or a group is no whole number of rows.
+/// When `itemsize` is not 1, 2, 4 or 8 or `ncols` is 0, or a group is not a whole number of rows.
 #[cfg(feature = "alloc")]
 pub fn encode(groups: &[&[u8]], itemsize: u8, ncols: u32) -> Result<Vec<u8>, FormatError> {
     let (_, width) = row_size(itemsize, ncols)?;
@@ -177,7 +179,7 @@ pub fn encode(groups: &[&[u8]], itemsize: u8, ncols: u32) -> Result<Vec<u8>, For
     Ok(blob)
 }
 
-/// Returns the bytes of a row, for slices and for arithmetic.
+/// Returns the number of bytes per row, as `usize` for slices and as `u64` for arithmetic.
 fn row_size(itemsize: u8, ncols: u32) -> Result<(usize, u64), FormatError> {
     let refuse = |field, expected, found: u32| {
         FormatError::new(Class::BadShape, Part::Ragged, field, 0, expected, found)
@@ -213,7 +215,7 @@ fn check_offsets(cur: &Cursor<'_>, offsets: &Items<'_, I64>) -> Result<(), Forma
     Ok(())
 }
 
-/// Checks that each group, of offsets already checked, is a whole number of rows.
+/// Checks that each group is a whole number of rows; the offsets are already checked.
 fn check_groups(cur: &Cursor<'_>, offsets: &[I64], width: u64) -> Result<(), FormatError> {
     let ends = offsets.iter().skip(1).map(|end| end.get().cast_unsigned()).chain([cur.remaining()]);
     for (from, to) in offsets.iter().zip(ends) {

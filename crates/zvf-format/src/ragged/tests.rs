@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fragment::tests::hex;
 
-/// Parses rows of two 64-bit numbers, like the link cells of edges.
+/// Parses rows of two 64-bit numbers, as in the link cells of edges.
 fn groups(blob: &[u8]) -> Vec<Vec<u8>> {
     Ragged::parse_strict(blob, 8, 2).unwrap().groups().map(<[u8]>::to_vec).collect()
 }

@@ -1,7 +1,7 @@
-//! CRC32C (Castagnoli), as the `crc32c` codec and the index of a shard use it.
+//! CRC32C (Castagnoli), for the `crc32c` codec and the index of a shard.
 //!
-//! The remainder of eight bytes at a time: table `k` holds what each byte leaves behind when `k` bytes
-//! follow it, so one step is eight independent look-ups. The tables are made by the compiler.
+//! Processes eight bytes at a time: table `k` holds the contribution of each byte when `k` bytes
+//! follow it, so one step is eight independent look-ups. The tables are computed at compile time.
 
 /// Computes the CRC32C of `bytes`.
 ///

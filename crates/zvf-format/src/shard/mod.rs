@@ -1,4 +1,4 @@
-//! The index of a shard: where each inner cell lies in a `sharding_indexed` file.
+//! The index of a shard: the location of each inner cell in a `sharding_indexed` file.
 //!
 //! ```text
 //! offset  size  field
@@ -7,13 +7,13 @@
 //! 16 n    4     CRC32C of the bytes before it, u32; absent when the codec chain has no `crc32c`
 //! ```
 //!
-//! Little-endian. The index is the end of the file, or its beginning; n is the number of cells in a shard,
-//! which the array's document says. Encoded cells fill the rest in any order, with or without gaps, so
-//! nothing may be concluded from their order.
+//! Little-endian. The index is at the end of the file or at its beginning; n is the number of cells
+//! in a shard, which the array's document states. Encoded cells fill the rest in any order, with or
+//! without gaps, so their order has no meaning.
 //!
-//! Nothing in an index is free, so there are no lints.
+//! Every byte of an index has one valid form, so there are no lints.
 //!
-//! Not here: fetching, and the codecs of the cells.
+//! Not here: reading from a store, and the codecs of the cells.
 
 mod crc32c;
 #[cfg(all(test, feature = "alloc"))]
@@ -32,7 +32,7 @@ use crate::cursor::{Cursor, Items};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::num;
 
-/// Where in a shard its index is.
+/// The position of the index in a shard.
 ///
 /// ```
 /// use zvf_format::shard::IndexLocation;
@@ -46,13 +46,13 @@ use crate::num;
 pub enum IndexLocation {
     /// Before the cells.
     Start,
-    /// After the cells, which is the default.
+    /// After the cells; the default.
     #[default]
     End,
 }
 
 impl IndexLocation {
-    /// Returns the bytes that the index of `cells` cells takes in a shard of `total` bytes.
+    /// Returns the byte range of the index of `cells` cells in a shard of `total` bytes.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl IndexLocation {
     pub fn span(self, cells: u64, checksum: bool, total: u64) -> Result<Range<u64>, FormatError> {
         let refuse =
             |expected| FormatError::new(Class::Truncated, PART, "index", 0, expected, total);
-        // 68 bits at most
+        // At most 68 bits.
         let len = i128::from(cells).saturating_mul(16).saturating_add(if checksum { 4 } else { 0 });
         let len = u64::try_from(len).map_err(|_source| refuse(Expected::AtLeast(len)))?;
         let Some(before) = total.checked_sub(len) else {
@@ -92,12 +92,12 @@ pub struct ShardIndex<'a> {
 }
 
 impl<'a> ShardIndex<'a> {
-    /// Checks `bytes`, which are all of the index and nothing else, for a shard of `cells` cells.
+    /// Checks `bytes`, which are exactly the index, for a shard of `cells` cells.
     ///
     /// # Errors
     ///
-    /// When the bytes are fewer or more than the index, its checksum is not theirs, or a cell is half
-    /// absent or ends past 2^64.
+    /// When the bytes are fewer or more than the index, the checksum does not match, only one
+    /// number of a cell marks it absent, or a cell ends past 2^64.
     pub fn parse(bytes: &'a [u8], cells: u64, checksum: bool) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(PART, bytes);
         let entries = cur.array::<[U64; 2]>("cells", cells)?;
@@ -115,19 +115,20 @@ impl<'a> ShardIndex<'a> {
         Ok(Self { cells: entries.items, checksum })
     }
 
-    /// Returns how many cells the shard has, absent ones included.
+    /// Returns the number of cells in the shard, absent ones included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Returns whether the shard has no cell, absent or not.
+    /// Returns whether the shard has no cells.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// Returns the bytes of the shard that hold cell `i`, counted in C order; `None` when it is absent, and past the end.
+    /// Returns the byte range of cell `i` in the shard, in C order; `None` for an absent cell and
+    /// past the end.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<Range<u64>> {
         self.cells.get(i).and_then(span)
@@ -142,8 +143,8 @@ impl<'a> ShardIndex<'a> {
     ///
     /// # Errors
     ///
-    /// [`Class::Truncated`] when the shard is shorter than its index; [`Class::OutOfBounds`] for the first
-    /// cell that ends past the shard or reaches into the index.
+    /// [`Class::Truncated`] when the shard is shorter than its index; [`Class::OutOfBounds`] for
+    /// the first cell that ends past the shard or reaches into the index.
     pub fn check_spans(&self, total: u64, location: IndexLocation) -> Result<(), FormatError> {
         let index = location.span(num::to_u64(self.cells.len()), self.checksum, total)?;
         let (low, high) = match location {
@@ -229,7 +230,7 @@ fn check_cells(cur: &Cursor<'_>, cells: &Items<'_, [U64; 2]>) -> Result<(), Form
     Ok(())
 }
 
-/// Returns the bytes of a cell that was checked.
+/// Returns the byte range of a checked cell.
 fn span([offset, nbytes]: &[U64; 2]) -> Option<Range<u64>> {
     let start = offset.get();
     start.checked_add(nbytes.get()).map(|end| start..end) // all ones twice is past u64: absent

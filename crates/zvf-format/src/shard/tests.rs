@@ -40,7 +40,7 @@ const REFUSED: [(u64, bool, &str, &str); 10] = [
      "Trailing in shard index, bytes after the end at byte 4: expected 0, found 1"),
     // The CRC32C of no bytes is 0.
     (0, true, "01000000", "Checksum in shard index, CRC32C at byte 0: expected 0, found 1"),
-    // That of 32 zeros is 8a9136aa (RFC 3720).
+    // The CRC32C of 32 zeros is 8a9136aa (RFC 3720).
     (2, true, "0000000000000000 0000000000000000 0000000000000000 0000000000000000 00000000",
      "Checksum in shard index, CRC32C at byte 32: expected 2324772522, found 0"),
     (2, false, "0000000000000000 0000000000000000 ffffffffffffffff 0000000000000000",

@@ -1,4 +1,4 @@
-//! The framing of variable-length items: what the `vlen-bytes` codec makes of a chunk.
+//! The framing of variable-length items by the `vlen-bytes` codec.
 //!
 //! ```text
 //! offset  size  field
@@ -9,13 +9,14 @@
 //! ```
 //!
 //! Little-endian. A chunk of a spatial array holds exactly one item: [`VlenCell`]. A chunk of a
-//! standalone array (manifests, groups, names) holds as many as the array's chunks are long, those past
-//! the last row empty: [`VlenRows`]. Rows can only be walked; [`VlenOffsets`] remembers where they are.
+//! standalone array (manifests, groups, names) holds as many items as the array's chunk length,
+//! with empty items after the last row: [`VlenRows`]. Rows can only be read in order;
+//! [`VlenOffsets`] stores their positions.
 //!
-//! Bytes after the last item are a lint. Zero bytes are refused: a chunk that was never written is not
-//! here at all.
+//! Bytes after the last item are a lint. Zero bytes are refused: a chunk that was never written
+//! does not get here.
 //!
-//! Not here: what an item holds, and compression, which is around the whole chunk.
+//! Not here: the contents of an item, and compression, which applies to the whole chunk.
 
 mod rows;
 #[cfg(all(test, feature = "alloc"))]
@@ -54,7 +55,7 @@ pub struct VlenCell<'a> {
 }
 
 impl<'a> VlenCell<'a> {
-    /// Checks that `bytes` are one item.
+    /// Checks that `bytes` are exactly one item.
     ///
     /// # Errors
     ///
@@ -70,19 +71,20 @@ impl<'a> VlenCell<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `parse`, then the first lint.
+    /// The errors of `parse`, then the first lint.
     pub fn parse_strict(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let view = Self::parse(bytes)?;
         view.lints().into_strict()?;
         Ok(view)
     }
 
-    /// Finds the payload in a cell of `total` bytes that begins with `head`. More bytes than the first
-    /// eight are not looked at.
+    /// Finds the payload in a cell of `total` bytes that begins with `head`. Only the first eight
+    /// bytes are read.
     ///
     /// # Errors
     ///
-    /// When `head` is shorter than eight bytes, the count is not 1, or the payload ends past `total`.
+    /// When `head` is shorter than eight bytes, the count is not 1, or the payload ends past
+    /// `total`.
     pub fn payload_span(head: &[u8], total: u64) -> Result<Range<u64>, FormatError> {
         let mut cur = Cursor::new(Part::VlenCell, head);
         let n = cell_length(&mut cur)?;
@@ -101,14 +103,15 @@ impl<'a> VlenCell<'a> {
         trailing_lints(Part::VlenCell, end, self.trailing)
     }
 
-    /// Returns what the cell holds.
+    /// Returns the payload of the cell.
     #[must_use]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// Makes the eight bytes before the payload of a cell, for a writer that has the payload elsewhere.
+/// Makes the eight bytes before the payload of a cell, for a writer that stores the payload
+/// separately.
 ///
 /// ```
 /// assert_eq!(zvf_format::vlen::cell_header(2)?, *b"\x01\0\0\0\x02\0\0\0");
@@ -139,7 +142,7 @@ pub fn encode_cell(payload: &[u8]) -> Result<Vec<u8>, FormatError> {
     Ok([&header, payload].concat())
 }
 
-/// Reads the header of a cell: how long its payload is.
+/// Reads the header of a cell and returns the length of its payload.
 fn cell_length(cur: &mut Cursor<'_>) -> Result<u64, FormatError> {
     let [count, n] = cur.item::<[U32; 2]>("header")?;
     if count.get() != 1 {

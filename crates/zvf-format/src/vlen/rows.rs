@@ -1,4 +1,4 @@
-//! The rows of a standalone array's chunk: a walk, and a table for look-ups in any order.
+//! The rows of a standalone array's chunk: an iterator, and a table for random access.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -33,12 +33,12 @@ pub struct VlenRows<'a> {
 }
 
 impl<'a> VlenRows<'a> {
-    /// Checks that `bytes` are `count` items, which is the length of the array's chunks: the last chunk
-    /// is padded with empty items.
+    /// Checks that `bytes` are `count` items, the chunk length of the array: the last chunk is
+    /// padded with empty items.
     ///
     /// # Errors
     ///
-    /// When the bytes end early, or their count is another.
+    /// When the bytes end early, or the number of items is not `count`.
     pub fn parse(bytes: &'a [u8], count: u64) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::VlenRows, bytes);
         let found = cur.item::<U32>("count")?.get();
@@ -61,7 +61,7 @@ impl<'a> VlenRows<'a> {
         for _ in 0..found {
             item(&mut cur)?;
         }
-        // What is left is the end of it.
+        // The items are the last bytes.
         let (items, _) = start
             .split_at_checked(start.len().saturating_sub(cur.rest().len()))
             .unwrap_or_default();
@@ -72,7 +72,7 @@ impl<'a> VlenRows<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `parse`, then the first lint.
+    /// The errors of `parse`, then the first lint.
     pub fn parse_strict(bytes: &'a [u8], count: u64) -> Result<Self, FormatError> {
         let view = Self::parse(bytes, count)?;
         view.lints().into_strict()?;
@@ -86,7 +86,7 @@ impl<'a> VlenRows<'a> {
         trailing_lints(Part::VlenRows, end, self.trailing)
     }
 
-    /// Returns how many rows there are, padding included.
+    /// Returns the number of rows, padding included.
     #[must_use]
     pub const fn len(&self) -> usize {
         num::usize_from_u32(self.count)
@@ -145,9 +145,10 @@ impl<'a> Iterator for VlenIter<'a> {
 impl ExactSizeIterator for VlenIter<'_> {}
 impl FusedIterator for VlenIter<'_> {}
 
-/// Where each row of a chunk is, for look-ups in any order.
+/// The position of each row of a chunk, for random access.
 ///
-/// The table borrows nothing, so that it can be kept beside the bytes, at eight bytes a row.
+/// The table borrows nothing, so that it can be kept beside the bytes. It takes eight bytes per
+/// row.
 ///
 /// ```
 /// use zvf_format::vlen::{VlenOffsets, VlenRows};
@@ -167,7 +168,7 @@ pub struct VlenOffsets {
 
 #[cfg(feature = "alloc")]
 impl VlenOffsets {
-    /// Walks once through `rows`.
+    /// Reads `rows` once, in order.
     #[must_use]
     pub fn new(rows: &VlenRows<'_>) -> Self {
         let mut end = 4_usize;
@@ -178,7 +179,7 @@ impl VlenOffsets {
         Self { ends: ends.collect() }
     }
 
-    /// Returns how many rows there are, padding included.
+    /// Returns the number of rows, padding included.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
@@ -190,7 +191,7 @@ impl VlenOffsets {
         self.ends.is_empty()
     }
 
-    /// Returns the bytes that the payload of row `i` takes, or `None` past the end.
+    /// Returns the byte range of the payload of row `i`, or `None` past the end.
     #[must_use]
     pub fn span(&self, i: usize) -> Option<Range<usize>> {
         let to = *self.ends.get(i)?;
@@ -198,7 +199,8 @@ impl VlenOffsets {
         Some(before.saturating_add(4)..to) // inside a slice
     }
 
-    /// Returns the payload of row `i` of the `bytes` that the rows were parsed from, or `None` past the end.
+    /// Returns the payload of row `i` from `bytes`, from which the rows were parsed, or `None` past
+    /// the end.
     #[must_use]
     pub fn row<'a>(&self, bytes: &'a [u8], i: usize) -> Option<&'a [u8]> {
         bytes.get(self.span(i)?)
@@ -217,8 +219,8 @@ impl VlenOffsets {
 ///
 /// # Errors
 ///
-/// [`Class::CountMismatch`] when there are more rows than `count`; [`Class::LimitExceeded`] when a row
-/// has 2^32 bytes or more.
+/// [`Class::CountMismatch`] when there are more rows than `count`; [`Class::LimitExceeded`] when a
+/// row has 2^32 bytes or more.
 #[cfg(feature = "alloc")]
 pub fn encode_rows(rows: &[&[u8]], count: u32) -> Result<Vec<u8>, FormatError> {
     let Some(padding) = num::usize_from_u32(count).checked_sub(rows.len()) else {
@@ -232,7 +234,7 @@ pub fn encode_rows(rows: &[&[u8]], count: u32) -> Result<Vec<u8>, FormatError> {
         bytes.extend_from_slice(&n.to_le_bytes());
         bytes.extend_from_slice(row);
     }
-    // `usize::MAX` is more than can be allocated.
+    // Saturates to `usize::MAX`, which is more than can be allocated.
     let end = bytes.len().saturating_add(padding.saturating_mul(4));
     bytes.resize(end, 0);
     Ok(bytes)

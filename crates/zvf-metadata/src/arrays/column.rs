@@ -25,27 +25,27 @@ use super::{Object, dtype, split_tag};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
-    /// The chunk of cell 0, where it is not chunk 0.
+    /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag: `attribute` or `fragment_attribute`.
     pub zv_array: Option<String>,
     /// The name of the attribute.
     pub name: Option<String>,
-    /// The element type; that of the codes, where there are categories.
+    /// The element type; with categories, that of the codes.
     pub dtype: Option<String>,
-    /// The names of the columns, where rows have several.
+    /// The names of the columns, if rows have several.
     pub channel_names: Option<Vec<String>>,
     /// The shape of a row: empty for one value.
     pub row_shape: Option<Vec<u64>>,
-    /// How cells are encoded, where said.
+    /// The encoding of cells, if stated.
     pub encoding: Option<Token<CellEncoding>>,
-    /// The categories that the codes stand for.
+    /// The categories that the codes refer to.
     pub dictionary: Option<Dictionary>,
     /// Whether the values were declared to be categories.
     pub declared_categorical: Option<bool>,
     /// The unit of the values.
     pub unit: Option<String>,
-    /// What the attribute is.
+    /// The description of the attribute.
     pub description: Option<String>,
     /// Keys this crate does not know.
     pub extras: Object,
@@ -68,11 +68,11 @@ impl Column {
         }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
-    /// When a key has a value of another type, or categories are announced and missing.
+    /// When a key has a value of another type, or declared categories are missing.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         let encoding: Option<Token<_>> = fields.take("encoding", Token::read)?;
@@ -93,7 +93,7 @@ impl Column {
         })
     }
 
-    /// Returns the element type; `float32` unless said, as the writers that leave it out mean it.
+    /// Returns the element type; `float32` if absent, as writers that omit it mean.
     ///
     /// # Errors
     ///
@@ -102,10 +102,11 @@ impl Column {
         dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
     }
 
-    /// Returns the columns that the attributes declare: the number of names where there are some, else
-    /// the product of the row's shape, else 1. `None` where no `u64` holds that product.
+    /// Returns the number of columns that the attributes declare: the number of names, or else the
+    /// product of the row's shape, or else 1. `None` if the product does not fit in `u64`.
     ///
-    /// Some writers declare 1 for more; [`columns`](super::super::columns) has the last word.
+    /// Some writers declare 1 although rows have more columns; [`columns`](super::super::columns)
+    /// gives the actual number.
     #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         match (&self.channel_names, &self.row_shape) {
@@ -151,7 +152,7 @@ impl Column {
 pub struct Dictionary {
     /// The category of each code.
     pub categories: Vec<Value>,
-    /// Whether their order means something.
+    /// Whether their order has a meaning.
     pub ordered: bool,
     /// The code of a missing value (`_FillValue`).
     pub missing: Option<i64>,

@@ -1,4 +1,4 @@
-//! Attributes of composite stores: which geometries a level holds, each in arrays of its own.
+//! Attributes of composite stores: the geometries of a level, each in its own arrays.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -34,18 +34,18 @@ pub struct GeometryEntry {
     pub links_array: Option<String>,
     /// Whether it has links.
     pub has_links: bool,
-    /// The group that holds all of it as a level does: fragments, attributes, links and objects too.
+    /// The group that holds the geometry like a level: fragments, attributes, links and objects.
     pub group: Option<String>,
-    /// Other keys, counts of edges and faces among them.
+    /// Other keys, such as counts of edges and faces.
     pub extras: Object,
 }
 
 impl GeometryIndex {
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
-    /// When a geometry is no object, or does not name its array and count its rows.
+    /// When a geometry is not an object, or lacks the name or the row count of its array.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let entries = attributes.into_iter().map(|(name, value)| {
             let at = At::Document.name(&name);
@@ -94,16 +94,16 @@ impl GeometryIndex {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CompositeLinks {
-    /// Rows.
+    /// Number of rows.
     pub link_count: i64,
-    /// Columns.
+    /// Number of columns.
     pub link_width: i64,
     /// Keys this crate does not know.
     pub extras: Object,
 }
 
 impl CompositeLinks {
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Attributes of `groups`: how many there are, what they are called, and which are ranges of ids.
+//! Attributes of `groups`: their number, their names, and the groups that are ranges of ids.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -25,9 +25,9 @@ use zvf_format::Class;
 pub struct Groups {
     /// The tag: `groups`.
     pub zv_array: Option<String>,
-    /// Rows.
+    /// Number of rows.
     pub num_groups: u64,
-    /// Groups that are ranges of ids; their rows are empty.
+    /// Groups that are ranges of ids. Their rows are empty.
     pub ranges: Option<Vec<GroupRange>>,
     /// The name of each row.
     pub names: Option<Vec<String>>,
@@ -35,8 +35,8 @@ pub struct Groups {
     pub extras: Object,
 }
 
-/// A group that holds every id from `start` up to `stop`. It may claim any number of them: a range
-/// is never to be written out.
+/// A group that holds every id from `start` up to `stop`. It may claim any number of ids, so never
+/// expand it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupRange {
     /// The row of the group.
@@ -48,18 +48,18 @@ pub struct GroupRange {
 }
 
 impl Groups {
-    /// Describes so many groups, none a range and none with a name.
+    /// Describes `num_groups` groups without ranges or names.
     #[must_use]
     pub fn new(num_groups: u64) -> Self {
         Self { zv_array: Some("groups".to_owned()), num_groups, ..Self::default() }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
     /// When the number of groups is missing, a key has a value of another type, or a range is not
-    /// two ids under the number of a group.
+    /// two ids under a group number.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
@@ -73,7 +73,7 @@ impl Groups {
         })
     }
 
-    /// Returns the name of row `i`: its own, or one made of its number.
+    /// Returns the name of row `i`, or a name made from its number.
     #[must_use]
     pub fn name(&self, i: usize) -> String {
         let name = self.names.as_ref().and_then(|names| names.get(i));

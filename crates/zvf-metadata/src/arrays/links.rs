@@ -25,19 +25,19 @@ use super::{Object, dtype, split_tag};
 pub struct LinksFamily {
     /// The tag: `links_family` or `cross_chunk_links`.
     pub zv_array: Option<String>,
-    /// Levels up from the first endpoint to the others.
+    /// Number of levels up from the first endpoint to the others.
     pub level_delta: i64,
-    /// Endpoints of a record.
+    /// Number of endpoints per record.
     pub link_width: u64,
-    /// Whether the order of endpoints means something.
+    /// Whether the order of endpoints has a meaning.
     pub directed: bool,
     /// How often a record is stored.
     pub store: Token<LinkStore>,
-    /// Components of a chunk key.
+    /// Number of components of a chunk key.
     pub sid_ndim: Option<u64>,
-    /// Records, each counted once.
+    /// Number of records, each counted once.
     pub num_links: Option<u64>,
-    /// Rows.
+    /// Number of rows.
     pub num_physical_records: Option<u64>,
     /// The layout of cross-chunk links, in development versions of 0.8.
     pub layout: Option<String>,
@@ -63,11 +63,11 @@ impl LinksFamily {
         }
     }
 
-    /// Takes the attributes of `links/<delta>` apart.
+    /// Parses the attributes of `links/<delta>`.
     ///
     /// # Errors
     ///
-    /// When one of the first four keys is missing, or any has a value of another type.
+    /// When one of the first four keys is missing, or any key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         let directed = fields.require("directed", flag)?;
@@ -75,12 +75,12 @@ impl LinksFamily {
         Self::read(fields, zv_array, directed, store)
     }
 
-    /// Takes the attributes of `cross_chunk_links/<delta>` apart: undirected and stored once unless
-    /// said.
+    /// Parses the attributes of `cross_chunk_links/<delta>`. By default the links are undirected
+    /// and stored once.
     ///
     /// # Errors
     ///
-    /// When the level gap or the width is missing, or any key has a value of another type.
+    /// When the level delta or the width is missing, or any key has a value of another type.
     pub fn parse_cross_chunk(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         let directed = fields.take("directed", flag)?.unwrap_or(false);
@@ -137,7 +137,7 @@ impl LinksFamily {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSegment {
-    /// The chunk of cell 0, where it is not chunk 0.
+    /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag: `links`.
     pub zv_array: Option<String>,
@@ -147,9 +147,9 @@ pub struct LinkSegment {
     pub offsets: Option<Vec<Vec<i64>>>,
     /// Whether rows start with the code of a permutation.
     pub has_perm: Option<bool>,
-    /// Endpoints of a record.
+    /// Number of endpoints per record.
     pub link_width: Option<u64>,
-    /// Levels up from the first endpoint to the others.
+    /// Number of levels up from the first endpoint to the others.
     pub level_delta: Option<i64>,
     /// Keys this crate does not know.
     pub extras: Object,
@@ -177,7 +177,7 @@ impl LinkSegment {
         }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl LinkSegment {
         })
     }
 
-    /// Returns the element type of a row; `int64` unless said.
+    /// Returns the element type of a row; `int64` if absent.
     ///
     /// # Errors
     ///
@@ -232,7 +232,7 @@ impl LinkSegment {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkAttribute {
-    /// The chunk of cell 0, where it is not chunk 0.
+    /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag: `link_attribute_family` or `link_attribute`.
     pub zv_array: Option<String>,
@@ -242,20 +242,20 @@ pub struct LinkAttribute {
     pub dtype: Option<String>,
     /// Chunks from the first endpoint to each of the others.
     pub offsets: Option<Vec<Vec<i64>>>,
-    /// Levels up from the first endpoint to the others.
+    /// Number of levels up from the first endpoint to the others.
     pub level_delta: Option<i64>,
-    /// Records, each counted once.
+    /// Number of records, each counted once.
     pub num_links: Option<u64>,
-    /// The shape of a row; without it a row is one value.
+    /// The shape of a row; absent for rows of one value.
     pub row_shape: Option<Vec<u64>>,
-    /// Rows, and columns where there are several, before 0.9.
+    /// Number of rows, and of columns if there are several, before 0.9.
     pub shape: Option<Vec<u64>>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
 
 impl LinkAttribute {
-    /// Describes the group of an attribute for one level gap.
+    /// Describes the group of an attribute for one level delta.
     #[must_use]
     pub fn family(name: &str, level_delta: i64, num_links: Option<u64>) -> Self {
         Self {
@@ -289,7 +289,7 @@ impl LinkAttribute {
         }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
@@ -310,7 +310,7 @@ impl LinkAttribute {
         })
     }
 
-    /// Returns the element type; `float32` unless said, as for other attributes.
+    /// Returns the element type; `float32` if absent, as for other attributes.
     ///
     /// # Errors
     ///
@@ -319,7 +319,7 @@ impl LinkAttribute {
         dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
     }
 
-    /// Returns how many values a row has; `None` where no `u64` counts them.
+    /// Returns the number of values per row; `None` if it does not fit in `u64`.
     #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         let old = self.shape.as_deref().and_then(|shape| shape.get(1..));

@@ -20,10 +20,11 @@
 //! headers/<format>                                 none: the attributes are the header
 //! ```
 //!
-//! In 0.6 and 0.7 they lie on the group of an array, later on the array. Each type has `parse` and
-//! `to_attributes`. Keys that a reader can do without are optional, also where a writer must put them.
+//! In 0.6 and 0.7 they are on the group of an array, later on the array. Each type has `parse` and
+//! `to_attributes`. Keys that a reader can do without are optional, even if a writer must write
+//! them.
 //!
-//! Not here: the presence list, which [`ArrayDoc`](super::ArrayDoc) keeps apart from the attributes.
+//! Not here: the presence list, which [`ArrayDoc`](super::ArrayDoc) stores separately.
 
 mod column;
 mod composite;
@@ -52,7 +53,7 @@ use super::error::{At, MetadataError};
 use super::fields::Fields;
 use super::{Object, fields};
 
-/// Returns the word that says which kind of array the attributes belong to.
+/// Returns the tag that names the kind of array.
 ///
 /// ```
 /// let attributes = serde_json::json!({"zvf_array": "links"});
@@ -64,7 +65,7 @@ pub fn tag(attributes: &Object) -> Option<&str> {
     attributes.get("zv_array").or_else(|| attributes.get(OLD_TAG))?.as_str()
 }
 
-/// Splits attributes into their fields and their tag in either spelling.
+/// Splits attributes into their fields and their tag; the tag may have its old spelling.
 fn split_tag(attributes: Object) -> Result<(Fields<'static>, Option<String>), MetadataError> {
     let mut fields = Fields::new(&At::Document, attributes);
     fields.accept(OLD_TAG, "zv_array");
@@ -84,7 +85,7 @@ fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataEr
     }
 }
 
-/// How the tag was spelled once.
+/// The old spelling of the key of the tag.
 const OLD_TAG: &str = "zvf_array";
 
 #[cfg(test)]

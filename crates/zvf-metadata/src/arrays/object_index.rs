@@ -1,4 +1,4 @@
-//! Attributes of the group `object_index`: which of its four layouts it has, and where ids are.
+//! Attributes of the group `object_index`: its layout, one of four, and the place of the ids.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -23,13 +23,13 @@ use zvf_format::Class;
 pub struct ObjectIndex {
     /// The tag: `object_index`.
     pub zv_array: Option<String>,
-    /// Rows.
+    /// Number of rows.
     pub num_objects: u64,
-    /// Rows whose manifest is not empty, when the index was written.
+    /// Number of rows with a manifest that was not empty when the index was written.
     pub num_present: Option<u64>,
-    /// Components of a chunk key.
+    /// Number of components of a chunk key.
     pub sid_ndim: Option<u64>,
-    /// The layout, where said.
+    /// The layout, if stated.
     pub layout: Option<Token<ManifestLayout>>,
     /// Whether ids ascend.
     pub object_ids_sorted: Option<bool>,
@@ -37,20 +37,20 @@ pub struct ObjectIndex {
     pub extras: Object,
 }
 
-/// Where the id of a row is.
+/// The source of a row's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdForm {
-    /// It is the number of the row.
+    /// The number of the row.
     Row,
-    /// It is in the array `object_ids`.
+    /// The array `object_ids`.
     Column {
-        /// Whether ids are said to ascend.
+        /// Whether ids are declared to ascend.
         sorted: bool,
     },
 }
 
 impl ObjectIndex {
-    /// Describes an index of blobs with ids of their own.
+    /// Describes an index of blobs with an array of ids.
     #[must_use]
     pub fn new(num_objects: u64, num_present: u64, sid_ndim: u64, sorted: bool) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
@@ -82,12 +82,12 @@ impl ObjectIndex {
         })
     }
 
-    /// Returns the layout that is declared, or `None` for the oldest one: one blob and its offsets. The
-    /// arrays that are there decide.
+    /// Returns the declared layout, or `None` for the oldest one: one blob and its offsets. The
+    /// arrays that exist decide.
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] when the layout is one this crate does not know.
+    /// [`Class::Unsupported`] for an unknown layout.
     pub fn layout(&self) -> Result<Option<ManifestLayout>, MetadataError> {
         match &self.layout {
             None => Ok(None),
@@ -100,7 +100,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Returns where the id of a row is.
+    /// Returns the source of a row's id.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Attributes of the shards of 0.6 and 0.7: where each small array lies in the packed one.
+//! Attributes of the shards of 0.6 and 0.7: the location of each small array in the packed one.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,19 +27,19 @@ pub struct PackedShard {
     pub extras: Object,
 }
 
-/// One array in a shard. Where it ends may not be where the shard does.
+/// One array in a shard. The last one need not end where the shard ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackedEntry {
     /// The key of the chunk.
     pub key: String,
     /// Bytes from the start of the shard.
     pub offset: u64,
-    /// Bytes of the array.
+    /// Number of bytes of the array.
     pub nbytes: u64,
 }
 
 impl PackedShard {
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl PackedShard {
         Ok(Self { entries, extras: fields.into_remaining() })
     }
 
-    /// Finds the array under this key.
+    /// Finds the array with this key.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<&PackedEntry> {
         self.entries.iter().find(|entry| entry.key == key)

@@ -1,4 +1,4 @@
-//! Attributes below `parametric`: shapes that are coefficients of an equation.
+//! Attributes below `parametric`: shapes given by the coefficients of an equation.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -34,20 +34,20 @@ pub struct ParametricTypes {
 pub struct ParametricType {
     /// The number that rows of `parametric/objects` start with.
     pub id: i64,
-    /// What it is called.
+    /// The name of the type.
     pub name: String,
-    /// What its coefficients are called, in order.
+    /// The names of its coefficients, in order.
     pub coefficients: Vec<String>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
 
 impl ParametricTypes {
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
-    /// When a type has no name or coefficients, or stands under a key that is no number.
+    /// When a type has no name or coefficients, or its key is not a number.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let mut fields = Fields::new(&At::Document, attributes);
         let types = fields.take("parametric_types", |at, value| {
@@ -86,20 +86,20 @@ impl ParametricTypes {
 pub struct ParametricArray {
     /// The tag: `parametric_objects` or `parametric_names`.
     pub zv_array: Option<String>,
-    /// Rows, of objects and names.
+    /// Number of rows, for objects and names.
     pub num_objects: Option<u64>,
-    /// Columns, of objects: the number of the type and the coefficients.
+    /// Number of columns, for objects: the number of the type and the coefficients.
     pub max_row_length: Option<u64>,
-    /// The element type, of objects.
+    /// The element type, for objects.
     pub dtype: Option<String>,
-    /// Rows, of groups.
+    /// Number of rows, for groups.
     pub num_groups: Option<u64>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
 
 impl ParametricArray {
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///

@@ -26,22 +26,22 @@ pub struct Rows {
     pub name: Option<String>,
     /// The element type.
     pub dtype: Option<String>,
-    /// Columns, before 0.8.1.
+    /// Number of columns, before 0.8.1.
     pub num_channels: Option<u64>,
-    /// Rows, and columns where there are several.
+    /// Number of rows, and of columns if there are several.
     pub shape: Option<Vec<u64>>,
-    /// Whether a mask beside the rows says which are there, before 0.8.1.
+    /// Whether a mask beside the rows marks the present ones, before 0.8.1.
     pub has_present_mask: Option<bool>,
-    /// What the fill value of the array stands for: `absent`.
+    /// The meaning of the array's fill value: `absent`.
     pub fill_sentinel_meaning: Option<String>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
 
-/// How a row says that its object has no value.
+/// How a row marks that its object has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Absence {
-    /// It cannot.
+    /// Every object has a value.
     Never,
     /// By a byte of `present_mask`.
     Mask,
@@ -76,7 +76,7 @@ impl Rows {
         }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
@@ -95,7 +95,8 @@ impl Rows {
         })
     }
 
-    /// Returns the element type, as values are handed out: padded bytes (`|S8`) are text of as many characters.
+    /// Returns the element type of returned values: padded bytes (`|S8`) become text of as many
+    /// characters.
     ///
     /// # Errors
     ///
@@ -108,7 +109,7 @@ impl Rows {
         }
     }
 
-    /// Returns how a row says that its object has no value.
+    /// Returns how a row marks that its object has no value.
     #[must_use]
     pub fn absence(&self) -> Absence {
         if self.has_present_mask == Some(true) {

@@ -21,17 +21,17 @@ use super::{Object, dtype, split_tag};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vertices {
-    /// The chunk of cell 0, where it is not chunk 0.
+    /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag.
     pub zv_array: Option<String>,
     /// The element type.
     pub dtype: Option<String>,
-    /// How cells are encoded.
+    /// The encoding of cells.
     pub encoding: Option<Token<CellEncoding>>,
-    /// Axes, in composite stores.
+    /// Number of axes, in composite stores.
     pub ndim: Option<i64>,
-    /// Rows, in composite stores.
+    /// Number of rows, in composite stores.
     pub vertex_count: Option<i64>,
     /// Keys this crate does not know.
     pub extras: Object,
@@ -50,7 +50,7 @@ impl Vertices {
         }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Vertices {
         })
     }
 
-    /// Returns the element type; `float32` unless said.
+    /// Returns the element type; `float32` if absent.
     ///
     /// # Errors
     ///
@@ -102,11 +102,11 @@ impl Vertices {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fragments {
-    /// The chunk of cell 0, where it is not chunk 0.
+    /// The chunk of cell 0; absent for chunk 0.
     pub chunk_grid_origin: Option<Vec<i64>>,
     /// The tag.
     pub zv_array: Option<String>,
-    /// How cells are encoded; old writers forget it.
+    /// The encoding of cells; old writers omit it.
     pub encoding: Option<Token<CellEncoding>>,
     /// Keys this crate does not know.
     pub extras: Object,
@@ -124,7 +124,7 @@ impl Fragments {
         }
     }
 
-    /// Takes attributes apart.
+    /// Parses attributes.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Fragments {
     }
 }
 
-/// Returns an origin as it is written: not at all where it is zero.
+/// Returns an origin as it is written: omitted if zero.
 pub(super) fn written_origin(origin: Vec<i64>) -> Option<Vec<i64>> {
     if origin.iter().all(|&n| n == 0) { None } else { Some(origin) }
 }

@@ -1,4 +1,4 @@
-//! JSON: limits, depth, and invalid JSON that writers print.
+//! JSON: limits, depth, and invalid JSON that some writers print.
 
 use std::string::{String, ToString as _};
 
@@ -223,7 +223,7 @@ fn a_presence_list_allocates_no_values() {
     );
 }
 
-/// Text whose values must stay small in comparison.
+/// Short documents that would need much memory.
 #[test]
 fn hostile_documents_are_refused_early() {
     let text: String = "[".to_string() + &"0,".repeat(1 << 20) + "0]";

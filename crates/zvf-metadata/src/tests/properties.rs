@@ -1,5 +1,5 @@
-//! Documents with random faults: no call panics, and parsed documents are printed and parsed
-//! to the same.
+//! Documents with random faults: no call panics, and a parsed document is unchanged by printing and
+//! parsing.
 
 use std::string::String;
 use std::vec::Vec;

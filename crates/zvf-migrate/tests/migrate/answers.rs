@@ -25,8 +25,8 @@ pub(crate) async fn same(id: &str, old: &Store, new: &Store) {
     }
 }
 
-/// Returns the queries of a level, each with whether the answer may have new vertices: those come in the order of the
-/// cut elements.
+/// Returns the queries of a level, each with a flag that the answer may have new vertices, which
+/// are in the order of the cut elements.
 async fn queries_of(level: &LevelReader) -> Vec<(Query, bool)> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = || Query::all().at_level(level.level()).of_kind(kind).columns(Columns::All);
@@ -62,8 +62,8 @@ async fn queries_of(level: &LevelReader) -> Vec<(Query, bool)> {
     queries
 }
 
-/// Formats an answer, a line for each part. Elements are a set: versions differ in their order. So are vertices of
-/// answers with cuts, and elements then name them by position.
+/// Formats an answer, one line for each part. Elements are sorted, because versions differ in their
+/// order. So are the vertices of answers with cuts, whose elements then refer to them by position.
 fn facts(batch: &Batch, has_cuts: bool) -> Vec<String> {
     let values = |field: &Field| {
         let column = &field.column;

@@ -207,7 +207,7 @@ async fn parametric_objects_are_migrated() {
         let members = found.groups().await.unwrap().unwrap().members(&[0]).await.unwrap();
         let mass =
             found.object_attribute("mass").await.unwrap().unwrap().rows(&[0, 1]).await.unwrap();
-        // Both values of a boolean are present, also the one that new arrays are filled with.
+        // Both values of a boolean occur, including the fill value of new arrays.
         let round =
             found.object_attribute("round").await.unwrap().unwrap().rows(&[0, 1]).await.unwrap();
         assert_eq!([0, 1].map(|row| round.value(row, 0)), [true, false].map(Value::Bool));

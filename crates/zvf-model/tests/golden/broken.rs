@@ -1,4 +1,4 @@
-//! Stores with one fault each are refused as their list says, without a panic.
+//! Stores with one fault each are refused as listed, without a panic.
 
 use zvf_error::Result;
 use zvf_format::Class;

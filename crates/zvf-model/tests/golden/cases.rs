@@ -45,7 +45,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The hash of rows of `stride` bytes, in the order of their bytes.
+/// Returns the hash of rows of `stride` bytes, sorted by their bytes.
 pub(crate) fn sha256_sorted(bytes: &[u8], stride: usize) -> String {
     let mut rows: Vec<&[u8]> = bytes.chunks_exact(stride).collect();
     rows.sort_unstable();
@@ -56,7 +56,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Compares rows with an expectation of count and hashes.
+/// Compares rows with an expected count and hashes.
 pub(crate) fn same_rows(expected: &Value, bytes: &[u8], stride: usize, context: &str) {
     assert_eq!(bytes.len() / stride, expected["count"], "{context}: count");
     if !expected["sha256"].is_null() {
@@ -66,12 +66,12 @@ pub(crate) fn same_rows(expected: &Value, bytes: &[u8], stride: usize, context: 
 }
 
 impl LevelCase {
-    /// The chunks of the level, in numeric order.
+    /// Returns the chunks of the level, in numeric order.
     pub(crate) fn chunks(&self) -> Vec<ChunkKey> {
         inline(self.level.chunks()).unwrap().iter().collect()
     }
 
-    /// Returns whether the vertices are Draco streams with their own order, which the reference
+    /// Returns whether the vertices are Draco streams with their own order, which zarr-vectors
     /// cannot read back.
     pub(crate) fn is_draco(&self) -> bool {
         self.name.starts_with("ms3_draco")

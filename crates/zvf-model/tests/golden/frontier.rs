@@ -12,7 +12,7 @@ use zvf_store::{Caching, Store};
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// A level of a store of files, which exist as long as this value.
+/// A level of a store of files, which are deleted when this value is dropped.
 struct LevelFixture {
     _dir: Unpacked,
     store: Store,
@@ -45,7 +45,7 @@ fn remove(files: &mut Files, folder: &str) {
     files.retain(|(path, _)| !path.starts_with(&format!("{folder}/")));
 }
 
-/// An array of numbers, all in one chunk.
+/// Adds an array of numbers in a single chunk.
 fn numbers(files: &mut Files, path: &str, dtype: &str, shape: &[usize], bytes: Vec<u8>) {
     remove(files, path);
     let doc = json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
@@ -228,7 +228,7 @@ fn owners_do_not_depend_on_the_memory_for_a_table() {
             let keys: Vec<ChunkKey> = inline(wide.chunks()).unwrap().iter().collect();
             let all = inline(wide.owners(&keys, Some(&|_, _| true))).unwrap().unwrap();
             let bytes = 12 * all.chunks.iter().map(|chunk| chunk.all().len()).sum::<usize>();
-            // No room at all, and room for the crossings alone.
+            // No space at all, and space for the crossings alone.
             for cap in [0, u64::try_from(bytes).unwrap() - 1] {
                 let narrow =
                     inline(LevelReader::open_within(&fixture.store, LevelId(0), cap)).unwrap();
@@ -254,7 +254,7 @@ fn owners_do_not_depend_on_the_memory_for_a_table() {
     }
 }
 
-/// A store with a stamped owner column, whose values `stamp` may change.
+/// Returns a store with a stamped owner column, whose values `stamp` may change.
 fn stamped(id: &str, stamp: impl Fn(&ChunkKey, &mut Vec<i64>)) -> LevelFixture {
     let mut files = files(id);
     let base = LevelFixture::new(&files);
@@ -318,7 +318,7 @@ fn an_owner_column_is_used_where_it_is_valid() {
         }
     });
     assert_eq!(all(&changed.level()), without_first);
-    // ... but where it says that there are several, or names no object, the manifests are read.
+    // ... but if a value states several owners, or names no object, the manifests are read.
     for invalid_id in [-2, 123_456_789] {
         let changed = stamped(id, |key, column| {
             if *key == first {
@@ -352,7 +352,7 @@ fn additive_levels_form_a_chain() {
     );
 }
 
-/// Returns every record between chunks as text, with endpoints in their order.
+/// Returns every record between chunks as text, with its endpoints in order.
 fn bridges(level: &LevelReader) -> Result<Vec<String>> {
     let family = inline(level.links(Delta::SAME))?.unwrap();
     let mut all = Vec::new();
@@ -376,7 +376,7 @@ fn partitioned_cross_chunk_links_are_read() {
     let base = LevelFixture::new(&files);
     let expected = bridges(&base.level()).unwrap();
     assert_eq!(expected.len(), 109);
-    // The same records under the chunks that they touch: slots, then rows.
+    // The same records, grouped by the chunks that they touch: slots, then rows.
     let mut links_by_chunks: BTreeMap<Vec<String>, Vec<u8>> = BTreeMap::new();
     for record in &expected {
         let ends: Vec<(&str, i64)> = record

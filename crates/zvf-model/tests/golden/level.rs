@@ -1,4 +1,4 @@
-//! Chunks, fragments, positions and attributes compared with the reference.
+//! Chunks, fragments, positions and attributes compared with zarr-vectors.
 
 use serde_json::{Value, json};
 use zvf_error::Result;
@@ -41,7 +41,7 @@ pub(crate) fn positions(case: &LevelCase) -> usize {
     let positions = inline(level.positions(&keys, Caching::Once));
     if case.is_draco() {
         if cfg!(feature = "draco") {
-            // Streams have their own order: rows are counted, attributes refused.
+            // Streams have their own order: rows are counted, and attributes are refused.
             let counts = inline(level.row_counts(&keys));
             for (column, count) in positions.iter().zip(counts) {
                 assert_eq!(column.as_ref().unwrap().len() as u64, count.unwrap(), "{name}");
@@ -114,7 +114,7 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
     let LevelCase { name, level, expected, .. } = case;
     let Some(attributes) = expected["vertex_attributes"].as_object() else { return 0 };
     let listed = inline(level.attribute_names()).unwrap();
-    // The reference does not show the attribute that bins a level.
+    // zarr-vectors does not return the attribute that bins a level.
     let bins = level.bin_attribute().map(|(name, _)| name);
     assert_eq!(
         listed.names.iter().filter(|name| Some(name.as_str()) != bins).collect::<Vec<_>>(),
@@ -133,7 +133,7 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
         }
         assert_eq!(reader.dtype().to_string(), expected["dtype"].as_str().unwrap(), "{context}");
         let all = in_order(case, values).unwrap_or_else(|error| panic!("{context}: {error}"));
-        // The reference reads vectors that are declared scalar flattened.
+        // zarr-vectors returns vectors that are declared scalar in flattened form.
         if reader.width() == expected["ncols"] {
             same_rows(expected, all.bytes(), all.stride(), &context);
         } else {

@@ -45,7 +45,7 @@ fn stride(family: &LinkFamily) -> usize {
     family.link_width() * (family.policy().sid_ndim() + 1) * 8
 }
 
-/// Checks faces within the chunks of a mesh of streams: those between chunks name unknown rows.
+/// Checks faces within the chunks of a mesh of streams; faces between chunks refer to unknown rows.
 fn inner_faces(case: &LevelCase) {
     let family = inline(case.level.links(Delta::SAME));
     if !cfg!(feature = "draco") {
@@ -178,7 +178,7 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
     count
 }
 
-/// Families of the versions before 0.9: links within chunks, and those between.
+/// Checks families of versions before 0.9: links within chunks and between chunks.
 pub(crate) fn older(case: &LevelCase) -> usize {
     let LevelCase { name, level, expected, .. } = case;
     let mut count = 0;
@@ -235,8 +235,7 @@ pub(crate) fn older(case: &LevelCase) -> usize {
     count
 }
 
-/// Checks that both levels of a link return the same links, independent of which stores the
-/// records.
+/// Checks that both levels of a link return the same links, whichever level stores the records.
 pub(crate) fn levels(case: &LevelCase) -> usize {
     let LevelCase { name, level, expected, .. } = case;
     let mut checked = 0;

@@ -1,4 +1,4 @@
-//! Typed reads of stores of every format version that other software wrote, and of broken ones.
+//! Typed reads of stores of every format version written by other software, and of broken ones.
 
 mod beside;
 mod broken;

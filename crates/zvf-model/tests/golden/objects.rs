@@ -66,7 +66,7 @@ pub(crate) fn objects(case: &LevelCase) -> usize {
     ids.len()
 }
 
-/// Checks the vertices of each object, by its manifest.
+/// Checks the vertices of each object against its manifest.
 fn vertices(case: &LevelCase, rows: &[u64]) {
     let LevelCase { name, level, expected, .. } = case;
     let index = inline(level.objects()).unwrap().unwrap();

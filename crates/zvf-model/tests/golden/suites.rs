@@ -5,7 +5,7 @@ use zvf_format::key::Delta;
 use zvf_model::{LevelId, LevelReader, Members, ObjectId, Parametric, Value};
 use zvf_store::{Caching, OpenOptions, Store};
 
-/// Opens the store `name`; returns the folder that holds it too.
+/// Opens the store `name`; also returns the folder that holds it.
 fn open(name: &str) -> (Unpacked, Store) {
     let unpacked = Unpacked::new(&format!("suites/{name}"));
     let path = unpacked.path().to_str().unwrap();
@@ -23,7 +23,7 @@ fn rows(level: &LevelReader) -> usize {
     positions.into_iter().map(|rows| rows.unwrap().len()).sum()
 }
 
-/// Returns the rows that each record within the level joins.
+/// Returns the rows that each record within the level links.
 fn records(level: &LevelReader) -> Vec<Vec<u64>> {
     let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
     let mut all = Vec::new();

@@ -1,8 +1,8 @@
-//! Why a mesh cannot be encoded.
+//! Errors in encoding a mesh.
 
 use zvf_draco::DracoError;
 
-/// Why a mesh cannot be encoded.
+/// An error in encoding a mesh.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MultiLodError {
@@ -12,13 +12,13 @@ pub enum MultiLodError {
     /// A face names a missing vertex.
     #[error("a face names the vertex {0}, which is not there")]
     NoVertex(u32),
-    /// A cell of the octree is too far from the corner of the grid, which is a float of 32 bits.
+    /// A cell of the octree is too far from the corner of the grid, which is stored as `f32`.
     #[error("a cell of number {0}, more than 2^21; ask for a coarser level, as in mesh@2")]
     FarCell(i64),
     /// A fragment cannot be encoded.
     #[error("a fragment cannot be encoded")]
     Fragment(#[from] DracoError),
-    /// A fragment is larger than the manifest can state.
+    /// A fragment exceeds the size that the manifest can state.
     #[error("a fragment or a list of {0}, more than 2^32")]
     TooLarge(usize),
     /// Cells of the octree cut the faces into too many pieces.

@@ -52,7 +52,8 @@ pub(super) fn count(n: usize) -> Result<u32, MultiLodError> {
     u32::try_from(n).map_err(|_large| MultiLodError::TooLarge(n))
 }
 
-/// Returns increasing scales: 0 would mean a missing lod, and a decreasing one would never be drawn.
+/// Makes the scales increasing: 0 would mean a missing lod, and a lod with a decreasing scale would
+/// never be drawn.
 fn rising_scales(scales: &[f64]) -> Vec<f32> {
     let mut last = 0.0_f32;
     let scales = scales.iter().map(|scale| {

@@ -1,7 +1,8 @@
 //! Encoding of single objects.
 //!
-//! Positions are three numbers per vertex, in the units of the `info` next to them; indices name vertices of the same
-//! object. Everything is little-endian and without padding, as the formats require.
+//! Positions are three numbers per vertex, in the unit of the `info` file beside them; indices
+//! refer to vertices of the same object. Everything is little-endian and without padding, as the
+//! formats require.
 
 use zvf_format::num::to_u64;
 
@@ -14,7 +15,8 @@ pub use error::MultiLodError;
 pub use multilod::{LodMesh, MAX_LODS, MultiLod, encode_multilod};
 pub use octree::encode_octree;
 
-/// Encodes a skeleton: counts, positions, edges, and encoded vertex attributes, in the order of `info`.
+/// Encodes a skeleton: counts, positions, edges, and encoded vertex attributes, in the order of
+/// `info`.
 ///
 /// ```
 /// let bytes = zvf_precomputed::encode::encode_skeleton(&[0.0; 6], &[[0, 1]], &[vec![1, 2]])?;
@@ -25,7 +27,7 @@ pub use octree::encode_octree;
 ///
 /// # Errors
 ///
-/// When there are more vertices or edges than 32 bits count.
+/// When the number of vertices or edges does not fit in 32 bits.
 pub fn encode_skeleton(
     positions: &[f32],
     edges: &[[u32; 2]],
@@ -51,7 +53,7 @@ pub fn encode_skeleton(
 ///
 /// # Errors
 ///
-/// When there are more vertices than 32 bits count.
+/// When the number of vertices does not fit in 32 bits.
 pub fn encode_legacy_mesh(positions: &[f32], faces: &[[u32; 3]]) -> Result<Vec<u8>, TooMany> {
     let mut bytes = Vec::with_capacity(4 + 4 * positions.len() + 12 * faces.len());
     bytes.extend(count(positions.len() / 3)?.to_le_bytes());
@@ -76,8 +78,8 @@ pub fn encode_annotations(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     list
 }
 
-/// Returns a reproducible pseudo-random number: viewers draw a prefix of each list, which must be a fair sample
-/// (`SplitMix64`).
+/// Returns a reproducible pseudo-random number (`SplitMix64`): viewers draw a prefix of each list,
+/// which must be a fair sample.
 ///
 /// ```
 /// use zvf_precomputed::encode::scatter;
@@ -92,7 +94,7 @@ pub const fn scatter(id: u64) -> u64 {
     id ^ (id >> 31)
 }
 
-/// More vertices or edges than an object can have.
+/// The error for more vertices or edges than an object can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} vertices or edges, more than 2^32")]
 pub struct TooMany(usize);

@@ -2,11 +2,12 @@
 //!
 //! The data are the fragments of lod 0, then those of lod 1, ...
 //!
-//! There is one fragment per lod, at position (0, 0, 0). A fragment of lod l spans the box of the object times 2^l, so
-//! that all of the mesh is in its first octant and no face crosses the planes at which viewers divide a fragment:
-//! nothing is cut. Positions are 16-bit integers within that span, so each coarser lod loses a bit of precision.
+//! There is one fragment per lod, at position (0, 0, 0). A fragment of lod l spans the box of the
+//! object times 2^l, so the whole mesh is in its first octant and no face crosses the planes at
+//! which viewers divide a fragment: nothing is cut. Positions are 16-bit integers within that span,
+//! so each coarser lod loses a bit of precision.
 //!
-//! Large meshes, of which a viewer loads the visible fragments, are encoded by [`encode_octree`].
+//! Large meshes are encoded by [`encode_octree`], so that a viewer loads only visible fragments.
 //!
 //! [`encode_octree`]: super::encode_octree
 
@@ -21,7 +22,7 @@ use super::manifest::{Grid, count, encode_manifest};
 pub struct LodMesh {
     /// Three numbers per vertex.
     pub positions: Vec<f64>,
-    /// Triangles, by the numbers of their vertices.
+    /// Triangles, as vertex numbers.
     pub faces: Vec<[u32; 3]>,
     /// The size of the smallest detail, in the same unit.
     pub scale: f64,
@@ -36,7 +37,7 @@ pub struct MultiLod {
     pub data: Vec<u8>,
 }
 
-/// The largest number of lods of a mesh: the coarsest ones are left out.
+/// The largest number of lods of a mesh; coarser ones are dropped.
 pub const MAX_LODS: usize = 8;
 
 /// Encodes a mesh from its finest resolution to its coarsest; scales are made increasing.
@@ -54,7 +55,8 @@ pub const MAX_LODS: usize = 8;
 ///
 /// # Errors
 ///
-/// When a coordinate is not finite as `f32`, a face names a missing vertex, or a fragment is too large.
+/// When a coordinate is not finite as `f32`, a face names a missing vertex, or a fragment is too
+/// large.
 pub fn encode_multilod(lods: &[LodMesh]) -> Result<MultiLod, MultiLodError> {
     let lods = &lods[..lods.len().min(MAX_LODS)];
     let grid = find_box(lods)?;
@@ -69,7 +71,8 @@ pub fn encode_multilod(lods: &[LodMesh]) -> Result<MultiLod, MultiLodError> {
     Ok(MultiLod { manifest: encode_manifest(&grid, &scales, &fragments)?, data })
 }
 
-/// Returns the lower and the upper corner of the vertices of all lods; those of a unit cube where there are none.
+/// Returns the lower and the upper corner of the vertices of all lods; those of a unit cube if
+/// there are none.
 pub(super) fn find_bounds(lods: &[LodMesh]) -> Result<([f64; 3], [f64; 3]), MultiLodError> {
     let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     for point in lods.iter().flat_map(|lod| lod.positions.as_chunks::<3>().0) {
@@ -84,7 +87,8 @@ pub(super) fn find_bounds(lods: &[LodMesh]) -> Result<([f64; 3], [f64; 3]), Mult
     Ok(if is_empty { ([0.0; 3], [1.0; 3]) } else { (low, high) })
 }
 
-/// Returns the box that lod 0 spans. Its stored form must contain all vertices, whatever rounding does to its corner.
+/// Returns the box that lod 0 spans. Its stored form must contain all vertices, even after its
+/// corner is rounded.
 fn find_box(lods: &[LodMesh]) -> Result<Grid, MultiLodError> {
     let (low, high) = find_bounds(lods)?;
     let origin = low.map(floor_f32);
@@ -129,7 +133,7 @@ pub(super) fn to_place(share: f64, low: f64, high: f64) -> u32 {
     (share * MAX_PLACE).round().clamp(low, high) as u32
 }
 
-/// The largest coordinate in a fragment: positions have 16 bits, of which viewers use 10 or 16.
+/// The largest coordinate in a fragment: viewers use 10 or 16 bits of positions.
 pub(super) const MAX_PLACE: f64 = 65535.0;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Large meshes as an octree of fragments, of which a viewer loads the visible ones.
+//! Large meshes as an octree of fragments, so that a viewer loads only visible ones.
 //!
 //! ```text
 //! lod 0      a grid of cells: those of the store, halved where one would hold too many faces, doubled where there are
@@ -6,13 +6,14 @@
 //! lod l      a grid of cells 2^l times as large
 //! ```
 //!
-//! Viewers divide a fragment of a coarse lod into eight parts, and draw only the parts whose finer cells are not drawn.
-//! So faces are cut at the walls of cells, and in coarse lods at the middle planes too, which are the walls of the next
-//! finer lod. Positions are 16-bit integers in the span of a cell: the walls are representable on both sides, so that
-//! no gap opens.
+//! Viewers divide a fragment of a coarse lod into eight parts, and draw only the parts whose finer
+//! cells are not drawn. So faces are cut at the walls of cells, and in coarse lods at the middle
+//! planes too, which are the walls of the next finer lod. Positions are 16-bit integers in the span
+//! of a cell: the walls are representable on both sides, so that no gap opens.
 //!
-//! Every cell has its parent, and the parts that hold faces in the adjacent lods, empty where there is nothing else:
-//! viewers find cells through their parents, and treat a part without a cell as one that is not loaded yet.
+//! Every cell has its parent, and every part with faces has a cell in the adjacent lods, empty if
+//! necessary: viewers find cells through their parents, and treat a part without a cell as not
+//! loaded yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +23,8 @@ use super::manifest::{Grid, count, encode_manifest};
 use super::multilod::{MAX_PLACE, encode_fragment, find_bounds, to_place};
 use super::{LodMesh, MAX_LODS, MultiLod, MultiLodError};
 
-/// Encodes a large mesh, from its finest resolution to its coarsest, in cells of about the size `cell`.
+/// Encodes a large mesh, from its finest resolution to its coarsest, in cells of about the size
+/// `cell`.
 ///
 /// ```
 /// use zvf_precomputed::encode::{LodMesh, encode_octree};
@@ -37,8 +39,8 @@ use super::{LodMesh, MAX_LODS, MultiLod, MultiLodError};
 ///
 /// # Errors
 ///
-/// When a coordinate is not finite as `f32`, or is so far out that there are too many cells to it; when a face names a
-/// missing vertex, or there are too many pieces.
+/// When a coordinate is not finite as `f32`, or is so large that there are too many cells up to it;
+/// when a face names a missing vertex, or there are too many pieces.
 pub fn encode_octree(lods: &[LodMesh], cell: [f64; 3]) -> Result<MultiLod, MultiLodError> {
     let lods = &lods[..lods.len().min(MAX_LODS)];
     let grid = choose_grid(lods, cell)?;
@@ -82,14 +84,14 @@ fn choose_grid(lods: &[LodMesh], cell: [f64; 3]) -> Result<Grid, MultiLodError> 
     Ok(grid)
 }
 
-/// Returns the grid of these cells whose first one contains `low`.
+/// Returns the grid of cells of this size whose first cell contains `low`.
 fn place_grid(low: [f64; 3], cell: [f64; 3]) -> Grid {
     let size = cell.map(|side| nearest_f32(side).max(f32::MIN_POSITIVE));
     let mut origin = [0.0; 3];
     for ((origin, low), size) in origin.iter_mut().zip(low).zip(size) {
         let side = f64::from(size);
         let corner = floor_f32((low / side).floor() * side);
-        // Far from zero, rounding may move the corner of a small cell beyond the mesh.
+        // Far from zero, rounding may move the corner of a small cell past the mesh.
         *origin = if f64::from(corner) <= low { corner } else { floor_f32(low) };
     }
     Grid { origin, size }
@@ -130,7 +132,8 @@ impl Space {
     }
 }
 
-/// A cell by its position on the Z curve, by which fragments are ordered; the third axis is the most significant.
+/// A cell by its position on the Z curve, which orders the fragments; the third axis is the most
+/// significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CellCode(u64);
 
@@ -161,7 +164,7 @@ struct Tree {
     parts: BTreeSet<CellCode>,
 }
 
-/// Adds empty cells, so that each part with faces has a cell, and each cell its parent.
+/// Adds empty cells, so that each part with faces has a cell, and each cell has its parent.
 fn complete_trees(trees: &mut [Tree]) {
     for finer in (1..trees.len()).rev() {
         if let Some((fine, [coarse, ..])) = trees.split_at_mut_checked(finer)
@@ -223,7 +226,8 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// Cuts a convex polygon along the axes from `axis` on; on those before, it is inside of `part`.
+    /// Cuts a convex polygon along the axes from `axis` on; on earlier axes it already lies in
+    /// `part`.
     fn split(
         &mut self,
         polygon: &[[f64; 3]],
@@ -309,7 +313,8 @@ impl Fragment {
     }
 }
 
-/// Returns the part of a convex polygon on one side of a wall: above it for side 1, below it for -1.
+/// Returns the part of a convex polygon on one side of a wall: above it for side 1, below it for
+/// -1.
 fn clip(polygon: &[[f64; 3]], axis: usize, wall: f64, side: f64) -> Vec<[f64; 3]> {
     let height = |point: &[f64; 3]| (point[axis] - wall) * side;
     let mut clipped = Vec::with_capacity(polygon.len() + 1);
@@ -340,7 +345,7 @@ const BITS: u32 = 21;
 const MAX_CELLS_ALONG: f64 = 64.0;
 /// The number of faces of one cell above which cells are halved.
 const MAX_FACES: usize = 1 << 17;
-/// The number of pieces of faces beyond eight for each face.
+/// The number of pieces allowed in addition to eight per face.
 const SPARE_PIECES: usize = 1 << 20;
 
 #[cfg(test)]

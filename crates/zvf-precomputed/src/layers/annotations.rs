@@ -45,10 +45,11 @@ impl ChainAnnotations {
         let keys: Vec<ChunkKey> = chunks.iter().collect();
         let mut limit = 1;
         for rows in level.row_counts(&keys).await {
-            // Each object of a cell has a vertex in it, or crosses it: a good estimate.
+            // Each object of a cell has a vertex in it or crosses it, so the number of vertices is
+            // a good estimate.
             limit = limit.max(rows?);
         }
-        // Cells with too many vertices are halved; each part has about as many of them.
+        // Cells with too many vertices are halved; each part has about the same number.
         while limit > max_cell_rows
             && shape.iter().all(|cells| *cells < MAX_CELLS_ALONG)
             && first.iter().zip(&shape).all(|(first, cells)| can_halve(*first, *cells))
@@ -102,7 +103,7 @@ impl ChainAnnotations {
         (along(from), along(to))
     }
 
-    /// Returns the list of a cell; `None` where nothing touches it.
+    /// Returns the list of a cell; `None` if no object touches it.
     pub(crate) async fn cell(
         &self,
         reader: &Reader,
@@ -142,7 +143,7 @@ impl ChainAnnotations {
         Ok(Some(record.into()))
     }
 
-    /// Returns the annotations related to an object or a group; `None` where there are none.
+    /// Returns the annotations related to an object or a group; `None` if there are none.
     pub(crate) async fn read_related(
         &self,
         reader: &Reader,
@@ -160,7 +161,8 @@ impl ChainAnnotations {
         Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
-    /// Returns the records of the objects of a batch; a line has two vertices, and others are left out.
+    /// Returns the records of the objects of a batch; a line has two vertices, so other objects are
+    /// omitted.
     async fn records(&self, batch: &Batch, space: &Space) -> Result<Vec<(u64, Vec<u8>)>> {
         let mut parts: Vec<(ObjectId, Vec<usize>)> = Vec::new();
         for part in batch.parts().iter() {
@@ -222,7 +224,7 @@ impl ChainAnnotations {
     }
 }
 
-/// The number of cells along an axis from which they are not halved any more.
+/// The number of cells along an axis from which they are no longer halved.
 const MAX_CELLS_ALONG: u64 = 1 << 20;
 /// The memory limit of the geometry that touches one cell, in bytes.
 const MAX_CELL_BYTES: u64 = 1 << 28;

@@ -1,8 +1,8 @@
 //! Attributes as properties: their names, stored types and values.
 //!
-//! Numbers of 64 bits and half precision become `float32`, because the formats have no other types; text is left out.
-//! Properties of annotations are ordered by width, 4, 2, 1 bytes, because readers differ in whether the order in `info`
-//! is the order in a record.
+//! 64-bit numbers and half precision become `float32`, because the formats have no other types;
+//! text is omitted. Properties of annotations are ordered by width, 4, 2, 1 bytes, because readers
+//! disagree on whether the order in `info` is the order in a record.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,8 @@ impl Attribute {
         self.dtype.kind != DtypeKind::Text
     }
 
-    /// Appends a value in its stored type; a missing integer is 0, because there is no other representation.
+    /// Appends a value in its stored type; a missing integer is 0, because there is no other
+    /// representation.
     ///
     /// # Errors
     ///
@@ -64,7 +65,8 @@ impl Attribute {
             Value::Bool(flag) => Some(i64::from(flag)),
             Value::Int(n) => Some(n),
             Value::UInt(n) => i64::try_from(n).ok(),
-            // A coarser level may hold means. One that is clamped is out of the range below, and NaN is a missing value.
+            // A coarser level may hold means. A clamped value is out of the range below, and NaN is
+            // a missing value.
             Value::Float(x) => Some(saturating_floor_i64(x.round())),
             Value::Null | Value::Text(_) => Some(0),
         };
@@ -82,7 +84,8 @@ impl Attribute {
     }
 }
 
-/// Checks the number of properties of attributes, one for each value of a row: documents may state any number of values.
+/// Checks the number of properties of attributes, one for each value of a row: documents may state
+/// any number.
 pub(crate) fn check_properties<'a>(
     attributes: impl IntoIterator<Item = &'a Attribute>,
 ) -> Result<()> {
@@ -94,7 +97,7 @@ pub(crate) fn check_properties<'a>(
     Ok(())
 }
 
-/// A property of annotations: values of an attribute.
+/// A property of annotations: one or more values of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
     /// The index of its attribute.
@@ -170,7 +173,7 @@ impl Property {
         self.json.clone()
     }
 
-    /// Appends its values in `row` of the column of its attribute; zeros where there is none.
+    /// Appends the values in `row` of the attribute's column; zeros if there is no column.
     pub(crate) fn push(
         &self,
         attribute: &Attribute,

@@ -1,4 +1,4 @@
-//! Encoded objects, kept up to a limit.
+//! A cache of encoded objects with a byte limit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -38,7 +38,7 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps an object, unless it would take half of the limit.
+    /// Keeps an object, unless it takes half of the limit or more.
     pub(crate) fn put(&self, key: &str, bytes: Bytes) {
         if bytes.len() > self.max_bytes / 2 {
             return;

@@ -1,4 +1,4 @@
-//! Why an object cannot be encoded; a missing object is not an error.
+//! Errors in encoding an object; a missing object is not an error.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use zvf_format::Class;
 
 use crate::encode::{MultiLodError, TooMany};
 
-/// Returns the error for what the format cannot represent.
+/// Returns the error for data that the format cannot represent.
 pub(super) fn unsupported_error(text: impl Into<Cow<'static, str>>) -> Error {
     Error::custom(Class::Unsupported, text).with_op("convert")
 }
 
-/// Returns the error for more than the limit of one object.
+/// Returns the error for data above the limit of one object.
 pub(super) fn too_large_error(what: &str, found: u64, max: u64) -> Error {
     let text = format!("{what} of {found}, more than {max}; ask for a coarser level, as in mesh@2");
     Error::custom(Class::LimitExceeded, text).with_op("convert")

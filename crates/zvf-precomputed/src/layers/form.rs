@@ -1,4 +1,4 @@
-//! The folders of a store, and what each holds.
+//! The folders of a store, and their contents.
 
 use zvf_model::Kind;
 
@@ -24,6 +24,6 @@ pub struct LayerSummary {
     pub name: String,
     /// The geometry in it.
     pub kind: Kind,
-    /// What it holds.
+    /// The contents of the folder.
     pub form: LayerForm,
 }

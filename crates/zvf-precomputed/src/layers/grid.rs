@@ -1,4 +1,5 @@
-//! The spatial index of points: grids of cells, coarse ones first, whose cells are made of chunks of levels.
+//! The spatial index of points: grids of cells, coarse ones first; a cell consists of chunks of a
+//! level.
 //!
 //! ```text
 //! few rows          all of level 0; a hash of each row determines its grid: a grid has an eighth of the next
@@ -6,12 +7,13 @@
 //! or many rows      fine ones, and the property `zvf_level` distinguishes them
 //! ```
 //!
-//! Where a cell would hold too many rows, cells are halved along each axis, in this grid and in all finer ones, and the
-//! rows of a chunk are divided by their positions.
+//! If a cell would hold too many rows, cells are halved along each axis, in this grid and in all
+//! finer ones, and the rows of a chunk are divided by position.
 //!
-//! Viewers add up the contents of all grids and draw a prefix of a distant cell, so each cell is ordered by a hash. All
-//! grids have the same lower corner and extent: a multiple of the coarsest cells. The id of a point is the level of its
-//! chunk, the rank of that chunk in the level, and its row: it is found without a search.
+//! Viewers add up the contents of all grids and draw a prefix of a distant cell, so each cell is
+//! ordered by a hash. All grids have the same lower corner and extent: a multiple of the coarsest
+//! cells. The id of a point consists of the level of its chunk, the rank of that chunk in the
+//! level, and its row, so it is found without a search.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ pub(crate) struct PointIndex {
     pub(crate) grids: Vec<PointGrid>,
     /// The lower corner, in the unit of the store.
     pub(crate) low: Vec<f64>,
-    /// Whether levels are additive: then each has points of its own.
+    /// Whether levels are additive: then each stores different points.
     is_additive: bool,
 }
 
@@ -56,7 +58,8 @@ pub(crate) struct PointGrid {
     share: Share,
 }
 
-/// Which rows of a chunk a grid has: those of grid `number` of `count`, the coarsest being 0.
+/// The share of a chunk's rows that a grid has: that of grid `number` of `count`, the coarsest
+/// being 0.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     number: u32,
@@ -69,7 +72,7 @@ impl Share {
         self.number == self.count - 1 - zeros.min(self.count - 1)
     }
 
-    /// Estimates how many of `rows` it has.
+    /// Estimates the number of rows in the share, out of `rows`.
     fn expected(self, rows: u64) -> u64 {
         let back = f64::from(self.count - 1 - self.number);
         let share = if self.number == 0 { 1.0 } else { 7.0 / 8.0 } / 8_f64.powf(back);
@@ -139,7 +142,7 @@ impl PointIndex {
         Ok(Some(Self { low: low.collect(), grids, is_additive: false }))
     }
 
-    /// Returns grids with shares of one level.
+    /// Returns grids that share the rows of one level.
     async fn from_shares(level: &LevelReader, rows: u64, max_cell_rows: u64) -> Result<Self> {
         let mut count = 1_u32;
         while count < MAX_SHARES && rows >> (3 * (count - 1)) > ROWS_OF_COARSEST {
@@ -179,7 +182,8 @@ impl PointIndex {
         sides.map(|((low, cell), cells)| low + cell * f64_from_u64(*cells)).collect()
     }
 
-    /// Returns a grid for each level with points of its own: the finest one, and the others where they are additive.
+    /// Returns a grid for each level with different points: the finest one, and the others if
+    /// levels are additive.
     pub(crate) fn own_levels(&self) -> Vec<&PointGrid> {
         let mut grids: Vec<&PointGrid> = Vec::new();
         for grid in self.grids.iter().rev() {
@@ -317,7 +321,8 @@ impl PointGrid {
         self.share.expected(largest).max(1)
     }
 
-    /// Returns the part of its chunk that a row is in; rounding and bins may put it a little outside.
+    /// Returns the part of its chunk that contains a row; rounding and bins may put it slightly
+    /// outside.
     fn part_of(&self, key: &ChunkKey, positions: &Column, row: usize) -> Vec<i64> {
         let along = |(axis, (at, size)): (usize, (&i64, &f64))| {
             let start = f64_from_i64(at * self.split);
@@ -376,7 +381,7 @@ impl PointGrid {
         Ok(self.share.has(id).then_some(id))
     }
 
-    /// Returns the id of a row of its level, in whichever grid it is.
+    /// Returns the id of a row of its level, whichever grid it is in.
     ///
     /// # Errors
     ///
@@ -409,11 +414,12 @@ async fn count_rows(level: &LevelReader, chunks: &KeyTable) -> Result<Vec<(Chunk
     Ok(counts)
 }
 
-/// Returns the first and the last chunk along each axis; their numbers are within the limit of [`check_place`].
+/// Returns the first and the last chunk along each axis; their numbers are within the limit of
+/// [`check_place`].
 ///
 /// # Errors
 ///
-/// When a chunk is farther out, or has no number along an axis.
+/// When a chunk number is larger, or a key lacks an axis.
 pub(crate) fn extent(chunks: &KeyTable, axes: usize) -> Result<Vec<(i64, i64)>> {
     if chunks.rank() < axes {
         let what = format!("chunks have {axes} axes, and their keys {}", chunks.rank());
@@ -435,12 +441,13 @@ pub(crate) fn extent(chunks: &KeyTable, axes: usize) -> Result<Vec<(i64, i64)>> 
     Ok(ends)
 }
 
-/// Returns the numbers of a chunk along the axes, without the bin of an attribute; [`extent`] checked that it has them.
+/// Returns the chunk numbers along the axes, without the bin of an attribute; [`extent`] checked
+/// that the key has them.
 fn spatial_components(key: &ChunkKey, axes: usize) -> &[i64] {
     &key.components()[key.rank() - axes..]
 }
 
-/// Returns the ratios of the large to the small sizes, where they are integers.
+/// Returns the ratios of the large to the small sizes, if they are integers.
 fn whole_ratio(large: &[f64], small: &[f64]) -> Option<Vec<i64>> {
     if large.len() != small.len() {
         return None;

@@ -12,8 +12,9 @@
 //! KIND@LEVEL/              the same of that level alone
 //! ```
 //!
-//! The facts of a folder are read on the first request and kept; encoded objects are kept up to a limit. One object of
-//! the store is in memory while it is encoded: concurrent requests for it wait, and few meshes are encoded at a time.
+//! The properties of a folder are read on the first request and kept; encoded objects are cached up
+//! to a limit. Only one task encodes an object: concurrent requests for it wait, and few meshes are
+//! encoded at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +64,7 @@ pub struct Precomputed {
     max_cell_rows: u64,
 }
 
-/// The facts of a folder.
+/// The properties of a folder.
 #[derive(Debug)]
 struct Layer {
     content: Content,
@@ -145,7 +146,8 @@ impl Precomputed {
         self
     }
 
-    /// Sets the number of annotations above which cells of the spatial index are halved [default: 100 000].
+    /// Sets the number of annotations above which cells of the spatial index are halved [default:
+    /// 100 000].
     #[must_use]
     pub const fn with_max_cell_rows(mut self, rows: u64) -> Self {
         self.max_cell_rows = rows;
@@ -162,7 +164,7 @@ impl Precomputed {
         let kinds = level.kinds().first().copied().into_iter().chain(level.extra_kinds());
         let mut layers = Vec::new();
         for kind in kinds {
-            // A geometry of vertices and links alone has no objects to request.
+            // A geometry with only vertices and links has no objects to request.
             match level.open_kind(kind).await {
                 Ok(Some(_)) => {}
                 Ok(None) => continue,
@@ -176,11 +178,11 @@ impl Precomputed {
         Ok(layers)
     }
 
-    /// Returns the object of `key` in a folder; `None` where nothing has that name.
+    /// Returns the object of `key` in a folder; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// When the store cannot be read, or the object has no place in the format.
+    /// When the store cannot be read, or the format cannot represent the object.
     pub async fn object(&self, layer: &str, key: &[&str]) -> Result<Option<Bytes>> {
         if layer == "info" && key.is_empty() {
             return Ok(self.space.volume(&self.layers().await?)?.map(|info| print(&info)));
@@ -207,7 +209,7 @@ impl Precomputed {
         self.encoding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the facts of a folder, read once.
+    /// Returns the properties of a folder, which are read once.
     async fn open_layer(&self, name: &str) -> Result<Option<Arc<Layer>>> {
         let cached = self.layers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if cached.is_some() {
@@ -233,12 +235,14 @@ impl Precomputed {
         };
         let layer = Arc::new(Layer { content, level });
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        // A store has few levels and kinds; other names were refused above.
+        // A store has few levels and kinds, and other names were refused above, so the map stays
+        // small.
         layers.insert(name.to_owned(), Arc::clone(&layer));
         Ok(Some(layer))
     }
 
-    /// Returns the levels of a folder, the finest first; `None` where the store has no such kind or level.
+    /// Returns the levels of a folder, the finest first; `None` if the store has no such kind or
+    /// level.
     async fn levels(&self, name: LayerName) -> Result<Vec<LevelReader>> {
         let mut numbers = self.reader.store().level_numbers();
         numbers.sort_unstable();
@@ -298,7 +302,7 @@ impl Precomputed {
         }
     }
 
-    /// Encodes manifest and data of a mesh together: the other one is kept for the next request.
+    /// Encodes manifest and data of a mesh together; the other one is cached for the next request.
     async fn make_mesh(&self, meshes: &Meshes, key: &str, name: &str) -> Result<Option<Bytes>> {
         let (id, is_manifest) = match key.strip_suffix(".index") {
             Some(id) => (id, true),
@@ -319,7 +323,7 @@ impl Precomputed {
         }
     }
 
-    /// Encodes a legacy mesh: `ID:0` names its fragments, and `ID:0:0` is the only one.
+    /// Encodes a legacy mesh: `ID:0` lists its fragments, and `ID:0:0` is the only one.
     async fn make_legacy(&self, meshes: &Meshes, key: &str) -> Result<Option<Bytes>> {
         let Some((id, rest)) = key.split_once(':') else { return Ok(None) };
         let Some(number) = parse_number(id) else { return Ok(None) };
@@ -342,7 +346,7 @@ impl Precomputed {
     }
 }
 
-/// An object that is being encoded, or waited for; concurrent requests wait at its gate.
+/// An object that is being encoded; concurrent requests wait at its gate.
 struct EncodingSlot<'a> {
     owner: &'a Precomputed,
     object: &'a str,
@@ -357,10 +361,10 @@ impl<'a> EncodingSlot<'a> {
 }
 
 impl Drop for EncodingSlot<'_> {
-    /// Removes the gate of an abandoned request, if nobody else waits for the object.
+    /// Removes the gate of an abandoned request, if no other request waits for the object.
     fn drop(&mut self) {
         let mut encoding = self.owner.lock_encoding();
-        // One reference is the map's, one is this value's.
+        // One reference is in the map, one in this value.
         if Arc::strong_count(&self.gate) <= 2 {
             encoding.remove(self.object);
         }

@@ -1,7 +1,7 @@
 //! Meshes: of several resolutions from the levels of a store, and legacy ones from one level.
 //!
-//! A mesh of few faces is sent whole in each resolution; a large one is cut into an octree over the chunks of the
-//! store, of which a viewer loads the visible part.
+//! A mesh with few faces is sent whole in each resolution; a large one is divided into an octree
+//! over the chunks of the store, so that a viewer loads only the visible part.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -24,7 +24,8 @@ pub(crate) struct Meshes {
 }
 
 impl Meshes {
-    /// Reads the meshes of `levels`, the finest first; those of more faces than `max_whole_faces` become octrees.
+    /// Opens the meshes of `levels`, the finest first; meshes with more faces than
+    /// `max_whole_faces` become octrees.
     pub(crate) fn new(levels: &[LevelReader], max_whole_faces: usize) -> Self {
         Self { levels: levels.iter().take(MAX_LODS).cloned().collect(), max_whole_faces }
     }
@@ -43,7 +44,7 @@ impl Meshes {
         json!({"@type": "neuroglancer_legacy_mesh", "segment_properties": "segment_properties"})
     }
 
-    /// Returns a mesh in all its resolutions; `None` where the object does not exist.
+    /// Returns a mesh in all its resolutions; `None` if the object does not exist.
     pub(crate) async fn object(&self, reader: &Reader, id: u64) -> Result<Option<MultiLod>> {
         let mut lods: Vec<LodMesh> = Vec::new();
         for level in &self.levels {

@@ -10,7 +10,7 @@
 //! attributes    attributes as properties; `space` axes and units, `view` the initial view, `cache` kept objects
 //! ```
 //!
-//! The encoding of single objects is in `encode`.
+//! Not here: the encoding of single objects (`encode`).
 
 mod annotations;
 mod attributes;

@@ -78,7 +78,7 @@ impl Points {
         })
     }
 
-    /// Returns the list of a cell; `None` where it is empty.
+    /// Returns the list of a cell; `None` if it is empty.
     pub(crate) async fn cell(
         &self,
         grid: usize,
@@ -121,7 +121,7 @@ impl Points {
         Ok(Some(record.into()))
     }
 
-    /// Returns the points related to an object or a group, each once; `None` where there are none.
+    /// Returns the points related to an object or a group, each once; `None` if there are none.
     pub(crate) async fn read_related(
         &self,
         reader: &Reader,
@@ -221,7 +221,7 @@ fn missing_answer_error() -> Error {
     unsupported_error("a chunk without an answer")
 }
 
-/// The property with the level of a point.
+/// The property that holds the level of a point.
 const LEVEL: &str = "zvf_level";
 /// The largest number of points in a list.
 const MAX_RECORDS: u64 = 2_000_000;

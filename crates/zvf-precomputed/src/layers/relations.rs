@@ -1,7 +1,8 @@
-//! Relationships of annotations: the objects that they belong to, and the groups of these.
+//! Relationships of annotations: to their objects, and to the groups of these objects.
 //!
-//! An annotation requested by its id ends with the ids of each relationship; `object/ID` and `group/NUMBER` list the
-//! annotations of one object and of one group. Viewers have no negative ids: these are left out.
+//! An annotation requested by its id ends with the ids of each relationship; `object/ID` and
+//! `group/NUMBER` list the annotations of one object and of one group. Viewers do not support
+//! negative ids, so these are omitted.
 
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
@@ -63,7 +64,8 @@ impl Relations {
         self.kinds.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// Returns the query for everything related to the object or the group `id`; `None` where it does not exist.
+    /// Returns the query for everything related to the object or the group `id`; `None` if it does
+    /// not exist.
     pub(crate) async fn query(
         &self,
         level: &LevelReader,
@@ -128,7 +130,7 @@ impl Relations {
     }
 }
 
-/// Returns the objects that a row of a chunk belongs to; none where the level has no objects.
+/// Returns the objects that a row of a chunk belongs to; none if the level has no objects.
 pub(crate) async fn find_objects(
     level: &LevelReader,
     key: &ChunkKey,
@@ -142,7 +144,7 @@ pub(crate) async fn find_objects(
         return Ok(Vec::new());
     };
     let view = fragments.view();
-    // A range of a few bytes may claim more rows than can be walked through.
+    // A range of a few bytes may claim more rows than can be iterated.
     let holds = |fragment: &u64| match view.get(*fragment) {
         Some(Fragment::Range { start, count }) => (start..start + count).contains(&row),
         Some(listed @ Fragment::Rows(_)) => listed.rows().any(|vertex| vertex == row),
@@ -159,7 +161,8 @@ pub(crate) async fn find_objects(
 
 /// The number of groups whose members are in memory together.
 const GROUPS_AT_ONCE: u64 = 256;
-/// The largest number of groups that are searched for an object, as by conditions of queries.
+/// The largest number of groups that are searched for an object; the same limit as for conditions
+/// of queries.
 const MAX_GROUPS: u64 = 1 << 22;
 /// The memory limit of the geometry related to one object or group, in bytes.
 const MAX_RELATED_BYTES: u64 = 1 << 28;

@@ -11,12 +11,13 @@ use zvf_query::{Columns, Query, Reader};
 use super::attributes::{Attribute, check_properties};
 use super::error::unsupported_error;
 
-/// Returns the object of an id: ids of viewers are not negative.
+/// Returns the object of an id; `None` for ids out of range, because ids are not negative.
 pub(crate) fn object_of(id: u64) -> Option<ObjectId> {
     i64::try_from(id).ok().map(ObjectId)
 }
 
-/// Reads the whole geometry of one object; `None` where it does not exist. A level without objects has the object 0.
+/// Reads the whole geometry of one object; `None` if it does not exist. A level without objects has
+/// the object 0.
 pub(crate) async fn read_object(
     reader: &Reader,
     level: &LevelReader,
@@ -124,7 +125,7 @@ fn describe(attribute: &Attribute, values: &RowAttribute, read: &RowValues) -> R
             }
         };
         let texts = (0..count).map(text).collect::<Result<Vec<String>, _>>()?;
-        // A name makes the list readable; all other texts are for searching.
+        // A name makes the list readable; all other texts are only for search.
         let kind = if LABELS.contains(&attribute.name.as_str()) { "label" } else { "string" };
         return Ok(vec![json!({"id": name(0), "type": kind, "values": texts})]);
     }
@@ -135,7 +136,7 @@ fn describe(attribute: &Attribute, values: &RowAttribute, read: &RowValues) -> R
     Ok((0..attribute.width).map(property).collect())
 }
 
-/// Returns a JSON number; a missing one is 0, because there is no other representation.
+/// Returns a JSON number; a missing value is 0, because the format cannot represent it.
 fn number(value: &Value) -> Json {
     match value {
         Value::Bool(flag) => json!(u8::from(*flag)),
@@ -146,14 +147,14 @@ fn number(value: &Value) -> Json {
     }
 }
 
-/// Returns groups as tags, where there are any and not too many.
+/// Returns groups as tags, if there are any and not too many.
 async fn tags(level: &LevelReader, ids: &[u64]) -> Result<Option<Json>> {
     let Some(groups) = level.groups().await? else { return Ok(None) };
     if groups.is_empty() || groups.len() > MAX_TAGS {
         return Ok(None);
     }
     let all: Vec<u64> = (0..groups.len()).collect();
-    // Tags are ordered by name, and rows name them by their index.
+    // Tags are sorted by name, and rows refer to them by index.
     let mut by_name: Vec<(String, Members)> = all
         .iter()
         .zip(groups.members(&all).await?)

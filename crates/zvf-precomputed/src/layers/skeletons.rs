@@ -1,4 +1,4 @@
-//! Chains, graphs and skeletons as precomputed skeletons: a segment for each object, whole.
+//! Chains, graphs and skeletons as precomputed skeletons: one complete segment per object.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -80,7 +80,8 @@ impl Skeletons {
     }
 }
 
-/// Returns links of two vertices, or neighbours within the parts of chains. An answer has fewer than 2^32 rows.
+/// Returns links of two vertices, or pairs of consecutive vertices in the parts of chains. An
+/// answer has fewer than 2^32 rows.
 fn edges(batch: &Batch) -> Vec<[u32; 2]> {
     match batch.elements().filter(|elements| elements.width() == 2) {
         Some(elements) => elements.iter().map(|link| [link[0], link[1]].map(index_u32)).collect(),

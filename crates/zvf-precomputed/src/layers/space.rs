@@ -1,8 +1,8 @@
 //! Axes and units of a store in the terms of these formats.
 //!
-//! Annotations have any number of axes, each with a scale and a unit; skeletons and meshes have three, in nanometres,
-//! and a transform to them. Positions stay in the unit of the store, so that they keep their bits; lengths without a
-//! unit are not scaled.
+//! Annotations have any number of axes, each with a scale and a unit; skeletons and meshes have
+//! three, in nanometres, and a transform. Positions stay in the unit of the store, so that they
+//! keep their bits; lengths without a unit are not scaled.
 
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
@@ -37,7 +37,8 @@ impl Space {
         self.axes.len()
     }
 
-    /// Returns scale and unit of an axis: metres or seconds where the store has a length or a time.
+    /// Returns scale and unit of an axis: metres or seconds if the unit of the store is a length or
+    /// a time.
     fn scale(&self, axis: usize) -> (f64, &'static str) {
         let unit = self.axes.get(axis).and_then(|(_, unit)| unit.as_deref());
         unit.and_then(|unit| UNITS.iter().find(|(name, ..)| *name == unit))
@@ -62,10 +63,10 @@ impl Space {
         Json::Object(names.map(entry).collect::<Map<_, _>>())
     }
 
-    /// Returns the nanometres of a unit of an axis; one where it has none.
+    /// Returns the number of nanometres per unit of an axis; 1 if it has no unit.
     fn nanometers(&self, axis: usize) -> f64 {
         match self.scale(axis) {
-            // 1e-6 * 1e9 is 1000, whatever its last bit.
+            // 1e-6 * 1e9 must be 1000 exactly, so it is rounded.
             (scale, "m") if scale >= 1e-9 => (scale * 1e9).round(),
             (scale, "m") => scale * 1e9,
             _ => 1.0,
@@ -98,12 +99,12 @@ impl Space {
         Ok(rows)
     }
 
-    /// Returns the `info` of a volume without images, whose meshes and skeletons are in the sibling folders; `None`
-    /// where there are neither, or more than three axes.
+    /// Returns the `info` of a volume without images, whose meshes and skeletons are in the sibling
+    /// folders; `None` if there are neither, or more than three axes.
     ///
     /// # Errors
     ///
-    /// When the bounds are so far out that not every integer there is a float.
+    /// When the bounds are so large that not every integer there has an exact float.
     pub(crate) fn volume(&self, layers: &[LayerSummary]) -> Result<Option<Json>> {
         let find = |form| layers.iter().find(|layer| layer.form == form).map(|layer| &layer.name);
         let (mesh, skeletons) = (find(LayerForm::Meshes), find(LayerForm::Skeletons));
@@ -158,12 +159,12 @@ pub(crate) fn coordinate(positions: &Column, row: usize, axis: usize) -> f64 {
     if has_axis { positions.float(row, axis).unwrap_or(f64::NAN) } else { 0.0 }
 }
 
-/// Returns the number of a chunk or cell along an axis, which must be so small that viewers, which compute with floats, can
-/// add two of them.
+/// Returns the number of a chunk or cell along an axis. It must be small enough that viewers, which
+/// compute with floats, can add two of them exactly.
 ///
 /// # Errors
 ///
-/// When it is larger; no coordinate of a vertex distinguishes such chunks.
+/// When it is larger; vertex coordinates cannot distinguish such chunks.
 pub(crate) fn check_place(place: i128) -> Result<i64> {
     let found = i64::try_from(place).ok().filter(|place| place.unsigned_abs() <= MAX_PLACE);
     found.ok_or_else(|| {
@@ -172,7 +173,8 @@ pub(crate) fn check_place(place: i128) -> Result<i64> {
     })
 }
 
-/// Returns whether `cells` cells from number `low` on can be halved: their numbers remain within the limit.
+/// Returns whether `cells` cells from number `low` on can be halved: their numbers then stay within
+/// the limit.
 pub(crate) fn can_halve(low: i64, cells: u64) -> bool {
     let high = i128::from(low) + i128::from(cells);
     [low.into(), high].into_iter().all(|place: i128| check_place(2 * place).is_ok())
@@ -183,12 +185,13 @@ pub(crate) fn chunk_sizes(level: &LevelReader) -> Vec<f64> {
     level.chunk_shape().sizes().to_vec()
 }
 
-/// The largest number of a chunk or cell: half of the range in which every integer is a float.
+/// The largest number of a chunk or cell: half of the range in which floats represent every
+/// integer.
 const MAX_PLACE: u64 = 1 << 52;
-/// The range in which every integer is a float: 2^53.
+/// The range in which floats represent every integer: 2^53.
 const MAX_VOXEL: f64 = 9_007_199_254_740_992.0;
 
-/// Units with their scale and base; viewers do not know others.
+/// Units that viewers support, with their scale and base.
 const UNITS: &[(&str, f64, &str)] = &[
     ("meter", 1.0, "m"),
     ("decimeter", 1e-1, "m"),

@@ -1,4 +1,4 @@
-//! The state of a viewer that shows a store: all its folders as layers, with everything in view.
+//! The viewer state for a store: all its folders as layers, with everything in view.
 
 use serde_json::{Value as Json, json};
 
@@ -9,8 +9,8 @@ use super::layer::Precomputed;
 use super::segments::Ids;
 
 impl Precomputed {
-    /// Returns the state in which Neuroglancer shows all folders of this store, which are below the address `source`
-    /// without a trailing slash.
+    /// Returns the Neuroglancer state that shows all folders of this store; `source` is their
+    /// address, without a trailing slash.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Precomputed {
     }
 }
 
-/// The number of initially visible objects; the others are in the list of segments.
+/// The number of initially visible objects; the segment list has the others.
 const MAX_SHOWN: u64 = 200;
-/// Annotations in one colour, because the store defines their properties.
+/// Draws annotations in one colour, because the properties differ between stores.
 const SHADER: &str = "\nvoid main() { setColor(defaultColor()); }\n";

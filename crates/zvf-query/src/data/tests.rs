@@ -118,7 +118,8 @@ fn conditions_are_written_as_text_where_possible() {
     for (condition, text) in [
         (at_least(Value::Int(-2)), r#""radius >= -2""#.to_owned()),
         (Predicate::IsNull(mass), r#""object.`ma\\`ss`[2] is null""#.to_owned()),
-        // The path of an attribute holds no backslash: read again, the text would name another column.
+        // The path of an attribute cannot contain a backslash: parsed again, the text would name
+        // another column.
         (
             Predicate::IsNull(ColumnRef { scope: Scope::Object, name: "a\\".into(), index: 0 }),
             r#"{"is_null":{"scope":"object","name":"a\\","index":0}}"#.to_owned(),

@@ -8,7 +8,7 @@ fn square() -> Region {
     Region::from(Bounds::new(&[0.0, 0.0], &[4.0, 4.0]).unwrap())
 }
 
-/// An L: the square without its upper right quarter.
+/// Returns an L shape: a square without its upper right quarter.
 fn corner_shape() -> Region {
     let outline = [[0.0, 0.0], [4.0, 0.0], [4.0, 2.0], [2.0, 2.0], [2.0, 4.0], [0.0, 4.0]];
     let limits = Bounds::new(&[f64::NEG_INFINITY; 2], &[f64::INFINITY; 2]).unwrap();
@@ -205,7 +205,7 @@ proptest! {
     }
 }
 
-/// Returns whether rounding of a sample may decide on which side of the boundary it lies.
+/// Returns whether rounding of a sample may decide its side of the boundary.
 fn on_the_edge(region: &Region, [x, y]: [f64; 2]) -> bool {
     let offsets = [[-1e-9, 0.0], [1e-9, 0.0], [0.0, -1e-9], [0.0, 1e-9]];
     offsets.iter().any(|[dx, dy]| region.contains(&[x + dx, y + dy]) != region.contains(&[x, y]))

@@ -1,4 +1,4 @@
-//! Queries that are dropped, or not polled for a while, hold nothing that others wait for.
+//! Queries that are dropped, or not polled for a while, hold nothing that other queries wait for.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::fixtures::{Data, Files, store};
 
-/// Vertices 0 to `n - 1`, 8 to a chunk, in objects of 16 or with an edge from each to the next.
+/// Returns vertices 0 to `n - 1`, 8 per chunk, in objects of 16 or with an edge from each vertex to
+/// the next.
 fn line(kind: Kind, n: usize) -> Files {
     let mut data = Data::new(kind, 8.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
     if kind.has_links() {

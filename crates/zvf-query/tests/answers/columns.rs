@@ -13,13 +13,13 @@ fn query_batch(fixture: &Fixture, query: &Query) -> Batch {
     fixture.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
 }
 
-/// The values of a column of the vertices.
+/// Returns the values of a column of the vertices.
 fn values(batch: &Batch, name: &str) -> Vec<f64> {
     let field = batch.field(name).unwrap_or_else(|| panic!("{name}"));
     (0..batch.len()).map(|row| field.column.float(row, 0).unwrap()).collect()
 }
 
-/// Writers choose the columns of a file by the batch that they get first.
+/// Writers choose the columns of a file from the first batch.
 #[test]
 fn an_empty_answer_has_the_columns_of_a_full_one() {
     let points: Vec<_> = (0..6).map(|i| vec![i as f32 * 2.0, 0.0]).collect();
@@ -118,7 +118,7 @@ fn columns_of_edges_have_several_names() {
 
 #[test]
 fn missing_values_are_nan() {
-    // The second edge follows from the order of rows, and is no record that could have a value.
+    // The second edge is implied by the order of rows, so it has no record and no value.
     let points = vec![vec![0.0, 0.0], vec![5.0, 0.0], vec![6.0, 0.0]];
     let mut data = Data::new(Kind::Skeleton, 4.0, points).one_object();
     data.elements = vec![vec![1, 0], vec![2, 1]];
@@ -128,7 +128,7 @@ fn missing_values_are_nan() {
         let w = &batch.elements().unwrap().fields()[0].column;
         assert!(w.float(0, 0) == Some(0.0) && w.float(1, 0).unwrap().is_nan());
     }
-    // Points that belong to no object.
+    // Points without an object.
     let points = vec![vec![0.0, 0.0], vec![1.0, 0.0]];
     let fixture = Data::new(Kind::PointCloud, 4.0, points).objects(vec![vec![1]]).fixture();
     let batch = query_batch(&fixture, &Query::all().columns(select(&["object.mass"])));

@@ -6,7 +6,7 @@ use zvf_query::{BadQuery, Mode, Order, Query};
 use crate::fixtures::{Data, Fixture};
 use crate::modes::{Random, elements, numbers, parts, random};
 
-/// An object, and vertices of it.
+/// An object, and some of its vertices.
 type Run<'a> = (i64, &'a [usize]);
 
 fn filtered(condition: &str) -> Query {
@@ -17,7 +17,7 @@ fn select(fixture: &Fixture, query: &Query) -> zvf_model::Batch {
     fixture.run(query).unwrap_or_else(|error| panic!("{error}: {query:?}")).batch
 }
 
-/// Four chains of vertices 0 to 11 along the first axis, in chunks of 4; groups g0 and g1.
+/// Returns four chains of vertices 0 to 11 along the first axis, in chunks of 4; groups g0 and g1.
 fn chains() -> Data {
     let points = (0..12).map(|i| vec![i as f32, 0.0]).collect();
     let mut data = Data::new(Kind::Polyline, 4.0, points);

@@ -1,7 +1,7 @@
 //! The worked examples of the specification, with their exact answers.
 //!
-//! The reference tests chains by chunk and not by their segments, and it sometimes joins
-//! vertices that were not neighbours. In these cases the exact answer differs.
+//! zarr-vectors tests chains by chunk and not by their segments, and it sometimes joins vertices
+//! that were not neighbours. In these cases the exact answer differs.
 
 use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::region::Region;
@@ -10,7 +10,7 @@ use zvf_query::{Answer, Columns, Mode, Query};
 use crate::fixtures::{Data, Fixture};
 use crate::modes::{elements, numbers, parts};
 
-/// An object, and vertices of it.
+/// An object, and some of its vertices.
 type Run = (i64, Vec<usize>);
 
 fn points(places: &[[f32; 2]]) -> Vec<Vec<f32>> {
@@ -70,7 +70,7 @@ fn finds_points_in_bins() {
     assert!(Bounds::new(&[5.0, 5.0], &[2.0, 2.0]).is_err());
 }
 
-/// A leaves its chunk and comes back; C jumps over a chunk; D is a single vertex.
+/// A leaves its chunk and comes back; C skips a chunk; D is a single vertex.
 fn polylines() -> Fixture {
     let a = [1.0, 4.0, 8.0, 12.0, 16.0, 22.0, 15.0, 9.0, 2.0].map(|x| [x, 5.0]);
     let other_points = [[33.0, 33.0], [35.0, 35.0], [5.0, 1.0], [5.0, 25.0], [7.0, 7.0]];
@@ -193,7 +193,7 @@ fn finds_edges_of_a_graph_and_a_skeleton() {
     let near_query = box_query([0.0, 0.0], [15.0, 5.0]);
     let inside = vec![vec![0, 1], vec![0, 1], vec![2, 1]];
     assert_eq!(sorted(&near_query.clone().mode(Mode::Inside)), (3, inside));
-    // Also those with one end inside.
+    // This includes elements with one end inside.
     assert_eq!(sorted(&near_query).1.len(), 5);
 
     let places = [[1.0, 5.0], [5.0, 5.0], [8.0, 5.0], [8.0, 9.0], [8.0, 12.0], [12.0, 5.0]];

@@ -1,9 +1,9 @@
 //! Small stores of format 0.9.2, built in memory from known values.
 //!
-//! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so that an
-//! interpolated value can be distinguished from a position) and `label` (a, b or c by its number). Every
-//! fragment has `code` (the number of its first vertex), every object `mass` (ten times its row) and
-//! `size` (how many vertices it has), every edge or face `w` (its number).
+//! Positions are `f32`. Every vertex has `v` (its number, `f32`), `at` (its first coordinate, so
+//! that an interpolated value can be distinguished from a position) and `label` (a, b or c by its
+//! number). Every fragment has `code` (the number of its first vertex), every object `mass` (ten
+//! times its row) and `size` (its number of vertices), every edge or face `w` (its number).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub(crate) struct Data {
     pub(crate) kind: Kind,
     pub(crate) chunk: f64,
     pub(crate) points: Vec<Vec<f32>>,
-    /// The vertices of each object, in order; none for points without objects.
+    /// The vertices of each object, in order; empty for points without objects.
     pub(crate) objects: Vec<Vec<usize>>,
     /// The id of each object.
     pub(crate) ids: Vec<i64>,
@@ -34,11 +34,11 @@ pub(crate) struct Data {
     pub(crate) elements: Vec<Vec<usize>>,
     /// Members of groups, by id.
     pub(crate) groups: Vec<Vec<i64>>,
-    /// Bins along each axis of a chunk, for points without objects.
+    /// Number of bins along each axis of a chunk, for points without objects.
     pub(crate) bins: usize,
-    /// Objects to which the fragments of another object belong as well.
+    /// Pairs of objects: the fragments of one also belong to the other.
     pub(crate) shared: Vec<(usize, usize)>,
-    /// Whether the level adds to the next one.
+    /// Whether the level adds to the next coarser one.
     pub(crate) adds: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Fixture {
 /// Chunks, and the number of a fragment in each.
 type Manifest = Vec<(Vec<i64>, u64)>;
 
-/// Rows of one chunk, and its fragments: ranges of them.
+/// The rows of one chunk, and its fragments as ranges of rows.
 #[derive(Default)]
 struct Chunk {
     rows: Vec<usize>, // numbers of vertices
@@ -62,7 +62,7 @@ struct Chunk {
 }
 
 impl Data {
-    /// Vertices only, in chunks of this size.
+    /// Returns vertices only, in chunks of this size.
     pub(crate) fn new(kind: Kind, chunk: f64, points: Vec<Vec<f32>>) -> Self {
         Self {
             kind,
@@ -84,7 +84,7 @@ impl Data {
         Self { objects, ids, ..self }
     }
 
-    /// All vertices as one object.
+    /// Makes all vertices one object.
     pub(crate) fn one_object(self) -> Self {
         let all = (0..self.points.len()).collect();
         self.objects(vec![all])
@@ -99,7 +99,7 @@ impl Data {
         Fixture::from_files(&store(std::slice::from_ref(self)))
     }
 
-    /// The chunk of a vertex.
+    /// Returns the chunk of a vertex.
     pub(crate) fn chunk_of(&self, vertex: usize) -> Vec<i64> {
         self.points[vertex].iter().map(|x| (f64::from(*x) / self.chunk).floor() as i64).collect()
     }

@@ -1,4 +1,4 @@
-//! Levels by rule, and levels that add to the next one.
+//! Levels chosen by rule, and levels that add to the next coarser one.
 
 use futures_util::StreamExt as _;
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
@@ -38,7 +38,7 @@ fn level_rules_bound_the_answer() {
     }
 }
 
-/// A level of three chains that adds to one of two others.
+/// Returns a level of three chains that adds to a level of two other chains.
 fn chain() -> Fixture {
     let row = |from: usize| (0..6).map(|i| vec![(from + i) as f32, from as f32]).collect();
     let mut fine =

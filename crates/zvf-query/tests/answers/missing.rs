@@ -1,4 +1,4 @@
-//! Cells that are recorded but absent: an error, unless the query allows missing cells.
+//! Cells that are listed but absent: an error, unless the query allows missing cells.
 
 use zvf_format::Class;
 use zvf_model::{Bounds, Kind};
@@ -7,7 +7,7 @@ use zvf_query::{Columns, Mode, Order, Query};
 use crate::fixtures::{Data, Files, Fixture, store};
 use crate::modes::{elements, numbers, parts};
 
-/// Vertices 0 to 11 in chunks of four, along the first axis.
+/// Returns vertices 0 to 11 in chunks of four, along the first axis.
 fn row(kind: Kind) -> Data {
     Data::new(kind, 4.0, (0..12).map(|i| vec![i as f32, 0.0]).collect())
 }

@@ -1,4 +1,4 @@
-//! Every mode, kind of geometry and kind of bounds, against an answer by brute force.
+//! Every mode, kind of geometry and kind of bounds, compared with brute force.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use zvf_query::{BadQuery, Mode, Query};
 use crate::fixtures::{Data, Fixture};
 use crate::naive::Shape;
 
-/// Numbers from a seed.
+/// Pseudo-random numbers from a seed.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// At least `low`, below `high`.
+    /// Returns a number of at least `low` and below `high`.
     pub(crate) fn random_integer(&mut self, low: i64, high: i64) -> i64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -84,21 +84,21 @@ pub(crate) fn random(kind: Kind, axes: usize, random: &mut Random) -> Data {
 fn shape(axes: usize, random: &mut Random) -> Shape {
     let low: Vec<f64> = (0..axes).map(|_| random.random_integer(-10, 22) as f64).collect();
     if random.index(4) == 0 {
-        // No integer point lies on such a ball, so that no verdict depends on the last bit of a
-        // root.
+        // No integer point lies on the surface of such a ball, so that no verdict depends on the
+        // last bit of a root.
         return Shape::Ball { centre: low, radius: random.random_integer(0, 12) as f64 + 0.31 };
     }
     let high = low.iter().map(|x| x + random.random_integer(0, 17) as f64).collect();
     Shape::Box { low, high, closed: random.index(2) == 0 }
 }
 
-/// The numbers of the vertices.
+/// Returns the numbers of the vertices.
 pub(crate) fn numbers(batch: &Batch) -> Vec<usize> {
     let field = batch.field("v").unwrap();
     (0..batch.len()).map(|row| field.column.float(row, 0).unwrap() as usize).collect()
 }
 
-/// The elements by the numbers of their vertices.
+/// Returns the elements by the numbers of their vertices.
 pub(crate) fn elements(batch: &Batch) -> Vec<Vec<usize>> {
     let numbers = numbers(batch);
     let elements =
@@ -107,7 +107,7 @@ pub(crate) fn elements(batch: &Batch) -> Vec<Vec<usize>> {
     elements.unwrap_or_default().into_iter().map(named).collect()
 }
 
-/// Each part: its object, and the numbers of its vertices.
+/// Returns each part: its object, and the numbers of its vertices.
 pub(crate) fn parts(batch: &Batch) -> Vec<(i64, Vec<usize>)> {
     let numbers = numbers(batch);
     batch.parts().iter().map(|part| (part.object.0, numbers[part.rows].to_vec())).collect()
@@ -166,7 +166,7 @@ impl Data {
         expected
     }
 
-    /// The runs of each object inside, as points.
+    /// Returns the runs of each object inside the shape, as points.
     fn cut_chains(&self, shape: &Shape) -> Vec<(i64, Vec<Vec<f64>>)> {
         let mut all = Vec::new();
         for (object, id) in self.objects.iter().zip(&self.ids) {
@@ -202,7 +202,7 @@ impl Data {
         all
     }
 
-    /// Returns the elements that are selected for certain, and those that only touch.
+    /// Returns the elements that are certainly selected, and those that only touch.
     fn select_elements(&self, shape: &Shape, mode: Mode) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
         let (mut certain, mut grazing) = (Vec::new(), Vec::new());
         for element in &self.elements {
@@ -345,8 +345,8 @@ proptest! {
         }
     }
 
-    /// Adjacent boxes, each without its upper faces, share no vertex and miss none; what they
-    /// cut of a mesh adds up to its area.
+    /// Adjacent boxes, each without its upper faces, share no vertex and miss none; the parts that
+    /// they cut from a mesh add up to its area.
     #[test]
     fn tiles_sum_to_the_full_area(seed: u64) {
         let mut numbers_of = Random::new(seed);
@@ -371,7 +371,7 @@ proptest! {
     }
 }
 
-/// The area of all triangles.
+/// Returns the area of all triangles.
 fn area(batch: &Batch) -> f64 {
     let triangle = |face: &[usize]| {
         let [a, b, c] = [0, 1, 2].map(|corner| place(batch, face[corner]));

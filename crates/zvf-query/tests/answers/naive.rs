@@ -21,7 +21,7 @@ impl Shape {
         }
     }
 
-    /// The corners of the box around it.
+    /// Returns the corners of the bounding box.
     pub(crate) fn hull(&self) -> (Vec<f64>, Vec<f64>) {
         match self {
             Self::Box { low, high, .. } => (low.clone(), high.clone()),
@@ -46,7 +46,7 @@ impl Shape {
         }
     }
 
-    /// The part of a segment in the closed region.
+    /// Returns the part of a segment in the closed region.
     pub(crate) fn clip(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (mut from, mut to) = (0.0_f64, 1.0_f64);
         match self {
@@ -84,7 +84,7 @@ impl Shape {
         (from <= to).then_some((from, to))
     }
 
-    /// Returns whether a triangle meets the region; `None` where they only touch, or nearly.
+    /// Returns whether a triangle meets the region; `None` if they only touch, or nearly touch.
     pub(crate) fn meets_triangle(&self, corners: &[Vec<f64>]) -> Option<bool> {
         match self {
             Self::Box { low, high, .. } => {
@@ -99,8 +99,8 @@ impl Shape {
     }
 }
 
-/// The largest gap between the projections of a triangle and a box on any axis that can separate them;
-/// 0 where they only touch.
+/// Returns the largest gap between the projections of a triangle and a box on any axis that can
+/// separate them; 0 if they only touch.
 fn separation(corners: &[Vec<f64>], low: &[f64], high: &[f64]) -> f64 {
     let axes = low.len();
     let lift = |p: &[f64]| [p[0], p[1], p.get(2).copied().unwrap_or(0.0)];
@@ -114,7 +114,7 @@ fn separation(corners: &[Vec<f64>], low: &[f64], high: &[f64]) -> f64 {
     } else {
         normals.push(cross(edges[0], edges[1]));
         normals.extend(edges.iter().flat_map(|e| units.map(|u| cross(*e, u))));
-        // A flat triangle is separated from a box in its plane by the normals of its edges.
+        // The normals of its edges separate a flat triangle from a box in its plane.
         let plane = cross(edges[0], edges[1]);
         normals.extend(edges.iter().map(|e| cross(*e, plane)));
     }

@@ -8,7 +8,7 @@ use zvf_query::{Mode, Order, Query};
 use crate::fixtures::{Data, Files, Fixture, store};
 use crate::modes::{elements, numbers};
 
-/// The files with the payload of a cell replaced.
+/// Returns the files with the payload of one cell replaced.
 fn with_cell(files: &Files, path: &str, payload: &[u8]) -> Files {
     let mut files = files.clone();
     let cell = files.iter_mut().find(|(name, _)| name == path);
@@ -32,7 +32,7 @@ fn fragments(ranges: &[(u64, u64)]) -> Vec<u8> {
     builder.encode()
 }
 
-/// Six vertices in one chunk, and three in the next.
+/// Returns six vertices in one chunk, and three in the next.
 fn nine_points(kind: Kind) -> Data {
     let points = (0..9).map(|i| vec![i as f32, 0.0]).collect();
     Data::new(kind, 6.0, points)
@@ -183,7 +183,7 @@ fn objects_are_not_answered_without_chunks_that_have_no_vertices() {
     files.retain(|(path, _)| path != "0/vertices/c/1/0");
     let files = with_document(&files, "0/vertices/zarr.json", "[\"0.0\",\"1.0\"]", "[\"0.0\"]");
     let fixture = Fixture::from_files(&files);
-    // The box does not reach the chunk, the object does.
+    // The box does not reach the chunk, but the object does.
     let query = Query::all().in_region(Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap());
     let error = fixture.run(&query).unwrap_err();
     assert_eq!(error.class(), Class::NotFound, "{error}");

@@ -1,7 +1,7 @@
 //! The number of sequential network round trips of a query.
 //!
-//! Every request takes the same time on a clock that stops otherwise, so that the elapsed time is
-//! the number of round trips.
+//! Every request takes the same time on a clock that otherwise stands still, so the elapsed time
+//! gives the number of round trips.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn behind_a_network(id: &str) -> Arc<FaultStore> {
     Arc::new(faults)
 }
 
-/// Returns the rounds of opening and a box query, those of the same query repeated, and the
+/// Returns the round trips of opening and a box query, those of the same query repeated, and the
 /// requests.
 async fn rounds(id: &str) -> ([u128; 2], Vec<String>) {
     let faults = behind_a_network(id).await;
@@ -76,7 +76,7 @@ async fn the_index_of_objects_is_scanned_once() {
     let faults = behind_a_network("sl3_streamlines").await;
     let options = OpenOptions { cache_bytes: 0, ..OpenOptions::default() };
     let store = Store::from_object_store(faults.clone(), &Path::default(), options).await;
-    // No table of owners fits in one byte.
+    // A table of owners never fits in one byte.
     let level = LevelReader::open_within(&store.unwrap(), LevelId(0), 1).await.unwrap();
     let near = |_: &[i64], _: &[i64]| true;
     for key in level.chunks().await.unwrap().iter() {

@@ -1,4 +1,4 @@
-//! Streamed batches equal the collected answer, in order, and are only read on demand.
+//! Streamed batches equal the collected answer, in order, and are read only on demand.
 
 use futures_util::StreamExt as _;
 use zvf_model::{Batch, Bounds, Kind};
@@ -27,7 +27,7 @@ fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
     all
 }
 
-/// Vertices 0 to 2047, 8 to a chunk: enough for many work units.
+/// Returns vertices 0 to 2047, 8 per chunk: enough for many work units.
 fn long_line(kind: Kind) -> Data {
     let n = 2048;
     let mut data = Data::new(kind, 8.0, (0..n).map(|i| vec![i as f32, 0.0]).collect());
@@ -42,7 +42,8 @@ fn long_line(kind: Kind) -> Data {
     data
 }
 
-/// The same vertices with edges or faces: neighbours in both directions, and some distant ones.
+/// Returns the same vertices with edges or faces: neighbours in both directions, and some distant
+/// ones.
 fn linked_points(kind: Kind) -> Data {
     let mut data = long_line(Kind::PointCloud);
     data.kind = kind;
@@ -66,7 +67,7 @@ fn streams_equal_collected_answers() {
             queries.push(Query::all().order(Order::Storage));
             queries.push(Query::all().limit(130));
         } else if !kind.has_links() {
-            // Within the first group of cells that is read, and in one of the next.
+            // Limits within the first group of cells that is read, and in one of the next groups.
             queries.extend([130, 1030, 1500].map(|limit| Query::all().limit(limit)));
         }
         for query in queries {
@@ -131,7 +132,7 @@ fn collecting_in_parts_changes_nothing() {
     }
 }
 
-/// Each edge as the bytes of its ends.
+/// Returns each edge as the bytes of its ends.
 fn positions(batch: &Batch) -> Vec<Vec<u8>> {
     let ends =
         |edge: &[usize]| edge.iter().flat_map(|row| batch.positions().row(*row)).copied().collect();

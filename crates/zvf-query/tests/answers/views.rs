@@ -8,7 +8,7 @@ use crate::modes::{numbers, parts};
 
 #[test]
 fn a_shared_row_is_returned_for_each_object() {
-    // Two objects share a fragment: the index names it twice.
+    // Two objects share a fragment, so the index lists it twice.
     let points = (0..6).map(|i| vec![i as f32, 0.0]).collect();
     let mut data =
         Data::new(Kind::PointCloud, 4.0, points).objects(vec![(0..3).collect(), (3..6).collect()]);
@@ -49,7 +49,7 @@ fn points_without_objects_have_no_owner() {
 
 #[test]
 fn the_original_order_is_restored() {
-    // Points that alternate between chunks, each of them an object.
+    // Points that alternate between chunks; each is an object.
     let points: Vec<Vec<f32>> = [9.0, 1.0, 5.0, 0.0].map(|x| vec![x, 0.0]).into();
     let objects = (0..4).map(|i| vec![i]).collect();
     let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).objects(objects).fixture();

@@ -1,4 +1,4 @@
-//! Meshes whose chunks are Draco streams of the reference: only positions and inner faces are read.
+//! Meshes whose chunks are Draco streams of zarr-vectors: only positions and inner faces are read.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Edges and faces, all of a level and those in a box.
+//! Edges and faces: all of a level, and those in a box.
 
 use serde_json::Value;
 use zvf_model::{Batch, Bounds, Kind};
@@ -7,18 +7,19 @@ use zvf_query::{Columns, Mode, Query};
 use crate::reference::{bounds, every_level, sha, sorted_sha};
 use archives::inline;
 
-/// Returns the edges or faces of the reference, by the name that fits the kind.
+/// Returns the edges or faces of zarr-vectors, by the name that fits the kind.
 fn parse_reference(entry: &Value) -> Option<&Value> {
     ["edges", "faces"].into_iter().map(|name| &entry[name]).find(|reference| reference.is_object())
 }
 
-/// The rows of vertices of each element, as 64-bit integers.
+/// Returns the vertex rows of each element, as 64-bit integers.
 fn numbers(batch: &Batch) -> Vec<u8> {
     let rows = batch.elements().unwrap().rows();
     rows.iter().flat_map(|row| i64::try_from(*row).unwrap().to_le_bytes()).collect()
 }
 
-/// The sum over the positions of each element, in the order of its vertices, as floats of 64 bits.
+/// Returns the checksum of the positions of each element, in the order of its vertices, as 64-bit
+/// floats.
 fn positions(batch: &Batch) -> String {
     let axes = batch.positions().width() as usize;
     let element_bytes = |element: &[usize]| -> Vec<u8> {
@@ -62,9 +63,9 @@ fn compare(name: &str, batch: &Batch, reference: &Value, order: bool, faults: &m
     }
 }
 
-/// Compares with the input of the writer where it is known, else with the reference. The reference
-/// is wrong about skeletons that were streamed, that are of a version before 0.8, or cut by a box: it
-/// then joins vertices that are not neighbours.
+/// Compares with the input of the writer if it is known, otherwise with zarr-vectors. For skeletons
+/// that were streamed, are of a version before 0.8, or are cut by a box, zarr-vectors is wrong: it
+/// joins vertices that are not neighbours.
 #[test]
 fn elements_are_those_of_the_writer_or_the_reference() {
     let (mut all, mut boxes, mut faults) = (0, 0, Vec::new());

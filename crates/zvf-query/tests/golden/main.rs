@@ -1,5 +1,5 @@
-//! Queries of stores of every format version that other software wrote: boxes against brute force,
-//! objects, groups, edges and faces.
+//! Queries of stores of every format version written by other software: boxes compared with brute
+//! force, objects, groups, edges and faces.
 
 mod boxes;
 #[cfg(feature = "draco")]

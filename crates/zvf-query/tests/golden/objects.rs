@@ -1,4 +1,4 @@
-//! Objects by id and all together, and chains by the chunks a box touches.
+//! Objects by id and all together, and chains by the chunks that a box touches.
 
 use serde_json::Value;
 use zvf_model::{Kind, ObjectId};
@@ -14,7 +14,7 @@ fn objects_have_the_vertices_of_their_manifests() {
         let reference = case.reference["objects"]["objects"].as_array();
         let kind = inline(case.reader.level(case.level)).unwrap().kinds().first().copied();
         let has_links = kind.is_some_and(Kind::has_links);
-        // Vertices between edges come once, however many fragments of an object name them.
+        // Vertices between edges are returned once, however many fragments of an object list them.
         if has_links && case.level.0 > 0 {
             return;
         }
@@ -31,13 +31,13 @@ fn objects_have_the_vertices_of_their_manifests() {
             }
             objects += 1;
         }
-        // All in one query, in reverse order, and one id that does not exist.
+        // All objects in one query, in reverse order, and one id that does not exist.
         if reference.is_none() || has_links {
             return;
         }
         let reversed: Vec<ObjectId> = ids().collect::<Vec<_>>().into_iter().rev().collect();
-        // In one store an attribute is shorter than the vertices: only a query of the attribute
-        // reports it.
+        // In one store an attribute is shorter than the vertices, which only a query of the
+        // attribute reports.
         let query = Query::all().of_objects(reversed.iter().copied().chain([ObjectId(i64::MIN)]));
         let query = query.columns(Columns::None);
         let answer = inline(case.reader.run(&query.at_level(case.level))).unwrap();
@@ -76,8 +76,8 @@ fn groups_are_their_members() {
     assert!(groups >= 30, "{groups} groups");
 }
 
-/// A chain is returned uncut when one of its fragments is in a chunk that the box touches, as in the
-/// reference and in the mode without tests.
+/// A chain is returned uncut if one of its fragments is in a chunk that the box touches, as in
+/// zarr-vectors and in the mode without tests.
 #[test]
 fn chains_by_chunk_are_those_of_the_reference() {
     let mut boxes = 0;

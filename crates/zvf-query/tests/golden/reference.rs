@@ -9,15 +9,15 @@ use zvf_query::Reader;
 
 use archives::{ids, inline, json, open, unpack_cached};
 
-/// One level of one store, open.
+/// An open level of one store.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) id: String,
     pub(crate) reader: Reader,
     pub(crate) level: LevelId,
-    /// The output of the reference.
+    /// The output of zarr-vectors.
     pub(crate) reference: Value,
-    /// The input of the writer, of level 0.
+    /// The input of the writer, for level 0.
     pub(crate) truth: Value,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn every_level(mut visit: impl FnMut(&Case)) {
     }
 }
 
-/// A number, which may be written as text where JSON has none for it.
+/// Returns a number, which may be written as text if JSON cannot represent it.
 pub(crate) fn number(value: &Value) -> f64 {
     match value.as_str() {
         Some("inf") => f64::INFINITY,
@@ -67,7 +67,7 @@ pub(crate) fn sha(bytes: impl AsRef<[u8]>) -> String {
     Sha256::digest(bytes.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The sum over rows, sorted as bytes.
+/// Returns the checksum of the rows, sorted by their bytes.
 pub(crate) fn sorted_sha<'a>(rows: impl Iterator<Item = &'a [u8]>) -> String {
     let mut rows: Vec<&[u8]> = rows.collect();
     rows.sort_unstable();

@@ -142,7 +142,7 @@ async fn the_attribute_of_a_leading_axis_is_a_column() {
     let rows = async |range| gene.value_rows(&[(key, vec![range])]).await.remove(0);
     assert_eq!(gene.field(rows(0..1).await.unwrap().remove(0)).value(0, 0).unwrap(), "B".into());
     assert_eq!(rows(0..1 << 40).await.unwrap_err().class(), Class::OutOfBounds);
-    // Without a value for each bin, as in "c27", there is no such column.
+    // Without a value for each bin, as in "c27", the column does not exist.
     let (_unpacked, reader) = open("c27").await;
     let level = reader.level(LevelId(0)).await.unwrap();
     assert!(level.attribute("length").await.unwrap().is_none());
@@ -168,7 +168,7 @@ async fn an_answer_of_a_level_that_lacks_edits_says_so() {
     assert_eq!(notices.iter().map(ToString::to_string).collect::<Vec<_>>(), [text]);
 }
 
-/// Edges and rows that have a parent: a record between fragments takes no implied edge away.
+/// Edges and rows with a parent: a record between fragments does not remove an implied edge.
 #[tokio::test]
 async fn directed_records_take_no_implied_edge_away() {
     for (name, edges, rows) in [("skel_ingest", 487, 451), ("skel_small", 6, 6)] {

@@ -24,7 +24,8 @@ static HEAP: PeakAlloc = PeakAlloc;
 /// Limits the additional memory of a query to a store of a few kilobytes.
 const MAX_BYTES: usize = 48 << 20;
 
-/// A store with everything in it: 24 vertices in six chunks, two objects, a group of both.
+/// Returns a store with every kind of data: 24 vertices in six chunks, two objects, a group of
+/// both.
 fn full_store(kind: Kind) -> Files {
     let points = (0..24).map(|i| vec![i as f32, (i % 5) as f32]).collect();
     let mut data = Data::new(kind, 4.0, points);
@@ -256,7 +257,7 @@ fn corruptions() -> Vec<Corruption> {
     all
 }
 
-/// A manifest of a few kilobytes that names 20,000 fragments of nothing a thousand times.
+/// A manifest of a few kilobytes that lists 20,000 empty fragments a thousand times.
 #[test]
 fn owners_of_fragments_that_are_named_again_and_again_are_capped() {
     let mut files = full_store(Kind::PointCloud);

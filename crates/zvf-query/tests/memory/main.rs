@@ -26,7 +26,7 @@ const CHUNKS: usize = 96;
 const ROWS: usize = 64 << 10;
 const BUDGET: u64 = 8 << 20;
 
-/// Fills the chunks of `data` with many more vertices on a line, each joined to the next.
+/// Fills the chunks of `data` with many more vertices on a line, each linked to the next.
 fn enlarge_chunks(data: &Data) -> Files {
     let mut builder = FragmentIndexBuilder::new();
     builder.push_range(0, ROWS as u64).unwrap();
@@ -53,14 +53,13 @@ fn enlarge_chunks(data: &Data) -> Files {
     files
 }
 
-/// Waits until no other test makes or reads a store: all take from one heap.
+/// Waits until no other test makes or reads a store, because all tests share one heap.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns what `ask` returns about a store of these files, and the most memory that was taken
-/// meanwhile.
+/// Returns the result of `ask` for a store of these files, and the peak memory meanwhile.
 fn peak_of<T>(files: &Files, ask: impl AsyncFnOnce(Reader) -> T) -> (T, usize) {
     let dir = Unpacked::from_files(files);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -74,7 +73,7 @@ fn peak_of<T>(files: &Files, ask: impl AsyncFnOnce(Reader) -> T) -> (T, usize) {
     (answer, HEAP.peak_usage() - before)
 }
 
-/// Chains of two vertices, one in each chunk.
+/// Returns chains of two vertices, one in each chunk.
 fn chains() -> Data {
     let points = (0..2 * CHUNKS).map(|i| vec![4.0 * i as f32, 0.0]).collect();
     let data = Data::new(Kind::Polyline, 8.0, points);
@@ -93,7 +92,7 @@ fn replace(files: &mut Files, path: &str, blobs: &[Vec<u8>]) {
 #[test]
 fn a_region_on_lines_holds_some_of_its_chunks() {
     let _alone = alone();
-    // A quarter of the chunks, in which nothing lies at this height.
+    // A quarter of the chunks, which hold nothing at this height.
     let region = Bounds::new(&[0.0, 2.0], &[8.0 * 23.0 + 1.0, 3.0]).unwrap();
     let query = Query::all().columns(Columns::None).in_region(region);
     let (rows, peak) = peak_of(&enlarge_chunks(&chains()), async |reader| {

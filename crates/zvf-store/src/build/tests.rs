@@ -1,5 +1,5 @@
 //! Stores built in folders and in memory: hand-typed bytes, exact messages of refusals, and any
-//! order.
+//! order of calls.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ async fn begin(at: &Path) -> Result<Build> {
     Build::begin(at.to_str().unwrap(), options()).await
 }
 
-/// A small store with one array over the grid.
+/// Builds a small store with one array over the grid.
 async fn small(build: &Build, payload: &'static [u8]) {
     let level = json!({"zarr_vectors_level": {"level": 0, "vertex_count": 1, "arrays_present": ["vertices"]}});
     let level = GroupDoc::new(level.as_object().unwrap().clone());
@@ -76,7 +76,7 @@ async fn documents_and_cells_typed_by_hand() {
         (2, 9, 25, 2)
     );
 
-    // The shard of the example of the specification.
+    // The shard of the example in the specification.
     let plan = CellPlan { shard: Some(vec![2, 2]), ..CellPlan::new(vec![0, 0], vec![2, 2]) };
     let cells = build.cells("0/vertex_attributes/sharded", plan).unwrap();
     let (first_cell, second_cell) =
@@ -177,7 +177,7 @@ async fn documents_and_cells_typed_by_hand() {
         b"\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0", &[255; 16],
         b"\x10\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0", &[255; 16],
     ].concat());
-    // The sum of the example of the specification, which has the same spans.
+    // The checksum of the example in the specification, which has the same spans.
     assert_eq!(shard[112..], *b"\x2a\x5c\x88\x59");
     assert_eq!(files["0/groups/c/0"], b"\x02\0\0\0\x02\0\0\0ab\0\0\0\0");
     assert_eq!(files["0/object_index/manifests/c/0"], b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0b");
@@ -289,14 +289,14 @@ async fn a_store_is_replaced_in_one_step() {
         assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *payload);
         assert_eq!(names(dir.path()), ["a.zv"]);
     }
-    // Where names cannot be exchanged, replacing takes two steps.
+    // If names cannot be exchanged atomically, replacing takes two steps.
     let disk = Disk::default().without_exchange();
     let build = Build::in_folder(at.clone(), BuildOptions { disk, ..replacing() }).await.unwrap();
     small(&build, b"again").await;
     build.publish(&root()).await.unwrap();
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"again");
     assert_eq!(names(dir.path()), ["a.zv"]);
-    // Through a link, the store is replaced and not the link.
+    // Through a symbolic link, the store is replaced and not the link.
     #[cfg(unix)]
     {
         let link = dir.path().join("link");

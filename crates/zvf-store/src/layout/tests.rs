@@ -1,5 +1,5 @@
-//! Stores whose objects are changed or cut under an open handle: no read returns a value that was
-//! not written.
+//! Stores whose objects are changed or truncated under an open handle: no read returns a value that
+//! was not written.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use zvf_metadata::{
 
 use crate::{Build, BuildOptions, CellPlan, OpenOptions, Store};
 
-/// Creates a store at "a" with what `fill` adds to its level.
+/// Creates a store at "a" with the arrays that `fill` adds to its level.
 async fn store(memory: &Arc<dyn ObjectStore>, fill: impl FnOnce(&Build)) -> Store {
     let options = BuildOptions { sync: false, ..BuildOptions::default() };
     let build = Build::in_object_store(Arc::clone(memory), "a", options).await.unwrap();
@@ -36,7 +36,7 @@ async fn store(memory: &Arc<dyn ObjectStore>, fill: impl FnOnce(&Build)) -> Stor
     Store::from_object_store(Arc::clone(memory), &"a".into(), options).await.unwrap()
 }
 
-/// Adds four chunks of 64 numbers in one shard, of which two are stored, uncompressed.
+/// Adds four chunks of 64 numbers in one shard, two of them stored, uncompressed.
 fn numbers(build: &Build) {
     let mut doc =
         ArrayDoc::new(vec![256], vec![256], DataType::number("uint16".parse::<Dtype>().unwrap()));
@@ -106,12 +106,12 @@ async fn frames_in_a_shard_are_read_once_for_each_version() {
         assert_eq!(part, [b"ay".as_slice()]);
         read.push(store.io_stats().bytes_read - before);
     }
-    // Eight bytes of frame, one byte before the part, the part; then only the part.
+    // Eight bytes of frame, one byte before the part, and the part; then only the part.
     assert_eq!(read, [11, 2]);
     let past = cells.read_parts(&[(key, single_range(5..8))]).await.remove(0).unwrap_err();
     assert_eq!(past.class(), Class::OutOfBounds);
-    // Another version of the shard, with a smaller frame size, is not read by the frame of the old
-    // one.
+    // Another version of the shard, with a smaller frame size, is not read with the frame of the
+    // old one.
     let path = Path::from("a/0/vertices/c/0");
     let mut shard = memory.get(&path).await.unwrap().bytes().await.unwrap().to_vec();
     shard[4] = 2;

@@ -87,7 +87,7 @@ async fn cells(cells: &Cells, dice: &mut Dice) -> Vec<Option<Bytes>> {
         let slices: Vec<Bytes> = ranges.iter().map(|range| slice(payload, range)).collect();
         assert_eq!(parts.unwrap().unwrap(), slices, "{} {key} {ranges:?}", cells.path());
     }
-    // The neighbour of every present key is absent or present, as the table says.
+    // For the neighbour of every present key, the table states whether it is present.
     let table = cells.presence().await.unwrap();
     for key in &keys {
         let mut neighbour = key.components().to_vec();

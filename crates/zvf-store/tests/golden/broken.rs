@@ -1,4 +1,5 @@
-//! Broken stores: faults of this layer are refused with their location; other faults are read.
+//! Broken stores: faults of this layer are refused with their location; stores with other faults
+//! are read without error.
 
 use object_store::path::Path;
 use serde_json::Value;

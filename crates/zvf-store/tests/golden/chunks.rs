@@ -1,4 +1,4 @@
-//! Presence and payloads compared with the reference.
+//! Presence and payloads compared with zarr-vectors.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

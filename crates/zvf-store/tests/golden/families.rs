@@ -1,4 +1,4 @@
-//! Forms that no archive has: shards of the older families, flat arrays, unusual encodings of
+//! Layouts that no archive has: shards of the older families, flat arrays, unusual encodings of
 //! numbers.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn put(files: &mut Files, path: &str, bytes: impl Into<Vec<u8>>) {
     files.push((path.to_owned(), bytes.into()));
 }
 
-/// A document of an array in one chunk, with `codecs` around its items.
+/// Returns the document of an array in one chunk, with `codecs` around its items.
 fn array(data_type: &Value, shape: &[u64], chunk: &[u64], codecs: &Value) -> Vec<u8> {
     let is_text = data_type == "variable_length_bytes" || data_type["name"] == "fixed_length_utf32";
     let fill = if is_text { json!("") } else { json!(0) };
@@ -43,7 +43,7 @@ fn array(data_type: &Value, shape: &[u64], chunk: &[u64], codecs: &Value) -> Vec
     .into()
 }
 
-/// Packs every payload below `group` into two shards, as 0.7 does, and declares it in the root.
+/// Packs all payloads below `group` into two shards, as 0.7 does, and declares that in the root.
 fn pack(files: &mut Files, group: &str) {
     let start = format!("{group}/");
     let mut payloads: Vec<(String, Vec<u8>)> = Vec::new();
@@ -194,7 +194,7 @@ async fn an_array_that_was_listed_must_be_there() {
     );
 }
 
-/// Development layouts of 0.8 are refused by name, never read as empty.
+/// Development layouts of 0.8 are refused with their name, never read as empty.
 #[tokio::test]
 async fn development_layouts_are_named() {
     for layout in ["partitioned_v1", "sharded_v1"] {

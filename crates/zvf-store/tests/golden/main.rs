@@ -1,5 +1,4 @@
-//! The store layer against stores of every format version that other software wrote, and against
-//! broken ones.
+//! The store layer on stores of every format version written by other software, and on broken ones.
 
 mod agree;
 mod broken;

@@ -14,10 +14,11 @@ use zvf_store::{Caching, OpenOptions, Store};
 use super::snapshot::copy_to;
 
 const ARRAYS: [&str; 2] = ["vertices", "vertex_fragments"];
-/// Chunks along an axis.
+/// The number of chunks along an axis.
 const SIDE: i64 = 200;
 
-/// The document of an array of the small store, with so many chunks that nearly all of it is their list.
+/// Returns the document of an array of the small store, with so many chunks that the list is nearly
+/// all of it.
 fn long_document(store: &Path, array: &str) -> String {
     let text = fs::read(document(store, array)).unwrap();
     let mut doc = ArrayDoc::parse(&text).unwrap();
@@ -46,7 +47,7 @@ async fn open(path: &Path) -> Result<Store> {
     Store::open(path.to_str().unwrap(), OpenOptions::default()).await
 }
 
-/// Replaces a document by another file of the same name.
+/// Replaces a document with another file of the same name.
 fn replace(document: &Path, text: &str) {
     let new = document.with_file_name(".tmp-1");
     fs::write(&new, text).unwrap();
@@ -61,7 +62,7 @@ async fn revalidation_reads_no_unused_list() {
     store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
     assert!(store.revalidate().await.unwrap().is_none());
     assert!(store.io_stats().bytes_read < 80 << 10, "{:?}", store.io_stats());
-    // A rewritten file counts as changed, even with the same content.
+    // A rewritten file counts as changed, even with the same contents.
     let text = long_document(&path, "vertices");
     fs::write(document(&path, "vertices"), &text).unwrap();
     assert!(store.revalidate().await.is_ok_and(|revalidated| revalidated.is_some()));
@@ -189,8 +190,8 @@ async fn documents_broken_in_the_middle_are_refused_with_the_same_message() {
         let error = cells.presence().await.unwrap_err();
         assert_eq!(error.class(), class, "{broken}: {error}");
     }
-    // The document has the end of a list and the start of another; the outline skips what lies
-    // between.
+    // The document has the end of a list and the start of another; the outline skips the text
+    // between them.
     replace(&document, &text.replacen(&format!("{key}, "), "\"7.7\"], \"hidden\": [", 1));
     let store = open(&path).await.unwrap();
     let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();

@@ -114,7 +114,8 @@ fn every_store_answers_the_same_in_any_arrangement() {
                 continue;
             }
             let memory = Arc::new(InMemory::new());
-            // Each store in one arrangement; every arrangement meets every kind of store.
+            // Each store gets one arrangement, and every arrangement is applied to every kind of
+            // store.
             for (name, plan) in plans.iter().cycle().skip(turn).take(1) {
                 apply(plan, &store, &memory, name).await;
                 let rearranged = open_at(&memory, name).await;
@@ -186,7 +187,7 @@ async fn an_origin_written_as_floats_is_published_and_kept() {
     let level =
         json!({"zarr_vectors_level": {"level": 0, "vertex_count": 2, "arrays_present": []}});
     build.group("0", &GroupDoc::new(level.as_object().unwrap().clone())).await.unwrap();
-    // There is room below the lowest cell: it does not say what the origin is.
+    // There is space below the lowest cell, so the cell does not determine the origin.
     let cells = build.cells("0/vertices", CellPlan::new(vec![-2, 0], vec![1, 0])).unwrap();
     for key in ["-1.0", "1.0"] {
         let payload = key.as_bytes().into();

@@ -65,7 +65,7 @@ async fn one_handle_requests_nothing_twice() {
     let request_count = backend.requests().len() - before;
     assert_eq!(request_count, 2 * shards.len(), "an index and a body for each shard: {shards:?}");
 
-    // A part of a cached shard needs no index; a cached cell needs nothing.
+    // A part of a cached shard needs no index request; a cached cell needs no request.
     let before = backend.requests().len();
     vertices.read_many(&keys, Caching::Keep).await;
     assert_eq!(backend.requests().len(), before);

@@ -1,6 +1,6 @@
 //! Output of this crate, read by an independent reader: zarrs with C Blosc.
 //!
-//! Stores that other software wrote are rearranged under every codec, and each array is opened by zarrs
+//! Stores written by other software are rearranged with every codec, and zarrs opens each array
 //! from the written bytes. In zarrs cells are in row order of the grid, and absent ones are empty.
 //! Blosc uses items of one byte, because zarrs drops the bytes after the last complete item.
 
@@ -23,7 +23,7 @@ use zvf_store::{
 use crate::rearranged::contents;
 use crate::walk::{Found, Kind, arrays};
 
-/// Everything under `root`, as files.
+/// Returns all objects under `root` as files.
 async fn list_files(memory: &InMemory, root: &str) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for meta in memory.list(Some(&Path::from(root))).try_collect::<Vec<_>>().await.unwrap() {
@@ -34,7 +34,7 @@ async fn list_files(memory: &InMemory, root: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Returns the items that zarrs reads: variable-length items separately, others joined.
+/// Returns the items that zarrs reads: variable-length items separately, others concatenated.
 fn items(storage: &Arc<MemoryStore>, found: &Found) -> Vec<Vec<u8>> {
     let array = Array::open(storage.clone(), &format!("/{}", found.path)).unwrap();
     let all = array.subset_all();
@@ -75,14 +75,14 @@ fn zarrs_reads_stores_of_every_codec() {
     .map(|(name, shards, codecs)| (name, Rearrangement { shards, codecs: Some(codecs) }));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut count = 0;
-    // Each under one codec; every codec meets every kind of store.
+    // Each store with one codec; every codec is applied to every kind of store.
     for (id, (name, plan)) in ids().into_iter().step_by(3).zip(plans.iter().cycle()) {
         count += runtime.block_on(agree(&id, name, plan));
     }
     assert!(count > 300, "{count} arrays");
 }
 
-/// Returns the number of arrays of the store that were compared after `plan`.
+/// Rearranges the store with `plan` and returns the number of compared arrays.
 async fn agree(id: &str, name: &str, plan: &Rearrangement) -> usize {
     let files = files(id);
     let options = OpenOptions::default;

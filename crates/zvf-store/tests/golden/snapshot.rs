@@ -61,14 +61,14 @@ async fn a_folder_that_is_replaced_is_noticed_and_never_mixed() {
         fs::rename(&replacement, &path).unwrap();
         fs::rename(dir.path().join("aside"), &replacement).unwrap();
     }
-    // The documents are byte-identical; the cells differ.
+    // The documents are byte-identical, but the cells differ.
     assert!(store.is_replaced());
     assert_eq!(first_cell(&store).await.unwrap(), old, "the old one is whole still");
     let revalidated = store.revalidate().await.unwrap().unwrap();
     assert_eq!(first_cell(&revalidated).await.unwrap(), [7; 8]);
     assert!(revalidated.revalidate().await.unwrap().is_none());
 
-    // The replaced store is removed: a missing file does not mean an absent cell.
+    // The replaced store is removed, so a missing file does not mean an absent cell.
     fs::remove_file(replacement.join("0/vertices/c/0/0")).unwrap();
     assert_eq!(first_cell(&store).await, Err(Class::FileChanged));
     let error = store.nodes().objects("").await.unwrap_err();
@@ -112,7 +112,7 @@ async fn a_document_that_is_replaced_is_noticed() {
 
 #[tokio::test]
 async fn a_fault_in_the_structure_is_a_fault_of_opening() {
-    // The first level is not level 0, so that a fifth document describes the vertices.
+    // The first level is not level 0, so a fifth document describes the vertices.
     let renamed = |path: &str| match path.strip_prefix("0/") {
         Some(suffix) => format!("1/{suffix}"),
         None => path.to_owned(),
@@ -140,7 +140,8 @@ async fn a_fault_in_the_structure_is_a_fault_of_opening() {
     assert_eq!(open().await.unwrap_err().class(), Class::PermissionDenied);
 }
 
-/// A standalone array of int64 in chunks of this length, each as stored.
+/// Returns a store with a standalone array of int64 in chunks of this length, each in its stored
+/// form.
 async fn array(len: u64, chunk: u64, codecs: Value, chunks: Vec<Vec<u8>>, budget: u64) -> Store {
     let mut all = files("pc3_single_vertex");
     let document = json!({
@@ -229,7 +230,7 @@ async fn each_spelling_of_chunk_keys_is_honoured() {
         assert_eq!(found, expected, "{name} {separator}");
         let names = store.nodes().children("0/vertices").await.unwrap().names;
         assert!(names.is_empty(), "{name} {separator}: chunks are no nodes: {names:?}");
-        // Chunks whose keys differ from the declared spelling are missing, as for other readers.
+        // Chunks whose keys differ from the declared encoding are missing, as for other readers.
         let mismatched = cells(&open(&declared_only).await).await;
         let answer = mismatched.read(&keys[0], Caching::Once).await;
         let is_default = (name, separator) == ("default", "/");

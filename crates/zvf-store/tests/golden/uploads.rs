@@ -1,4 +1,4 @@
-//! Stores built on a failing object store are complete or absent, and the result says which.
+//! Stores built on a failing object store are complete or absent, and the result states which.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) fn root() -> Root {
     root
 }
 
-/// Builds a store of two cells and two rows; returns the notices with the outcome.
+/// Builds a store of two cells and two rows; returns the notices or the error.
 async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>> {
     let store: Arc<dyn ObjectStore> = backend.clone();
     let build = Build::in_object_store(store, "s", BuildOptions::default()).await?;
@@ -129,7 +129,7 @@ async fn without_conditional_puts_other_builds_are_searched() {
         backend.always(Some(Fault::Unconditional));
         if fault == Fault::NotSupported {
             backend.always(None);
-            // The root document: a search, a put, a second put.
+            // The root document takes a look-up, a put and a second put.
             backend.plan(root_requests[root_requests.len() - 2], fault);
         }
         assert_eq!(build(&backend).await.unwrap(), [Notice::NoConditionalPut]);
@@ -146,7 +146,7 @@ async fn begin(backend: &Arc<FaultStore>) -> Result<Build> {
     Build::in_object_store(dynamic(backend), "s", BuildOptions::default()).await
 }
 
-/// The names below the folder of claims.
+/// Returns the names below the folder of claims.
 async fn claims(backend: &FaultStore) -> Vec<String> {
     let names = names(backend).await;
     names.into_iter().filter(|name| name.starts_with("s/.tmp-build/")).collect()
@@ -186,7 +186,7 @@ async fn a_prefix_has_one_builder() {
     assert_eq!(names(&backend).await, ["s/0/zarr.json", "s/zarr.json"]);
 }
 
-/// Leaves the build of a killed process that has sent one object.
+/// Leaves the state of a killed build that has sent one object.
 async fn kill_build(backend: &Arc<FaultStore>, record: &[u8]) {
     backend.insert("s/.tmp-build/claim", record).await;
     backend.insert("s/0/vertices/c/1", b"a cell of the dead").await;
@@ -208,7 +208,7 @@ async fn a_dead_build_is_taken_over() {
         assert!(!names.iter().any(|name| name.contains("elsewhere")), "{names:?}");
         assert_eq!(claims(&backend).await, [""; 0]);
     }
-    // A foreign object under the prefix is not recorded and is kept.
+    // A foreign object under the prefix is not recorded, and is kept.
     let backend = Arc::new(FaultStore::new());
     kill_build(&backend, record).await;
     backend.insert("s/notes.txt", b"mine").await;
@@ -218,14 +218,14 @@ async fn a_dead_build_is_taken_over() {
         names(&backend).await,
         ["s/.tmp-build/claim", "s/0/elsewhere/zarr.json", "s/0/vertices/c/1", "s/notes.txt"],
     );
-    // Without it the next build takes over immediately.
+    // Without that object the next build takes over immediately.
     object_store::ObjectStoreExt::delete(&*backend, &"s/notes.txt".into()).await.unwrap();
     build(&backend).await.unwrap();
     assert!(check(&backend).await);
     assert_eq!(claims(&backend).await, [""; 0]);
 }
 
-/// A live build that another process considered dead.
+/// A running build that another process considered dead.
 #[tokio::test(start_paused = true)]
 async fn a_build_that_was_taken_over_publishes_nothing() {
     for unconditional in [false, true] {
@@ -234,7 +234,7 @@ async fn a_build_that_was_taken_over_publishes_nothing() {
         let slow = begin(&backend).await.unwrap();
         slow.group("0", &Default::default()).await.unwrap();
         slow.flush().await.unwrap();
-        // As if its machine had been suspended.
+        // As if the machine of the build had been suspended.
         for name in claims(&backend).await {
             backend.insert(&name, br#"{"build":"dead","beat":7,"lease_seconds":0}"#).await;
         }

@@ -1,11 +1,11 @@
-//! Every array of a store, found from its files only; the tests read these arrays.
+//! Finds every array of a store from its files alone; the tests read these arrays.
 
 use serde_json::Value;
 
-/// An array as its files show it.
+/// An array found from its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// Below the root of the store, such as `0/vertices`.
+    /// The path below the root of the store, such as `0/vertices`.
     pub(crate) path: String,
     pub(crate) kind: Kind,
 }
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Dense,
 }
 
-/// Every array below the levels and the root of a store.
+/// Returns every array below the levels and the root of a store.
 pub(crate) fn arrays(files: &[(String, Vec<u8>)], family_c: bool) -> Vec<Found> {
     let mut found = Vec::new();
     let mut groups_of_cells = std::collections::BTreeSet::new();

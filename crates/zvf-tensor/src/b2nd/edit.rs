@@ -5,8 +5,9 @@
 //! changed chunk                       decoded unless all of it is written, changed, encoded
 //! ```
 //!
-//! Readers that have the array open continue with the old one. Appending writes beyond the end of one axis: the last
-//! chunks of the axis are changed, the others keep their bytes under other numbers.
+//! Readers that have the array open continue with the old one. Appending writes beyond the end of
+//! one axis: the last chunks of the axis are changed, the others keep their bytes under other
+//! numbers.
 //!
 //! Encoding of chunks is in `write`.
 
@@ -82,7 +83,7 @@ impl BlockEdit {
     ///
     /// # Errors
     ///
-    /// When it is not there, is no array, or cannot be read.
+    /// When it does not exist, is not an array, or cannot be read.
     #[boxed]
     pub async fn open(path: &Path) -> Result<Self> {
         let Some(address) = path.to_str() else {
@@ -109,7 +110,7 @@ impl BlockEdit {
     ///
     /// # Errors
     ///
-    /// When the slice does not fit the array or has steps, or `items` is not as long as it.
+    /// When the slice does not fit the array or has steps, or `items` does not have its length.
     pub fn write(&mut self, slice: &Slice, items: impl Into<Bytes>) -> Result<()> {
         let axes = slice.axes(&self.shape, |_, _| None)?;
         if axes.iter().any(|axis| axis.step != 1) {
@@ -129,10 +130,10 @@ impl BlockEdit {
     ///
     /// # Errors
     ///
-    /// When there is no such axis, or `items` is no whole number of layers.
+    /// When there is no such axis, or `items` is not a whole number of layers.
     pub fn append(&mut self, axis: usize, items: impl Into<Bytes>) -> Result<()> {
         let items = items.into();
-        // A layer of more bytes than 64 bits count has no whole layer in `items`.
+        // If the length of a layer exceeds 64 bits, `items` has no whole layer.
         let others = self.shape.iter().enumerate().filter(|(at, _)| *at != axis);
         let layer =
             others.fold(u64::from(self.array.item_size()), |n, (_, e)| n.saturating_mul(*e));
@@ -168,8 +169,8 @@ impl BlockEdit {
     ///
     /// # Errors
     ///
-    /// When a chunk that is changed cannot be decoded or is more than `memory` allows, or something cannot be
-    /// written. The array is then what it was.
+    /// When a changed chunk cannot be decoded or is more than `memory` allows, or something cannot
+    /// be written. The array is then unchanged.
     #[boxed]
     pub async fn commit(self, memory: &Memory) -> Result<EditCounts> {
         let new = NewBlocks::with_settings_of(&self.array, &self.shape).await?;

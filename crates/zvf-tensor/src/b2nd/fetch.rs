@@ -5,11 +5,13 @@
 //!                     -> decoded, many blocks at once -> runs copied into the result
 //! ```
 //!
-//! Only the blocks of the selection are decoded, and block 0 of a chunk where a filter needs it. Chunks are read in
-//! waves of a fixed number of decoded bytes. Where blocks fill disjoint parts of the result, each task copies its runs
-//! there itself; otherwise they are collected and copied at the end.
+//! Only the blocks of the selection are decoded, and block 0 of a chunk if a filter needs it.
+//! Chunks are read in waves of a fixed number of decoded bytes. If blocks fill disjoint parts of
+//! the result, each task copies its runs there itself; otherwise they are collected and copied at
+//! the end.
 //!
-//! The bytes of the result were compared with the limit of memory, and the geometry keeps every run inside of them.
+//! The length of the result was checked against the memory limit, and the geometry keeps every run
+//! inside it.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -69,13 +71,14 @@ struct Source<'w, 'g> {
 }
 
 impl Source<'_, '_> {
-    /// Returns the position in the file of a byte of the chunk; too large: beyond the end.
+    /// Returns the position in the file of a byte of the chunk. Saturates to a position beyond the
+    /// end.
     fn position(&self, at: u64) -> u64 {
         self.start.saturating_add(at)
     }
 }
 
-/// A chunk whose front was read.
+/// A chunk whose front was read; its blocks can be fetched.
 struct Ready<'w, 'g> {
     part: &'w ChunkPart<'g>,
     layout: Layout,
@@ -236,8 +239,8 @@ fn are_disjoint(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
     })
 }
 
-/// Runs all tasks, in parallel where that is worth the threads. This thread takes part, and waits for others only at
-/// the end.
+/// Runs all tasks, in parallel if that is worth the threads. This thread takes part, and waits for
+/// the others only at the end.
 fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<()> {
     let size = u64::from(array.geometry().block_size());
     let bytes = size * to_u64(tasks.len());
@@ -264,7 +267,7 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<()> {
     outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks what tasks share; a task that panicked left nothing half done in it.
+/// Locks data that tasks share; a task that panicked left it consistent.
 fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -329,7 +332,7 @@ fn fill(array: &BlockArray, part: &ChunkPart<'_>, out: &mut [u8]) {
 
 const F32_NAN: [u8; 4] = [0, 0, 0xc0, 0x7f];
 const F64_NAN: [u8; 8] = [0, 0, 0, 0, 0, 0, 0xf8, 0x7f];
-/// The decoded bytes of one wave; a single chunk may exceed them.
+/// Total decoded length in bytes of one wave; a single chunk may exceed it.
 const WAVE: u64 = 32 << 20;
-/// Fewer bytes are decoded before another thread wakes up.
+/// With fewer bytes to decode, no further thread is started.
 const WORTH_A_THREAD: u64 = 128 << 10;

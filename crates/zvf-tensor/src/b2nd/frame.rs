@@ -67,7 +67,7 @@ impl BlockArray {
     ///
     /// # Errors
     ///
-    /// When it is not there, is no frame of an array, or cannot be read.
+    /// When it does not exist, is not a frame of an array, or cannot be read.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         match RangedFile::open(address, options).await {
@@ -140,9 +140,9 @@ impl BlockArray {
         folder: Option<Folder>,
     ) -> Result<Self> {
         let read = async |range: std::ops::Range<u64>| {
-            // Too large: beyond the end.
+            // Saturates to a position beyond the end.
             let shifted = start.saturating_add(range.start)..start.saturating_add(range.end);
-            // Copied before the check: bytes of a map may change.
+            // Copied before the check, because bytes of a map may change.
             file.read(shifted).await.map(|bytes| Bytes::copy_from_slice(&bytes))
         };
         let room = file.len().saturating_sub(start); // none: too short for a header
@@ -184,7 +184,7 @@ impl BlockArray {
         Ok(array)
     }
 
-    /// Checks that every entry of the offsets chunk is a possible place.
+    /// Checks that every entry of the offsets chunk is a valid place.
     fn check_places(&self) -> Result<()> {
         let frame = self.frame()?;
         let mut places = self.places();
@@ -192,7 +192,7 @@ impl BlockArray {
             .try_for_each(|number| places.get(&frame, number).map(drop))
     }
 
-    /// Returns the frame: its header and tail were checked when it was opened.
+    /// Returns the frame, whose header and tail were checked on opening.
     pub(super) fn frame(&self) -> Result<Frame<'_>> {
         Ok(Frame::open(self.0.container, &self.0.header, &self.0.tail)?)
     }
@@ -200,13 +200,13 @@ impl BlockArray {
     /// Returns a decoder of blocks, with the buffers of a returned one if there is one.
     pub(super) fn decoder(&self) -> PooledDecoder<'_> {
         self.0.decoders.acquire(|| {
-            // No block is larger, and every chunk is compared with the geometry.
+            // No block is larger, because every chunk is checked against the geometry.
             let cap = self.0.geometry.block_size().into();
             Decoder::new(cap).with_item_size(self.item_size())
         })
     }
 
-    /// Returns a reader of chunk places, most efficient in the order of their numbers.
+    /// Returns a reader of chunk places; reading them in ascending order is fastest.
     pub(super) fn places(&self) -> Places<'_> {
         let decoder = Decoder::new(LARGEST_WINDOW);
         Places { offsets: self.0.offsets.as_ref(), decoder, window: Vec::new(), first: 0 }
@@ -217,12 +217,13 @@ impl BlockArray {
         &self.0.file
     }
 
-    /// Returns the position in the file of a byte of the frame; too large: beyond the end.
+    /// Returns the position in the file of a byte of the frame. Saturates to a position beyond the
+    /// end.
     pub(super) fn position(&self, at: u64) -> u64 {
         self.0.start.saturating_add(at)
     }
 
-    /// Returns whether each chunk is a file in the folder of the frame.
+    /// Returns whether each chunk is a separate file in the folder of the frame.
     #[must_use]
     pub fn is_sparse(&self) -> bool {
         self.0.folder.is_some()
@@ -285,7 +286,7 @@ impl BlockArray {
         self.0.geometry.item_size()
     }
 
-    /// Returns the NumPy name of the item type, where the array states it.
+    /// Returns the NumPy name of the item type, if the array states it.
     #[must_use]
     pub fn dtype(&self) -> Option<&str> {
         self.0.dtype.as_deref()
@@ -295,7 +296,7 @@ impl BlockArray {
     ///
     /// # Errors
     ///
-    /// Only those that opening had.
+    /// Only the errors of opening.
     pub fn metalayers(&self) -> Result<Vec<(Vec<u8>, Bytes)>> {
         let frame = self.frame()?;
         let metalayer_name = frame.metalayer().name().text().as_bytes();
@@ -363,7 +364,7 @@ impl Places<'_> {
     fn fill(&mut self, at: u64) -> Result<()> {
         let Some(offsets) = self.offsets else { return Ok(()) };
         let len = offsets.layout.decoded_len();
-        // From the start of a block, so that none is decoded twice.
+        // From the start of a block, so that no block is decoded twice.
         let step = u64::from(offsets.layout.header().blocksize()).clamp(WINDOW, LARGEST_WINDOW);
         let start = at - at % step;
         let end = start.saturating_add(step).min(len);

@@ -5,10 +5,12 @@
 //! slice    front of each touched chunk -> its blocks    many chunks at once, blocks decoded in parallel
 //! ```
 //!
-//! A frame is a file, a part of a larger file, an object, bytes in memory, or a directory with a file for each chunk.
-//! Names of chunk files are derived from numbers; a frame cannot name another path.
+//! A frame is a file, a part of a larger file, an object, bytes in memory, or a directory with one
+//! file per chunk. Names of chunk files are derived from numbers, so a frame cannot refer to
+//! another path.
 //!
-//! Arrays are written whole or chunk by chunk, and edited by writing a new one next to the old: see `write` and `edit`.
+//! Arrays are written whole or chunk by chunk, and edited by writing a new one next to the old: see
+//! `write` and `edit`.
 //!
 //! The bytes of the format are in `zvf_b2nd`, blocks in `zvf-blosc`.
 

@@ -32,13 +32,13 @@ pub struct NewBlocks {
 }
 
 impl NewBlocks {
-    /// Describes an array of items of `item_size` bytes of unknown type, as Caterva has them; chunks are encoded with a
-    /// shuffle and Zstandard.
+    /// Describes a Caterva array: items of `item_size` bytes without a type; chunks are encoded
+    /// with a shuffle and Zstandard.
     ///
     /// # Errors
     ///
-    /// When the ranks differ or are more than 16, an extent of chunk or block is 0 and should not be, or a
-    /// chunk with its padding is 2 GiB or more.
+    /// When the ranks differ or exceed 16, an extent of a chunk or block is 0 although the array is
+    /// not empty, or a padded chunk is 2 GiB or more.
     pub fn new(
         shape: &[u64],
         chunk_shape: &[u64],
@@ -59,13 +59,13 @@ impl NewBlocks {
         Self { geometry, dtype: None, coding, metalayers: Vec::new(), user: Vec::new() }
     }
 
-    /// Sets the item type by its NumPy name: a B2ND array.
+    /// Sets the item type by its NumPy name, which makes it a B2ND array.
     #[must_use]
     pub fn with_dtype(self, dtype: &str) -> Self {
         Self { dtype: Some(dtype.into()), ..self }
     }
 
-    /// Sets the encoding of chunks; sizes of items and blocks stay those of the array.
+    /// Sets the encoding of chunks; the sizes of items and blocks stay those of the array.
     #[must_use]
     pub fn with_coding(self, coding: Blosc2Settings) -> Self {
         let Blosc2Settings { typesize, block_size, .. } = self.coding;
@@ -108,8 +108,9 @@ impl NewBlocks {
         &self.coding
     }
 
-    /// Returns the description of a replacement for `array` with the new `shape`. Filters and compressors that cannot
-    /// be written are replaced by the defaults; each chunk states its own.
+    /// Returns the description of a replacement for `array` with the new `shape`. Filters and
+    /// compressors that are not supported for writing are replaced by the defaults; each chunk
+    /// states its own.
     pub(super) async fn with_settings_of(array: &BlockArray, shape: &[u64]) -> Result<Self> {
         let partition = Partition::new(shape, array.chunk_shape(), array.block_shape())?;
         let new = Self::from_geometry(BlockGeometry::new(partition, array.item_size())?);
@@ -149,7 +150,7 @@ impl NewBlocks {
         let (metalayer_bytes, caterva_bytes) = (metalayer.encode(), caterva.encode());
         let mut metalayers: Vec<(&str, &[u8])> = vec![(metalayer.name().text(), &metalayer_bytes)];
         for (name, content) in &self.metalayers {
-            // The older description of the same array, for older readers.
+            // Also writes the older description of the same array, for older readers.
             let same = **name == *MetalayerName::Caterva.text() && self.dtype.is_some();
             metalayers.push((&**name, if same { &caterva_bytes } else { content.as_ref() }));
         }
@@ -174,7 +175,7 @@ impl NewBlocks {
     }
 }
 
-/// Returns the encoding of new chunks that a frame states, as far as it is supported.
+/// Returns the encoding that a frame states for new chunks, as far as it is supported.
 fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
     let compressor = match fields.codec_flags & 0xf {
         0 => Compressor::BloscLz,

@@ -25,12 +25,14 @@ impl BlockArray {
         Ok((selection.chunks_touched(), selection.blocks_touched()))
     }
 
-    /// Reads the items of a slice. With steps, all blocks between the bounds are decoded; an empty slice reads nothing.
+    /// Reads the items of a slice. With steps, all blocks between the bounds are decoded; an empty
+    /// slice reads nothing.
     ///
     /// # Errors
     ///
-    /// When the slice does not fit the array; [`Class::LimitExceeded`], before anything is decoded, when it is
-    /// more than `memory` allows; otherwise when a chunk or a block of it is damaged or cannot be read.
+    /// When the slice does not fit the array; [`Class::LimitExceeded`], before anything is decoded,
+    /// when it is more than `memory` allows; otherwise when one of its chunks or blocks is damaged
+    /// or cannot be read.
     #[boxed]
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<BlockValues> {
         let (start, stop, steps) = self.bounds(slice)?;

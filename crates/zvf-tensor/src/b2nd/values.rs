@@ -38,7 +38,7 @@ impl BlockValues {
         self.item_size
     }
 
-    /// Returns the NumPy name of the item type, where the array states it: `<i4`, or a list of fields.
+    /// Returns the NumPy name of the item type, if the array states it: `<i4`, or a list of fields.
     #[must_use]
     pub fn dtype(&self) -> Option<&str> {
         self.dtype.as_deref()

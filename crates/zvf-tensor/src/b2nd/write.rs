@@ -5,8 +5,9 @@
 //! folder    chunks.b2frame: header (written last) | offsets | trailer; 00000000.chunk, 00000001.chunk, ...
 //! ```
 //!
-//! Items outside of the array and of the chunk are stored as zeros. A chunk of zeros is only an entry of the offsets.
-//! Memory holds the offsets and the chunks that are being compressed. The same calls give the same bytes.
+//! Items outside the array or the chunk are stored as zeros. A chunk of zeros is stored only as an
+//! entry of the offsets chunk. Memory holds the offsets and the chunks that are being compressed.
+//! The same calls give the same bytes.
 //!
 //! Editing an existing array is in [`BlockEdit`](super::BlockEdit).
 
@@ -38,7 +39,7 @@ use crate::publish::{AtomicTensorFile, NewFolder};
 pub enum Constant {
     /// Zero bytes.
     Zeros,
-    /// Not a number, in floats of 4 or 8 bytes.
+    /// NaN, in floats of 4 or 8 bytes.
     Nan,
     /// This item.
     Item(Vec<u8>),
@@ -68,7 +69,8 @@ pub enum Constant {
 pub struct BlockWriter<W> {
     new: NewBlocks,
     out: W,
-    // Of the chunks of a sparse frame: a staging folder, which is synced as a whole, with all names, when it is published.
+    // The staging folder for the chunks of a sparse frame, which is synced as a whole, with all
+    // names, when it is published.
     folder: Option<PathBuf>,
     header_len: u32,
     data: u64, // bytes of all chunks
@@ -81,7 +83,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     ///
     /// # Errors
     ///
-    /// When the header would not be accepted, or `out` cannot be sought in.
+    /// When the header would be refused, or `out` is not seekable.
     pub fn frame(out: W, new: NewBlocks) -> Result<Self> {
         Self::begin(out, new, None)
     }
@@ -101,7 +103,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         &self.new
     }
 
-    /// Returns the box of the next chunk, its end excluded; `None` when all are written.
+    /// Returns the box of the next chunk, with an exclusive end; `None` when all are written.
     #[must_use]
     pub fn next_box(&self) -> Option<(Vec<u64>, Vec<u64>)> {
         let geometry = self.new.geometry();
@@ -120,7 +122,8 @@ impl<W: Write + Seek> BlockWriter<W> {
     ///
     /// # Errors
     ///
-    /// When all are written, `items` has another length than the box, or it cannot be encoded or written.
+    /// When all are written, `items` has another length than the box, or it cannot be encoded or
+    /// written.
     pub fn put_chunk(&mut self, items: &[u8]) -> Result<()> {
         let Some((start, stop)) = self.next_box() else { return Err(no_more_error()) };
         let geometry = *self.new.geometry();
@@ -131,13 +134,13 @@ impl<W: Write + Seek> BlockWriter<W> {
         self.put(&chunk)
     }
 
-    /// Writes all chunks from the items of the array, in C order, compressing several at once on the current
-    /// rayon pool.
+    /// Writes all chunks from the items of the array, in C order, compressing several at once on
+    /// the current rayon pool.
     ///
     /// # Errors
     ///
-    /// As [`put_chunk`](Self::put_chunk), and when `items` has another length than the array, or a chunk of it
-    /// was written before.
+    /// As [`put_chunk`](Self::put_chunk), and when `items` has another length than the array, or
+    /// one of its chunks was written before.
     pub fn put_array(&mut self, items: &[u8]) -> Result<()> {
         let geometry = *self.new.geometry();
         let all = geometry.select_all()?;
@@ -166,7 +169,8 @@ impl<W: Write + Seek> BlockWriter<W> {
     ///
     /// # Errors
     ///
-    /// When NaN is asked for and items are not of 4 or 8 bytes, or the item is not as long as one of the array.
+    /// When the constant is NaN and items do not have 4 or 8 bytes, or the length of the item is
+    /// not that of an item of the array.
     pub fn fill(&mut self, constant: &Constant) -> Result<()> {
         let geometry = *self.new.geometry();
         let item_size = geometry.item_size();
@@ -222,7 +226,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         Ok(self.out)
     }
 
-    /// Writes an encoded chunk; one of zeros only as a place.
+    /// Writes an encoded chunk; a chunk of zeros only as a place.
     pub(super) fn put(&mut self, chunk: &[u8]) -> Result<()> {
         if ChunkHeader::parse(chunk)?.body() == Body::Special(Special::Zeros) {
             self.places.push(ChunkPlace::Zeros);
@@ -278,7 +282,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     }
 }
 
-/// A block array under construction at a path, where it becomes visible once it is complete.
+/// A block array under construction at a path, where it appears once it is complete.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -308,18 +312,19 @@ enum Place {
 }
 
 impl BlockFile {
-    /// Begins the array at `path`: a file, or when `sparse` a folder with a file for each chunk. An existing array is
-    /// replaced only if `replace`.
+    /// Begins the array at `path`: a file, or if `sparse`, a folder with one file per chunk. An
+    /// existing array is replaced only if `replace`.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` when something is there and is not to be replaced; otherwise when the header would not
-    /// be accepted or the folder cannot be written.
+    /// `AlreadyExists` when the path exists and `replace` is false; otherwise when the header would
+    /// be refused or the folder cannot be written.
     pub fn create(path: &Path, new: NewBlocks, sparse: bool, replace: bool) -> Result<Self> {
         Self::create_gated(path, new, sparse, replace, &CommitGate::default())
     }
 
-    /// Begins the array as [`create`](Self::create); `gate` is passed right before the array becomes visible.
+    /// Begins the array as [`create`](Self::create); `gate` is passed right before the array
+    /// becomes visible.
     ///
     /// # Errors
     ///
@@ -353,7 +358,7 @@ impl BlockFile {
     ///
     /// # Errors
     ///
-    /// When a chunk is missing, something took the name, or something cannot be written.
+    /// When a chunk is missing, another object took the name, or something cannot be written.
     pub fn publish(self) -> Result<()> {
         let file = self.writer.finish()?;
         file.sync_all().map_err(write_error)?;
@@ -402,5 +407,5 @@ fn write_error(error: std::io::Error) -> Error {
 
 /// The assumed length of an unfinished frame: enough for any header.
 const PLACEHOLDER: u64 = 1 << 40;
-/// The uncompressed bytes of the chunks that are compressed at once.
+/// Total uncompressed length in bytes of the chunks that are compressed at once.
 const WAVE: usize = 32 << 20;

@@ -7,12 +7,12 @@
 //! array of items         -> a tensor of its shape and chunks
 //! ```
 //!
-//! The document of an array determines its layout: items of fixed or variable size; chunks of one item, or of many. So
-//! a store of any version is packed, and unpacked into the same documents and contents. Compressed data is compressed
-//! again, which another library may do differently.
+//! The document of an array determines its layout: items of fixed or variable size; one item per
+//! chunk, or many. So a store of any version is packed, and unpacked into the same documents and
+//! contents. Compressed data is compressed again, possibly to other bytes if the library differs.
 //!
-//! The names and the order of datasets are in `zvf_tet::pack`, reading a pack in `zvf_store::Store`, which opens it
-//! like any store.
+//! The names and the order of datasets are in `zvf_tet::pack`, reading a pack in
+//! `zvf_store::Store`, which opens it like any store.
 
 mod options;
 mod plan;

@@ -1,4 +1,4 @@
-//! The choices that packing a store has.
+//! The options for packing a store.
 
 use crate::tet::Compression;
 
@@ -12,7 +12,8 @@ use crate::tet::Compression;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PackOptions {
-    /// Uncompressed, a cell is a slice of a map; compressed, the file is smaller.
+    /// The compression of chunks. Uncompressed cells can be read from a map in place; compressed
+    /// files are smaller.
     pub compression: Compression,
 }
 

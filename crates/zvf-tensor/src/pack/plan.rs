@@ -1,7 +1,7 @@
 //! The datasets of each array of a store.
 //!
-//! Sizes of cells are read first, because the directory of the file precedes them; the cells are read when they are
-//! written.
+//! Sizes of cells are read first, because the directory of the file precedes the cells; the cells
+//! are read when they are written.
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
@@ -42,7 +42,7 @@ pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<Part> {
     Ok(Part { tensor, content: Content::Bytes(text) })
 }
 
-/// Returns the datasets of the array of `doc` at `key`: none when nothing of it is stored.
+/// Returns the datasets of the array of `doc` at `key`; none if it stores nothing.
 pub(super) async fn array(
     store: &Store,
     key: &Key,
@@ -174,7 +174,8 @@ async fn items(
     Ok(vec![Part { tensor, content: Content::Items(dense) }])
 }
 
-/// Describes a dataset that is read by byte range: one chunk, or chunks of some size along the first axis.
+/// Describes a dataset that is read by byte range: one chunk, or chunks of some size along the
+/// first axis.
 fn strip(
     name: &str,
     element: TensorDtype,
@@ -183,7 +184,8 @@ fn strip(
 ) -> Result<NewTensor> {
     let mut chunk = shape.to_vec();
     if options.compression != crate::tet::Compression::None {
-        // The bytes of one index of the first axis. More than 64 bits count are refused below.
+        // The length in bytes of one index of the first axis. A length that exceeds 64 bits is
+        // refused below.
         let rest = shape.iter().skip(1).fold(element.size(), |n, extent| n.saturating_mul(*extent));
         if let Some(first) = chunk.first_mut() {
             *first = (*first).min(CHUNK.checked_div(rest).unwrap_or(1)).max(1);
@@ -203,7 +205,8 @@ struct Row {
 impl Row {
     const BYTES: Self = Self { element: TensorDtype::U8, shape: Vec::new(), bytes: 1 };
 
-    /// Returns the number type of the document, where all payloads are whole rows of it; otherwise bytes.
+    /// Returns the number type of the document if all payloads are whole rows of it; otherwise
+    /// bytes.
     fn from_doc(doc: &ArrayDoc, axes: usize, sizes: impl Iterator<Item = u64>) -> Self {
         let text = |key: &str| doc.attributes.get(key).and_then(|value| value.as_str());
         let shape = match text("zv_array") {

@@ -1,7 +1,8 @@
 //! Unpacking: a store from documents and the contents of arrays.
 //!
-//! Documents are written unchanged. Chunks are encoded as the document of their array states; those that hold only the
-//! fill value are not written, as usual, except where the array lists them. Groups without a document get none.
+//! Documents are written unchanged. Chunks are encoded as the document of their array states;
+//! chunks that hold only the fill value are not written, as usual, except if the array lists them.
+//! Groups without a document get none.
 //!
 //! Any store can be read, packed or not.
 
@@ -29,14 +30,14 @@ use crate::pause::pause;
 pub struct UnpackCounts {
     /// Documents of groups and arrays.
     pub documents: u64,
-    /// Written chunks.
+    /// Written chunks, cells and rows.
     pub chunks: u64,
-    /// Objects that hold them.
+    /// Objects in which they are stored.
     pub objects: u64,
 }
 
-/// Writes the contents of `store`, document by document and chunk by chunk, into `build`, and publishes it. Calls
-/// `on_progress` from time to time.
+/// Writes the contents of `store`, document by document and chunk by chunk, into `build`, and
+/// publishes it. Calls `on_progress` from time to time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -58,8 +59,8 @@ pub struct UnpackCounts {
 ///
 /// # Errors
 ///
-/// [`Class::Unsupported`] when an array has a codec that is not written here; otherwise when something cannot
-/// be read or written. Nothing is published then.
+/// [`Class::Unsupported`] when an array has a codec that cannot be written; otherwise when
+/// something cannot be read or written. Nothing is published then.
 pub async fn unpack(
     store: &Store,
     build: Build,
@@ -93,7 +94,7 @@ pub async fn unpack(
     Ok(done)
 }
 
-/// Returns the paths above `nodes` that are not among them, outermost first.
+/// Returns the ancestor paths of `nodes` that are not among them, outermost first.
 fn implied_groups<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> {
     let nodes: BTreeSet<&str> = nodes.map(Key::as_str).collect();
     let above = |node: &'k str| node.match_indices('/').filter_map(move |(at, _)| node.get(..at));
@@ -166,7 +167,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<()> {
                 None => {}
             }
         }
-        // The next cells are probably about as large: the batch is chosen to fit the byte limit.
+        // The next cells are probably about as large; the batch is sized to fit the byte limit.
         let mean = (batch_bytes / some.len()).max(1);
         count = (BATCH_BYTES / mean).clamp(1, MAX_CELLS);
         pause().await;
@@ -248,7 +249,8 @@ fn put(array: &VerbatimArray, index: &[u64], dense: &DenseArray, items: &Bytes) 
 
 /// Returns the chunk at `coords` of an array of `shape`, padded with the fill value at the edges.
 ///
-/// `bytes` are all items of the array, and a chunk is within the memory limit, so positions in both fit in a `usize`.
+/// `bytes` holds all items of the array, and a chunk is within the memory limit, so positions in
+/// both fit in `usize`.
 fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &DenseArray) -> Bytes {
     if shape == chunk {
         return bytes.clone();
@@ -300,7 +302,7 @@ fn origin(doc: &ArrayDoc) -> Vec<i64> {
     }
 }
 
-/// The number of cells read at once before their size is known, and the largest.
+/// The number of cells in a batch before their size is known, which is also the largest batch.
 const FIRST_CELLS: usize = 16;
 const MAX_CELLS: usize = 256;
 /// The largest total of the cells read at once.

@@ -1,7 +1,7 @@
 //! Packing: the datasets of all arrays, one after the other.
 //!
-//! Memory holds the documents, the tables of cells, and one batch of cells. A payload whose length changed since the
-//! sizes were read means that the store changed meanwhile.
+//! Memory holds the documents, the tables of cells, and one batch of cells. If the length of a
+//! payload differs from the size that was read first, the store changed meanwhile.
 
 use std::io::{Seek, Write};
 
@@ -33,12 +33,12 @@ pub struct PackCounts {
     pub arrays: u64,
     /// Cells and rows.
     pub cells: u64,
-    /// Bytes of the contents of arrays.
+    /// Bytes in the contents of arrays.
     pub bytes: u64,
 }
 
-/// Packs `store` into a file that begins at the position of `out`, and returns `out`. Calls `on_progress` from time to
-/// time.
+/// Packs `store` into a file that begins at the position of `out`, and returns `out`. Calls
+/// `on_progress` from time to time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,9 +62,9 @@ pub struct PackCounts {
 ///
 /// # Errors
 ///
-/// [`Class::Unsupported`] when the store cannot be listed, or an array has items or codecs that this build
-/// cannot read; [`Class::FileChanged`] when it changes meanwhile; otherwise when something cannot be read or
-/// written.
+/// [`Class::Unsupported`] when the store cannot be listed, or this build cannot read the items or
+/// codecs of an array; [`Class::FileChanged`] when the store changes meanwhile; otherwise when
+/// something cannot be read or written.
 pub async fn pack<W: Write + Seek>(
     store: &Store,
     out: W,
@@ -84,8 +84,8 @@ pub async fn pack<W: Write + Seek>(
         pause().await;
     }
     drop(documents);
-    // The documents come first, then small datasets: tables of cells and indexes of fragments, which a remote reader
-    // gets with the first request.
+    // The documents come first, then small datasets: tables of cells and indexes of fragments,
+    // which a remote reader gets with the first request.
     if let Some((_documents, arrays)) = parts.split_first_mut() {
         arrays.sort_by_key(|part| part.tensor.geometry().byte_len());
     }
@@ -149,7 +149,7 @@ async fn write<W: Write + Seek>(
     stream.finish()
 }
 
-/// Writes the items of an array, chunk by chunk where chunks are runs of rows.
+/// Writes the items of an array; chunk by chunk if chunks are runs of rows.
 async fn items<W: Write + Seek>(
     writer: &mut TetWriter<W>,
     dense: &DenseArray,
@@ -172,7 +172,7 @@ async fn items<W: Write + Seek>(
             let (lo, extent) = (tile.lo().first()?, tile.extents().first()?);
             Some(*lo..lo + extent)
         });
-        // Without a chunk that is left, the writer refuses even an empty one.
+        // When no chunk is left, the writer refuses even an empty one.
         writer.put_chunk(&dense.rows(rows.unwrap_or(0..0)).await?)?;
         pause().await;
     }
@@ -237,7 +237,7 @@ impl<W: Write + Seek> Stream<'_, W> {
     }
 }
 
-/// Returns how many of the payloads of these sizes are read at once.
+/// Returns the number of payloads of these sizes that are read at once.
 fn batch(sizes: impl Iterator<Item = u64>) -> usize {
     let mut held = 0_u64;
     let fits = |size: &u64| {

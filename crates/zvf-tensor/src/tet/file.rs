@@ -70,7 +70,7 @@ impl TensorFile {
     ///
     /// # Errors
     ///
-    /// When it is not there, breaks a rule from O1 to O9 of the format, or cannot be read.
+    /// When it does not exist, breaks a rule from O1 to O9 of the format, or cannot be read.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         Self::from_file(RangedFile::open(address, options).await?).await
@@ -90,7 +90,7 @@ impl TensorFile {
         Self::from_file(RangedFile::from_object_store(store, path, options).await?).await
     }
 
-    /// Maps the file at `path`, if nobody can write to it; returns `None` where somebody may: see
+    /// Maps the file at `path` if no process can write to it; otherwise returns `None`. See
     /// [`MappedFile::map_if_immutable`](zvf_store::map::MappedFile::map_if_immutable).
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl TensorFile {
         Ok(Self { tet, metadata: Arc::new(metadata) })
     }
 
-    /// Returns the file it is read from.
+    /// Returns the underlying file.
     #[must_use]
     pub fn bytes(&self) -> &RangedFile {
         self.tet.bytes()
@@ -146,7 +146,7 @@ impl TensorFile {
         &self.metadata
     }
 
-    /// Returns the memory that it asks readers to stay within.
+    /// Returns the memory budget that the file requests from readers.
     #[must_use]
     pub fn memory_budget(&self) -> MemoryBudget {
         self.tet.memory_budget()
@@ -177,13 +177,14 @@ impl<'f> Tensor<'f> {
         self.dataset.id()
     }
 
-    /// Returns its name as stored: escape it before printing it, and check it before deriving a path from it.
+    /// Returns its name as stored: escape it before printing it, and check it before deriving a
+    /// path from it.
     #[must_use]
     pub fn name(&self) -> &'f str {
         self.dataset.name()
     }
 
-    /// Returns its element type, or `None` when this build does not know it.
+    /// Returns its element type, or `None` if this build does not support it.
     #[must_use]
     pub const fn element(&self) -> Option<TensorDtype> {
         self.dataset.element()
@@ -224,9 +225,9 @@ impl<'f> Tensor<'f> {
     ///
     /// # Errors
     ///
-    /// When the slice does not fit; [`Class::LimitExceeded`], before anything is decoded, when it or one chunk
-    /// of it is more than `memory` allows; otherwise when a chunk has no row, cannot be read or does not
-    /// decode to what its row says.
+    /// When the slice does not fit; [`Class::LimitExceeded`], before anything is decoded, when it
+    /// or one of its chunks is more than `memory` allows; otherwise when a chunk has no row, cannot
+    /// be read, or does not decode to the length in its row.
     #[boxed]
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array> {
         let axes = self.axes(slice)?;
@@ -246,8 +247,8 @@ impl<'f> Tensor<'f> {
         Ok(Array::new(geometry.element(), shape, bytes))
     }
 
-    /// Returns the elements of `slice` as one span of the file, when they are contiguous there in their order, and the
-    /// file is in memory or mapped.
+    /// Returns the elements of `slice` as one span of the file, if they are contiguous and in order
+    /// there, and the file is in memory or mapped.
     ///
     /// # Errors
     ///
@@ -260,7 +261,8 @@ impl<'f> Tensor<'f> {
         Ok(view?.flatten())
     }
 
-    /// Returns the elements of `slice` inside of one raw chunk, with its strides, when the file is in memory or mapped.
+    /// Returns the elements of `slice` inside one raw chunk, with its strides, if the file is in
+    /// memory or mapped.
     ///
     /// # Errors
     ///
@@ -274,8 +276,8 @@ impl<'f> Tensor<'f> {
         Ok(view?.flatten())
     }
 
-    /// Returns every element of `slice` once, in the order of the chunks, when they are contiguous and the file is in
-    /// memory or mapped: for results that do not depend on the order.
+    /// Returns every element of `slice` once, in the order of the chunks, if they are contiguous
+    /// and the file is in memory or mapped. For results that do not depend on the order.
     ///
     /// # Errors
     ///
@@ -308,7 +310,8 @@ impl<'f> Tensor<'f> {
         View::new(self.file.bytes().clone(), element, shape, bytes)
     }
 
-    /// Calls `look` with the plan of a slice; returns `None` when the slice is all of a tensor without elements.
+    /// Calls `look` with the plan of a slice; returns `None` if the slice is all of a tensor
+    /// without elements.
     fn with_plan<T>(
         &self,
         slice: &Slice,

@@ -4,10 +4,10 @@
 //! {"file": {...}, "datasets": {name: {"attrs": {...}, "dim_names": [...], "coords": {axis: {"labels": [...]}}}}}
 //! ```
 //!
-//! Every key may be missing. A footer of another form is ignored: elements do not depend on it, and verification
-//! reports it.
+//! Every key may be missing. A footer of another form is ignored: elements do not depend on it, and
+//! verification reports it.
 //!
-//! The history of the file and the position of the footer are elsewhere.
+//! Not here: the history of the file and the position of the footer.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Metadata {
     /// The program that wrote it, and when.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub file: BTreeMap<String, String>,
-    /// By the name of the dataset.
+    /// The metadata of each tensor, by the name of its dataset.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub datasets: BTreeMap<String, TensorAbout>,
 }
@@ -43,7 +43,7 @@ pub struct Metadata {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TensorAbout {
-    /// Attributes, all of them texts.
+    /// Attributes; all values are text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attrs: BTreeMap<String, String>,
     /// The name of each axis.
@@ -60,7 +60,7 @@ struct Coords {
 }
 
 impl Metadata {
-    /// Parses `text`; the result is empty where it is missing or has another form.
+    /// Parses `text`; the result is empty if it is missing or has another form.
     pub(super) fn parse(text: Option<&[u8]>) -> Self {
         text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
     }
@@ -79,7 +79,7 @@ impl Metadata {
 }
 
 impl TensorAbout {
-    /// Returns the labels along the axis of this name, or number; `None` when there are none.
+    /// Returns the labels along the axis, by its name or number; empty if there are none.
     #[must_use]
     pub fn labels(&self, axis: usize) -> &[String] {
         let by_name = self.dim_names.get(axis).and_then(|name| self.coords.get(name));
@@ -87,7 +87,7 @@ impl TensorAbout {
         by_name.or_else(by_number).map_or(&[], |coords| &coords.labels)
     }
 
-    /// Sets a label for each index of the axis of this name, or number.
+    /// Sets a label for each index of the axis, given by its name or number.
     pub fn set_labels<L: Into<String>>(&mut self, axis: &str, labels: impl IntoIterator<Item = L>) {
         let labels = labels.into_iter().map(Into::into).collect();
         self.coords.insert(axis.to_owned(), Coords { labels });

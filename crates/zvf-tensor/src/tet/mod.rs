@@ -1,6 +1,7 @@
 //! `.tet` files: list, slice, view, check and write.
 //!
-//! The bytes of the format are in `zvf_tet`, the mapping from ranges to elements in `zvf_store::TetFile`.
+//! The bytes of the format are in `zvf_tet`, the mapping from ranges to elements in
+//! `zvf_store::TetFile`.
 
 mod file;
 mod metadata;

@@ -6,8 +6,8 @@
 //! Z1                              zone maps agree with the elements of each chunk
 //! ```
 //!
-//! Payloads are decoded a few at a time, and none is kept. The format has no checksum: damage of a raw payload is
-//! undetectable.
+//! Payloads are decoded a few at a time, and none is kept. The format has no checksum: damage of a
+//! raw payload is undetectable.
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
@@ -67,8 +67,8 @@ impl fmt::Display for Fault {
 }
 
 impl TensorFile {
-    /// Returns the faults of the file, up to a limit; with `deep`, every compressed payload is decoded too, and zone
-    /// maps are compared with the elements.
+    /// Returns the faults of the file, up to a limit; with `deep`, every compressed payload is
+    /// decoded too, and zone maps are compared with the elements.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl TensorFile {
     async fn verify_payloads(&self, memory: &Memory, faults: &mut Vec<Fault>) -> Result<()> {
         let max_bytes = memory.limit(self.memory_budget()).min(DECODED_CAP);
         for tensor in self.tensors() {
-            // Faults of a whole dataset were reported.
+            // Faults of a whole dataset were already reported.
             let Ok(lookup) = self.container().lookup(tensor.dataset()) else { continue };
             let Ok(plan) = lookup.select_all() else { continue };
             for touched in plan.tiles() {
@@ -128,5 +128,5 @@ impl TensorFile {
     }
 }
 
-/// The largest number of listed faults.
+/// The largest number of faults that are listed.
 const MAX_FAULTS: usize = 10_000;

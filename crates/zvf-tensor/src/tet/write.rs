@@ -6,8 +6,9 @@
 //! end            footer of version 1             when there is one
 //! ```
 //!
-//! Memory holds the rows of the index and the chunks that are being compressed. A chunk is stored compressed only where
-//! that is smaller. The same calls give the same bytes: nothing depends on a clock.
+//! Memory holds the rows of the index and the chunks that are being compressed. A chunk is stored
+//! compressed only if that is smaller. The same calls give the same bytes: nothing depends on a
+//! clock.
 //!
 //! The output is anything that implements `Write` and `Seek`, such as [`crate::AtomicTensorFile`].
 
@@ -54,10 +55,10 @@ pub struct NewTensor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Uncompressed: readable through a map without a copy.
+    /// Uncompressed; can be read from a map without a copy.
     #[default]
     None,
-    /// One zstd frame of this level each, where that is smaller.
+    /// One zstd frame per payload at this level, if that is smaller.
     Zstd(i32),
 }
 
@@ -66,7 +67,8 @@ impl NewTensor {
     ///
     /// # Errors
     ///
-    /// When the ranks differ or are not 1 to 8, a chunk extent is 0, or the bytes do not fit in 64 bits.
+    /// When the ranks differ or are not 1 to 8, a chunk extent is 0, or the bytes do not fit in 64
+    /// bits.
     pub fn new(
         name: &str,
         element: TensorDtype,
@@ -156,8 +158,8 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// # Errors
     ///
-    /// When a name is not one for a new dataset, or there twice, an alignment is not a power of two, or `out`
-    /// cannot be sought in.
+    /// When a name is invalid for a new dataset or occurs twice, an alignment is not a power of
+    /// two, or `out` is not seekable.
     pub fn new(mut out: W, tensors: Vec<NewTensor>, budget: MemoryBudget) -> Result<Self> {
         let specs: Vec<DatasetSpec<'_>> = tensors.iter().map(NewTensor::spec).collect();
         let layout = Layout::new(&specs, budget)?;
@@ -166,12 +168,13 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(Self { tensors, layout, out, at, open: 0 })
     }
 
-    /// Begins a file with the tensors of `old`, whose payloads are copied as they are stored, and with new ones, whose
-    /// payloads follow. The old file is not changed.
+    /// Begins a file with the tensors of `old`, whose payloads are copied as they are stored, and
+    /// with new ones, whose payloads follow. The old file is not changed.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and when a tensor of `old` has an unknown type, lacks a chunk or cannot be read.
+    /// As [`new`](Self::new), and when a tensor of `old` has an unknown type, lacks a chunk or
+    /// cannot be read.
     pub async fn append_to(out: W, old: &TensorFile, tensors: Vec<NewTensor>) -> Result<Self> {
         let mut all = Vec::new();
         for tensor in old.tensors() {
@@ -212,8 +215,8 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// # Errors
     ///
-    /// When all are written, `elements` has another length than the chunk, or it cannot be compressed or
-    /// written.
+    /// When all are written, `elements` has another length than the chunk, or it cannot be
+    /// compressed or written.
     pub fn put_chunk(&mut self, elements: &[u8]) -> Result<()> {
         self.check_closed()?;
         let compression = self.next_chunk().map_or(Compression::None, |(new, _)| new.compression);
@@ -222,13 +225,13 @@ impl<W: Write + Seek> TetWriter<W> {
         self.put_packed(elements, packed.as_deref())
     }
 
-    /// Writes all chunks of the next tensor from its elements in memory, compressing several at once on the current
-    /// rayon pool.
+    /// Writes all chunks of the next tensor from its elements in memory, compressing several at
+    /// once on the current rayon pool.
     ///
     /// # Errors
     ///
-    /// As [`put_chunk`](Self::put_chunk), and when `elements` has another length than the tensor, or a chunk of
-    /// it was written before.
+    /// As [`put_chunk`](Self::put_chunk), and when `elements` has another length than the tensor,
+    /// or a chunk of it was written before.
     pub fn put_tensor(&mut self, elements: &[u8]) -> Result<()> {
         let Some((tensor, first)) = self.next_chunk() else { return Err(no_more_error()) };
         let (geometry, compression) = (*tensor.geometry(), tensor.compression);
@@ -276,7 +279,8 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
-    /// Begins the next chunk, uncompressed; its elements follow piece by piece through [`write`](Self::write).
+    /// Begins the next chunk, uncompressed; its elements follow piece by piece through
+    /// [`write`](Self::write).
     ///
     /// # Errors
     ///
@@ -290,7 +294,7 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// # Errors
     ///
-    /// When the chunk does not have so many bytes left, or they cannot be written.
+    /// When the chunk has fewer bytes left, or they cannot be written.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         let len = to_u64(piece.len());
         if len > self.open {
@@ -307,12 +311,13 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
-    /// Writes footer and index, and returns the file. The footer holds `metadata`, in the version that most readers
-    /// support.
+    /// Writes footer and index, and returns the file. The footer holds `metadata`, in the version
+    /// that most readers support.
     ///
     /// # Errors
     ///
-    /// When a chunk is missing, the metadata is larger than readers accept, or something cannot be written.
+    /// When a chunk is missing, the metadata is larger than readers accept, or something cannot be
+    /// written.
     pub fn finish(mut self, metadata: Option<&Metadata>) -> Result<W> {
         self.check_closed()?;
         let end = self.layout.payload_end();
@@ -413,7 +418,7 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     let size = all.geometry().element().size();
     let mut chunk = vec![0; saturating_usize(tile.byte_len())];
     for CopyRun { src, dst, count, .. } in all.runs(tile) {
-        // All of a tensor is selected, so runs are contiguous on both sides.
+        // All of a tensor is selected, so runs are contiguous in source and destination.
         let len = saturating_usize(count * size);
         let [src, dst] = [src, dst].map(saturating_usize);
         chunk[src..src + len].copy_from_slice(&elements[dst..dst + len]);
@@ -421,7 +426,7 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     chunk
 }
 
-/// Compresses a chunk; `None` where that is not smaller.
+/// Compresses a chunk; `None` if that is not smaller.
 fn compress_chunk(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>> {
     let Compression::Zstd(level) = compression else { return Ok(None) };
     let packed =
@@ -439,5 +444,6 @@ fn no_more_error() -> Error {
 
 const ALIGNMENT: u64 = 64;
 const ZEROS: [u8; 4096] = [0; 4096];
-/// The bytes that are cut and compressed at once; a single chunk may exceed them.
+/// Total length in bytes of the chunks that are cut and compressed at once; a single chunk may
+/// exceed it.
 const WAVE: u64 = 32 << 20;

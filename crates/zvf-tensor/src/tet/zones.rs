@@ -4,10 +4,11 @@
 //! {"chunks": [{"dataset_id", "chunk_index", "element_count", "null_count", "min_le"?, "max_le"?}, ...]}
 //! ```
 //!
-//! Counts are of a chunk; the extremes are its minimum and maximum element, little-endian in hexadecimal. Elements that
-//! are no numbers count as null, and writers may count a fill value as null as well: where there are more nulls than
-//! NaN, the extremes may only be narrower than those of all elements. Missing members are not checked, and zone maps
-//! are never used for queries.
+//! Counts refer to one chunk; the extremes are its minimum and maximum element, little-endian in
+//! hexadecimal. Elements that are not numbers count as null, and writers may count a fill value as
+//! null as well: if there are more nulls than NaN, the extremes may be narrower than those of all
+//! elements, but not wider. Missing members are not checked, and zone maps are never used for
+//! queries.
 
 use serde::Deserialize;
 use zvf_error::{Error, Result, quote};
@@ -62,7 +63,8 @@ impl TensorFile {
             };
             let read =
                 self.container().read_chunk(tensor.dataset(), &zone.chunk_index, max_bytes).await;
-            // A chunk that cannot be read was reported, or is missing, which the count below reports.
+            // A chunk that cannot be read was reported, or it is missing, which the count below
+            // reports.
             let found = match read {
                 Ok(bytes) => zone.fault(element, &bytes),
                 Err(error) if error.class() == zvf_format::Class::LimitExceeded => {
@@ -140,7 +142,7 @@ fn decode_element(element: TensorDtype, text: &str) -> Option<Comparable> {
     (to_u64(bytes.len()) == element.size()).then(|| to_comparable(element, &bytes)).flatten()
 }
 
-/// Returns the number of an element; `None` when it is not a number.
+/// Returns the value of an element; `None` if it is not a number.
 fn to_comparable(element: TensorDtype, item: &[u8]) -> Option<Comparable> {
     let mut bytes = [0_u8; 8];
     for (to, from) in bytes.iter_mut().zip(item) {

@@ -1,4 +1,5 @@
-//! Caterva and B2ND arrays of other writers: every array and slice by its digest, every broken file refused.
+//! Caterva and B2ND arrays of other writers: every array and slice by its digest, every broken file
+//! refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};

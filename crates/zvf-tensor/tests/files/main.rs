@@ -8,7 +8,7 @@ mod written;
 
 use sha2::{Digest as _, Sha256};
 
-/// Returns the digest of bytes, as manifests have it.
+/// Returns the digest of bytes in the form of the manifests.
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

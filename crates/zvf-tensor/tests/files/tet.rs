@@ -1,5 +1,5 @@
-//! `.tet` files of other writers: the digest of every tensor and slice, the rule of every broken file.
-//! And `.tet` files that we write.
+//! `.tet` files of other writers: the digest of every tensor and slice, the rule of every broken
+//! file. And `.tet` files that we write.
 
 use std::fs;
 use std::io::Cursor;

@@ -182,8 +182,8 @@ async fn written(case: &Case) {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
 }
 
-/// Slices large enough for several threads: from blocks that fill consecutive parts of the result, and from those whose
-/// parts interleave. Some are read twice, with reused buffers.
+/// Slices large enough for several threads: from blocks that fill consecutive parts of the result,
+/// and from those whose parts interleave. Some are read twice, with reused buffers.
 #[tokio::test]
 async fn many_blocks_are_read_in_parallel() {
     let (shape, dir) = ([48, 64, 64], tempfile::tempdir().unwrap());

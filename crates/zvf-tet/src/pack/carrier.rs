@@ -1,4 +1,4 @@
-//! Carriers: how values of any type lie in a file that knows ten.
+//! Carriers: how values of any type are stored in a file that has ten element types.
 //!
 //! ```text
 //! values                                 carried as
@@ -12,15 +12,14 @@
 //! of any other length                    u8, and a last axis
 //! ```
 //!
-//! Bits are kept, whatever they mean. Types of variable length have no carrier: their values are cells
-//! of bytes. A last axis that makes the ninth does not fit; such an array is stored as bytes, u8 with one
-//! axis.
+//! Bits are kept, whatever they mean. Types of variable length have no carrier: their values are
+//! cells of bytes. An array that would need a ninth axis is stored as bytes, u8 with one axis.
 //!
-//! Not here: the document that keeps the true type.
+//! Not here: the document that states the true type.
 
 use crate::{MAX_RANK, TensorDtype, TileGeometry};
 
-/// An element type, and how many of it one value takes.
+/// An element type, and the number of elements per value.
 ///
 /// ```
 /// use zvf_tet::pack::Carrier;
@@ -38,8 +37,8 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Returns the carrier of a Zarr data type, by its name; `value_size` in bytes where the name does not say.
-    /// `None` for types of variable length.
+    /// Returns the carrier of a Zarr data type, by its name; `value_size` is the size in bytes if
+    /// the name does not state it. `None` for types of variable length.
     #[must_use]
     pub fn for_data_type(data_type: &str, value_size: Option<u64>) -> Option<Self> {
         let single = |element| Some(Self { element, per_value: 1 });
@@ -66,7 +65,7 @@ impl Carrier {
         }
     }
 
-    /// Returns the carrier of values that are so many bytes each and nothing else.
+    /// Returns the carrier of opaque values of this size in bytes.
     #[must_use]
     pub fn for_value_size(value_size: u64) -> Option<Self> {
         let element = match value_size {
@@ -85,20 +84,21 @@ impl Carrier {
         self.element
     }
 
-    /// Returns how many elements one value takes.
+    /// Returns the number of elements per value.
     #[must_use]
     pub const fn elements_per_value(&self) -> u64 {
         self.per_value
     }
 
-    /// Returns the bytes of one value.
+    /// Returns the size of one value in bytes.
     #[must_use]
     pub const fn value_size(&self) -> u64 {
         self.element.size().saturating_mul(self.per_value) // the size it was made for
     }
 
-    /// Returns the dataset that carries values of this shape, with a last axis where a value takes more than one
-    /// element; `None` when that makes more than 8 axes or 2^64 bytes, or the chunk shape is impossible.
+    /// Returns the dataset that carries values of this shape, with an additional last axis if a
+    /// value takes more than one element; `None` if that exceeds 8 axes or 2^64 bytes, or the chunk
+    /// shape is invalid.
     #[must_use]
     pub fn geometry(&self, shape: &[u64], chunk_shape: &[u64]) -> Option<TileGeometry> {
         if self.per_value == 1 || shape.len() != chunk_shape.len() {
@@ -115,7 +115,7 @@ impl Carrier {
     }
 }
 
-/// Returns the bytes of the type `r<bits>`.
+/// Returns the number of bytes of the type `r<bits>`.
 fn raw_bits(data_type: &str) -> Option<u64> {
     let bits: u64 = data_type.strip_prefix('r')?.parse().ok()?;
     bits.is_multiple_of(8).then(|| bits.checked_div(8))?

@@ -1,18 +1,18 @@
-//! Table of cells: where in a dataset the rows of each cell are.
+//! Table of cells: the rows of each cell in a dataset.
 //!
 //! ```text
 //! row       R coordinates   first row   row count      i64 each
 //! ```
 //!
-//! Rows are sorted by their coordinates as numbers, first axis first. Cells lie in the dataset in that
-//! order too, so spans ascend; a cell without rows has no row here. Writers leave no gaps.
+//! Rows are sorted by their coordinates as numbers, first axis first. Cells lie in the dataset in
+//! the same order, so spans ascend; a cell without rows has no row here. Writers leave no gaps.
 //!
-//! A table may be long and mapped. [`CellTable::parse`] looks at its length only; [`CellTable::find`]
-//! checks the row it finds, and that row against its neighbours; [`CellTable::check`] checks all of
-//! them. What `find` returns lies in the dataset in any case. In a table that is not sorted it may miss
-//! a cell.
+//! A table may be long and mapped. [`CellTable::parse`] checks its length only; [`CellTable::find`]
+//! checks the row that it finds, also against its neighbours; [`CellTable::check`] checks all rows.
+//! The span that `find` returns always lies in the dataset. In an unsorted table it may miss a
+//! cell.
 //!
-//! Not here: rows in bytes ([`PackedArray`](super::PackedArray)).
+//! Not here: conversion of rows to bytes ([`PackedArray`](super::PackedArray)).
 
 use core::cmp::Ordering;
 
@@ -45,7 +45,7 @@ pub struct CellTable<'a> {
     rows: u64,
 }
 
-/// One cell of a table: where it is, and its rows.
+/// One cell of a table: its coordinates and its rows.
 ///
 /// ```
 /// use zvf_tet::pack::{CellTable, encode_cells};
@@ -63,14 +63,14 @@ pub struct Cell<'a> {
 }
 
 impl<'a> CellTable<'a> {
-    /// Takes the bytes of a table of cells with `rank` coordinates, into a dataset of `rows` rows.
+    /// Parses a table of cells with `rank` coordinates, for a dataset of `rows` rows.
     ///
     /// # Errors
     ///
     /// When there are no coordinates, or the bytes are not a whole number of rows.
     pub fn parse(bytes: &'a [u8], rank: usize, rows: u64) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::Pack, bytes);
-        // More than 64 bits count: no bytes but none are whole rows of them.
+        // If this saturates, only an empty table is a whole number of rows.
         let columns = num::to_u64(rank).saturating_add(EXTRA);
         let stride = columns.saturating_mul(ITEM);
         let width = num::checked_usize(columns).filter(|_| rank > 0);
@@ -82,19 +82,19 @@ impl<'a> CellTable<'a> {
         Ok(Self { items, rank, width, rows })
     }
 
-    /// Returns how many cells there are.
+    /// Returns the number of cells.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len().checked_div(self.width).unwrap_or(0) // the width is not 0
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no cells.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Returns how many coordinates a cell has.
+    /// Returns the number of coordinates of a cell.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
@@ -104,13 +104,13 @@ impl<'a> CellTable<'a> {
     ///
     /// # Errors
     ///
-    /// When its rows are not rows of the dataset, or it does not lie between its neighbours.
+    /// When its rows are outside the dataset, or it is out of order.
     pub fn get(&self, i: usize) -> Result<Option<Cell<'a>>, FormatError> {
         let Some(cell) = self.cell(i)? else { return Ok(None) };
         let before = i.checked_sub(1).and_then(|before| self.row(before));
         if let Some((coords, [first, count])) = before {
             self.check_order(i, coords, cell.coords)?;
-            // The row before it was not checked and may state any numbers.
+            // The row before was not checked and may hold any numbers.
             let end = i128::from(first.get()).saturating_add(count.get().into());
             if i128::from(cell.first) < end {
                 let (class, expected) = (Class::NotMonotonic, Expected::AtLeast(end));
@@ -124,11 +124,11 @@ impl<'a> CellTable<'a> {
         Ok(Some(cell))
     }
 
-    /// Returns the cell at these coordinates, or `None` when it has no rows.
+    /// Returns the cell at these coordinates, or `None` if it has no rows.
     ///
     /// # Errors
     ///
-    /// When there is another number of coordinates, or as [`CellTable::get`] does.
+    /// When the number of coordinates is wrong, or as [`CellTable::get`] does.
     pub fn find(&self, coords: &[i64]) -> Result<Option<Cell<'a>>, FormatError> {
         if coords.len() != self.rank {
             let (class, part) = (Class::InvalidArgument, Part::Pack);
@@ -148,22 +148,22 @@ impl<'a> CellTable<'a> {
         Ok(None)
     }
 
-    /// Iterates over the cells in order, each checked as it comes.
+    /// Iterates over the cells in order; each is checked when it is reached.
     pub fn iter(&self) -> impl Iterator<Item = Result<Cell<'a>, FormatError>> + use<'a> {
         let table = *self;
         (0..self.len()).filter_map(move |i| table.get(i).transpose())
     }
 
-    /// Checks that every row is as it should be.
+    /// Checks all rows.
     ///
     /// # Errors
     ///
-    /// The first that [`CellTable::get`] refuses.
+    /// The first error of [`CellTable::get`].
     pub fn check(&self) -> Result<(), FormatError> {
         self.iter().try_for_each(|cell| cell.map(|_| ()))
     }
 
-    /// Returns rows of the dataset that belong to no cell.
+    /// Lists rows of the dataset that belong to no cell.
     #[must_use]
     pub fn lints(&self) -> Lints {
         let mut lints = Lints::default();
@@ -189,7 +189,7 @@ impl<'a> CellTable<'a> {
         row.split_last_chunk()
     }
 
-    /// Returns row `i`, with a span that is inside of the dataset.
+    /// Returns row `i`, whose span must lie inside the dataset.
     fn cell(&self, i: usize) -> Result<Option<Cell<'a>>, FormatError> {
         let Some((coords, [first, count])) = self.row(i) else { return Ok(None) };
         let Ok(first) = u64::try_from(first.get()) else {
@@ -236,26 +236,26 @@ impl<'a> CellTable<'a> {
 }
 
 impl Cell<'_> {
-    /// Returns its coordinates.
+    /// Returns the coordinates.
     pub fn coords(&self) -> impl ExactSizeIterator<Item = i64> {
         self.coords.iter().map(|c| c.get())
     }
 
-    /// Returns its first row.
+    /// Returns the first row.
     #[must_use]
     pub const fn first(&self) -> u64 {
         self.first
     }
 
-    /// Returns how many rows it has.
+    /// Returns the number of rows.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// Returns the dataset that holds a table of so many cells, in one chunk; `None` when there are none, which takes
-/// no dataset, or too many.
+/// Returns the dataset that holds a table of this many cells, in one chunk; `None` if there are too
+/// many, or none, which needs no dataset.
 #[must_use]
 pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
     let shape = [cells, num::to_u64(rank).checked_add(EXTRA)?];
@@ -267,8 +267,7 @@ pub fn cells_geometry(cells: u64, rank: usize) -> Option<TileGeometry> {
 ///
 /// # Errors
 ///
-/// When a cell has another number of coordinates, does not come after the one before it, or there are
-/// 2^63 rows.
+/// When a cell has another number of coordinates or is out of order, or there are 2^63 rows.
 #[cfg(feature = "alloc")]
 pub fn encode_cells<C: AsRef<[i64]>>(
     rank: usize,

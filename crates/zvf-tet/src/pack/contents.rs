@@ -1,14 +1,15 @@
-//! Contents: which datasets of a file hold an array of the packed store.
+//! Contents: the datasets of a file that hold an array of the packed store.
 //!
-//! Nothing is collected: the directory is walked for each question. Whoever asks often keeps the answers.
+//! Nothing is collected: each call walks the directory. A caller with many look-ups should cache
+//! the results.
 //!
-//! Not here: the bytes of a dataset ([`Plan`](crate::Plan) says where they are).
+//! Not here: the bytes of a dataset ([`Plan`](crate::Plan) gives their positions).
 
 use super::{CELLS_SUFFIX, Cell, DOCUMENTS};
 use crate::{Dataset, Directory, Span, TensorDtype, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Found, Part, num};
 
-/// A directory that is one of a pack.
+/// The directory of a pack.
 ///
 /// ```
 /// use zvf_tet::pack::{Contents, DOCUMENTS};
@@ -45,11 +46,11 @@ pub struct PackedArray<'a> {
 }
 
 impl<'a> Contents<'a> {
-    /// Takes the directory of a pack.
+    /// Checks that the directory is that of a pack.
     ///
     /// # Errors
     ///
-    /// When there is no dataset of documents, or it is not one of bytes.
+    /// When there is no dataset of documents, or its type is not bytes.
     pub fn parse(directory: &Directory<'a>) -> Result<Self, FormatError> {
         let Some(documents) = directory.find(DOCUMENTS) else {
             let (class, expected) = (Class::BadTag, Expected::Rule("a dataset zvf/store.json"));
@@ -68,13 +69,13 @@ impl<'a> Contents<'a> {
         &self.documents
     }
 
-    /// Returns the datasets of the array at `path`, or `None` when nothing of it is stored: the array has no
-    /// cells or no elements, or the documents do not know it either.
+    /// Returns the datasets of the array at `path`, or `None` if it stores nothing: the array has
+    /// no cells or no elements, or does not exist.
     ///
     /// # Errors
     ///
-    /// When there is a table of cells without values, or it is not one of numbers; or when the type or
-    /// extents of the values are impossible.
+    /// When there is a table of cells without values, or its type is not numbers; or when the type
+    /// or extents of the values are invalid.
     pub fn array(&self, path: &str) -> Result<Option<PackedArray<'a>>, FormatError> {
         let (mut values, mut cells) = (None, None);
         for dataset in &self.directory {
@@ -101,7 +102,7 @@ impl<'a> Contents<'a> {
 }
 
 impl<'a> PackedArray<'a> {
-    /// Returns the dataset with the values: rows of all cells, or the array itself.
+    /// Returns the dataset with the values: the rows of all cells, or the array itself.
     #[must_use]
     pub const fn values(&self) -> &Dataset<'a> {
         &self.values
@@ -113,35 +114,35 @@ impl<'a> PackedArray<'a> {
         &self.geometry
     }
 
-    /// Returns the dataset with the table of cells, when the array is made of cells.
+    /// Returns the dataset with the table of cells, if the array consists of cells.
     #[must_use]
     pub const fn cells(&self) -> Option<&Dataset<'a>> {
         self.cells.as_ref()
     }
 
-    /// Returns how many coordinates a cell has; 0 when the array is not made of cells.
+    /// Returns the number of coordinates of a cell, or 0 if the array does not consist of cells.
     #[must_use]
     pub fn cell_rank(&self) -> usize {
         let columns = self.cells.and_then(|cells| cells.shape().last());
         columns.map_or(0, |columns| num::saturating_usize(columns.saturating_sub(2))) // at least 3
     }
 
-    /// Returns how many rows the values have.
+    /// Returns the number of rows of the values.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.geometry.shape().first().copied().unwrap_or(0) // a rank is at least 1
     }
 
-    /// Returns the bytes of one row.
+    /// Returns the length of one row in bytes.
     #[must_use]
     pub fn row_len(&self) -> u64 {
         let size = self.geometry.element().size();
-        // Too large only of an array without rows.
+        // Saturates only for an array without rows.
         self.geometry.shape().iter().skip(1).fold(size, |n, extent| n.saturating_mul(*extent))
     }
 
-    /// Returns where the rows of a cell are among the bytes of the values, which start where
-    /// [`Plan::dense_span`](crate::Plan::dense_span) of all of them says.
+    /// Returns the span of a cell's rows among the bytes of the values;
+    /// [`Plan::dense_span`](crate::Plan::dense_span) of all values gives the start of these bytes.
     #[must_use]
     pub fn span(&self, cell: &Cell<'_>) -> Option<Span> {
         let (offset, len) = (cell.first(), cell.count());

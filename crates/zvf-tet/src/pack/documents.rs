@@ -8,11 +8,11 @@
 //! }
 //! ```
 //!
-//! A key is the path of a group or array below the root, which itself has the empty one; a value is its
-//! document with not a byte changed. Keys are sorted, one to a line, so that packs can be compared with
-//! plain tools.
+//! A key is the path of a group or array below the root, whose own path is empty; a value is its
+//! document, unchanged to the byte. Keys are sorted, one per line, so that packs can be compared
+//! with plain tools.
 //!
-//! Not here: what a document says.
+//! Not here: the meaning of a document.
 
 #[cfg(feature = "alloc")]
 use alloc::{collections::BTreeMap, vec::Vec};
@@ -36,7 +36,7 @@ pub struct Documents<'a> {
     text: &'a [u8], // a well-formed object, whose values are objects
 }
 
-/// The path of a group or array, as it stands in the JSON.
+/// The path of a group or array, as written in the JSON.
 ///
 /// ```
 /// use zvf_tet::pack::Documents;
@@ -53,7 +53,7 @@ pub struct DocumentPath<'a> {
 }
 
 impl<'a> Documents<'a> {
-    /// Takes the bytes of the dataset [`DOCUMENTS`](super::DOCUMENTS).
+    /// Parses the bytes of the dataset [`DOCUMENTS`](super::DOCUMENTS).
     ///
     /// # Errors
     ///
@@ -66,16 +66,16 @@ impl<'a> Documents<'a> {
         Ok(Self { text })
     }
 
-    /// Iterates over the documents in their order.
+    /// Iterates over the documents in order.
     pub fn iter(&self) -> impl Iterator<Item = (DocumentPath<'a>, &'a [u8])> + use<'a> {
         Members::new(self.text).map(|(raw, value)| (DocumentPath { raw }, value))
     }
 
-    /// Returns the document of the group or array at `path`. Looks through all of them.
+    /// Returns the document of the group or array at `path`. Scans all documents.
     ///
     /// # Errors
     ///
-    /// When there are two.
+    /// When there are two documents for the path.
     pub fn get(&self, path: &str) -> Result<Option<&'a [u8]>, FormatError> {
         let mut named = Members::new(self.text).find_values(path);
         let found = named.next();
@@ -88,7 +88,7 @@ impl<'a> Documents<'a> {
 }
 
 impl DocumentPath<'_> {
-    /// Returns whether it is this path.
+    /// Returns whether this is the given path.
     #[must_use]
     pub fn equals(&self, path: &str) -> bool {
         json::is_string(self.raw, path)
@@ -113,7 +113,7 @@ impl fmt::Display for DocumentPath<'_> {
 ///
 /// # Errors
 ///
-/// When a document is not one well-formed JSON object, or a path is there twice.
+/// When a document is not one well-formed JSON object, or a path occurs twice.
 #[cfg(feature = "alloc")]
 pub fn encode_documents<'d>(
     documents: impl IntoIterator<Item = (&'d str, &'d [u8])>,
@@ -139,7 +139,7 @@ pub fn encode_documents<'d>(
     Ok(bytes)
 }
 
-/// Escapes what JSON does not allow inside of a string.
+/// Writes a JSON string with the necessary escapes.
 #[cfg(feature = "alloc")]
 fn write_string(bytes: &mut Vec<u8>, text: &str) {
     bytes.push(b'"');

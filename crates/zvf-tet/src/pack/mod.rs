@@ -9,20 +9,21 @@
 //! <array path>            its type, its shape         an array that is not made of cells
 //! ```
 //!
-//! An array is *cells* when its chunks hold any number of rows each, and *dense* when they hold what
-//! its shape says. Dense arrays keep shape and chunk shape. Cells do not fit a regular grid; so they
-//! are one long dataset and a table that says where each of them is: one binary search and one slice of
-//! a map, without a chunk lookup.
+//! An array consists of *cells* if each of its chunks holds any number of rows, and is *dense* if
+//! its chunks hold as many items as its shape states. Dense arrays keep shape and chunk shape.
+//! Cells do not fit a regular grid, so they are stored as one long dataset with a table of their
+//! positions: reading a cell needs one binary search and one slice of a map, without a chunk
+//! lookup.
 //!
-//! What is not stored is not there: a cell without rows has no row in the table, an array without cells
-//! or without elements has no dataset at all, and its document says what it would have been. Arrays of
-//! blobs (manifests, groups, names) are cells of rank 1 in bytes. Types that `.tet` lacks are stored
-//! as their bits ([`Carrier`]); the documents keep the true type. Coordinates are those of the array's own
-//! chunk keys, and may be negative where keys may.
+//! Absent data stays absent: a cell without rows has no row in the table, and an array without
+//! cells or without elements has no dataset; its document states its type and shape. Arrays of
+//! blobs (manifests, groups, names) are stored as cells of rank 1 in bytes. Types that `.tet` lacks
+//! are stored as their bits ([`Carrier`]); the documents state the true type. Coordinates are those
+//! of the array's own chunk keys, and may be negative if keys may.
 //!
 //! [`Contents`] finds the datasets of an array, [`CellTable`] a cell, [`Documents`] a document.
 //!
-//! Not here: reading and writing files, what is in a document, and what is in a cell.
+//! Not here: reading and writing files, and the contents of documents and cells.
 
 mod carrier;
 mod cells;
@@ -38,9 +39,9 @@ pub use contents::{Contents, PackedArray};
 pub use documents::encode_documents;
 pub use documents::{DocumentPath, Documents};
 
-/// The dataset that holds the documents, and makes a file a pack.
+/// The dataset that holds the documents; its presence marks a file as a pack.
 pub const DOCUMENTS: &str = "zvf/store.json";
 
-/// What is added to the path of an array to name its table of cells. No array can be there: Zarr
-/// has nothing below an array.
+/// The suffix that turns the path of an array into the name of its table of cells. No array can
+/// have this path: Zarr stores nothing below an array.
 pub const CELLS_SUFFIX: &str = "/cells";

@@ -1,9 +1,10 @@
-//! Answers questions to points in a COPC file through copc-rs, one request at a time.
+//! Answers queries of points in a COPC file with copc-rs, one request at a time.
 //!
-//! The folder is the first argument; the file is made there of plain numbers where it is missing. Coordinates
-//! are whole numbers of a step far below the data's. A line asks `{"work": "boxes", "boxes"}`,
-//! `{"work": "scan"}` or `{"work": "decode", "from"}` of any LAS or LAZ file through the crate las, and a line answers `{"seconds", "count", "times"}`, the mean of as many times as fill
-//! the time that all sides have.
+//! The folder is the first argument; if the file is missing there, it is made from plain numbers.
+//! Coordinates are integers with a step far below the precision of the data. A request line is
+//! `{"work": "boxes", "boxes"}`, `{"work": "scan"}` or, for any LAS or LAZ file read by the crate
+//! las, `{"work": "decode", "from"}`. The response line is `{"seconds", "count", "times"}`, the
+//! mean over as many runs as fill the time that all sides have.
 
 use std::error::Error;
 use std::fs;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("no folder")?;
     let file = Path::new(&folder).join("points.copc.laz");
-    // Where only files that are named are decoded, there are no numbers.
+    // Without numbers, only named files are decoded.
     if !file.exists() && Path::new(&folder).join("positions.f32").exists() {
         write_copc(Path::new(&folder), &file)?;
     }
@@ -58,7 +59,7 @@ fn answer_request(ask: &Value, file: &Path) -> Result<Value, Box<dyn Error>> {
     Ok(json!({"seconds": seconds, "count": count, "times": times}))
 }
 
-/// The places and attributes of points, as arrays.
+/// Reads the positions and attributes of points into arrays.
 fn count_points(file: &Path, bounds: BoundsSelection) -> Result<usize, Box<dyn Error>> {
     let mut reader = CopcReader::from_path(file)?;
     let (mut places, mut values) = (Vec::new(), Vec::new());
@@ -70,7 +71,7 @@ fn count_points(file: &Path, bounds: BoundsSelection) -> Result<usize, Box<dyn E
     Ok(black_box(places).len())
 }
 
-/// The places and attributes of all points of a LAS or LAZ file, as arrays.
+/// Reads the positions and attributes of all points of a LAS or LAZ file into arrays.
 fn decode_las(file: &Path) -> Result<usize, Box<dyn Error>> {
     let mut reader = las::Reader::from_path(file)?;
     let (mut places, mut values) = (Vec::new(), Vec::new());
@@ -111,7 +112,7 @@ fn write_copc(folder: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
     builder.point_format = format;
     let step = Transform { scale: 100.0 / f64::from(1 << 30), offset: 0.0 };
     builder.transforms = las::Vector { x: step, y: step, z: step };
-    // The format wants to be told where on earth the points are.
+    // The format requires a coordinate reference system.
     builder.vlrs.push(Vlr {
         user_id: "LASF_Projection".to_owned(),
         record_id: 2112,
@@ -130,5 +131,5 @@ fn write_copc(folder: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Shorter work is repeated until so many seconds are full.
+/// Shorter work is repeated until this many seconds have passed.
 const ENOUGH: f64 = 0.02;

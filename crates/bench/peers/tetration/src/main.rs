@@ -1,4 +1,5 @@
-//! Does through tetration what a line of standard input asks, and answers with a line.
+//! Executes requests from standard input with tetration, one line each, and prints one line per
+//! response.
 //!
 //! ```text
 //! {"work": "open" | "slice", "file", "query", "enough"}    {"seconds", "user", "count"}
@@ -6,11 +7,12 @@
 //! {"work": "write", "file", "footer", "datasets": [...]}   {}
 //! ```
 //!
-//! The first two are done again until `enough` seconds are full, and answer with the mean, the share of it that
-//! processors worked, and the elements of one answer. A selection is written to `output` as it lies in memory.
-//! Files get a footer of version 2, 1, or none (0); a dataset has `name`, `dtype` (its tag), `shape`,
-//! `chunk_shape`, `codec`, the path of its `items`, `attrs`, `dim_names` and `coords`; with `append` they are
-//! added to a file that is there. What fails is answered with `{"error"}`.
+//! The first two are repeated for `enough` seconds; the response has the mean time, the share of
+//! processor time in it, and the elements of one answer. A selection is written to `output` in its
+//! memory layout. Files get a footer of version 2, 1, or none (0); a dataset has `name`, `dtype`
+//! (its tag), `shape`, `chunk_shape`, `codec`, the path of its `items`, `attrs`, `dim_names` and
+//! `coords`; with `append`, datasets are added to an existing file. The response to a failed
+//! request is `{"error"}`.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -136,7 +138,7 @@ fn parse_dataset(about: &Value) -> Result<TetDatasetWrite, Box<dyn Error>> {
     })
 }
 
-/// One part of a request; what is left out is zero or empty.
+/// Parses one member of a request; a missing member is zero or empty.
 fn parse_field<T: DeserializeOwned + Default>(ask: &Value, key: &str) -> serde_json::Result<T> {
     ask.get(key).map_or_else(|| Ok(T::default()), |value| serde_json::from_value(value.clone()))
 }
@@ -145,7 +147,7 @@ fn field_text<'a>(ask: &'a Value, key: &str) -> &'a str {
     ask[key].as_str().unwrap_or_default()
 }
 
-/// Elements as a file has them.
+/// Returns the elements as they are stored in a file.
 fn to_bytes(buffer: &DenseBuffer) -> Vec<u8> {
     match buffer {
         DenseBuffer::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -161,7 +163,7 @@ fn to_bytes(buffer: &DenseBuffer) -> Vec<u8> {
     }
 }
 
-/// Seconds that processors worked for the threads of this process so far, where the system says so.
+/// Returns the processor time of this process so far in seconds, if the system reports it.
 fn processor_seconds() -> f64 {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());

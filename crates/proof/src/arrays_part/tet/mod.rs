@@ -1,4 +1,5 @@
-//! `.tet` files, exchanged with tetration: with its program, and with its library through a program of our own.
+//! `.tet` files, exchanged with tetration: with its program, and with its library through a small
+//! program.
 //!
 //! ```text
 //! ours      files that we write: listed, verified and queried by the program; strided selections by the
@@ -8,8 +9,8 @@
 //! packs     golden stores in one file each: verified and queried by the program
 //! ```
 //!
-//! The program cannot do these, so they are left out: writing a slice that holds NaN; reading a Zarr array that has
-//! chunks beyond its edge, or lacks one.
+//! The program does not support these, so they are left out: writing a slice that holds NaN;
+//! reading a Zarr array with chunks beyond its edge or with missing chunks.
 
 mod our_files;
 mod packs;
@@ -67,7 +68,7 @@ struct Stock {
 impl Stock {
     /// Runs the program; returns its output, or its error message.
     fn run_program(&self, words: &[&str], file: &Path) -> anyhow::Result<String> {
-        // It keeps a record of queries in the home directory by default.
+        // By default it records queries in the home directory.
         let command: &mut Command = &mut command_with_timeout(&self.tet, PATIENCE_ONCE);
         peers::run_command(command.args(words).arg(file).env("TET_NO_QUERY_HISTORY", "1"))
     }
@@ -118,7 +119,7 @@ impl Stock {
 fn has_nan(element: TensorDtype, bytes: &[u8]) -> bool {
     let mut items = bytes.chunks_exact(element.size() as usize);
     match element {
-        // The bits without the sign, above those of infinity.
+        // Without the sign bit, NaN has larger bits than infinity.
         TensorDtype::F16 => items.any(|b| u16::from_le_bytes([b[0], b[1]]) & 0x7fff > 0x7c00),
         TensorDtype::F32 => items.any(|b| f32::from_le_bytes(b.try_into().unwrap()).is_nan()),
         TensorDtype::F64 => items.any(|b| f64::from_le_bytes(b.try_into().unwrap()).is_nan()),
@@ -130,7 +131,7 @@ fn has_nan(element: TensorDtype, bytes: &[u8]) -> bool {
 const TETRATION: [&str; 4] = ["tetration", "0.8.3", "tetration-cli", "tet"];
 /// The output file of a query, next to the queried one.
 const SPILL: &str = "part.bin";
-/// The program's message about NaN, which it takes for unread elements.
+/// The program's message for NaN, which it mistakes for unread elements.
 const UNSET: &str = "unset elements";
 const ELEMENTS: [TensorDtype; 10] = [
     TensorDtype::F16,

@@ -1,4 +1,4 @@
-//! Files that we write, read by tetration; and converted back through Zarr.
+//! Files written by zvf, read by tetration; and converted back through Zarr.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,8 @@ use super::{ELEMENTS, Stock};
 use crate::report::Report;
 use archives::random::Random;
 
-/// Exchanges one array: ours to the program and the library, then through Zarr to a file of the program, and back.
+/// Exchanges one array: zvf writes it, the program and the library read it; then it goes through
+/// Zarr to a file of the program, and back.
 pub(super) async fn exchange_array(
     report: &mut Report,
     folder: &Path,
@@ -100,7 +101,8 @@ fn check_selection(
     Ok(())
 }
 
-/// Adds the same array again with the library to a copy of the file, which then has a footer and both datasets.
+/// Appends the same array with the library to a copy of the file, which then has a footer and both
+/// datasets.
 async fn check_append(
     report: &mut Report,
     folder: &Path,
@@ -140,7 +142,7 @@ async fn convert_through_zarr(
     mut case: Case,
     random: &mut Random,
 ) -> anyhow::Result<()> {
-    // Chunks that end at the edge, and none that is left out because it is all zeros.
+    // Chunks end at the edge, and none is omitted as all zeros.
     for (chunk, extent) in case.chunk.iter_mut().zip(&case.shape) {
         *chunk = (1..=*extent.min(chunk)).rev().find(|n| extent.is_multiple_of(*n)).unwrap_or(1);
     }

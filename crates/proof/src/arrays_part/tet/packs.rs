@@ -33,7 +33,7 @@ pub(super) async fn check_pack(
         }
         // The program refuses queries of a dataset without elements.
         for tensor in file.tensors().filter(|tensor| !tensor.shape().contains(&0)) {
-            // The second half of it along its first axis.
+            // The second half of the tensor along its first axis.
             let mut start = vec![0; tensor.shape().len()];
             start[0] = tensor.shape()[0] / 2;
             let slice = Slice::from_bounds(&start, tensor.shape());

@@ -1,4 +1,4 @@
-//! Files that the stock library writes, as we read them.
+//! Files written by the stock library, read by zvf.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) async fn exchange_file(
     let footer = random.next_below(3);
     let (percent, bytes) = (random.next_below(10_001), random.next_below(2) << 28);
     let abouts: Vec<Value> = datasets.iter().map(|dataset| dataset.about.clone()).collect();
-    // Half of them in two steps, where there is a footer: appending writes one.
+    // Half of the files are written in two steps, if they have a footer: appending writes one.
     let first = match footer > 0 && random.next_below(2) == 0 {
         true => 1,
         false => abouts.len(),
@@ -138,7 +138,7 @@ impl Dataset {
         report.compare("attributes", &self.about["attrs"], json!(about.attrs));
         report.compare("axes", &self.about["dim_names"], json!(about.dim_names));
         if self.about.get("coords").is_some() {
-            // The end has a label only where it is not the end of the axis.
+            // The end has a label only if it is not the end of the axis.
             cuts[0].start = Some(Bound::Label(format!("at {}", case.start[0]).into()));
             if case.stop[0] < case.shape[0] {
                 cuts[0].stop = Some(Bound::Label(format!("at {}", case.stop[0]).into()));

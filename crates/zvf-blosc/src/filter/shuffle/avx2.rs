@@ -6,9 +6,9 @@
 //! and again, log2 W times in all       a0 b0 c0 d0 a1 b1 c1 d1 ..
 //! ```
 //!
-//! Each step moves one bit of a byte's address, the highest, to the other end: of the 4 + log2 W bits for 16 items. So
-//! four more steps would return to the start, and alone they convert items to lanes. The two halves of a vector are 16
-//! items each and never mix.
+//! Each step moves one bit of a byte's address, the highest, to the other end: of the 4 + log2 W
+//! bits for 16 items. So four more steps would return to the start, and alone they convert items to
+//! lanes. The two halves of a vector are 16 items each and never mix.
 //!
 //! Items outside of full groups of 32, and other widths, are processed elsewhere.
 #![expect(
@@ -30,7 +30,7 @@ pub(super) fn join(lanes: Lanes<'_>, items: &Range<usize>, to: &mut [u8]) -> usi
     if items.len() < GROUP || !is_x86_feature_detected!("avx2") {
         return 0;
     }
-    // SAFETY: of the functions called, which are safe code but for the instructions of AVX2: those are there.
+    // SAFETY: the called functions are safe except that they need AVX2, which was detected.
     unsafe {
         match lanes.width {
             2 => join_groups::<2>(lanes, items, to),
@@ -47,7 +47,7 @@ pub(super) fn part(width: usize, items: &[u8], lanes: &mut [u8], n: usize) -> us
     if n < GROUP || !is_x86_feature_detected!("avx2") {
         return 0;
     }
-    // SAFETY: of the functions called, which are safe code but for the instructions of AVX2: those are there.
+    // SAFETY: the called functions are safe except that they need AVX2, which was detected.
     unsafe {
         match width {
             2 => part_groups::<2>(items, lanes, n),

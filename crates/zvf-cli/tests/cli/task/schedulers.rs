@@ -1,4 +1,5 @@
-//! The job scripts of the page on schedulers, run for every kind of work, as SLURM and Kubernetes would start them.
+//! Runs the job scripts of the documentation page on schedulers for every kind of work, as SLURM
+//! and Kubernetes would.
 //!
 //! The store and the folder of the plan are on an emulated S3.
 
@@ -14,13 +15,13 @@ use tempfile::TempDir;
 
 use super::rows;
 
-/// The page.
+/// The documentation page.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/guide/schedulers.md");
-/// The store and the folder of the plan in the page's job for Kubernetes.
+/// The store in the page's job for Kubernetes; the next constant is its plan folder.
 const STORE: &str = "s3://bucket/brain.zarrvectors";
 const WORK: &str = "s3://bucket/plan";
 
-/// How tasks are started.
+/// The scheduler that starts the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheduler {
     Slurm,
@@ -45,7 +46,7 @@ impl Cluster {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Runs a line in a shell that finds `zvf` and the bucket.
+    /// Runs a shell line with access to `zvf` and the bucket.
     fn shell(&self, line: &str, number: Option<usize>) -> Output {
         let program = Path::new(env!("CARGO_BIN_EXE_zvf")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -85,14 +86,15 @@ impl Cluster {
             Scheduler::Slurm => {
                 let script = slurm_script(&self.page).replace("/scratch/plan", work);
                 fs::write(self.at("task.sh"), script).unwrap();
-                // Each array waits for the one before; within one, the scheduler chooses the order.
+                // Each array waits for the previous one; within an array, the scheduler chooses the
+                // order.
                 for number in stages.iter().flat_map(|stage| stage.iter().rev()) {
                     self.run_ok("bash task.sh", Some(*number));
                 }
             }
             Scheduler::Kubernetes => {
                 let line = kubernetes_line(&self.page).replace(WORK, work);
-                // Only pods that start too early are repeated.
+                // Only pods that start too early are restarted.
                 let mut pods: VecDeque<_> =
                     stages.iter().flatten().rev().map(|n| (*n, 0)).collect();
                 while let Some((number, tries)) = pods.pop_front() {
@@ -111,7 +113,7 @@ impl Cluster {
     }
 }
 
-/// Returns the script that the page hands to `sbatch`.
+/// Returns the script that the page passes to `sbatch`.
 fn slurm_script(page: &str) -> String {
     let start = page.find("#!/bin/bash").unwrap();
     let script = page[start..].split("```").next().unwrap();
@@ -195,7 +197,7 @@ fn a_divided_vacuum_on_s3_leaves_the_same_store() {
 }
 
 impl Cluster {
-    /// Puts the store on S3 in place of what is there.
+    /// Replaces the objects on S3 with the store.
     fn reset(&self, files: &[(String, Vec<u8>)]) {
         self.s3.remove("brain.zarrvectors");
         self.s3.remove("brain.zarrvectors.zvf");

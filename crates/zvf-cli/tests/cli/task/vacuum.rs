@@ -71,7 +71,7 @@ fn tasks_and_the_last_step_may_be_killed() {
     assert_eq!(tree(store.path()), tree(expected.path()));
     let files = names(store.path().parent().unwrap().to_str().unwrap());
     assert_eq!(files, ["store.zarrvectors", "store.zarrvectors.zvf"]);
-    // Without work left, the command reports that and changes nothing.
+    // If no work is left, the command reports that and changes nothing.
     assert!(plan(&address, &work, "3") > 1);
     run_ok(&["task", "run", &work, "--all"]);
     assert_eq!(run_ok(&["task", "finish", &work]), "nothing changed; the head is 1\n");

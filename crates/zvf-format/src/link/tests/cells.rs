@@ -135,7 +135,7 @@ fn invalid_cells_are_refused() {
         let shape = shape(itemsize, width, has_perm);
         assert_eq!(LinkCell::parse(&blob, body, shape).unwrap_err().to_string(), message);
     }
-    // Bytes outside of all groups are skipped, and counted.
+    // Bytes outside all groups are skipped and counted.
     let gap = hex("0100000000000000 0200000000000000 00 00 01 02");
     let shape = shape(1, 2, false);
     let cell = LinkCell::parse(&gap, Inline, shape).unwrap();

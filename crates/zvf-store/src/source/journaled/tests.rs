@@ -1,4 +1,4 @@
-//! Stores of a few objects, with records made by hand.
+//! Stores of a few objects, with hand-made records.
 
 use std::path::Path;
 
@@ -142,7 +142,7 @@ async fn a_handle_stays_at_its_commit() {
     assert_eq!(children.len(), 3, "{children:?}");
     assert!(before.journaled().unwrap().is_behind().await.unwrap());
     assert_eq!(text(&folder.open().await.unwrap(), "a").await, some("TWO"));
-    // What `gc` removed cannot be read any more.
+    // Data that `gc` removed can no longer be read.
     std::fs::remove_dir_all(folder.0.path().join("s.zvf/txn/t1")).unwrap();
     assert_eq!(text(&before, "a").await, Err(Class::FileChanged));
 }

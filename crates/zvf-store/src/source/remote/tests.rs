@@ -34,7 +34,7 @@ async fn stored() -> Arc<FaultStore> {
 }
 
 async fn read_single(remote: &Remote, get: Get) -> Result<Option<GetAnswer>> {
-    // The limit of an answer on the virtual clock.
+    // The time limit for an answer on the virtual clock.
     let read = tokio::time::timeout(Duration::from_secs(60), remote.read_many(&[get])).await;
     read.expect("a read that hangs").pop().unwrap()
 }
