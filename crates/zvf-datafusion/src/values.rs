@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray};
+use arrow_array::{ArrayRef, BooleanArray, new_null_array};
 use arrow_schema::DataType;
 use datafusion::arrow::compute::nullif;
 use datafusion::error::Result;
@@ -10,7 +10,6 @@ use zvf::model::RowAttribute;
 
 use crate::columns::batch_from_fields;
 use crate::external_error;
-use crate::read::nulls;
 
 /// Reads the values of an attribute for `rows`, null where they are absent: all of them where there
 /// is no attribute.
@@ -19,7 +18,7 @@ pub(crate) async fn attribute_values(
     data_type: &DataType,
     rows: &[u64],
 ) -> Result<ArrayRef> {
-    let Some(attribute) = attribute else { return Ok(nulls(data_type, rows.len())) };
+    let Some(attribute) = attribute else { return Ok(new_null_array(data_type, rows.len())) };
     let values = attribute.rows(rows).await.map_err(external_error)?;
     let field = attribute.field(values.column().clone());
     let batch = batch_from_fields(vec![field], rows.len())?;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, new_null_array};
 use datafusion::error::Result;
 use futures_util::stream::StreamExt as _;
 use zvf::store::KeyTable;
 use zvf::{Batch, Columns, Elements};
 
 use super::vertices::{chunk_names, decode_places};
-use super::{Rows, ScanContext, nulls};
+use super::{Rows, ScanContext};
 use crate::columns::{Origin, object_number, open_level};
 use crate::scan::Task;
 use crate::{bad_request, external_error};
@@ -38,7 +38,7 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
                     .layout
                     .columns
                     .iter()
-                    .map(|column| nulls(column.field.data_type(), 0))
+                    .map(|column| new_null_array(column.field.data_type(), 0))
                     .collect(),
                 0,
             ),

@@ -12,7 +12,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, RecordBatchOptions,
     UInt64Array, downcast_primitive_array,
 };
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::SchemaRef;
 use datafusion::error::Result;
 use futures_util::stream::BoxStream;
 use zvf::format::num::saturating_usize;
@@ -81,11 +81,6 @@ impl ScanContext {
             (batch_rows > 0).then(|| self.batch(Vec::new(), saturating_usize(batch_rows)))
         })
     }
-}
-
-/// Returns an array of nulls, for an attribute that does not exist.
-pub(crate) fn nulls(data_type: &DataType, rows: usize) -> ArrayRef {
-    arrow_array::new_null_array(data_type, rows)
 }
 
 /// Returns an array of numbers.

@@ -96,7 +96,7 @@ fn record_batch(
                 Some(owners) => Arc::new(arrow_array::Int64Array::from_iter(
                     owners.iter().map(|owner| owner.map(crate::columns::object_number)),
                 )),
-                None => super::nulls(column.field.data_type(), batch.len()),
+                None => arrow_array::new_null_array(column.field.data_type(), batch.len()),
             },
             Origin::Chunk(_) => {
                 Arc::new(chunk_names(chunks, places.iter().map(|place| place.chunk))?)
