@@ -404,8 +404,7 @@ async fn a_store_that_changed_since_it_was_opened_is_not_replaced() {
 async fn a_file_replaces_a_lock_where_there_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a");
-    let locked = Build::in_folder(dir.path().join("b"), options()).await.unwrap();
-    assert_eq!(locked.notices(), []);
+    assert_eq!(Build::in_folder(dir.path().join("b"), options()).await.unwrap().notices(), []);
     let disk = Disk::default().without_locks();
     let lockless = BuildOptions { disk, ..options() };
     let build = Build::in_folder(at.clone(), lockless.clone()).await.unwrap();
