@@ -16,7 +16,7 @@ pub(crate) struct Member {
     pub(crate) name: String,
     /// Whether it may be published; internal programs may not.
     pub(crate) published: bool,
-    /// Names of its features, `default` excepted.
+    /// Names of its features, except `default` and private ones, which begin with `_`.
     pub(crate) features: Vec<String>,
     /// The names of its normal dependencies.
     pub(crate) dependencies: Vec<Entry>,
@@ -78,7 +78,8 @@ fn member(path: &Path) -> anyhow::Result<Member> {
     let name = package("name").and_then(|entry| entry.line.split('"').nth(1)).map(str::to_owned);
     let name = name.with_context(|| format!("{} names no package", path.display()))?;
     let published = package("publish").is_none_or(|entry| !entry.line.ends_with("false"));
-    let features = entries.iter().filter(|e| e.table == "features" && e.name != "default");
+    let is_public = |name: &str| name != "default" && !name.starts_with('_');
+    let features = entries.iter().filter(|e| e.table == "features" && is_public(&e.name));
     let features = features.map(|entry| entry.name.clone()).collect();
     let (mut dependencies, mut dev_dependencies) = (Vec::new(), Vec::new());
     for entry in entries {

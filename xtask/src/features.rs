@@ -31,10 +31,9 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
         let sources = format!("crates/{}/src", member.name);
         for feature in &member.features {
             let attribute = format!("cfg.*feature = \"{feature}\"");
-            let named = ["-rq", "--include=*.rs", &attribute, &sources];
-            if house.program("grep").args(&named).output().is_some() {
-                let alone = ["-p", &member.name, "--no-default-features", "--features", feature];
-                check(house, &alone)?;
+            if house.program("grep").args(&["-rq", &attribute, &sources]).output().is_some() {
+                let name = &member.name;
+                check(house, &["-p", name, "--no-default-features", "--features", feature])?;
             }
         }
     }

@@ -1,11 +1,10 @@
 //! Pseudo-random numbers that are reproducible from a seed (splitmix64).
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// Returns a new seed.
 pub fn seed_from_time() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |since| since.as_secs())
+    UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
 }
 
 /// A pseudo-random generator.

@@ -66,7 +66,7 @@ pub(crate) enum BackendAnswer {
     /// There is no bucket of that name.
     NoBucket,
     /// Its settings are inconsistent.
-    #[cfg(feature = "net")]
+    #[cfg(feature = "_net")]
     Setup,
     /// The connection failed or broke.
     Connection,
@@ -80,7 +80,7 @@ impl fmt::Display for BackendAnswer {
             Self::Status(status) => write!(f, "the store answered {status}"),
             Self::Refusal => f.write_str("the store refuses"),
             Self::NoBucket => f.write_str("the bucket or container does not exist"),
-            #[cfg(feature = "net")]
+            #[cfg(feature = "_net")]
             Self::Setup => f.write_str("the settings of the store do not fit"),
             Self::Connection => f.write_str("the connection failed"),
             Self::Other => f.write_str("the store failed"),

@@ -7,7 +7,7 @@
 //! Not here: the meaning of keys, codecs, caches.
 
 mod backend;
-#[cfg(feature = "net")]
+#[cfg(feature = "_net")]
 mod cloud;
 mod journaled;
 #[cfg(feature = "local")]

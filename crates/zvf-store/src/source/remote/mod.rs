@@ -15,11 +15,11 @@
 mod attempts;
 #[cfg(not(target_arch = "wasm32"))]
 mod blocks;
-#[cfg(feature = "net")]
+#[cfg(feature = "_net")]
 mod clients;
 mod part;
 mod put;
-#[cfg(feature = "net")]
+#[cfg(feature = "_net")]
 pub(super) mod refusal;
 pub(super) mod retry;
 mod verdict;

@@ -68,11 +68,11 @@ impl Verdict {
     fn from_cause(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
-            #[cfg(feature = "net")]
+            #[cfg(feature = "_net")]
             if let Some(refusal) = error.downcast_ref::<super::refusal::Refusal>() {
                 return Self { after: refusal.after, ..Self::from_status(refusal.status) };
             }
-            #[cfg(feature = "net")]
+            #[cfg(feature = "_net")]
             if let Some(fault) = error.downcast_ref::<object_store::client::HttpError>() {
                 // Our own refusals are wrapped in one of these.
                 if !fault.source().is_some_and(<dyn Error>::is::<super::refusal::Refusal>) {
@@ -107,7 +107,7 @@ impl Verdict {
         }
     }
 
-    #[cfg(feature = "net")]
+    #[cfg(feature = "_net")]
     fn from_transport(kind: object_store::client::HttpErrorKind) -> Self {
         if matches!(kind, object_store::client::HttpErrorKind::Timeout) {
             Self::transient_error(Class::Timeout, BackendAnswer::Connection)
