@@ -80,7 +80,7 @@ class Dataset:
         if reader is None:
             with naming(f"cannot open {self.address}"):
                 reader = _zvf.open(self.address, self._storage, self._memory).wait()
-        self._reader = reader
+        self._reader: Any = reader
         self._pid = os.getpid()
         self._summary = None
 
