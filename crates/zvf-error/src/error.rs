@@ -20,8 +20,6 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_metadata::MetadataError;
 
-use crate::Result;
-
 /// An error of any layer: what is wrong, where, what was expected and found, and what to do.
 ///
 /// ```
@@ -467,20 +465,6 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         if self.0.says_cause { None } else { self.cause().map(|cause| cause as _) }
     }
-}
-
-/// Checks that two counts or sizes agree.
-///
-/// # Errors
-///
-/// With this class, if they differ.
-pub fn ensure_equal<T: PartialEq + Display>(
-    class: Class,
-    what: &'static str,
-    expected: T,
-    found: T,
-) -> Result<()> {
-    if expected == found { Ok(()) } else { Err(Error::new(class, what, expected, found)) }
 }
 
 /// Returns a text of the store or of a request in quotes, on one line, truncated after 61

@@ -11,11 +11,13 @@
 //! [`MetadataError`](zvf_metadata::MetadataError), which `?` converts into this error without loss.
 //!
 //! ```
-//! use zvf_error::{Error, Locate as _, Result, ensure_equal};
+//! use zvf_error::{Error, Locate as _, Result};
 //! use zvf_format::{Class, Expected};
 //!
 //! fn check(rows: u64, dtype: &'static str) -> Result<()> {
-//!     ensure_equal(Class::CountMismatch, "rows", 12, rows)?;
+//!     if rows != 12 {
+//!         return Err(Error::new(Class::CountMismatch, "rows", 12, rows));
+//!     }
 //!     if dtype != "uint8" {
 //!         return Err(Error::new(Class::BadTag, "data type", Expected::Rule("uint8"), dtype));
 //!     }
@@ -32,7 +34,7 @@
 mod error;
 mod locate;
 
-pub use error::{Error, ensure_equal, io_class, join_causes, quote};
+pub use error::{Error, io_class, join_causes, quote};
 pub use locate::Locate;
 
 /// The result of an operation on a store.
