@@ -54,8 +54,7 @@ pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
         }
         let is_tested = tested.contains(&format!("\"crates/{}\"", member.name));
         for test in list(&folder)? {
-            let path = test.display().to_string();
-            let grep = house.program("grep").args(&["-rqF", "feature = \"", &path]);
+            let grep = house.program("grep").args(&["-rqF", "feature = \""]).args(&[&test]);
             let is_test = test.join("main.rs").is_file() || test.extension() == Some("rs".as_ref());
             if is_test && (!is_tested || grep.output().is_some()) {
                 let name = test.file_stem().context("a test has a name")?;

@@ -4,7 +4,7 @@
 //! the files of each package that use each other, [`ceilings`] the size of the workspace. Every
 //! rule is a function from text to problems, tested on text that violates it.
 
-mod ceilings;
+pub(crate) mod ceilings;
 mod files;
 mod layers;
 mod modules;

@@ -69,7 +69,7 @@ fn place(path: &str) -> (&str, bool) {
 
 /// Returns the lines of code of a file, without trailing comments, and the number of lines of its
 /// test modules.
-fn split_tests(text: &str) -> (Vec<&str>, usize) {
+pub(crate) fn split_tests(text: &str) -> (Vec<&str>, usize) {
     let (mut code, mut tests) = (Vec::new(), 0);
     let mut lines = text.lines().map(str::trim).peekable();
     let mut in_comment = false;

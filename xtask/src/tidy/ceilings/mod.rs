@@ -5,7 +5,7 @@
 //! nothing raises them: each version of the list is compared with the previous one in the git
 //! history. Lines may move from one package to another, so for packages only the sum must not rise.
 
-mod count;
+pub(crate) mod count;
 
 use std::collections::BTreeMap;
 use std::fs;
