@@ -327,21 +327,24 @@ async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
 /// Returns the names of the attributes of vertices or fragments; where an answer merges several
 /// levels, those that all have.
 pub(crate) async fn attribute_names(level: &LevelReader, scope: Scope) -> Result<Vec<String>> {
-    let mut levels = vec![level.clone()];
+    let mut names = level_names(level, scope).await?;
     if level.node().meta().is_additive() {
         let chain = LevelReader::chain(level.store(), level.level()).await;
-        levels.extend(chain.map_err(external_error)?);
+        for level in &chain.map_err(external_error)? {
+            let theirs = level_names(level, scope).await?;
+            names.retain(|name| theirs.contains(name));
+        }
     }
-    let mut all: Option<Vec<String>> = None;
-    for level in &levels {
-        let names = match scope {
-            Scope::Fragment => level.fragment_attribute_names().await,
-            _ => level.attribute_names().await,
-        };
-        let names = names.map_err(external_error)?.names;
-        all.get_or_insert_with(|| names.clone()).retain(|name| names.contains(name));
-    }
-    Ok(all.unwrap_or_default())
+    Ok(names)
+}
+
+/// Returns the names of the attributes of vertices or fragments of one level.
+async fn level_names(level: &LevelReader, scope: Scope) -> Result<Vec<String>> {
+    let names = match scope {
+        Scope::Fragment => level.fragment_attribute_names().await,
+        _ => level.attribute_names().await,
+    };
+    Ok(names.map_err(external_error)?.names)
 }
 
 fn bad_column(error: &dyn fmt::Display) -> DataFusionError {

@@ -81,7 +81,7 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
 /// The name of the function in SQL.
 pub(crate) const NAME: &str = "zvf";
 
-/// What stands between the name and the value of an argument in the texts of [`crate::named`].
+/// Separates the name and the value of an argument in the texts of [`crate::named`].
 pub(crate) const ARROW: &str = " => ";
 
 const fn literal(expr: &Expr) -> Option<&ScalarValue> {

@@ -8,7 +8,7 @@ use datafusion::logical_expr::planner::{
     RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, ObjectName, TableFactor, Value,
+    Expr, FunctionArg, FunctionArgExpr, ObjectName, TableFactor, Value, ValueWithSpan,
 };
 
 use crate::bad_request;
@@ -60,10 +60,10 @@ fn drop_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
         };
         let name = name.to_ascii_lowercase();
         let text = match &value {
-            FunctionArgExpr::Expr(Expr::Value(literal)) => match &literal.value {
-                Value::SingleQuotedString(text) => Some(text.clone()),
-                _ => None,
-            },
+            FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
+                value: Value::SingleQuotedString(text),
+                ..
+            })) => Some(text.clone()),
             _ => None,
         };
         match (name.as_str(), text) {

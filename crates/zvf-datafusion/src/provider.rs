@@ -77,16 +77,15 @@ impl ZvfTable {
     ///
     /// When the store has no such level, kind or table, or cannot be read.
     pub async fn open(store: StoreHandle, options: TableOptions) -> Result<Self> {
-        let TableOptions { table, .. } = options;
         let layout = Layout::read(&store.reader(), options).await?;
         let schema = layout.schema();
-        if table == TableName::Levels {
+        if options.table == TableName::Levels {
             let levels = store.reader().store().level_numbers().len();
             let statistics = TableStatistics::for_levels(levels, &layout);
             return Ok(Self { store, options, layout, schema, statistics, has_one_object: true });
         }
         let level = open_level(&store.reader(), options).await?;
-        let statistics = TableStatistics::read(&level, table, &layout).await?;
+        let statistics = TableStatistics::read(&level, options.table, &layout).await?;
         let has_one_object = !level.node().meta().shared_fragments;
         Ok(Self { store, options, layout, schema, statistics, has_one_object })
     }

@@ -3,7 +3,7 @@
 //! A "file" is a [`Task`]; the object store of the engine is not used. Batches are sliced to the batch size of the engine, and
 //! their bytes are reserved in its memory pool while they are passed on.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -93,12 +93,11 @@ impl ZvfSource {
     /// and reads its indexes. It is closed a few seconds after the last one.
     #[must_use]
     pub fn shared(self) -> Self {
-        static ALL: Mutex<Option<HashMap<u64, Weak<OnceCell<ScanContext>>>>> = Mutex::new(None);
+        static ALL: Mutex<BTreeMap<u64, Weak<OnceCell<ScanContext>>>> = Mutex::new(BTreeMap::new());
         let (Some(plan), Ok(runtime)) = (self.scan.plan, Handle::try_current()) else {
             return self;
         };
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = all.get_or_insert_default();
         all.retain(|_plan, context| context.strong_count() > 0);
         if let Some(context) = all.get(&plan).and_then(Weak::upgrade) {
             return Self { context, ..self };

@@ -11,6 +11,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, Float64Array};
 use arrow_schema::DataType;
 use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::datatypes::ArrowNativeType as _;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -151,10 +152,11 @@ fn lengths(lines: &dyn Array) -> Option<Float64Array> {
         Points::new(lines)?;
         return Some((0..lines.len()).map(|row| lines.is_valid(row).then_some(0.0)).collect());
     };
+    let (points, offsets) = (Points::new(lists.values())?, lists.value_offsets());
     let length = |row: usize| {
-        let line = lists.is_valid(row).then(|| lists.value(row))?;
-        let points = Points::new(&line)?;
-        (1..line.len()).map(|row| distance(&points, row - 1, &points, row)).sum::<Option<f64>>()
+        let [start, end] = [row, row + 1].map(|at| offsets[at].as_usize());
+        let pair = |end| distance(&points, end - 1, &points, end);
+        lists.is_valid(row).then(|| (start + 1..end).map(pair).sum::<Option<f64>>())?
     };
     Some((0..lists.len()).map(length).collect())
 }
