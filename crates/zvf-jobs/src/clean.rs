@@ -28,11 +28,11 @@ use crate::Error;
 pub struct Leftover {
     /// Its path.
     pub path: PathBuf,
-    /// What may be done with it.
+    /// Whether it may be removed.
     pub state: State,
 }
 
-/// What may be done with a leftover.
+/// Whether a leftover may be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {

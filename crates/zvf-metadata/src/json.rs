@@ -316,7 +316,7 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// Reads `\uXXXX`, or a surrogate pair.
+    /// Reads an escape of four hexadecimal digits, or a surrogate pair of two.
     fn unicode(&mut self) -> Result<char, MetadataError> {
         let first = self.hex(self.at);
         let (unit, len) = match first {
@@ -338,7 +338,7 @@ impl Parser<'_> {
         Ok(c)
     }
 
-    /// Reads the code unit of the `\uXXXX` that starts at `at`.
+    /// Reads the code unit of the escape at `at`.
     fn hex(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
         let all = digits.bytes().all(|b| b.is_ascii_hexdigit());

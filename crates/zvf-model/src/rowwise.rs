@@ -208,7 +208,7 @@ impl RowAttribute {
 }
 
 impl RowValues {
-    /// Creates the values in `column`, of which the rows `absent`, ascending, are absent.
+    /// Creates values from `column`. `absent` lists the rows without a value, in ascending order.
     #[must_use]
     pub const fn new(column: Column, absent: Vec<usize>) -> Self {
         Self { column, absent }

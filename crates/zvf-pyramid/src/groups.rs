@@ -104,7 +104,7 @@ fn filter_kept(members: &[Members], kinds: &[&Objects]) -> Members {
 }
 
 /// Returns the ids of members, sorted if they come from several levels. A range gives only ids in
-/// the lists `kept`, each of which is sorted.
+/// the sorted lists `kept`.
 pub(crate) fn ids_of(members: &[Members], kept: &[&[i64]]) -> Vec<i64> {
     let mut all = Vec::new();
     for level_members in members {

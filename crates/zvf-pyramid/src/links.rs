@@ -11,7 +11,7 @@
 //! are those of the format: records of two rows, sorted by the distance between their chunks,
 //! scaled to the other level.
 //!
-//! Not here: which vertex is the parent of which (`shape`).
+//! Not here: the choice of the parent of each vertex (`shape`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Bins: the equal parts of a chunk, each of which can be a fragment.
+//! Bins divide a chunk into equal parts. Each bin can be a fragment.
 //!
 //! Like chunks, bins are numbered through space from the origin, without regard to chunk borders; a
 //! chunk is a fixed number of consecutive bins. Writers assign bins this way, and where the bin and

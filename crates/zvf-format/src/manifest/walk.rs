@@ -110,7 +110,7 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Begins a walk over `left` blocks, all of which must parse.
+    /// Begins a walk over `left` blocks. Every block must parse.
     pub(super) const fn new(blocks: &'a [u8], left: u32, sid_ndim: u64) -> Self {
         Self { cur: Cursor::new(PART, blocks), left, sid_ndim }
     }

@@ -52,7 +52,7 @@ pub struct Layout {
     pub bounds: Option<[Vec<f64>; 2]>,
     /// The shape of a chunk.
     pub chunk: Vec<f64>,
-    /// Number of chunks in the box, each of which may be empty; `None` if it overflows 64 bits.
+    /// Number of chunks in the box, empty ones included; `None` if it overflows 64 bits.
     pub chunks: Option<u64>,
     /// Cells per object on each axis, if they are sharded.
     pub shard: Option<Vec<u64>>,

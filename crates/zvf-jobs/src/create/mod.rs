@@ -63,7 +63,7 @@ pub struct Recipe {
     /// Answers of stores that take the place of files with these names. Input that includes any is
     /// written in one run.
     pub sources: Vec<StoreSource>,
-    /// The shape of a bin, of which a chunk has a whole number; by default chunks are not divided.
+    /// The shape of a bin; it must divide the chunk evenly. By default chunks are not divided.
     pub bins: Option<Vec<f64>>,
     /// Desired number of vertices per chunk, on average over non-empty chunks.
     pub per_chunk: u64,

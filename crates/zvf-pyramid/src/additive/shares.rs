@@ -20,14 +20,14 @@ use crate::plan::{KindPlan, Step};
 use crate::rows::row_number;
 use crate::shape::points;
 
-/// What each level stores itself.
+/// The objects or points that each level stores.
 pub(super) enum Shares {
     /// By level.
     Objects(Vec<Objects>),
     Points(PointSampling),
 }
 
-/// What one level stores itself.
+/// The objects or points that one level stores.
 pub(super) enum Share<'a> {
     Objects(&'a Objects),
     /// The points of this level.

@@ -1,5 +1,5 @@
-//! What a full level has and the levels of the reference lack: attributes of vertices, edges and
-//! faces, and groups.
+//! Adds to a full level the parts that zarr-vectors does not write: attributes of vertices, edges
+//! and faces, and groups.
 //!
 //! ```text
 //! attributes     of all that refers to a vertex, as its position is: the mean of floats, of others the most frequent value
