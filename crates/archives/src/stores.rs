@@ -299,6 +299,14 @@ fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
+/// Changes the JSON document under `path`, which must be among the files.
+pub fn edit_document(files: &mut [(String, Vec<u8>)], path: &str, change: impl FnOnce(&mut Value)) {
+    let (_, bytes) = files.iter_mut().find(|(name, _)| name == path).expect(path);
+    let mut document = serde_json::from_slice(bytes).unwrap();
+    change(&mut document);
+    *bytes = serde_json::to_vec(&document).unwrap();
+}
+
 /// Writes files below a folder.
 pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) {
     let mut made = BTreeSet::new();

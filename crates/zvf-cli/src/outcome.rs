@@ -180,22 +180,7 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     if cause.is::<Refused>() {
         return Some(Class::AlreadyExists);
     }
-    cause.downcast_ref::<io::Error>().map(io_class)
-}
-
-fn io_class(error: &io::Error) -> Class {
-    let classes = [
-        (io::ErrorKind::NotFound, Class::NotFound),
-        (io::ErrorKind::AlreadyExists, Class::AlreadyExists),
-        (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
-        (io::ErrorKind::ReadOnlyFilesystem, Class::PermissionDenied),
-        (io::ErrorKind::StorageFull, Class::NoSpace),
-        (io::ErrorKind::QuotaExceeded, Class::NoSpace),
-        (io::ErrorKind::InvalidFilename, Class::InvalidArgument),
-        (io::ErrorKind::IsADirectory, Class::InvalidArgument),
-    ];
-    let found = classes.into_iter().find(|(kind, _)| *kind == error.kind());
-    found.map_or(Class::Io, |(_, class)| class)
+    cause.downcast_ref::<io::Error>().map(|error| zvf::io_class(error.kind()))
 }
 
 /// Returns whether the reader of our output closed the pipe.
@@ -236,11 +221,7 @@ mod tests {
         for (error, code, text) in [
             (anyhow::anyhow!("two\nlines"), 5, "two lines"),
             (Usage::new("no").with_hint("yes").into(), 2, "InvalidArgument, no; yes"),
-            (
-                io(io::ErrorKind::NotFound).context("cannot read x"),
-                4,
-                "cannot read x: entity not found",
-            ),
+            (io(io::ErrorKind::NotFound).context("no x"), 4, "no x: entity not found"),
             (io(io::ErrorKind::StorageFull), 4, "no storage space"),
             (io(io::ErrorKind::IsADirectory), 2, "is a directory"),
             (io(io::ErrorKind::TimedOut), 5, "timed out"),

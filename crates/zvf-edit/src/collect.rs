@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::error::{EditError, Result};
 use crate::history::open_store_journal;
-use crate::journal::Journal;
+use crate::journal::{Journal, LOCK_TIMEOUT};
 use crate::medium::Medium;
 use crate::place::Place;
 use crate::renumber::commit_renumbering;
@@ -61,6 +61,10 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
     // Writers hold this lock shared from staging until their record exists, and rewrites as long as
     // they have a copy.
     let held = journal.lock_for_gc()?;
+    // Whoever applies a commit holds this lock alone, and writes temporary files.
+    let Some(_no_apply) = journal.lock(false, LOCK_TIMEOUT)? else {
+        return Err(journal.busy_error("is being written"));
+    };
     if !what.dry_run {
         enter_gate(&journal.place.gate)?;
     }

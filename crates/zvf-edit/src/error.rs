@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
+use zvf_error::io_class;
 use zvf_format::{Class, FormatError};
 
 /// The error of an edit.
@@ -185,24 +186,9 @@ pub(crate) fn replaced_store_error(name: &str) -> EditError {
     )
 }
 
-/// Returns the class of an I/O error.
-pub(crate) fn io_class(error: &io::Error) -> Class {
-    use io::ErrorKind;
-    let classes = [
-        (ErrorKind::NotFound, Class::NotFound),
-        (ErrorKind::AlreadyExists, Class::AlreadyExists),
-        (ErrorKind::PermissionDenied, Class::PermissionDenied),
-        (ErrorKind::ReadOnlyFilesystem, Class::PermissionDenied),
-        (ErrorKind::StorageFull, Class::NoSpace),
-        (ErrorKind::QuotaExceeded, Class::NoSpace),
-    ];
-    let found = classes.into_iter().find(|(kind, _)| *kind == error.kind());
-    found.map_or(Class::Io, |(_, class)| class)
-}
-
 impl From<io::Error> for EditError {
     fn from(error: io::Error) -> Self {
-        Self::new(io_class(&error), error.to_string()).with_cause(error)
+        Self::new(io_class(error.kind()), error.to_string()).with_cause(error)
     }
 }
 

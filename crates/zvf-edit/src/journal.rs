@@ -368,6 +368,18 @@ impl Journal {
         Ok(planned_on == self.read_identity()?)
     }
 
+    /// Refuses a folder that replaced the noted one: bytes of both must not be mixed.
+    pub(crate) fn check_not_replaced(&self) -> Result<()> {
+        let planned_on = *self.planned_on.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.store.folder().zip(planned_on) {
+            Some((folder, planned_on)) if !planned_on.is_at(folder.root()) => {
+                let text = format!("{}: it was replaced while it was read; try again", self.place);
+                Err(EditError::conflict(text, Vec::new()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn read_identity(&self) -> Result<Option<TargetIdentity>> {
         let Some(folder) = self.store.folder() else { return Ok(None) };
         Ok(TargetIdentity::read(folder.root(), "zarr.json")?)

@@ -13,12 +13,13 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use zvf_error::io_class;
 use zvf_format::Class;
 use zvf_publish::{KeyedFolder, PreparedFile};
 pub(crate) use zvf_store::block_on;
 use zvf_store::{Objects, SeenVersion};
 
-use crate::error::{EditError, Result, io_class};
+use crate::error::{EditError, Result};
 
 /// Objects by key.
 #[derive(Clone, Debug)]
@@ -46,7 +47,7 @@ pub(crate) struct PutRequest<'a> {
 pub(crate) type PreparedFiles = HashMap<String, PreparedFile>;
 
 fn with_key(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
-    move |error| EditError::new(io_class(&error), format!("{key}: {error}")).with_cause(error)
+    move |error| EditError::new(io_class(error.kind()), format!("{key}: {error}")).with_cause(error)
 }
 
 impl Medium {

@@ -314,21 +314,12 @@ pub(crate) fn commit(
 ) -> Result<CommitResult> {
     let folder = transaction.folder.clone();
     for attempt in 0..MAX_COMMIT_TRIES {
-        let mut plan = transaction.plan(options)?;
-        transaction.snap.adopt_foreign(&mut plan.changes, &mut plan.before)?;
-        let notices = transaction.notices(&plan);
-        if plan.changes.is_empty() {
-            return Ok(CommitResult { report: None, notices: Vec::new(), named: plan.named });
-        }
-        let head = transaction.head() + 1;
-        if options.dry_run {
-            let mut report = plan.report;
-            report["head"] = json!(head);
-            return Ok(CommitResult { report: Some(report), notices, named: plan.named });
-        }
-        let committed = commit_plan(journal, &mut transaction, plan, head, options, notices)?;
-        if let Some(committed) = committed {
-            return Ok(committed);
+        match try_commit(journal, &mut transaction, options) {
+            Ok(Some(committed)) => return Ok(committed),
+            Ok(None) => {}
+            // The plan read a store that was replaced meanwhile.
+            Err(error) if journal.check_not_replaced().is_ok() => return Err(error),
+            Err(_replaced) => {}
         }
         std::thread::sleep(Duration::from_millis(
             u64::from(attempt) * 3 + u64::from(std::process::id() % 7),
@@ -341,15 +332,25 @@ pub(crate) fn commit(
     ))
 }
 
-/// Commits a plan as number `head`. Returns `None` when another commit has this number.
-fn commit_plan(
+/// Commits a transaction on the head where it began. Returns `None` when another commit has that
+/// number.
+fn try_commit(
     journal: &Arc<Journal>,
     transaction: &mut Transaction,
-    plan: Plan,
-    head: u64,
     options: &CommitOptions,
-    notices: Vec<Json>,
 ) -> Result<Option<CommitResult>> {
+    let mut plan = transaction.plan(options)?;
+    transaction.snap.adopt_foreign(&mut plan.changes, &mut plan.before)?;
+    let mut notices = transaction.notices(&plan);
+    let named = plan.named;
+    if plan.changes.is_empty() {
+        return Ok(Some(CommitResult { report: None, notices: Vec::new(), named }));
+    }
+    let head = transaction.head() + 1;
+    if options.dry_run {
+        plan.report["head"] = json!(head);
+        return Ok(Some(CommitResult { report: Some(plan.report), notices, named }));
+    }
     if journal.has_record(head)? {
         return Ok(None);
     }
@@ -357,14 +358,12 @@ fn commit_plan(
         "ids": transaction.ids, "read": transaction.read_items, "written": plan.written,
     });
     let body = (body, transaction.operations.as_slice());
-    let Some((report, late)) =
-        commit_changes(journal, &plan.changes, &plan.before, plan.report, body, head, options)?
-    else {
-        return Ok(None);
-    };
-    let mut notices = notices;
-    notices.extend(late);
-    Ok(Some(CommitResult { report: Some(report), notices, named: plan.named }))
+    let (changes, before) = (&plan.changes, &plan.before);
+    let done = commit_changes(journal, changes, before, plan.report, body, head, options)?;
+    Ok(done.map(|(report, late)| {
+        notices.extend(late);
+        CommitResult { report: Some(report), notices, named }
+    }))
 }
 
 /// Opens the journal of a store that exists, for commits.

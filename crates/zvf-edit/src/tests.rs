@@ -15,6 +15,7 @@ mod whole_stores;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use archives::Unpacked;
 use serde_json::{Value as Json, json};
@@ -26,7 +27,11 @@ use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::stamp::new_txid;
 use crate::transaction::Transaction;
-use crate::{Editor, Undo, log, undo};
+use crate::{Collect, Editor, Undo, log, undo};
+
+/// Removes everything that is unused, and keeps what undoes ten commits.
+const GC: Collect =
+    Collect { grace: Duration::ZERO, keep: 10, vacuum: false, renumber: false, dry_run: false };
 
 /// Runs a script of one transaction.
 fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {

@@ -520,6 +520,7 @@ pub fn io_class(kind: io::ErrorKind) -> Class {
         Kind::TimedOut => Class::Timeout,
         Kind::OutOfMemory => Class::LimitExceeded,
         Kind::InvalidFilename => Class::InvalidKey,
+        Kind::IsADirectory => Class::InvalidArgument,
         _ => Class::Io,
     }
 }

@@ -65,6 +65,12 @@ impl TargetIdentity {
         self.device == other.device && self.inode == other.inode
     }
 
+    /// Returns whether this folder or file, changed or not, is the one at `path`.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        node(path).is_ok_and(|(device, inode)| self.is_node(device, inode))
+    }
+
     /// Returns whether this folder or file has this device and inode.
     #[must_use]
     pub const fn is_node(&self, device: u64, inode: u64) -> bool {

@@ -28,7 +28,7 @@ use crate::addition::{self, Addition};
 use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::gate::CommitGate;
-use crate::identity::{TargetIdentity, node};
+use crate::identity::TargetIdentity;
 use crate::lock::FileLock;
 use crate::name::{
     SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, resolve_target, unique_id,
@@ -410,11 +410,9 @@ pub(crate) fn exchange(
         disk.rename(new, target)?; // refused where something was created meanwhile
         return Ok(None);
     };
-    let is_replaced =
-        |path: &Path| node(path).is_ok_and(|(device, inode)| identity.is_node(device, inode));
     let changed = || PublishError::Changed { found: "another one".to_owned() };
     if disk.exchange(new, target)? {
-        if is_replaced(new) {
+        if identity.is_at(new) {
             return Ok(Some(new.to_owned()));
         }
         if !disk.exchange(new, target)? {
@@ -424,7 +422,7 @@ pub(crate) fn exchange(
     }
     disk.rename(target, old)?;
     // Until the next rename the name does not exist; recovery renames the old folder back.
-    if !is_replaced(old) {
+    if !identity.is_at(old) {
         disk.rename(old, target)?;
         return Err(changed());
     }

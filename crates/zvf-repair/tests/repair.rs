@@ -4,8 +4,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use archives::Unpacked;
 use archives::faults::{Fault, FaultStore};
+use archives::{Unpacked, edit_document as edit};
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_format::Class;
@@ -14,13 +14,6 @@ use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options, validate};
 
 type Files = Vec<(String, Vec<u8>)>;
-
-fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
-    let (_, bytes) = files.iter_mut().find(|(name, _)| name == path).unwrap();
-    let mut document: Value = serde_json::from_slice(bytes).unwrap();
-    change(&mut document);
-    *bytes = serde_json::to_vec(&document).unwrap();
-}
 
 async fn open(unpacked: &Unpacked) -> Store {
     Store::open(unpacked.path().to_str().unwrap(), OpenOptions::default()).await.unwrap()

@@ -61,7 +61,7 @@ impl From<DataFusionError> for Fault {
             return Self { class: found.class(), text: found.to_string() };
         }
         if let Some(found) = find_cause::<io::Error>(&error) {
-            return Self::new(io_class(found.kind()), found.to_string());
+            return Self::new(zvf::io_class(found.kind()), found.to_string());
         }
         let class = match error.find_root() {
             DataFusionError::ResourcesExhausted(_) => Class::LimitExceeded,
@@ -88,7 +88,7 @@ impl From<io::Error> for Fault {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Class::Io, CLOSED_PIPE);
         }
-        Self::new(io_class(error.kind()), error.to_string())
+        Self::new(zvf::io_class(error.kind()), error.to_string())
     }
 }
 
@@ -98,13 +98,6 @@ impl From<zvf::publish::PublishError> for Fault {
             zvf::publish::PublishError::Io(error) => error.into(),
             other => Error::from(other).into(),
         }
-    }
-}
-
-fn io_class(kind: io::ErrorKind) -> Class {
-    match kind {
-        io::ErrorKind::IsADirectory => Class::InvalidArgument,
-        kind => zvf::io_class(kind),
     }
 }
 

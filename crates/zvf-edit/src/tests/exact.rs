@@ -14,7 +14,7 @@ use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::{positions, run};
+use super::{GC, positions, run};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
 use crate::journal::Journal;
@@ -108,8 +108,7 @@ fn owners(store: &Path, level: u32) -> Vec<i64> {
 }
 
 fn renumber(store: &Path) -> Result<Json, crate::EditError> {
-    let grace = std::time::Duration::ZERO;
-    gc(store, Collect { grace, keep: 10, vacuum: false, renumber: true, dry_run: false })
+    gc(store, Collect { renumber: true, ..GC })
 }
 
 #[test]

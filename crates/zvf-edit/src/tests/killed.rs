@@ -12,7 +12,7 @@ use zvf_format::Class;
 use zvf_publish::Disk;
 use zvf_store::{OpenOptions, Store};
 
-use super::{run, tree};
+use super::{GC, run, tree};
 use crate::changes::Changes;
 use crate::journal::Journal;
 use crate::options::CommitOptions;
@@ -91,13 +91,7 @@ fn a_commit_that_did_not_happen_leaves_no_folders() {
     // As when the process is killed.
     std::mem::forget(staged);
     assert!(!journal.side.exists("log").unwrap());
-    let now = Collect {
-        grace: std::time::Duration::ZERO,
-        keep: u64::MAX,
-        vacuum: false,
-        renumber: false,
-        dry_run: false,
-    };
+    let now = Collect { keep: u64::MAX, ..GC };
     // An empty folder of an earlier version goes as well.
     std::fs::create_dir_all(store.path().join("0/old/column")).unwrap();
     gc(store.path(), now).unwrap();

@@ -12,7 +12,7 @@ use zvf_pyramid::{LevelContent, Reference, build_reference};
 use zvf_pyramid::{Method, Options, Strategy, build};
 use zvf_store::BuildOptions;
 
-use super::{axes, positions, run, tree};
+use super::{GC, axes, positions, run, tree};
 use crate::levels::read_stale;
 use crate::medium::block_on;
 use crate::options::{CommitOptions, Refresh};
@@ -186,13 +186,7 @@ fn renumbers_objects_on_all_levels_and_in_groups() {
     ];
     run(store.path(), &lines).unwrap();
     let before = positions(store.path());
-    let gc_options = Collect {
-        grace: std::time::Duration::ZERO,
-        keep: 10,
-        vacuum: false,
-        renumber: true,
-        dry_run: false,
-    };
+    let gc_options = Collect { renumber: true, ..GC };
     let dry = gc(store.path(), Collect { dry_run: true, ..gc_options }).unwrap();
     assert_eq!((&dry["head"], dry["commits"].as_array().map(Vec::len)), (&json!(1), Some(1)));
     assert_eq!(gc(store.path(), gc_options).unwrap()["head"], 2);
@@ -254,16 +248,9 @@ fn gc_removes_only_temporary_files_of_dead_writers() {
     for path in foreign.iter().chain([&temporary]) {
         std::fs::write(path, "x").unwrap();
     }
-    let gc_options = Collect {
-        grace: std::time::Duration::from_secs(3600),
-        keep: 10,
-        vacuum: false,
-        renumber: false,
-        dry_run: false,
-    };
+    let gc_options = Collect { grace: std::time::Duration::from_secs(3600), ..GC };
     assert_eq!(gc(store.path(), gc_options).unwrap()["removed"]["files"], 0);
-    let report =
-        gc(store.path(), Collect { grace: std::time::Duration::ZERO, ..gc_options }).unwrap();
+    let report = gc(store.path(), GC).unwrap();
     assert_eq!(report["removed"]["files"], 1);
     assert!(!temporary.exists() && foreign.iter().all(|path| path.exists()));
 }

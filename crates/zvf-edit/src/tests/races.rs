@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
+use super::GC;
 use crate::epoch::Epoch;
 use crate::error::EditError;
 use crate::journal::Journal;
@@ -19,7 +20,7 @@ use crate::medium::block_on;
 use crate::options::CommitOptions;
 use crate::script::commit;
 use crate::transaction::Transaction;
-use crate::{Collect, Editor, Place, Undo, gc, log, undo};
+use crate::{Editor, Place, Undo, gc, log, undo};
 
 /// The names and contents of the objects of a backend.
 type Objects = Vec<(String, Bytes)>;
@@ -156,14 +157,7 @@ fn gc_keeps_the_files_of_a_commit_under_way() {
     writer.apply(&shift(0)).unwrap();
     let plan = writer.plan(&CommitOptions::default()).unwrap();
     let staged = journal.stage("t", &plan.changes, &plan.before).unwrap();
-    let now = Collect {
-        grace: std::time::Duration::ZERO,
-        keep: 10,
-        vacuum: false,
-        renumber: false,
-        dry_run: false,
-    };
-    assert_eq!(gc(&place, now).unwrap()["removed"]["files"], 0);
+    assert_eq!(gc(&place, GC).unwrap()["removed"]["files"], 0);
     let body = json!({"seq": 2, "txid": "t", "keys": staged.keys, "report": plan.report});
     assert!(journal.append(2, (&body, &[]), &staged).unwrap());
     edit(&place, &shift(1)).unwrap();

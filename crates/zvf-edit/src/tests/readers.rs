@@ -8,7 +8,7 @@ use zvf_format::Class;
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use super::run;
+use super::{GC, run};
 use crate::{Collect, Editor, Place, gc, log, undo};
 
 fn open(path: &Path) -> Reader {
@@ -51,9 +51,7 @@ fn a_handle_answers_as_of_its_opening_while_others_commit() {
     // What is not kept any more cannot be read, and is never mixed.
     let last = open(store.path());
     undo(store.path(), crate::Undo::Last(1), &Default::default()).unwrap();
-    let (keep, grace) = (0, std::time::Duration::ZERO);
-    gc(store.path(), Collect { keep, grace, dry_run: false, vacuum: false, renumber: false })
-        .unwrap();
+    gc(store.path(), Collect { keep: 0, ..GC }).unwrap();
     let query = Query::all();
     assert_eq!(inline(last.run(&query)).unwrap_err().class(), Class::FileChanged);
 }

@@ -12,16 +12,14 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::record::CommitRecord;
 
-use super::{axes, positions, run, tree};
+use super::{GC, axes, positions, run, tree};
 use crate::changes::Changes;
 use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::place::journal_folder;
 use crate::script::commit;
 use crate::transaction::Transaction;
-use crate::{
-    Collect, Division, Rewrite, Undo, checkout, commit_levels, find_commit, gc, log, split, undo,
-};
+use crate::{Division, Rewrite, Undo, checkout, commit_levels, find_commit, gc, log, split, undo};
 
 fn move_all(store: &Path) -> Json {
     json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![2.5; axes(store)]})
@@ -31,18 +29,13 @@ fn open(store: &Path) -> Arc<Journal> {
     Arc::new(Journal::open_beside(store).unwrap())
 }
 
-fn collect_all(store: &Path) -> Json {
-    let (vacuum, renumber, dry_run) = (false, false, false);
-    gc(store, Collect { grace: Duration::ZERO, keep: 10, vacuum, renumber, dry_run }).unwrap()
-}
-
 #[test]
 fn gc_leaves_the_copy_of_a_rewrite() {
     let store = Unpacked::new("pl2_negative");
     run(store.path(), &[move_all(store.path())]).unwrap();
     let before = tree(store.path());
     let rewrite = Rewrite::begin(store.path()).unwrap().unwrap();
-    let report = collect_all(store.path());
+    let report = gc(store.path(), GC).unwrap();
     assert_eq!(
         (&report["removed"]["files"], &report["notices"][0]["code"]),
         (&json!(0), &json!("in_use"))
@@ -52,7 +45,7 @@ fn gc_leaves_the_copy_of_a_rewrite() {
     assert_eq!(report["changed"], false, "{report}");
     assert_eq!(tree(store.path()), before);
     // The lock goes with the copy.
-    assert_eq!(collect_all(store.path())["notices"], json!([]));
+    assert_eq!(gc(store.path(), GC).unwrap()["notices"], json!([]));
 }
 
 #[test]
@@ -128,6 +121,36 @@ fn a_first_edit_is_made_on_the_store_that_is_there_when_it_commits() {
     assert_eq!(doc["attributes"]["note"], "replaced");
     assert_eq!(positions(store.path()).len(), expected - 1);
     assert_eq!(log(store.path(), None).unwrap().len(), 1);
+}
+
+#[test]
+fn bytes_of_a_store_and_of_its_replacement_are_not_mixed() {
+    let (store, other) = (Unpacked::new("pl2_negative"), Unpacked::new("sl3_streamlines"));
+    let journal = open(store.path());
+    let snap = Transaction::begin(&journal, Path::new(".")).unwrap().snap;
+    fs::rename(store.path(), store.path().with_file_name("aside")).unwrap();
+    let read = || [snap.get("0/vertices/c/0/0").map(drop), snap.list("0").map(drop)];
+    let gone = read();
+    fs::rename(other.path(), store.path()).unwrap();
+    for found in gone.into_iter().chain(read()) {
+        assert_eq!(found.unwrap_err().class, Class::Conflict);
+    }
+}
+
+#[test]
+fn gc_waits_for_whoever_applies_a_commit() {
+    let store = Unpacked::new("pl2_negative");
+    run(store.path(), &[move_all(store.path())]).unwrap();
+    let temp = store.path().join("0/.tmp-4711-1");
+    let applying = open(store.path()).lock(true, Duration::ZERO).unwrap().unwrap();
+    fs::write(&temp, "about to be renamed").unwrap();
+    std::thread::scope(|scope| {
+        let collected = scope.spawn(|| gc(store.path(), GC).unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(temp.exists());
+        drop(applying);
+        assert_eq!(collected.join().unwrap()["removed"]["files"], 1);
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archives::{Unpacked, files, inline};
+use archives::{Unpacked, edit_document as edit, files, inline};
 use serde_json::{Value, json};
 use zvf_error::Result;
 use zvf_format::Class;
@@ -28,13 +28,6 @@ impl LevelFixture {
     fn level(&self) -> LevelReader {
         inline(LevelReader::open(&self.store, LevelId(0))).unwrap()
     }
-}
-
-fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
-    let (_, bytes) = files.iter_mut().find(|(at, _)| at == path).expect(path);
-    let mut doc: Value = serde_json::from_slice(bytes).unwrap();
-    change(&mut doc);
-    *bytes = serde_json::to_vec(&doc).unwrap();
 }
 
 fn attributes(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {

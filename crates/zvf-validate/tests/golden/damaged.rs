@@ -1,19 +1,12 @@
 //! Faults that no archive has: each is one change of a sound store.
 
+pub(crate) use archives::edit_document as edit;
 use serde_json::{Value, json};
 use zvf_validate::Options;
 
 use super::{report_of, summarize};
 
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
-
-/// Changes the document at `path`.
-pub(crate) fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
-    let (_, bytes) = files.iter_mut().find(|(name, _)| name == path).unwrap();
-    let mut document: Value = serde_json::from_slice(bytes).unwrap();
-    change(&mut document);
-    *bytes = serde_json::to_vec(&document).unwrap();
-}
 
 pub(crate) fn remove(files: &mut Files, start: &str) {
     let before = files.len();

@@ -13,10 +13,7 @@ use super::{report_of, summarize};
 type Files = Vec<(String, Vec<u8>)>;
 
 fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
-    let (_, bytes) = files.iter_mut().find(|(at, _)| at == path).expect(path);
-    let mut doc: Value = serde_json::from_slice(bytes).unwrap();
-    change(&mut doc["attributes"]);
-    *bytes = serde_json::to_vec(&doc).unwrap();
+    archives::edit_document(files, path, |doc| change(&mut doc["attributes"]));
 }
 
 fn announce(files: &mut Files, token: &str) {
