@@ -7,7 +7,7 @@ use std::sync::Arc;
 use archives::faults::{Fault, FaultStore};
 use archives::{Unpacked, edit_document as edit};
 use object_store::{ObjectStore, ObjectStoreExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use zvf_format::Class;
 use zvf_repair::{Plan, apply_local, apply_remote, plan};
 use zvf_store::{OpenOptions, Store};
