@@ -62,9 +62,8 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
     // they have a copy.
     let held = journal.lock_for_gc()?;
     // Whoever applies a commit holds this lock alone, and writes temporary files.
-    let Some(_no_apply) = journal.lock(false, LOCK_TIMEOUT)? else {
-        return Err(journal.busy_error("is being written"));
-    };
+    let lock = journal.lock(false, LOCK_TIMEOUT)?;
+    let _no_apply = lock.ok_or_else(|| journal.busy_error("is being written"))?;
     if !what.dry_run {
         enter_gate(&journal.place.gate)?;
     }

@@ -13,7 +13,6 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use zvf_error::io_class;
 use zvf_format::Class;
 use zvf_publish::{KeyedFolder, PreparedFile};
 pub(crate) use zvf_store::block_on;
@@ -47,7 +46,7 @@ pub(crate) struct PutRequest<'a> {
 pub(crate) type PreparedFiles = HashMap<String, PreparedFile>;
 
 fn with_key(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
-    move |error| EditError::new(io_class(error.kind()), format!("{key}: {error}")).with_cause(error)
+    move |error| EditError::from(error).with_place(key)
 }
 
 impl Medium {

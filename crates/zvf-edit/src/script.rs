@@ -358,8 +358,8 @@ fn try_commit(
         "ids": transaction.ids, "read": transaction.read_items, "written": plan.written,
     });
     let body = (body, transaction.operations.as_slice());
-    let (changes, before) = (&plan.changes, &plan.before);
-    let done = commit_changes(journal, changes, before, plan.report, body, head, options)?;
+    let done =
+        commit_changes(journal, &plan.changes, &plan.before, plan.report, body, head, options)?;
     Ok(done.map(|(report, late)| {
         notices.extend(late);
         CommitResult { report: Some(report), notices, named }
