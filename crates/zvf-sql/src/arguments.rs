@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     pub(crate) statement: Option<String>,
     /// A store or file under a name; may be repeated. Tables of a store are NAME (its vertices) and NAME.objects,
     /// NAME.groups and so on.
-    #[arg(long = "table", value_name = "NAME=PATH", value_parser = parse_name_and_path)]
+    #[arg(long = "table", value_name = "NAME=PATH", value_parser = |text: &str| parse_pair(text, "NAME=PATH"))]
     pub(crate) tables: Vec<(String, String)>,
     /// The format [default: by the extension of the file; a table on standard output, or jsonl with --json].
     #[arg(long, value_enum, help_heading = "Output")]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Backend option, by its object_store name; may be repeated. Goes before the environment.
-    #[arg(long = "storage-option", value_name = "KEY=VALUE", value_parser = parse_key_value)]
+    #[arg(long = "storage-option", value_name = "KEY=VALUE", value_parser = |text: &str| parse_pair(text, "KEY=VALUE"))]
     storage: Vec<(String, String)>,
     /// Memory limit in bytes, such as 512MiB or 2GB: of sorting, joining and grouping together, and of reading stores.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -115,14 +115,6 @@ fn parse_pair(text: &str, expected: &str) -> Result<(String, String), String> {
         return Err(format!("expected {expected}"));
     }
     Ok((name.to_owned(), value.to_owned()))
-}
-
-fn parse_name_and_path(text: &str) -> Result<(String, String), String> {
-    parse_pair(text, "NAME=PATH")
-}
-
-fn parse_key_value(text: &str) -> Result<(String, String), String> {
-    parse_pair(text, "KEY=VALUE")
 }
 
 /// Parses a size in bytes with an optional unit; at least 16 MiB.

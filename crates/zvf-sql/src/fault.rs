@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use serde_json::json;
 use zvf::Error;
@@ -92,12 +93,18 @@ impl From<io::Error> for Fault {
     }
 }
 
+impl From<ArrowError> for Fault {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::IoError(_, source) => source.into(),
+            other => DataFusionError::from(other).into(),
+        }
+    }
+}
+
 impl From<zvf::publish::PublishError> for Fault {
     fn from(error: zvf::publish::PublishError) -> Self {
-        match error {
-            zvf::publish::PublishError::Io(error) => error.into(),
-            other => Error::from(other).into(),
-        }
+        Error::from(error).into()
     }
 }
 

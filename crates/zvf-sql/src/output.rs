@@ -1,17 +1,18 @@
 //! Output of answers as tables, CSV, JSON, Arrow and Parquet: batch by batch, in bounded memory except for tables.
 
 use std::io::{self, BufWriter, Write};
-use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_array::{RecordBatch, RecordBatchWriter};
 use datafusion::arrow::csv;
+use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::ipc::writer::{FileWriter, StreamWriter};
-use datafusion::arrow::json::{ArrayWriter, LineDelimitedWriter, WriterBuilder};
+use datafusion::arrow::json::WriterBuilder;
+use datafusion::arrow::json::writer::{JsonArray, LineDelimited};
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::prelude::DataFrame;
-use futures_util::StreamExt as _;
+use futures_util::TryStreamExt as _;
 use zvf::format::Class;
 use zvf::publish::{AtomicFile, Disk, FileOptions};
 
@@ -66,109 +67,56 @@ async fn write_to(
     arguments: &Arguments,
     out: &mut (impl Write + Send),
 ) -> Result<bool, Fault> {
-    let mut rows = frame.execute_stream().await?;
-    let schema: SchemaRef = rows.schema();
-    if format == Format::Table {
-        let limit = if arguments.limit == 0 { usize::MAX } else { arguments.limit };
-        let (mut batches, mut remaining, mut is_cut) =
-            (vec![RecordBatch::new_empty(schema)], limit, false);
-        while let Some(batch) = rows.next().await {
-            let batch = batch?;
-            is_cut = batch.num_rows() > remaining;
-            batches.push(batch.slice(0, batch.num_rows().min(remaining)));
-            remaining -= batch.num_rows().min(remaining);
-            if is_cut {
-                break;
-            }
+    let rows = frame.execute_stream().await?;
+    let schema = rows.schema();
+    // With nulls, so that each object has every key.
+    let json = WriterBuilder::new().with_explicit_nulls(true);
+    match format {
+        Format::Table => return write_table(rows, arguments.limit, out).await,
+        Format::Csv => {
+            let mut writer = csv::Writer::new(out);
+            // The header, even if there are no rows.
+            writer.write(&RecordBatch::new_empty(schema))?;
+            write_rows(rows, writer).await
         }
-        writeln!(out, "{}", pretty_format_batches(&batches).map_err(to_fault)?)?;
-        return Ok(is_cut);
-    }
-    let to_file = arguments.file().is_some();
-    let mut writer = Writer::new(format, out, Arc::clone(&schema), to_file)?;
-    if format == Format::Csv {
-        // Write the header even if there are no rows.
-        writer.write(&RecordBatch::new_empty(schema))?;
-    }
-    while let Some(batch) = rows.next().await {
-        writer.write(&batch?)?;
-    }
-    writer.finish()?;
+        Format::Json => write_rows(rows, json.build::<_, JsonArray>(out)).await,
+        Format::Jsonl => write_rows(rows, json.build::<_, LineDelimited>(out)).await,
+        Format::Arrow if arguments.file().is_some() => {
+            write_rows(rows, FileWriter::try_new(out, &schema)?).await
+        }
+        Format::Arrow => write_rows(rows, StreamWriter::try_new(out, &schema)?).await,
+        Format::Parquet => {
+            let writer = ArrowWriter::try_new(out, schema, None).map_err(ArrowError::from)?;
+            write_rows(rows, writer).await
+        }
+    }?;
     Ok(false)
 }
 
-/// A writer of record batches in one of the formats.
-enum Writer<'a, W: Write + Send> {
-    Csv(Box<csv::Writer<&'a mut W>>),
-    Json(Box<ArrayWriter<&'a mut W>>),
-    Jsonl(Box<LineDelimitedWriter<&'a mut W>>),
-    ArrowFile(Box<FileWriter<&'a mut W>>),
-    ArrowStream(Box<StreamWriter<&'a mut W>>),
-    Parquet(Box<ArrowWriter<&'a mut W>>),
+/// Writes a table of at most `limit` rows, of all for 0; returns whether there are more.
+async fn write_table(
+    mut rows: SendableRecordBatchStream,
+    limit: usize,
+    out: &mut impl Write,
+) -> Result<bool, Fault> {
+    let mut remaining = if limit == 0 { usize::MAX } else { limit };
+    let (mut batches, mut is_cut) = (vec![RecordBatch::new_empty(rows.schema())], false);
+    while !is_cut && let Some(batch) = rows.try_next().await? {
+        is_cut = batch.num_rows() > remaining;
+        let shown = batch.num_rows().min(remaining);
+        batches.push(batch.slice(0, shown));
+        remaining -= shown;
+    }
+    writeln!(out, "{}", pretty_format_batches(&batches)?)?;
+    Ok(is_cut)
 }
 
-impl<'a, W: Write + Send> Writer<'a, W> {
-    fn new(
-        format: Format,
-        out: &'a mut W,
-        schema: SchemaRef,
-        to_file: bool,
-    ) -> Result<Self, Fault> {
-        Ok(match format {
-            Format::Table | Format::Csv => {
-                Self::Csv(Box::new(csv::WriterBuilder::new().with_header(true).build(out)))
-            }
-            Format::Json => Self::Json(Box::new(json_options().build(out))),
-            Format::Jsonl => Self::Jsonl(Box::new(json_options().build(out))),
-            Format::Arrow if to_file => {
-                Self::ArrowFile(Box::new(FileWriter::try_new(out, &schema).map_err(to_fault)?))
-            }
-            Format::Arrow => {
-                Self::ArrowStream(Box::new(StreamWriter::try_new(out, &schema).map_err(to_fault)?))
-            }
-            Format::Parquet => {
-                let writer = ArrowWriter::try_new(out, schema, None);
-                Self::Parquet(Box::new(writer.map_err(|error| Fault::usage(error.to_string()))?))
-            }
-        })
+async fn write_rows(
+    mut rows: SendableRecordBatchStream,
+    mut writer: impl RecordBatchWriter,
+) -> Result<(), Fault> {
+    while let Some(batch) = rows.try_next().await? {
+        writer.write(&batch)?;
     }
-
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Fault> {
-        match self {
-            Self::Csv(writer) => writer.write(batch).map_err(to_fault),
-            Self::Json(writer) => writer.write(batch).map_err(to_fault),
-            Self::Jsonl(writer) => writer.write(batch).map_err(to_fault),
-            Self::ArrowFile(writer) => writer.write(batch).map_err(to_fault),
-            Self::ArrowStream(writer) => writer.write(batch).map_err(to_fault),
-            Self::Parquet(writer) => {
-                writer.write(batch).map_err(|error| Fault::usage(error.to_string()))
-            }
-        }
-    }
-
-    fn finish(self) -> Result<(), Fault> {
-        match self {
-            Self::Csv(_) => Ok(()),
-            Self::Json(mut writer) => writer.finish().map_err(to_fault),
-            Self::Jsonl(mut writer) => writer.finish().map_err(to_fault),
-            Self::ArrowFile(mut writer) => writer.finish().map_err(to_fault),
-            Self::ArrowStream(mut writer) => writer.finish().map_err(to_fault),
-            Self::Parquet(writer) => {
-                writer.close().map(drop).map_err(|error| Fault::usage(error.to_string()))
-            }
-        }
-    }
-}
-
-/// Returns a JSON writer that writes nulls, so that each object has every key.
-fn json_options() -> WriterBuilder {
-    WriterBuilder::new().with_explicit_nulls(true)
-}
-
-/// Converts an error of Arrow to a fault.
-fn to_fault(error: datafusion::arrow::error::ArrowError) -> Fault {
-    match error {
-        datafusion::arrow::error::ArrowError::IoError(_, source) => source.into(),
-        other => datafusion::error::DataFusionError::from(other).into(),
-    }
+    Ok(writer.close()?)
 }
