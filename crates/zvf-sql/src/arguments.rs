@@ -16,7 +16,11 @@ pub(crate) struct Arguments {
     pub(crate) statement: Option<String>,
     /// A store or file under a name; may be repeated. Tables of a store are NAME (its vertices) and NAME.objects,
     /// NAME.groups and so on.
-    #[arg(long = "table", value_name = "NAME=PATH", value_parser = |text: &str| parse_pair(text, "NAME=PATH"))]
+    #[arg(
+        long = "table",
+        value_name = "NAME=PATH",
+        value_parser = |text: &str| parse_pair(text, "NAME=PATH"),
+    )]
     pub(crate) tables: Vec<(String, String)>,
     /// The format [default: by the extension of the file; a table on standard output, or jsonl with --json].
     #[arg(long, value_enum, help_heading = "Output")]
@@ -43,7 +47,11 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Backend option, by its object_store name; may be repeated. Goes before the environment.
-    #[arg(long = "storage-option", value_name = "KEY=VALUE", value_parser = |text: &str| parse_pair(text, "KEY=VALUE"))]
+    #[arg(
+        long = "storage-option",
+        value_name = "KEY=VALUE",
+        value_parser = |text: &str| parse_pair(text, "KEY=VALUE"),
+    )]
     storage: Vec<(String, String)>,
     /// Memory limit in bytes, such as 512MiB or 2GB: of sorting, joining and grouping together, and of reading stores.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
