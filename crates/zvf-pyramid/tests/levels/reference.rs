@@ -51,7 +51,7 @@ async fn stores_that_the_reference_would_damage_are_refused() {
     let error = build_reference(&address, &reference, &unsynced()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "kinds of geometry: expected one: the reference makes levels of the first and loses the others, \
+        "Unsupported, kinds of geometry: expected one: the reference makes levels of the first and loses the others, \
          found point_cloud"
     );
     assert_eq!(files(Path::new(&address)), before);
@@ -62,7 +62,7 @@ async fn stores_that_the_reference_would_damage_are_refused() {
     let error = build_reference(&address, &Reference::default(), &unsynced()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "level 0: expected one that is read alone: put it together first, by building 0 levels that \
+        "Unsupported, level 0: expected one that is read alone: put it together first, by building 0 levels that \
          are not the reference's, found one that adds to the next"
     );
 }
@@ -72,7 +72,7 @@ async fn draco_vertices_are_not_linked() {
     let dir = archives::scratch();
     let address = archives::unpack_cached(dir.path(), "ms3_draco").display().to_string();
     let before = files(Path::new(&address));
-    let expected = "vertices of level 0: expected the order that links between chunks mean, or levels would lose these: \
+    let expected = "Unsupported, vertices of level 0: expected the order that links between chunks mean, or levels would lose these: \
                    write what can be read as a new store first, with zvf convert, found Draco streams with an order \
                    of their own";
     for content in [LevelContent::AsReference, LevelContent::Full] {

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn each_check_has_its_message() {
-        let part = ", codec stream numcodecs.";
+        let part = " in codec stream, numcodecs.";
         #[rustfmt::skip]
         let table: [(serde_json::Value, &[u8], String); 5] = [
             (json!({"name": "numcodecs.adler32"}), b"\0\0\0\0abcd",
