@@ -369,12 +369,12 @@ impl Journal {
     }
 
     /// Refuses a folder that replaced the noted one: bytes of both must not be mixed.
-    pub(crate) fn check_not_replaced(&self) -> Result<()> {
+    pub(crate) fn check_in_place(&self) -> Result<()> {
         let planned_on = *self.planned_on.lock().unwrap_or_else(PoisonError::into_inner);
         match self.store.folder().zip(planned_on) {
-            Some((folder, planned_on)) if !planned_on.is_at(folder.root()) => {
+            Some((folder, noted)) if !noted.is_at(folder.root()) => {
                 let text = format!("{}: it was replaced while it was read; try again", self.place);
-                Err(EditError::conflict(text, Vec::new()))
+                Err(EditError::new(Class::Conflict, text))
             }
             _ => Ok(()),
         }

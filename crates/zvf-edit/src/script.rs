@@ -318,8 +318,8 @@ pub(crate) fn commit(
             Ok(Some(committed)) => return Ok(committed),
             Ok(None) => {}
             // The plan read a store that was replaced meanwhile.
-            Err(error) if journal.check_not_replaced().is_ok() => return Err(error),
-            Err(_replaced) => {}
+            Err(EditError { class: Class::Conflict, .. }) if journal.check_in_place().is_err() => {}
+            Err(error) => return Err(error),
         }
         std::thread::sleep(Duration::from_millis(
             u64::from(attempt) * 3 + u64::from(std::process::id() % 7),

@@ -95,7 +95,7 @@ impl Snapshot {
     /// Lists the names directly below a prefix at the head, sorted. Some may be empty.
     pub(crate) fn list(&self, prefix: &str) -> Result<Vec<String>> {
         let mut names: BTreeSet<String> = self.journal.store.list(prefix)?.into_iter().collect();
-        self.journal.check_not_replaced()?;
+        self.journal.check_in_place()?;
         while self.look_ahead()? {}
         for key in self.later.borrow().before.keys() {
             let below = match prefix {
@@ -117,7 +117,7 @@ impl Snapshot {
                 return Ok(old.clone());
             }
             let bytes = self.journal.store.get_twice(key)?;
-            self.journal.check_not_replaced()?;
+            self.journal.check_in_place()?;
             // A record exists before the first changed byte, so a check after the read shows whether the bytes are too new.
             if self.look_ahead()? {
                 continue;
