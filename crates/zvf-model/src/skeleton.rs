@@ -19,7 +19,7 @@
 use async_recursion::async_recursion as boxed;
 use std::collections::{HashMap, HashSet};
 
-use zvf_error::Result;
+use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_store::Caching;
 
@@ -35,7 +35,7 @@ use crate::{ChunkFragments, LevelReader, LinkFamily, LinkRecords, LinkSegment, V
 /// # let level = zvf_model::LevelReader::open(&store, zvf_model::LevelId(0)).await?;
 /// // Read as a skeleton: row 1 of the first chunk follows row 0, but a record names its parent.
 /// let chunks: Vec<_> = level.chunks().await?.iter().collect();
-/// let edges = level.skeleton_edges(&chunks).await?;
+/// let edges = level.skeleton_edges(&chunks, &mut Vec::new()).await?;
 /// let explicit = edges.iter().filter(|edge| edge.record.is_some());
 /// assert_eq!((edges.len(), explicit.count()), (3, 2));
 /// # Ok(())
@@ -69,14 +69,19 @@ pub struct StoredLink {
 
 impl LevelReader {
     /// Returns the edges from the rows of `chunks` to their parents, in the order of chunks and
-    /// their fragments; a row in several fragments has its edges once per fragment.
+    /// their fragments; a row in several fragments has its edges once per fragment. Records of a
+    /// directed family only add edges: the error of one that cannot be read is added to `faults`.
     ///
     /// # Errors
     ///
-    /// When fragments or links cannot be read, or a family does not consist of pairs.
+    /// When fragments cannot be read, or records that replace edges.
     #[boxed]
-    pub async fn skeleton_edges(&self, chunks: &[ChunkKey]) -> Result<Vec<SkeletonEdge>> {
-        let Explicit { parents, directed } = self.explicit_parents(chunks).await?;
+    pub async fn skeleton_edges(
+        &self,
+        chunks: &[ChunkKey],
+        faults: &mut Vec<Error>,
+    ) -> Result<Vec<SkeletonEdge>> {
+        let Explicit { parents, directed } = self.explicit_parents(chunks, faults).await?;
         let mut edges = Vec::new();
         for fragments in self.fragments(chunks).await {
             push_edges(&fragments?, &parents, directed, &mut edges)?;
@@ -85,7 +90,11 @@ impl LevelReader {
     }
 
     /// Returns the parents in records, for children in `chunks`.
-    async fn explicit_parents(&self, chunks: &[ChunkKey]) -> Result<Explicit> {
+    async fn explicit_parents(
+        &self,
+        chunks: &[ChunkKey],
+        faults: &mut Vec<Error>,
+    ) -> Result<Explicit> {
         let mut explicit = Explicit::default();
         let Some(family) = self.links(Delta::SAME).await? else { return Ok(explicit) };
         explicit.directed = family.policy().is_directed();
@@ -93,7 +102,12 @@ impl LevelReader {
         sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
         let is_requested =
             |chunk: &ChunkKey| sorted.binary_search_by(|other| other.cmp_numeric(chunk)).is_ok();
-        let pairs = pairs_touching(&family, is_requested).await?;
+        let mut lost = Vec::new();
+        let pairs = pairs_touching(&family, is_requested, &mut lost).await?;
+        match lost.pop() {
+            Some(error) if !explicit.directed => return Err(error),
+            last => faults.extend(lost.into_iter().chain(last)),
+        }
         let first_rows =
             if explicit.directed { self.first_rows(&pairs).await? } else { HashSet::new() };
         for Pair { ends: [a, b], across, at } in pairs {
@@ -141,15 +155,24 @@ struct Pair {
     at: StoredLink,
 }
 
-/// Returns the records of pairs with an end in a requested chunk.
+/// Returns the records of pairs with an end in a requested chunk; errors of cells are added to
+/// `lost`.
 async fn pairs_touching(
     family: &LinkFamily,
     is_requested: impl Fn(&ChunkKey) -> bool,
+    lost: &mut Vec<Error>,
 ) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
         let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
         for (cell, records) in records_touching(segment, &is_requested).await? {
+            let records = match records {
+                Ok(records) => records,
+                Err(error) => {
+                    lost.push(error);
+                    continue;
+                }
+            };
             for record in (0..records.len()).filter(|i| records.is_leading(*i)) {
                 let mut ends =
                     records.endpoints(record).map(|(chunk, row)| VertexRow { chunk: *chunk, row });
@@ -167,7 +190,7 @@ async fn pairs_touching(
 async fn records_touching(
     segment: &LinkSegment,
     is_requested: impl Fn(&ChunkKey) -> bool,
-) -> Result<Vec<(usize, LinkRecords)>> {
+) -> Result<Vec<(usize, Result<LinkRecords>)>> {
     let cells = segment.cells().await?;
     let mut places = Vec::new();
     for place in 0..cells.len() {
@@ -176,7 +199,7 @@ async fn records_touching(
         }
     }
     let read = segment.read(&places, Caching::Keep).await;
-    places.into_iter().zip(read).map(|(place, records)| Ok((place, records?))).collect()
+    Ok(places.into_iter().zip(read).collect())
 }
 
 /// Adds the edges of the rows of one chunk. In a directed family, a record does not replace an

@@ -90,7 +90,7 @@ pub(crate) async fn find_elements(
         _ => false,
     };
     if follows_rows {
-        let edges = level.skeleton_edges(chunks).await?;
+        let edges = level.skeleton_edges(chunks, faults).await?;
         let ends = edges.iter().map(|edge| {
             let [child, parent] = [edge.child, edge.parent];
             Some(vec![stored(&child.chunk, child.row)?, stored(&parent.chunk, parent.row)?])
