@@ -1,14 +1,12 @@
 //! Attribute values as Arrow arrays.
 
-use std::sync::Arc;
-
 use arrow_array::{ArrayRef, BooleanArray, new_null_array};
 use arrow_schema::DataType;
 use datafusion::arrow::compute::nullif;
 use datafusion::error::Result;
 use zvf::model::RowAttribute;
 
-use crate::columns::batch_from_fields;
+use crate::columns::arrow_values;
 use crate::external_error;
 
 /// Reads the values of an attribute for `rows`, null where they are absent: all of them where there
@@ -20,10 +18,7 @@ pub(crate) async fn attribute_values(
 ) -> Result<ArrayRef> {
     let Some(attribute) = attribute else { return Ok(new_null_array(data_type, rows.len())) };
     let values = attribute.rows(rows).await.map_err(external_error)?;
-    let field = attribute.field(values.column().clone());
-    let batch = batch_from_fields(vec![field], rows.len())?;
-    let batch = zvf::convert::record_batch(&batch).map_err(external_error)?;
-    let array = Arc::clone(batch.column(1));
+    let array = arrow_values(&attribute.field(values.column().clone()))?;
     if values.absent_rows().is_empty() {
         return Ok(array);
     }
