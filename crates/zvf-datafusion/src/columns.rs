@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::cast::AsArray as _;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
 use zvf::convert::attribute_array;
@@ -342,18 +340,6 @@ pub(crate) fn empty_column(dtype: Dtype, width: u32) -> Result<Column> {
 /// Returns the Arrow field of a column.
 pub(crate) fn arrow_field(field: &zvf::Field) -> Result<Field> {
     Ok(attribute_array(field).map_err(external_error)?.0)
-}
-
-/// Returns the values of a column.
-pub(crate) fn arrow_values(field: &zvf::Field) -> Result<ArrayRef> {
-    Ok(attribute_array(field).map_err(external_error)?.1)
-}
-
-/// Returns the coordinates of positions, vertex by vertex.
-pub(crate) fn coordinates(positions: &Column) -> Result<ArrayRef> {
-    let rows = arrow_values(&zvf::Field::new("position", positions.clone()))?;
-    let numbers = rows.as_fixed_size_list_opt().map(|rows| Arc::clone(rows.values()));
-    Ok(numbers.unwrap_or(rows)) // of one axis
 }
 
 /// Returns the Arrow field of an attribute of objects or groups.

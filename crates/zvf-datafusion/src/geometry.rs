@@ -21,8 +21,8 @@ use zvf::Batch;
 use zvf::format::num::usize_from_u32;
 
 use crate::bad_request;
-use crate::columns::coordinates;
 use crate::limits::check_list_items;
+use crate::values::coordinates;
 
 /// The name of the geometry column.
 pub(crate) const NAME: &str = "geometry";

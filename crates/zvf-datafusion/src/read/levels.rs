@@ -11,7 +11,6 @@ use futures_util::stream::{self, StreamExt as _};
 use zvf::inspect::LevelSummary;
 
 use super::{Rows, ScanContext};
-use crate::columns::TableColumn;
 use crate::{bad_request, external_error};
 
 /// Reads all levels, in one batch.
@@ -34,12 +33,12 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
         all.extend(extra_kinds);
     }
     let table = table(&all)?;
-    let column = |column: &TableColumn| {
+    let columns = context.layout.columns.iter().map(|column| {
         let name = column.field.name();
         let found = table.column_by_name(name).cloned();
         found.ok_or_else(|| bad_request("a column of levels", "another", name))
-    };
-    let columns = context.layout.columns.iter().map(column).collect::<Result<_>>()?;
+    });
+    let columns = columns.collect::<Result<_>>()?;
     Ok(stream::iter([context.batch(columns, all.len())]).boxed())
 }
 

@@ -10,8 +10,9 @@ use zvf::{Batch, Columns, Elements, Query};
 
 use super::vertices::{chunk_names, decode_places};
 use super::{Rows, ScanContext};
-use crate::columns::{Origin, arrow_values, open_level};
+use crate::columns::{Origin, open_level};
 use crate::scan::Task;
+use crate::values::arrow_values;
 use crate::{bad_request, external_error};
 
 /// Reads the links of a task.

@@ -11,10 +11,11 @@ use zvf::store::KeyTable;
 use zvf::{Batch, Columns, Query};
 
 use super::{Rows, ScanContext, take_every_nth};
-use crate::columns::{Origin, arrow_values, coordinates, open_level};
+use crate::columns::{Origin, open_level};
 use crate::geometry::point_column;
 use crate::joined::{fragment_column, is_group_column};
 use crate::scan::Task;
+use crate::values::{arrow_values, coordinates};
 use crate::{bad_request, external_error};
 
 /// Reads the vertices of a task.
