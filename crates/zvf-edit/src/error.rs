@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
-use zvf_error::io_class;
+use zvf_error::{error_text, io_class};
 use zvf_format::{Class, FormatError};
 
 /// The error of an edit.
@@ -92,6 +92,18 @@ impl EditError {
         Self { conflicts, ..Self::new(Class::Conflict, message) }
     }
 
+    /// Returns the message with the line of the script, but without the class.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = self.line.map_or_else(String::new, |line| format!("line {line}"));
+        text.extend(self.op.iter().map(|op| format!(" ({op})")));
+        text.extend([if text.is_empty() { "" } else { ": " }, &self.message]);
+        if !self.conflicts.is_empty() {
+            text.push_str(&format!(" [{}]", self.conflicts.join(", ")));
+        }
+        text
+    }
+
     /// Returns the error as reports contain it.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
@@ -120,18 +132,7 @@ impl EditError {
 
 impl std::fmt::Display for EditError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.class)?;
-        if let Some(line) = self.line {
-            write!(f, " at line {line}")?;
-        }
-        if let Some(op) = &self.op {
-            write!(f, " ({op})")?;
-        }
-        write!(f, ": {}", self.message)?;
-        if !self.conflicts.is_empty() {
-            write!(f, " [{}]", self.conflicts.join(", "))?;
-        }
-        Ok(())
+        write!(f, "{}: {}", self.class, self.text())
     }
 }
 
@@ -150,13 +151,13 @@ impl From<EditError> for zvf_error::Error {
 
 impl From<FormatError> for EditError {
     fn from(error: FormatError) -> Self {
-        Self::new(error.class, error.to_string()).with_cause(error)
+        Self::new(error.class, zvf_error::Error::from(error).message()).with_cause(error)
     }
 }
 
 impl From<zvf_error::Error> for EditError {
     fn from(error: zvf_error::Error) -> Self {
-        Self::new(error.class(), error.to_string()).with_cause(error)
+        Self::new(error.class(), error.message()).with_cause(error)
     }
 }
 
@@ -188,7 +189,7 @@ pub(crate) fn replaced_store_error(name: &str) -> EditError {
 
 impl From<io::Error> for EditError {
     fn from(error: io::Error) -> Self {
-        Self::new(io_class(error.kind()), error.to_string()).with_cause(error)
+        Self::new(io_class(error.kind()), error_text(&error)).with_cause(error)
     }
 }
 
@@ -216,7 +217,7 @@ mod tests {
         let deepest = io::Error::other("the key has expired");
         let error = EditError::from(io::Error::other(Refused(deepest))).with_place("0/vertices");
         let error = error.with_line(3, Some("move"));
-        assert_eq!(error.to_string(), "Io at line 3 (move): 0/vertices: the server refuses");
+        assert_eq!(error.to_string(), "Io: line 3 (move): 0/vertices: the server refuses");
         let (mut chain, mut next) = (Vec::new(), error.source());
         while let Some(cause) = next {
             chain.push(cause.to_string());
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn wraps_store_errors_unchanged() {
         let inside = zvf_error::Error::io("read", io::ErrorKind::NotFound.into());
-        let message = inside.to_string();
+        let message = inside.message();
         let error = EditError::from(inside);
         assert_eq!(error.message, message);
         assert!(error.cause().is_some_and(|cause| cause.is::<zvf_error::Error>()));

@@ -221,7 +221,11 @@ fn scratch_of_killed_commands_is_reported_and_removed() {
     );
     let ran = zvf(&["repair", "--plan", &store]);
     assert_eq!((ran.code, entries()), (1, 2), "{}", ran.err);
-    assert!(ran.out.contains("(scratch of a killed command)\nnothing to repair\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains("(temporary files of a killed command)\nnothing to repair\n"),
+        "{}",
+        ran.out
+    );
     let plan = zvf(&["repair", "--plan", "--json", &store]);
     let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap();
     assert_eq!(plan["scratch"].as_array().unwrap().len(), 1);

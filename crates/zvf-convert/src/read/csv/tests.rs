@@ -224,7 +224,7 @@ fn refuses_invalid_tables() {
             b"a,b\n1,2\n",
             none(),
             "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
-             where there are any, found \"a\", \"b\"; say which columns are positions",
+             where there are any, found \"a\", \"b\"; name the columns of positions, as in --positions x,y,z",
         ),
         (
             b"x,x\n",

@@ -173,7 +173,7 @@ fn refuses_broken_archives() {
         (
             archive(nothing, false, false),
             "InvalidArgument in npz, the archive: expected an array \"positions\", or \"x\", \"y\", \"z\", \
-             found ; say which arrays are positions",
+             found ; name the arrays of positions with --positions",
         ),
         (damaged, "Checksum, cannot read: the checksum of label.npy is another"),
         (

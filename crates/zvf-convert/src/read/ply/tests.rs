@@ -157,7 +157,7 @@ fn refuses_broken_headers() {
         (
             "ply\nformat ascii 1.0\nelement vertex 1\nproperty float a\nend_header\n",
             "InvalidArgument in PLY, the fields of a record: expected a field \"position\", or \"x\", \
-             \"y\", \"z\", found \"a\"; say which fields are positions",
+             \"y\", \"z\", found \"a\"; name the fields of positions, as in --positions x,y,z",
         ),
     ] {
         let found = dump(Format::Ply, text.as_bytes(), &ReadOptions::default());
@@ -210,7 +210,7 @@ fn refuses_broken_bodies() {
         (
             "1 2\n3 0 1 0\n4 0 1 0 1",
             "CountMismatch in PLY, line 10, column \"vertex_index\": expected 3 corners as the first face \
-             has, found 4; ask for triangles",
+             has, found 4; use --triangles",
         ),
         (
             "1 2\nx",
