@@ -17,7 +17,6 @@ pub(crate) struct Common {
     pub(crate) json: bool,
     /// Print help; "zvf help COMMAND" explains every value and option.
     #[arg(long, short, global = true, action = clap::ArgAction::HelpShort)]
-    #[expect(dead_code, reason = "the parser prints the help")]
     help: Option<bool>,
     /// Print errors only: no progress and no notes on standard error.
     #[arg(long, short, global = true)]
