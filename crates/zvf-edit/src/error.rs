@@ -1,11 +1,15 @@
 //! The error type of edits, with the class that determines the exit code of the command.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
 use zvf_error::{error_text, io_class};
 use zvf_format::{Class, FormatError};
+use zvf_metadata::MetadataError;
+
+use crate::scalar::Scalar;
 
 /// The error of an edit.
 ///
@@ -52,6 +56,38 @@ impl Eq for EditError {}
 
 /// The result of an edit.
 pub(crate) type Result<T, E = EditError> = std::result::Result<T, E>;
+
+/// Places of errors.
+pub(crate) trait At<T> {
+    /// Puts an array or file in front of the message of an error.
+    fn at(self, place: &str) -> Result<T>;
+}
+
+impl<T, E: Into<EditError>> At<T> for Result<T, E> {
+    fn at(self, place: &str) -> Result<T> {
+        self.map_err(|error| error.into().with_place(place))
+    }
+}
+
+/// Fails with an error of a class.
+pub(crate) fn fail<T>(class: Class, text: impl Into<String>) -> Result<T> {
+    Err(EditError::new(class, text))
+}
+
+/// Refuses what this build does not support.
+pub(crate) fn unsupported<T>(text: impl Into<String>) -> Result<T> {
+    Err(EditError::unsupported(text))
+}
+
+/// Refuses an argument.
+pub(crate) fn refused<T>(text: impl Into<String>) -> Result<T> {
+    Err(EditError::invalid(text))
+}
+
+/// Refuses an argument where `is_wrong`.
+pub(crate) fn refuse_if(is_wrong: bool, text: &str) -> Result<()> {
+    if is_wrong { refused(text) } else { Ok(()) }
+}
 
 impl EditError {
     /// Creates an error of a class.
@@ -130,7 +166,7 @@ impl EditError {
     }
 }
 
-impl std::fmt::Display for EditError {
+impl Display for EditError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.class, self.text())
     }
@@ -152,6 +188,12 @@ impl From<EditError> for zvf_error::Error {
 impl From<FormatError> for EditError {
     fn from(error: FormatError) -> Self {
         Self::new(error.class, zvf_error::Error::from(error).message()).with_cause(error)
+    }
+}
+
+impl From<MetadataError> for EditError {
+    fn from(error: MetadataError) -> Self {
+        Self::new(error.class(), error.to_string()).with_cause(error)
     }
 }
 
@@ -177,6 +219,23 @@ pub(crate) fn foreign_change_error(key: &str) -> EditError {
     )
 }
 
+/// Returns the error of a column that has no value for absent, and is not among the `given` ones.
+pub(crate) fn missing_value_error(given: &str, name: &str, scalar: Scalar) -> EditError {
+    let ty = scalar.name();
+    EditError::invalid(format!("{given}: column {name:?} of type {ty} must be given"))
+}
+
+/// Returns the error of a column that the things named do not have.
+pub(crate) fn missing_column_error(things: impl Display, name: &str) -> EditError {
+    EditError::invalid(format!("{things} have no column {name:?}"))
+}
+
+/// Returns the error of a commit that is not there.
+pub(crate) fn missing_commit_error(head: u64, last: u64) -> EditError {
+    let text = format!("there is no commit {head}; the last is {last}");
+    EditError::new(Class::NotFound, text)
+}
+
 /// Creates an error for a journal whose store was replaced.
 pub(crate) fn replaced_store_error(name: &str) -> EditError {
     EditError::new(
@@ -200,7 +259,7 @@ mod tests {
     #[derive(Debug)]
     struct Refused(io::Error);
 
-    impl std::fmt::Display for Refused {
+    impl Display for Refused {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("the server refuses")
         }

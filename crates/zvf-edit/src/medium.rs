@@ -18,6 +18,7 @@ use zvf_publish::{KeyedFolder, PreparedFile};
 pub(crate) use zvf_store::block_on;
 use zvf_store::{Objects, SeenVersion};
 
+use crate::changes::{Blob, Changes};
 use crate::error::{EditError, Result};
 
 /// Objects by key.
@@ -250,16 +251,13 @@ impl Medium {
     }
 
     /// Writes files to be renamed into place later. Object stores have none.
-    pub(crate) fn prepare_files<'a>(
-        &self,
-        files: impl Iterator<Item = (&'a str, Bytes)>,
-    ) -> Result<PreparedFiles> {
+    pub(crate) fn prepare_files(&self, changes: &Changes) -> Result<PreparedFiles> {
         let Self::Folder(folder) = self else { return Ok(PreparedFiles::new()) };
-        files
-            .map(|(key, bytes)| {
-                Ok((key.to_owned(), folder.prepare(key, bytes).map_err(with_key(key))?))
-            })
-            .collect()
+        let files = changes.keys.iter().filter_map(|(key, blob)| Some((key, blob.as_ref()?)));
+        let prepare = |(key, blob): (&String, &Blob)| {
+            Ok((key.clone(), folder.prepare(key, blob.read()?).map_err(with_key(key))?))
+        };
+        files.map(prepare).collect()
     }
 
     /// Syncs the folders of these objects, so that their names survive a power loss.

@@ -1,7 +1,6 @@
 //! Tests that ids and row numbers are exact: none is rounded by a float, and malformed ones are refused.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use archives::Unpacked;
 use serde_json::{Value as Json, json};
@@ -14,10 +13,9 @@ use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::{GC, positions, run};
+use super::{GC, begin, open, positions, run};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
-use crate::journal::Journal;
 use crate::medium::block_on;
 use crate::references::read_references;
 use crate::scalar::Scalar;
@@ -93,13 +91,9 @@ fn add_level(store: &Path, options: Options) {
     assert_eq!(levels.unwrap().len(), 1);
 }
 
-fn snapshot(store: &Path) -> Snapshot {
-    Snapshot::open(&Arc::new(Journal::open_beside(store).unwrap())).unwrap()
-}
-
 /// Reads the owners of all fragments of a level, chunk by chunk.
 fn owners(store: &Path, level: u32) -> Vec<i64> {
-    let snap = snapshot(store);
+    let snap = begin(store).snap;
     let path = format!("{level}/fragment_attributes/object_id");
     let column = CellArray::open(&snap, &path).unwrap().expect("levels say whose fragments are");
     let cells = column.chunks().into_iter().map(|chunk| column.read(&snap, &chunk).unwrap());
@@ -131,7 +125,7 @@ fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
     add_level(&store, Options { renumber: true, ..Options::default() });
     let sources = || {
         let path = "1/object_attributes/source_id";
-        let column = open_row_column(&snapshot(&store), path, "source_id").unwrap().unwrap();
+        let column = open_row_column(&begin(&store).snap, path, "source_id").unwrap().unwrap();
         let rows = column.array.bytes.chunks_exact(8);
         rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
     };
@@ -214,7 +208,7 @@ fn refuses_references_beyond_the_limits() {
 }
 
 /// Changes a document of a store.
-fn change_document(store: &Path, path: &str, change: impl Fn(&mut Json)) {
+pub(super) fn change_document(store: &Path, path: &str, change: impl FnOnce(&mut Json)) {
     let path = store.join(path).join("zarr.json");
     let mut doc: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     change(&mut doc);
@@ -265,7 +259,7 @@ fn refuses_object_columns_with_malformed_width() {
     for malformed in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
         let doc = |doc: &mut Json| doc["shape"] = malformed.clone();
         change_document(&store, path, doc);
-        let snap = snapshot(&store);
+        let snap = Snapshot::open(&open(&store)).unwrap();
         let error = open_row_column(&snap, path, "mass").unwrap_err();
         assert_eq!(error.class, Class::BadShape, "{malformed} {error}");
     }
