@@ -64,19 +64,19 @@ impl<'de> IntoDeserializer<'de, ReadError> for Members {
     }
 }
 
-fn refused(error: ReadError) -> EditError {
+fn unreadable(error: ReadError) -> EditError {
     EditError::invalid(error.to_string())
 }
 
 /// Reads the members of a JSON object. Refuses one that is unknown, missing or of another type.
 pub(crate) fn read<T: DeserializeOwned>(fields: Fields) -> Result<T> {
-    T::deserialize(Members(fields).into_deserializer()).map_err(refused)
+    T::deserialize(Members(fields).into_deserializer()).map_err(unreadable)
 }
 
 /// Reads the operation `name` with its members.
 pub(crate) fn read_named<T: DeserializeOwned>(name: String, fields: Fields) -> Result<T> {
     let named = MapDeserializer::new(std::iter::once((name, Members(fields))));
-    T::deserialize(MapAccessDeserializer::new(named)).map_err(refused)
+    T::deserialize(MapAccessDeserializer::new(named)).map_err(unreadable)
 }
 
 /// Parses a list of numbers.

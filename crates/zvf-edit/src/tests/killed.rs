@@ -184,7 +184,7 @@ fn numbers_that_none_can_follow_are_refused() {
     let store = Unpacked::new("sl3_streamlines");
     let line = json!({"op": "object.remove", "objects": [0]});
     run(store.path(), std::slice::from_ref(&line)).unwrap();
-    let side = open(store.path()).side;
+    let side = &open(store.path()).side;
     std::fs::write(side.folder().unwrap().path(&format!("log/{}", u64::MAX)), "").unwrap();
     assert_eq!(run(store.path(), &[line]).unwrap_err().class, Class::OutOfBounds);
     assert_eq!(log(store.path(), None).unwrap_err().class, Class::OutOfBounds);

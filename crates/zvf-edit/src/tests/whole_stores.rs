@@ -211,7 +211,7 @@ fn a_checkout_is_there_once_it_is_whole() {
     let root: Json = serde_json::from_slice(&fs::read(out.join("zarr.json")).unwrap()).unwrap();
     assert!(root["attributes"]["zvf"]["journal"].is_null(), "the history stays with the original");
     assert_eq!(checkout(store.path(), 0, &out).unwrap_err().class, Class::AlreadyExists);
-    run(&out, &[move_all(&out)]).unwrap();
+    run(&out, &[move_all(&out, 2.5)]).unwrap();
 }
 
 #[test]
