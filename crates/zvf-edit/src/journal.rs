@@ -26,6 +26,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ use zvf_publish::{KeyedFolder, PublishError, TargetIdentity, TargetLock};
 use zvf_store::Key;
 use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark};
 
-use crate::changes::Changes;
+use crate::changes::{Blob, Changes};
 use crate::epoch::Epoch;
 use crate::error::{At, EditError, Result, fail, replaced_store_error, unsupported};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
@@ -66,7 +67,7 @@ pub(crate) struct Staged {
     /// The entries of the record, one for each key.
     pub(crate) keys: Vec<RecordKey>,
     names: [String; 2],
-    pub(crate) new: Bytes,
+    pub(crate) new: Blob,
     pub(crate) prepared: PreparedFiles,
 }
 
@@ -413,39 +414,38 @@ impl Journal {
 
     /// Writes the new and old bytes of a commit to staged files, which its record refers to.
     pub(crate) fn stage(&self, txid: &str, changes: &Changes, old: &Changes) -> Result<Staged> {
-        if to_u64(changes.byte_len() + old.byte_len()) > MAX_COMMIT_BYTES {
-            let (place, most) = (&self.place, MAX_COMMIT_BYTES >> 30);
-            let text = format!(
-                "{place}: more than {most} GiB differ, too much for one commit; write to a new store instead"
-            );
-            return fail(Class::LimitExceeded, text);
-        }
-        let (mut new_bytes, mut old_bytes) = (Vec::new(), Vec::new());
-        let mut keys = Vec::new();
-        for key in changes.keys.keys() {
-            let span = |all: &mut Vec<u8>, side: &Changes| -> Result<Option<StagedSpan>> {
-                let bytes = side.get(key)?.flatten();
-                Ok(bytes.map(|bytes| StagedSpan::append(all, &bytes)))
-            };
-            let (new, old) = (span(&mut new_bytes, changes)?, span(&mut old_bytes, old)?);
-            keys.push(RecordKey { key: Key::root().join(key)?, new, old });
-        }
         let names = ["new", "old"].map(|side| format!("txn/{txid}/{side}"));
         let stage = || -> Result<Staged> {
-            let bytes = [new_bytes, old_bytes].map(Bytes::from);
-            let new = bytes[0].clone();
             let Some(side) = self.side.folder() else {
-                let puts = names.iter().zip(bytes);
-                let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, current: None });
+                if to_u64(changes.byte_len() + old.byte_len()) > MAX_HELD_BYTES {
+                    let (place, most) = (&self.place, MAX_HELD_BYTES >> 30);
+                    let text = format!(
+                        "{place}: more than {most} GiB differ, too much for one commit; write to a new store instead"
+                    );
+                    return fail(Class::LimitExceeded, text);
+                }
+                let mut bytes = [Vec::new(), Vec::new()];
+                let keys = stage_keys([changes, old], &mut bytes)?;
+                let blobs = bytes.map(|bytes| Blob::Held(bytes.into()));
+                let (new, puts) = (blobs[0].clone(), names.iter().zip(blobs));
+                let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, version: None });
                 let (prepared, is_alone) = (&mut PreparedFiles::new(), false);
                 if !self.side.replace_all(puts.collect(), prepared, is_alone, None)? {
-                    return fail(Class::Conflict, format!("txn/{txid} is there already"));
+                    let text = format!("txn/{txid} is there already");
+                    return fail(Class::Conflict, text);
                 }
                 return Ok(Staged { keys, names, new, prepared: PreparedFiles::new() });
             };
-            for (name, bytes) in names.iter().zip(bytes) {
-                side.disk().create(&side.path(name), &[bytes])?;
+            side.disk().make_dirs(&side.path(&format!("txn/{txid}")))?;
+            let paths = names.each_ref().map(|name| side.path(name));
+            let create = |path| side.disk().open_new(path, false);
+            let mut files = [create(&paths[0])?, create(&paths[1])?];
+            let keys = stage_keys([changes, old], &mut files)?;
+            for (file, path) in files.iter().zip(&paths) {
+                side.disk().finish(file, path, false)?;
             }
+            let [new, _] = files;
+            let new = Blob::Written(Arc::new(Mutex::new(new)), 0, changes.byte_len());
             Ok(Staged { keys, names, new, prepared: self.store.prepare_files(changes)? })
         };
         stage().inspect_err(|_first| self.unstage(txid))
@@ -502,8 +502,25 @@ impl Journal {
     }
 }
 
-/// Maximum bytes of a commit, old and new, which are held while it is staged.
-const MAX_COMMIT_BYTES: u64 = 8 << 30;
+/// Maximum bytes of a commit to an object store, old and new, which are held to be put.
+const MAX_HELD_BYTES: u64 = 8 << 30;
+
+/// Writes the new and old bytes of every key, one after the other. Returns the entries of the record.
+fn stage_keys<W: Write>(sides: [&Changes; 2], to: &mut [W; 2]) -> Result<Vec<RecordKey>> {
+    let (mut ends, mut entries) = ([0, 0], Vec::new());
+    for key in sides[0].keys.keys() {
+        let mut stage = |side: usize| -> Result<Option<StagedSpan>> {
+            let Some(bytes) = sides[side].get(key)?.flatten() else { return Ok(None) };
+            let span = StagedSpan::of(&bytes, ends[side]);
+            to[side].write_all(&bytes)?;
+            ends[side] += span.len;
+            Ok(Some(span))
+        };
+        let (new, old) = (stage(0)?, stage(1)?);
+        entries.push(RecordKey { key: Key::root().join(key)?, new, old });
+    }
+    Ok(entries)
+}
 
 pub(crate) fn log_key(seq: u64) -> String {
     numbered_key("log", seq)

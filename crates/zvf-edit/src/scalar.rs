@@ -9,11 +9,10 @@
 
 use std::fmt::Display;
 
-use bytes::Bytes;
 use serde_json::Value as Json;
 use zvf_format::num;
 use zvf_metadata::{Dtype, DtypeKind, Fill};
-use zvf_model::{Column, Value};
+use zvf_model::Value;
 
 use crate::error::{At, EditError, Result, refused, unsupported};
 
@@ -232,15 +231,9 @@ impl Scalar {
 
     /// Decodes a value.
     pub(crate) fn decode(self, bytes: &[u8]) -> Value {
-        match (self, bytes) {
-            (Self::Plain(Dtype::FLOAT32), &[a, b, c, d]) => {
-                Value::Float(f32::from_le_bytes([a, b, c, d]).into())
-            }
-            (Self::Plain(dtype), _) => {
-                let column = Column::new(dtype, 1, Bytes::copy_from_slice(bytes));
-                column.map_or(Value::Null, |column| column.value(0, 0))
-            }
-            (Self::Bytes(_), _) => {
+        match self {
+            Self::Plain(dtype) => Value::decode(dtype, bytes),
+            Self::Bytes(_) => {
                 let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
                 Value::Text(String::from_utf8_lossy(&bytes[..end]).into_owned())
             }
