@@ -166,13 +166,7 @@ async fn pairs_touching(
     for (number, segment) in family.segments().iter().enumerate() {
         let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
         for (cell, records) in records_touching(segment, &is_requested).await? {
-            let records = match records {
-                Ok(records) => records,
-                Err(error) => {
-                    lost.push(error);
-                    continue;
-                }
-            };
+            let Some(records) = records.map_err(|error| lost.push(error)).ok() else { continue };
             for record in (0..records.len()).filter(|i| records.is_leading(*i)) {
                 let mut ends =
                     records.endpoints(record).map(|(chunk, row)| VertexRow { chunk: *chunk, row });

@@ -357,7 +357,7 @@ fn a_name_that_is_taken_is_refused_before_the_input_is_read() {
     let store = folder.at("a.zarrvectors");
     done(&zvf(&["create", "-q", &good, &store]));
     let error = zvf(&["create", &bad, &store]).refused(4);
-    assert!(error.contains("AlreadyExists"), "{error}");
+    assert!(error.contains("already exists"), "{error}");
     let names: Vec<_> =
         fs::read_dir(folder.0.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names.len(), 3, "{names:?}");

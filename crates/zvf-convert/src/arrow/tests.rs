@@ -149,12 +149,12 @@ fn shares_codes_as_keys_of_a_dictionary() {
     for (codes, message) in [
         (
             small_column("uint8", 1, &[0, 2]),
-            "OutOfBounds, cannot decode the categories of \"label\": code 2 is none of 1 categories",
+            "OutOfBounds, cannot decode the categories of \"label\": code 2 has no category (of 1)",
         ),
         (
             small_column("float32", 1, &[0; 8]),
-            "OutOfBounds, cannot decode the categories of \"label\": a value that is no whole number is none of 1 \
-             categories",
+            "OutOfBounds, cannot decode the categories of \"label\": a value that is not a whole number has no category \
+             (of 1)",
         ),
     ] {
         let error = record_batch(&labelled(codes, vec![Value::from("x")], None)).unwrap_err();

@@ -143,7 +143,7 @@ async fn mismatched_batches_are_refused() {
             schema(Skeleton),
             raise,
             vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
-            "InvalidArgument, vertex 0 of a skeleton is its own ancestor, or behind one that is",
+            "InvalidArgument, vertex 0 of a skeleton is in a cycle of parents, or leads to one",
         ),
         (
             schema(Skeleton),

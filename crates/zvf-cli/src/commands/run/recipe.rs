@@ -160,7 +160,7 @@ impl Vars {
             return Err(Fault::new(mark, format!("no variable {name:?}; known: {names}")));
         };
         if inside.iter().any(|outer| outer == name) {
-            return Err(Fault::new(text.mark, format!("the variable {name:?} stands for itself")));
+            return Err(Fault::new(text.mark, format!("the variable {name:?} refers to itself")));
         }
         inside.push(name.to_owned());
         let value = self.expand_within(text, inside)?;
