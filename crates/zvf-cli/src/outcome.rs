@@ -196,7 +196,11 @@ mod tests {
         }
         let key = anyhow::Error::from(key).context("cannot open x");
         assert_eq!(class(&key), Class::InvalidKey);
-        assert!(line(&key).starts_with("cannot open x: key: expected"), "{}", line(&key));
+        assert!(
+            line(&key).starts_with("cannot open x: segment of a key: expected"),
+            "{}",
+            line(&key)
+        );
     }
 
     #[test]

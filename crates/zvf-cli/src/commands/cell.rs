@@ -95,7 +95,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let more = view.rows - to_u64(view.vertices.len());
     if more > 0 {
-        writeln!(out, "  and {} more: see --limit", table::format_count(more, "row"))?;
+        writeln!(out, "  and {}: see --limit", table::format_count(more, "more row"))?;
     }
     for fault in &view.faults {
         writeln!(out, "fault: {fault}")?;

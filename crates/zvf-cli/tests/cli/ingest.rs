@@ -213,8 +213,8 @@ fn scratch_of_killed_commands_is_reported_and_removed() {
     assert_eq!((ran.code, entries()), (0, 2), "{}", ran.err);
     assert!(
         ran.err.contains(
-            ".a.zv.zvf-build-0123456789abcdef was left by a command that was killed, and nothing in it is \
-             needed; \"zvf repair --in-place\" and the next \"zvf create\" remove it"
+            ".a.zv.zvf-build-0123456789abcdef was left by a killed command and is not needed; \
+             \"zvf repair --in-place\" and the next \"zvf create\" remove it"
         ),
         "{}",
         ran.err
@@ -356,7 +356,7 @@ fn tasks_read_files_by_the_options_of_the_plan() {
     assert!(object.contains("\"length\":6.0"), "{object}");
     let out = folder.at("x.zv");
     let refused = zvf(&["convert", &folder.at("one/a.zv"), &out, "--object-attr", "length"]);
-    assert!(refused.refused(2).contains("--object-attr says how a file is read"));
+    assert!(refused.refused(2).contains("--object-attr is for files"));
     let refused = zvf(&["create", &csv, &out, "--frags-dir", "a"]).refused(2);
     assert!(refused.contains("--frags-dir"), "{refused}");
 }

@@ -198,10 +198,7 @@ fn names_with_slashes_are_stored() {
     ] {
         let store = folder.at("a.zarrvectors");
         let made = zvf(&["create", "--overwrite", &file, &store]);
-        assert!(
-            made.code == 0 && made.out.contains("a slash in them is stored as %2F"),
-            "{made:?}"
-        );
+        assert!(made.code == 0 && made.out.contains("is stored as %2F"), "{made:?}");
         let info = zvf(&["info", "--json", &store]).json().to_string();
         for path in paths {
             assert!(info.contains(path), "{path}: {info}");

@@ -141,7 +141,7 @@ fn builds_additive_levels() {
     let lines: Vec<&str> = built.lines().collect();
     assert!(lines[0].starts_with("level 0: ") && lines[0].ends_with(", added to the next level"));
     assert!(lines[2].starts_with("level 2: ") && lines[2].ends_with("vertices"), "{built}");
-    assert!(lines[3].starts_with("readers that do not know such levels"), "{built}");
+    assert!(lines[3].starts_with("readers without support for additive levels"), "{built}");
     assert_eq!(sorted(zvf(&query).out), before);
     let info = zvf(&["info", "--json", &store]).json();
     assert_eq!(vertices(&info).iter().sum::<u64>(), 4000);

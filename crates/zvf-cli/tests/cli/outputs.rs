@@ -103,7 +103,7 @@ fn an_image_of_streamlines_can_be_named() {
     done(&["convert", "-q", &trk, &again]);
     assert!(fs::read_to_string(&again).unwrap().contains("[[-5.0,6.0,0.0],[1.0,2.0,3.0]]"));
     let error = zvf(&["convert", &tck, &folder.at("x.csv"), "--reference", &nifti]).refused(2);
-    assert!(error.contains("the image of TRK and TRX files"), "{error}");
+    assert!(error.contains("--reference is for TRK and TRX output only"), "{error}");
     let error = zvf(&["convert", &tck, &folder.at("x.trk"), "--reference", &lines]).refused(2);
     assert!(error.contains("expected a NIfTI-1 or TRK file"), "{error}");
 }

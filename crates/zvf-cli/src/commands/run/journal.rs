@@ -188,7 +188,7 @@ mod tests {
             origin: BTreeMap::new(),
         };
         let mut journal = Journal::open(&path).unwrap();
-        assert!(Journal::open(&path).unwrap_err().to_string().contains("under way"));
+        assert!(Journal::open(&path).unwrap_err().to_string().contains("in progress"));
         journal.push("one", entry("1")).unwrap();
         drop(journal);
         let torn = b"{\"key\": \"2\", \"outp";

@@ -279,7 +279,7 @@ mod tests {
             ("steps:\n  - edit: a", "2:5 edit needs the option script"),
             (
                 "steps:\n  - convert: a\n    to: b.csv\n  - convert: c\n    to: b.csv",
-                "4:5 b.csv is the output",
+                "4:5 b.csv is also the output",
             ),
         ] {
             let fault = steps(text).unwrap_err();

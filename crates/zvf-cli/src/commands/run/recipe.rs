@@ -397,7 +397,7 @@ mod tests {
         let expand = |text: &str| vars.expand(&Text { mark, text: text.to_owned() });
         assert_eq!(expand("$$5 $x").unwrap(), "$5 $x");
         assert_eq!(expand("${c}").unwrap_err().text, "no variable \"c\"; known: a, b");
-        assert!(expand("${a}").unwrap_err().text.contains("stands for itself"));
+        assert!(expand("${a}").unwrap_err().text.contains("refers to itself"));
         assert!(expand("${a").unwrap_err().text.contains("without an end"));
     }
 }
