@@ -130,19 +130,12 @@ pub(crate) fn class(error: &anyhow::Error) -> Class {
 }
 
 fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
-    if let Some(error) = cause.downcast_ref::<zvf::Error>() {
-        return Some(error.class());
-    }
-    if let Some(error) = cause.downcast_ref::<EditError>() {
-        return Some(error.class);
-    }
-    if let Some(failure) = cause.downcast_ref::<Failure>() {
-        return Some(failure.class);
-    }
-    if cause.is::<Interrupted>() {
-        return Some(Class::Cancelled);
-    }
-    cause.downcast_ref::<io::Error>().map(|error| zvf::io_class(error.kind()))
+    let error = cause.downcast_ref().map(zvf::Error::class);
+    let edit = cause.downcast_ref().map(|error: &EditError| error.class);
+    let failure = cause.downcast_ref().map(|error: &Failure| error.class);
+    let interrupted = cause.is::<Interrupted>().then_some(Class::Cancelled);
+    let io = cause.downcast_ref().map(|error: &io::Error| zvf::io_class(error.kind()));
+    error.or(edit).or(failure).or(interrupted).or(io)
 }
 
 /// Returns whether the reader of our output closed the pipe.

@@ -723,12 +723,9 @@ fn read_convention(path: &str, level: &Json, zv: &Json) -> Result<String> {
 
 fn need_array(snap: &Snapshot, path: &str, name: &str) -> Result<CellArray> {
     let inner = format!("{path}/{name}");
-    CellArray::open(snap, &inner)?.ok_or_else(|| {
-        EditError::new(
-            zvf_format::Class::NotFound,
-            format!("{inner}/zarr.json: the array is not there"),
-        )
-    })
+    let array = CellArray::open(snap, &inner)?;
+    let text = || format!("{inner}/zarr.json: the array is not there");
+    array.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, text()))
 }
 
 /// Opens the columns of vertices. A position has `row_bytes` bytes.

@@ -37,8 +37,6 @@ pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
 }
 
 fn missing_sizes_error(name: &str) -> EditError {
-    EditError::new(
-        Class::Encoding,
-        format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
-    )
+    let text = format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers");
+    EditError::new(Class::Encoding, text)
 }

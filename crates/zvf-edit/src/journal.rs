@@ -415,37 +415,46 @@ impl Journal {
     /// Writes the new and old bytes of a commit to staged files, which its record refers to.
     pub(crate) fn stage(&self, txid: &str, changes: &Changes, old: &Changes) -> Result<Staged> {
         let names = ["new", "old"].map(|side| format!("txn/{txid}/{side}"));
+        let len = to_u64(changes.byte_len() + old.byte_len());
+        let folder = self.side.folder();
         let stage = || -> Result<Staged> {
-            let Some(side) = self.side.folder() else {
-                if to_u64(changes.byte_len() + old.byte_len()) > MAX_HELD_BYTES {
-                    let (place, most) = (&self.place, MAX_HELD_BYTES >> 30);
-                    let text = format!(
-                        "{place}: more than {most} GiB differ, too much for one commit; write to a new store instead"
-                    );
-                    return fail(Class::LimitExceeded, text);
+            if folder.is_none() && len > MAX_HELD_BYTES {
+                let (place, most) = (&self.place, MAX_HELD_BYTES >> 30);
+                let text = format!(
+                    "{place}: more than {most} GiB differ, too much for one commit; write to a new store instead"
+                );
+                return fail(Class::LimitExceeded, text);
+            }
+            let (keys, new) = if let Some(side) = folder.filter(|_| len > MAX_BUFFERED_BYTES) {
+                side.disk().make_dirs(&side.path(&format!("txn/{txid}")))?;
+                let paths = names.each_ref().map(|name| side.path(name));
+                let create = |path| side.disk().open_new(path, false);
+                let mut files = [create(&paths[0])?, create(&paths[1])?];
+                let keys = stage_keys([changes, old], &mut files)?;
+                for (file, path) in files.iter().zip(&paths) {
+                    side.disk().finish(file, path, false)?;
                 }
+                let [new, _] = files;
+                (keys, Blob::Written(Arc::new(Mutex::new(new)), 0, changes.byte_len()))
+            } else {
                 let mut bytes = [Vec::new(), Vec::new()];
                 let keys = stage_keys([changes, old], &mut bytes)?;
                 let blobs = bytes.map(|bytes| Blob::Held(bytes.into()));
-                let (new, puts) = (blobs[0].clone(), names.iter().zip(blobs));
-                let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, version: None });
-                let (prepared, is_alone) = (&mut PreparedFiles::new(), false);
-                if !self.side.replace_all(puts.collect(), prepared, is_alone, None)? {
-                    let text = format!("txn/{txid} is there already");
-                    return fail(Class::Conflict, text);
+                let new = blobs[0].clone();
+                if let Some(side) = folder {
+                    for (name, blob) in names.iter().zip(blobs) {
+                        side.disk().create(&side.path(name), &[blob.read()?])?;
+                    }
+                } else {
+                    let puts = names.iter().zip(blobs);
+                    let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, version: None });
+                    let (puts, prepared) = (puts.collect(), &mut PreparedFiles::new());
+                    if !self.side.replace_all(puts, prepared, false, None)? {
+                        return fail(Class::Conflict, format!("txn/{txid} is there already"));
+                    }
                 }
-                return Ok(Staged { keys, names, new, prepared: PreparedFiles::new() });
+                (keys, new)
             };
-            side.disk().make_dirs(&side.path(&format!("txn/{txid}")))?;
-            let paths = names.each_ref().map(|name| side.path(name));
-            let create = |path| side.disk().open_new(path, false);
-            let mut files = [create(&paths[0])?, create(&paths[1])?];
-            let keys = stage_keys([changes, old], &mut files)?;
-            for (file, path) in files.iter().zip(&paths) {
-                side.disk().finish(file, path, false)?;
-            }
-            let [new, _] = files;
-            let new = Blob::Written(Arc::new(Mutex::new(new)), 0, changes.byte_len());
             Ok(Staged { keys, names, new, prepared: self.store.prepare_files(changes)? })
         };
         stage().inspect_err(|_first| self.unstage(txid))
@@ -504,6 +513,8 @@ impl Journal {
 
 /// Maximum bytes of a commit to an object store, old and new, which are held to be put.
 const MAX_HELD_BYTES: u64 = 8 << 30;
+/// Up to so many bytes, old and new, are written to a folder at once.
+const MAX_BUFFERED_BYTES: u64 = 64 << 10;
 
 /// Writes the new and old bytes of every key, one after the other. Returns the entries of the record.
 fn stage_keys<W: Write>(sides: [&Changes; 2], to: &mut [W; 2]) -> Result<Vec<RecordKey>> {

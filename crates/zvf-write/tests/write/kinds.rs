@@ -155,9 +155,9 @@ async fn objects_without_ids_are_numbered_across_kinds() {
     let report = writer.finish().await.unwrap();
     assert_eq!(
         report.to_string(),
-        "18 vertices in 6 chunks, 9 objects, 1 links; skeleton: 5 vertices, 3 objects, 0 links; \
-         line: 6 vertices, 3 objects, 0 links; graph: 3 vertices, 1 objects, 0 links; polyline: 2 \
-         vertices, 2 objects, 1 links; point_cloud: 2 vertices, 0 objects, 0 links; \
+        "18 vertices in 6 chunks, 9 objects, 1 link; skeleton: 5 vertices, 3 objects, 0 links; \
+         line: 6 vertices, 3 objects, 0 links; graph: 3 vertices, 1 object, 0 links; polyline: 2 \
+         vertices, 2 objects, 1 link; point_cloud: 2 vertices, 0 objects, 0 links; \
          objects are not numbered 0, 1, 2, …: zarr-vectors finds them by their ids only"
     );
     let reader = Reader::new(open(memory).await);

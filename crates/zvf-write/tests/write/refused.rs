@@ -105,8 +105,8 @@ async fn mismatched_batches_are_refused() {
             bounded(),
             raise,
             vec![single_point(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
-            "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
-          or let the bounds grow, if that is wanted",
+            "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out, \
+          or let the bounds grow",
         ),
         (
             schema(Polyline),
