@@ -239,7 +239,7 @@ fn scratch_of_killed_commands_is_reported_and_removed() {
     let planned = folder.at("many/b.zv");
     assert_eq!(zvf(&["ingest", "plan", &file, &planned, "-q"]).code, 0);
     let ran = zvf(&["validate", &planned]);
-    assert!(ran.err.contains("is a build that was not finished"), "{}", ran.err);
+    assert!(ran.err.contains("is an unfinished build"), "{}", ran.err);
     zvf(&["repair", "-q", "--apply", &planned]).refused(4);
     assert_eq!(zvf(&["ingest", "run", &planned, "--all", "-q"]).code, 0);
     fs::create_dir(folder.at("many/.b.zv.zvf-build-1")).unwrap();

@@ -263,7 +263,10 @@ fn refuses_object_columns_with_malformed_width() {
         change_document(&store, path, doc);
         let snap = Snapshot::open(&open(&store)).unwrap();
         let error = open_row_column(&snap, path, "mass").unwrap_err();
-        assert!([Class::BadShape, Class::Negative].contains(&error.class), "{malformed} {error}");
+        assert!(
+            [Class::BadShape, Class::BadTag, Class::Negative].contains(&error.class),
+            "{malformed} {error}"
+        );
     }
 }
 
