@@ -29,6 +29,7 @@
 
 mod client;
 mod codec;
+mod cores;
 #[cfg(feature = "server")]
 mod metrics;
 #[cfg(feature = "server")]
