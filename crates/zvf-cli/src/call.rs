@@ -5,7 +5,6 @@ use std::io::Cursor;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use zvf::format::Class;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -76,18 +75,14 @@ fn run(
     stop: &Stop,
     hook: Option<ProgressHook>,
 ) -> Result<Reply, Failure> {
-    let cli =
-        Cli::try_parse_from(crate::arguments::shield_positions(args)).map_err(|error| Failure {
-            class: Class::InvalidArgument,
-            message: crate::arguments::summarize(&error.render().to_string()),
-        })?;
+    let cli = Cli::try_parse_from(crate::arguments::shield_positions(args))
+        .map_err(|error| Failure::new(crate::arguments::summarize(&error.render().to_string())))?;
     // Tables ask a terminal for its width; there is none here.
     let mut output = Cursor::new(Vec::new());
     match cli.run_in(&stop.0, hook, &mut output) {
-        Ok(Outcome::Ended(code @ 1..)) => Err(Failure {
-            class: Class::InvalidArgument,
-            message: format!("{}, the program ended with exit code {code}", Class::InvalidArgument),
-        }),
+        Ok(Outcome::Ended(code @ 1..)) => {
+            Err(Failure::new(format!("the program ended with exit code {code}")))
+        }
         Ok(outcome) => {
             let has_findings = outcome == Outcome::Findings;
             Ok(Reply { output: output.into_inner(), has_findings })

@@ -54,8 +54,8 @@ use crate::session::Session;
 /// http://host/path, and the other backends of this build; with the feature icechunk also of a version of a repository:
 /// icechunk+file:///data/brain?tag=v1.
 #[derive(Debug, Parser)]
-#[command(name = "zvf", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = EXIT_CODES)]
+#[command(name = "zvf", version, propagate_version = true, disable_help_flag = true)]
+#[command(after_long_help = EXIT_CODES, mut_subcommands = share_examples)]
 pub(crate) struct Cli {
     #[command(flatten)]
     common: Common,
@@ -212,6 +212,15 @@ impl Cli {
         out.flush()?;
         Ok(outcome)
     }
+}
+
+/// Gives the examples of a command to its subcommands without examples.
+fn share_examples(command: clap::Command) -> clap::Command {
+    let Some(examples) = command.get_after_help().cloned() else { return command };
+    command.mut_subcommands(|subcommand| {
+        let has_own = subcommand.get_after_help().is_some();
+        share_examples(if has_own { subcommand } else { subcommand.after_help(examples.clone()) })
+    })
 }
 
 /// How long the program waits for threads that still write after a command was stopped.

@@ -11,6 +11,13 @@ pub struct Failure {
     pub message: String,
 }
 
+impl Failure {
+    /// Creates the error for invalid arguments.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { class: Class::InvalidArgument, message: message.into() }
+    }
+}
+
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)

@@ -15,10 +15,13 @@ pub(crate) struct Common {
     /// Print JSON instead of text; errors, warnings and progress are lines of JSON on standard error.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Print help; "zvf help COMMAND" explains every value and option.
+    #[arg(long, short, global = true, action = clap::ArgAction::HelpShort)]
+    help: Option<bool>,
     /// Print errors only: no progress and no notes on standard error.
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Backend option, by its object_store name; may be repeated. Goes before the environment.
+    /// Set a backend option by its object_store name, before the environment; may be repeated.
     #[arg(long = "storage-option", alias = "storage", global = true, value_name = "KEY=VALUE", value_parser = key_value)]
     storage: Vec<(String, String)>,
     /// Memory limit in bytes, such as 512MiB or 2GB [default: 256MiB for reading, 512MiB for writing].

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use zvf::publish::CommitGate;
 
 use crate::outcome;
-pub(crate) use crate::outcome::{Interrupted, StoppedAtCommit};
+pub(crate) use crate::outcome::Interrupted;
 
 /// Whether a signal arrived; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -134,7 +134,11 @@ impl Interrupt {
 
     /// Returns the error of a stopped command.
     pub(crate) fn reason(&self) -> anyhow::Error {
-        if self.shared.gate.is_entered() { StoppedAtCommit.into() } else { Interrupted.into() }
+        if self.shared.gate.is_entered() {
+            outcome::stopped_at_commit().into()
+        } else {
+            Interrupted.into()
+        }
     }
 
     /// Returns whether a signal arrived, in time or too late to cancel.
@@ -266,7 +270,7 @@ mod tests {
         assert!(interrupt.is_stopped());
         let pending = std::future::pending::<anyhow::Result<()>>();
         let error = runtime.block_on(interrupt.or_stopped(pending)).unwrap_err();
-        assert!(error.is::<StoppedAtCommit>());
+        assert_eq!(outcome::class(&error), zvf::format::Class::CommitUnknown);
     }
 
     #[test]

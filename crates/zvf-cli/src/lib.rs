@@ -18,7 +18,6 @@ mod global_options;
 mod interrupt;
 mod outcome;
 mod progress;
-mod refused;
 mod session;
 mod size;
 #[cfg(test)]

@@ -4,12 +4,11 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use serde_json::json;
-use zvf::exit_code;
+use zvf::edit::EditError;
 use zvf::format::Class;
-use zvf::join_causes;
+use zvf::{error_text, exit_code, join_causes};
 
 use crate::failure::Failure;
-use crate::refused::Refused;
 
 /// How a successful command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,34 +21,14 @@ pub(crate) enum Outcome {
     Ended(u8),
 }
 
-/// Arguments that are invalid together or for this store.
-#[derive(Debug)]
-pub(crate) struct Usage {
-    text: String,
-    hint: Option<String>,
+/// The error for arguments that are invalid together or for this store.
+pub(crate) type Usage = Failure;
+
+/// Returns the error for arguments that are invalid together or for this store: what is wrong, and
+/// what to do.
+pub(crate) fn refuse<T, E: From<Usage>>(text: impl Into<String>) -> Result<T, E> {
+    Err(Usage::new(text).into())
 }
-
-impl Usage {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), hint: None }
-    }
-
-    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, {}", Class::InvalidArgument, self.text)?;
-        match &self.hint {
-            Some(hint) => write!(f, "; {hint}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// Returns the exit code, and prints an error as one line on standard error: text, or a JSON object.
 pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
@@ -65,23 +44,16 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupted;
 
-/// The error of a command that was stopped while it published something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoppedAtCommit;
-
-impl std::fmt::Display for StoppedAtCommit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(
-            "CommitUnknown, stopped while the result was being published: the old one or the new one is there, whole",
-        )
-    }
+/// Returns the error of a command that was stopped while it published something.
+pub(crate) fn stopped_at_commit() -> Failure {
+    let message = "stopped while the result was being published: look whether the old or the new one \
+                   is there, each is complete";
+    Failure { class: Class::CommitUnknown, message: message.to_owned() }
 }
-
-impl std::error::Error for StoppedAtCommit {}
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Cancelled, interrupted")
+        f.write_str("interrupted")
     }
 }
 
@@ -111,20 +83,19 @@ fn print_error(error: &anyhow::Error, json: bool) -> u8 {
     exit_code(class)
 }
 
-/// Returns the contexts and the first error with a class, with its causes.
+/// Returns the contexts and the first error with a class, with its causes, as a person reads them:
+/// without classes.
 pub(crate) fn line(error: &anyhow::Error) -> String {
     let mut words = Vec::new();
     for cause in error.chain() {
-        // Its message leaves out the words of a backend, which may hold secrets.
-        if cause.is::<zvf::Error>() {
-            words.push(cause.to_string());
+        let text = cause.downcast_ref().map_or_else(|| error_text(cause), EditError::text);
+        let is_last = known_class(cause).is_some();
+        // The message of `Error` leaves out the words of a backend, which may hold secrets.
+        let source = cause.source().filter(|_| is_last && !cause.is::<zvf::Error>());
+        words.push(join_causes(text, source));
+        if is_last {
             break;
         }
-        if known_class(cause).is_some() {
-            words.push(join_causes(cause, cause.source()));
-            break;
-        }
-        words.push(cause.to_string());
     }
     let line = words.join(": ").replace('\n', " ");
     match advise(class(error), &line) {
@@ -159,28 +130,12 @@ pub(crate) fn class(error: &anyhow::Error) -> Class {
 }
 
 fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
-    if let Some(error) = cause.downcast_ref::<zvf::Error>() {
-        return Some(error.class());
-    }
-    if let Some(error) = cause.downcast_ref::<zvf::edit::EditError>() {
-        return Some(error.class);
-    }
-    if let Some(failure) = cause.downcast_ref::<Failure>() {
-        return Some(failure.class);
-    }
-    if cause.is::<Usage>() {
-        return Some(Class::InvalidArgument);
-    }
-    if cause.is::<Interrupted>() {
-        return Some(Class::Cancelled);
-    }
-    if cause.is::<StoppedAtCommit>() {
-        return Some(Class::CommitUnknown);
-    }
-    if cause.is::<Refused>() {
-        return Some(Class::AlreadyExists);
-    }
-    cause.downcast_ref::<io::Error>().map(|error| zvf::io_class(error.kind()))
+    let error = cause.downcast_ref().map(zvf::Error::class);
+    let edit = cause.downcast_ref().map(|error: &EditError| error.class);
+    let failure = cause.downcast_ref().map(|error: &Failure| error.class);
+    let interrupted = cause.is::<Interrupted>().then_some(Class::Cancelled);
+    let io = cause.downcast_ref().map(|error: &io::Error| zvf::io_class(error.kind()));
+    error.or(edit).or(failure).or(interrupted).or(io)
 }
 
 /// Returns whether the reader of our output closed the pipe.
@@ -220,21 +175,25 @@ mod tests {
         let stopped = io::Error::other(Interrupted);
         for (error, code, text) in [
             (anyhow::anyhow!("two\nlines"), 5, "two lines"),
-            (Usage::new("no").with_hint("yes").into(), 2, "InvalidArgument, no; yes"),
-            (io(io::ErrorKind::NotFound).context("no x"), 4, "no x: entity not found"),
+            (Usage::new("no; yes").into(), 2, "no; yes"),
+            (io(io::ErrorKind::NotFound).context("no x"), 4, "no x: no such file or folder"),
             (io(io::ErrorKind::StorageFull), 4, "no storage space"),
             (io(io::ErrorKind::IsADirectory), 2, "is a directory"),
             (io(io::ErrorKind::TimedOut), 5, "timed out"),
-            (Interrupted.into(), 130, "Cancelled, interrupted"),
-            (StoppedAtCommit.into(), 6, &StoppedAtCommit.to_string()),
-            (zvf::Error::from(stopped).into(), 130, "Io, cannot write: Cancelled, interrupted"),
+            (Interrupted.into(), 130, "interrupted"),
+            (stopped_at_commit().into(), 6, &stopped_at_commit().message),
+            (zvf::Error::from(stopped).into(), 130, "cannot write: interrupted"),
         ] {
             assert_eq!(exit_code(class(&error)), code, "{error}");
             assert_eq!(line(&error), text);
         }
         let key = anyhow::Error::from(key).context("cannot open x");
         assert_eq!(class(&key), Class::InvalidKey);
-        assert!(line(&key).starts_with("cannot open x: InvalidKey"));
+        assert!(
+            line(&key).starts_with("cannot open x: segment of a key: expected"),
+            "{}",
+            line(&key)
+        );
     }
 
     #[test]

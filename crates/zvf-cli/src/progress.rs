@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
-use crate::table::count;
+use crate::table::{count, format_count};
 
 /// Called with the number of items done, and the total if that is known.
 #[derive(Clone)]
@@ -68,10 +68,10 @@ impl Progress {
         self.bar.set_message(message);
     }
 
-    /// Reports `done` items, of an unknown total, as `message`.
-    pub(crate) fn count(&self, done: u64, message: String) {
+    /// Reports `done` items, of an unknown total, after `prefix`.
+    pub(crate) fn count(&self, prefix: &str, done: u64, thing: &str) {
         self.call_hook(done, None);
-        self.set(message);
+        self.set(format!("{prefix}{}", format_count(done, thing)));
     }
 
     /// Reports `done` of `total` items as `message`.

@@ -14,7 +14,7 @@ use zvf::Error;
 
 use crate::global_options::Common;
 use crate::interrupt::Interrupt;
-use crate::outcome::Usage;
+use crate::outcome::refuse;
 use crate::progress::{Progress, ProgressHook};
 use crate::table;
 
@@ -161,9 +161,7 @@ impl Session {
             all.extend(level.open_kind(kind).await?);
         }
         match only {
-            Some(kind) if all.is_empty() => {
-                Err(Usage::new(format!("level {number} holds no {kind}")).into())
-            }
+            Some(kind) if all.is_empty() => refuse(format!("level {number} holds no {kind}")),
             _ => Ok(all),
         }
     }
@@ -226,15 +224,16 @@ pub(crate) fn sentences(notices: &[Notice]) -> Vec<String> {
             words.push(notice.to_string());
         }
     }
-    if let [_, _, ..] = silent.as_slice() {
+    if !silent.is_empty() {
+        let more = silent.split_off(silent.len().min(MAX_LISTED)).len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         words.push(format!(
-            "{} cannot be listed here: only what metadata or the caller names was read",
+            "{}{more} cannot be listed: only arrays that metadata or the command names were read",
             silent.join(", ")
         ));
-    } else {
-        let alone =
-            notices.iter().filter(|notice| matches!(notice, Notice::CannotEnumerate { .. }));
-        words.extend(alone.map(ToString::to_string));
     }
     words
 }
+
+/// The number of arrays without a listing that a notice names.
+const MAX_LISTED: usize = 3;

@@ -24,6 +24,9 @@ fn no_command_and_no_option_changes_unseen() {
 /// Adds a line for the command and each of its arguments, then its subcommands. Global options are
 /// listed for `zvf` only.
 fn list_command(command: &clap::Command, path: &str, lines: &mut Vec<String>) {
+    let help = command.clone().render_help().to_string();
+    let is_short = help.contains("Examples:\n  ") && help.lines().count() <= 60;
+    assert!(is_short || path == "zvf", "60 lines and an example: {path}\n{help}");
     let aliases: Vec<&str> = command.get_all_aliases().collect();
     lines.push(format!("{path} {}", aliases.join(" ")).trim_end().to_owned());
     for argument in command.get_arguments() {

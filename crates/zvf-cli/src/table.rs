@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use zvf::format::num::saturating_usize;
+use zvf::round_digits;
+pub(crate) use zvf::{format_count, group_digits as count};
 
 /// Rows of cells; each column is as wide as its widest cell.
 #[derive(Debug, Default)]
@@ -48,25 +50,6 @@ impl Table {
     }
 }
 
-/// Formats a count with separators between thousands.
-pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// Formats a count and its noun.
-pub(crate) fn format_count(n: u64, thing: &str) -> String {
-    let end = if n == 1 { "" } else { "s" };
-    format!("{} {thing}{end}", count(n))
-}
-
 /// Formats a count, or a dash where it is unknown.
 pub(crate) fn format_optional(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), count)
@@ -86,7 +69,7 @@ pub(crate) fn bytes(n: u64) -> String {
     if unit > 0 && units < 100 {
         format!("{units}.{tenths} {name}")
     } else {
-        format!("{units} {name}")
+        format!("{} {name}", count(units))
     }
 }
 
@@ -138,16 +121,14 @@ pub(crate) fn limit(n: u64) -> usize {
     if n == 0 { usize::MAX } else { saturating_usize(n) }
 }
 
-/// Formats a number with the fewest digits that restore it: an exponent instead of many zeros.
+/// Formats a number with at most nine digits, and an exponent instead of many zeros.
 pub(crate) fn number(x: f64) -> String {
-    let text = format!("{x:?}");
-    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
+    format!("{:?}", round_digits(x, 9)).trim_end_matches(".0").to_owned()
 }
 
 /// Formats floats in brackets.
 pub(crate) fn floats<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> String {
-    let numbers: Vec<String> = numbers.into_iter().map(|x| number(*x)).collect();
-    format!("[{}]", numbers.join(", "))
+    vector(numbers.into_iter().map(|x| number(*x)))
 }
 
 const BYTE_UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -158,20 +139,15 @@ mod tests {
 
     #[test]
     fn formats_numbers() {
-        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(count(n), text);
-        }
         for (n, text) in [
             (0, "0 B"),
-            (9999, "9999 B"),
+            (9999, "9,999 B"),
             (10_000, "9.7 KiB"),
-            (1 << 20, "1024 KiB"),
+            (1 << 20, "1,024 KiB"),
             (20 << 20, "20.0 MiB"),
         ] {
             assert_eq!(bytes(n), text);
         }
-        assert_eq!(format_count(1, "row"), "1 row");
-        assert_eq!(format_count(0, "row"), "0 rows");
         assert_eq!(vector([1, -2]), "[1, -2]");
         assert_eq!(floats(&[1.5, -2.0]), "[1.5, -2]");
         for (x, text) in [
@@ -179,6 +155,7 @@ mod tests {
             (-1e300, "-1e300"),
             (5e-324, "5e-324"),
             (0.1, "0.1"),
+            (9.570789337158203, "9.57078934"),
             (1e15, "1000000000000000"),
             (f64::INFINITY, "inf"),
             (-0.0, "-0"),

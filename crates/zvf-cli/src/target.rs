@@ -13,10 +13,11 @@ use anyhow::Context as _;
 use zvf::publish::{AtomicFile, Disk, FileOptions, PublishError};
 
 use zvf::Error;
+use zvf::format::Class;
 
+use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Watched};
-use crate::outcome::Usage;
-use crate::refused::Refused;
+use crate::outcome::refuse;
 
 /// A file under construction.
 #[derive(Debug)]
@@ -64,8 +65,7 @@ impl NewFile {
     pub(crate) fn create(path: &Path, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let place = || format!("cannot write {}", path.display());
         if path.is_dir() {
-            let usage = Usage::new(format!("{} is a folder", path.display()));
-            return Err(usage.with_hint("name a file").into());
+            return refuse(format!("{} is a folder; name a file", path.display()));
         }
         let file = if fs::metadata(path).map_or(true, |about| about.is_file()) {
             // The existing target was not checked: the last writer wins.
@@ -121,7 +121,8 @@ pub(crate) fn check_overwrite(path: &Path, overwrite: bool) -> anyhow::Result<()
     if overwrite || !fs::metadata(path).is_ok_and(full) {
         return Ok(());
     }
-    Err(Refused { path: path.to_owned() }.into())
+    let message = format!("{} already exists; use --overwrite to replace it", path.display());
+    Err(Failure { class: Class::AlreadyExists, message }.into())
 }
 
 /// The output of the bytes of one format.

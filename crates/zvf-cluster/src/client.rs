@@ -8,7 +8,6 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::codec::{LogicalCodec, PhysicalCodec};
-use crate::names::PlainNames;
 use crate::statement::StatementPlanner;
 
 /// Returns a session whose statements run on the cluster with the scheduler at `url`: `HOST:PORT`, optionally with a scheme.
@@ -30,17 +29,11 @@ use crate::statement::StatementPlanner;
 pub async fn connect(url: &str) -> Result<SessionContext> {
     let with_scheme = if url.contains("://") { url.to_owned() } else { format!("df://{url}") };
     let context = SessionContext::remote_with_state(&with_scheme, state(config())?).await?;
-    let names = PlainNames::default();
-    let planner = StatementPlanner {
-        ballista: Arc::clone(context.state().query_planner()),
-        names: names.clone(),
-        scheduler: url.to_owned(),
-    };
+    let ballista = Arc::clone(context.state().query_planner());
+    let planner = StatementPlanner { ballista, scheduler: url.to_owned() };
     let id = context.session_id();
     let builder = context.into_state_builder().with_session_id(id);
-    let context = SessionContext::from(builder.with_query_planner(Arc::new(planner)).build());
-    context.register_relation_planner(Arc::new(names))?;
-    Ok(context)
+    Ok(SessionContext::from(builder.with_query_planner(Arc::new(planner)).build()))
 }
 
 /// Returns the configuration that all processes of a cluster share.

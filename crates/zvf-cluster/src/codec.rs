@@ -1,11 +1,12 @@
 //! Codecs that serialize tables and scans of zvf in plans.
 //!
 //! ```text
-//! table   JSON of the address and the options of the table
-//! scan    length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
+//! table   the address and the options of the table
+//! scan    the address, what is asked, the schema as the engine sends it, and the tasks
 //! ```
 //!
-//! Before them stand `ZVF` and the version, which all processes of a cluster share. Messages without this prefix are Ballista's own.
+//! Both are JSON. Before them stand `ZVF` and the version, which all processes of a cluster share. Messages without this
+//! prefix are Ballista's own.
 
 use std::any::Any;
 use std::path::Path;
@@ -70,34 +71,35 @@ struct TableMessage {
 struct ScanMessage {
     store: StoreAddress,
     scan: Scan,
+    /// The schema, as the engine sends it.
+    schema: Vec<u8>,
     groups: Vec<Vec<Task>>,
     limit: Option<usize>,
-    /// Number of chunks that planning pruned, for `EXPLAIN ANALYZE`.
-    pruned_cells: u64,
 }
 
 fn plan_error(what: &str, expected: &str, found: &str) -> DataFusionError {
     mark(&format!("a plan from another process: {what}: expected {expected}, found {found}"))
 }
 
-/// Returns what follows the prefix of this version; `None` for a message of Ballista.
-fn strip_prefix<'a>(buf: &'a [u8], what: &str) -> Result<Option<&'a [u8]>> {
-    if !buf.starts_with(NAME) || buf.starts_with(PREFIX) {
-        return Ok(buf.strip_prefix(PREFIX));
-    }
-    let found = String::from_utf8_lossy(&buf[NAME.len()..]);
-    let (found, _) = found.split_once('\n').unwrap_or((&found, ""));
-    let expected = concat!("version ", env!("CARGO_PKG_VERSION"), " of zvf on all machines");
-    Err(plan_error(what, expected, &format!("version {found}")))
-}
-
-fn to_json<T: Serialize>(message: &T, buf: &mut Vec<u8>) -> Result<()> {
+fn encode<T: Serialize>(message: &T, buf: &mut Vec<u8>) -> Result<()> {
+    buf.extend_from_slice(PREFIX);
     serde_json::to_writer(buf, message).map_err(|error| DataFusionError::External(Box::new(error)))
 }
 
-fn from_json<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| plan_error(what, "the JSON of this version of zvf", &error.to_string()))
+/// Returns the message of this version; `None` for a message of Ballista.
+fn decode<T: DeserializeOwned>(buf: &[u8], what: &str) -> Result<Option<T>> {
+    if let Some(json) = buf.strip_prefix(PREFIX) {
+        let message = serde_json::from_slice(json);
+        let bad = |error: serde_json::Error| {
+            plan_error(what, "the JSON of this version of zvf", &error.to_string())
+        };
+        return message.map(Some).map_err(bad);
+    }
+    let Some(other) = buf.strip_prefix(NAME) else { return Ok(None) };
+    let found = String::from_utf8_lossy(other);
+    let (found, _) = found.split_once('\n').unwrap_or((&found, ""));
+    let expected = concat!("version ", env!("CARGO_PKG_VERSION"), " of zvf on all machines");
+    Err(plan_error(what, expected, &format!("version {found}")))
 }
 
 /// Returns the address with an absolute path, which is valid in every process.
@@ -131,10 +133,9 @@ impl LogicalExtensionCodec for LogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        let Some(json) = strip_prefix(buf, "a table")? else {
+        let Some(TableMessage { store, options }) = decode(buf, "a table")? else {
             return self.ballista.try_decode_table_provider(buf, table, schema, context);
         };
-        let TableMessage { store, options } = from_json("a table", json)?;
         let opened = ZvfTable::open_blocking(store, options)
             .map_err(|error| mark(&zvf_datafusion::error_text(&error)))?;
         if opened.schema() != schema {
@@ -156,8 +157,7 @@ impl LogicalExtensionCodec for LogicalCodec {
         };
         let options = *zvf_table.options();
         let store = make_absolute(zvf_table.store().address())?;
-        buf.extend_from_slice(PREFIX);
-        to_json(&TableMessage { store, options }, buf)
+        encode(&TableMessage { store, options }, buf)
     }
 
     fn try_decode_file_format(
@@ -185,7 +185,7 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match strip_prefix(buf, "a scan")? {
+        match decode(buf, "a scan")? {
             Some(message) => decode_scan(message, context),
             None => self.ballista.try_decode(buf, inputs, context, converter),
         }
@@ -221,27 +221,16 @@ fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -
         groups.push(tasks.ok_or_else(|| plan_error("a part of a scan", "a task", "a file"))?);
     }
     let schema = protobuf::Schema::try_from(source.schema().as_ref())?.encode_to_vec();
-    let length = u32::try_from(schema.len())
-        .map_err(|error| plan_error("a schema", "less than 4 GiB", &error.to_string()))?;
-    buf.extend_from_slice(PREFIX);
-    buf.extend_from_slice(&length.to_le_bytes());
-    buf.extend_from_slice(&schema);
     let (store, scan) = (make_absolute(source.address())?, source.scan().clone());
-    let (limit, pruned_cells) = (config.limit, source.pruned_cells());
-    to_json(&ScanMessage { store, scan, groups, limit, pruned_cells }, buf)
+    encode(&ScanMessage { store, scan, schema, groups, limit: config.limit }, buf)
 }
 
-fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
-    let too_short = || plan_error("a scan", "a schema and what is asked", "less");
-    let (length, rest) = message.split_first_chunk().ok_or_else(too_short)?;
-    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_large| too_short())?;
-    let (schema, json) = rest.split_at_checked(length).ok_or_else(too_short)?;
-    let schema = protobuf::Schema::decode(schema)
+fn decode_scan(message: ScanMessage, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+    let ScanMessage { store, scan, schema, groups, limit } = message;
+    let schema = protobuf::Schema::decode(schema.as_slice())
         .map_err(|error| plan_error("a scan", "a schema", &error.to_string()))?;
     let schema = Schema::try_from(&schema)?;
-    let ScanMessage { store, scan, groups, limit, pruned_cells } = from_json("a scan", json)?;
-    let source =
-        ZvfSource::from_address(store, scan, Arc::new(schema)).with_pruned_cells(pruned_cells);
+    let source = ZvfSource::from_address(store, scan, Arc::new(schema));
     let source = source.shared().with_pool(Arc::clone(context.memory_pool()));
     // Partitions of one plan may run in several processes, so work stealing is off.
     Ok(data_source(source, groups, None, limit, true))
@@ -258,9 +247,9 @@ mod tests {
 
     #[test]
     fn messages_of_another_version_are_refused() {
-        assert_eq!(strip_prefix(b"\n\x07", "a scan").unwrap(), None);
-        assert_eq!(strip_prefix(&[PREFIX, b"{}"].concat(), "a scan").unwrap(), Some(&b"{}"[..]));
-        let error = strip_prefix(b"ZVF 7.0.0\n{}", "a scan").unwrap_err().to_string();
+        assert_eq!(decode::<u8>(b"\n\x07", "a scan").unwrap(), None);
+        assert_eq!(decode(&[PREFIX, b"7"].concat(), "a scan").unwrap(), Some(7));
+        let error = decode::<u8>(b"ZVF 7.0.0\n7", "a scan").unwrap_err().to_string();
         assert!(error.contains("on all machines, found version 7.0.0"), "{error}");
     }
 }

@@ -3,7 +3,6 @@
 //! ```text
 //! codec       codecs for tables and scans of zvf in plans, beside those of Ballista
 //! client      a session whose statements run on a cluster
-//! names       names without dots for tables in plans
 //! statement   statements of the client, which run again if an executor is lost
 //! server      the scheduler and the executor, with these codecs
 //! metrics     what a process has done, for monitoring
@@ -30,9 +29,9 @@
 
 mod client;
 mod codec;
+mod cores;
 #[cfg(feature = "server")]
 mod metrics;
-mod names;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(feature = "server")]

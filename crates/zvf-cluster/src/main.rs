@@ -105,14 +105,19 @@ async fn serve(role: Role) -> Result<()> {
 /// Runs a scheduler and `executors` with one core each, until one of them ends.
 async fn run_local(listen: SocketAddr, executors: u16) -> Result<()> {
     let mut processes = JoinSet::new();
-    let (scheduler, count) = (listen.to_string(), executors.to_string());
-    let words = ["scheduler", "--listen", &scheduler, "--min-executors", &count];
-    let options = SchedulerOptions::parse_from(words);
+    let options = SchedulerOptions {
+        listen,
+        min_executors: executors.into(),
+        ..SchedulerOptions::parse_from([""])
+    };
     processes.spawn(async move { run_scheduler(&options).await });
     for port in (listen.port()..).skip(1).step_by(2).take(executors.into()) {
-        let address = SocketAddr::new(listen.ip(), port).to_string();
-        let words = ["executor", "--scheduler", &scheduler, "--listen", &address, "--cores", "1"];
-        let options = ExecutorOptions::parse_from(words);
+        let options = ExecutorOptions {
+            scheduler: (listen.ip().to_string(), listen.port()),
+            listen: SocketAddr::new(listen.ip(), port),
+            cores: Some(1),
+            ..ExecutorOptions::parse_from([""])
+        };
         processes.spawn(async move { run_executor(&options).await });
     }
     let ended = processes.join_next().await.transpose();

@@ -23,6 +23,7 @@ use zvf_datafusion::to_u64;
 
 use crate::client::{config, state};
 use crate::codec::{LogicalCodec, PhysicalCodec};
+use crate::cores::Cores;
 use crate::metrics::{CORES, EXECUTORS, Statements};
 use crate::stage::Engine;
 use crate::statement::{LOST, mark};
@@ -110,6 +111,8 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
         ..SchedulerConfig::default()
     };
     let cluster = BallistaCluster::new_from_config(&scheduler_config).await.map_err(wrap_error)?;
+    let cores = Arc::new(Cores::new(cluster.cluster_state()));
+    let cluster = BallistaCluster::new(Arc::<Cores>::clone(&cores), cluster.job_state());
     let codec = BallistaCodec::new(Arc::<LogicalCodec>::default(), Arc::<PhysicalCodec>::default());
     let endpoint = scheduler_config.scheduler_endpoint();
     let config = Arc::new(scheduler_config);
@@ -117,14 +120,14 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
     server.init().await.map_err(wrap_error)?;
     tokio::select! {
         result = start_grpc_service(options.listen, server.clone()) => result.map_err(wrap_error),
-        result = end_lost_jobs(server.clone(), Duration::from_secs(timeout)) => result,
+        result = end_lost_jobs(server.clone(), &cores, Duration::from_secs(timeout)) => result,
         () = drain(&server) => Ok(()),
     }
 }
 
 /// Ends the statements of executors that are lost, and all if there are no executors for half the
 /// timeout. It stops executors of another version.
-async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
+async fn end_lost_jobs(server: Scheduler, held: &Cores, timeout: Duration) -> Result<()> {
     let mut events = server.cluster_state_events().await.map_err(wrap_error)?;
     let mut was_alive = Instant::now();
     loop {
@@ -132,7 +135,7 @@ async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
             event = events.next() => match event {
                 Some(ClusterStateEvent::RemovedExecutor { executor_id }) => {
                     let reason = format!("executor {executor_id}{LOST}");
-                    end_jobs(&server, &reason).await?;
+                    end_jobs(&server, held, &reason).await?;
                 }
                 Some(ClusterStateEvent::RegisteredExecutor { executor_id }) => {
                     log::info!("executor {executor_id} is there");
@@ -154,11 +157,14 @@ async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
         let cores = executors.iter().map(|(known, ..)| u64::from(known.specification.vcores));
         CORES.set(cores.sum());
         EXECUTORS.set(to_u64(executors.len()));
+        if server.running_job_number() + server.pending_job_number() == 0 {
+            held.free_all().await.map_err(wrap_error)?;
+        }
         if !executors.is_empty() {
             was_alive = Instant::now();
         } else if was_alive.elapsed() > timeout / 2 {
             let reason = "no executor is there: start one with zvf-cluster executor";
-            end_jobs(&server, reason).await?;
+            end_jobs(&server, held, reason).await?;
         }
     }
 }
@@ -176,30 +182,22 @@ fn fit_partitions(config: SessionConfig) -> SessionConfig {
 
 /// Ends all jobs with an error. Which of them have results of a lost executor is not known: Ballista
 /// resets their stages at the same time.
-async fn end_jobs(server: &Scheduler, reason: &str) -> Result<()> {
+async fn end_jobs(server: &Scheduler, held: &Cores, reason: &str) -> Result<()> {
     let tasks = &server.state.task_manager;
     for (job, cached) in tasks.get_running_job_cache().iter() {
         log::warn!("statement {job} ends: {reason}");
         // Its client hears the reason; then the scheduler forgets the job.
         let mut graph = cached.execution_graph.write().await;
         let running = graph.abort_running(mark(reason).strip_backtrace());
-        let freed = running.iter().filter_map(|task| {
-            let cores = graph.task_vcores(task.stage_id, task.task_id)?;
-            Some((task.executor_id.clone(), cores))
-        });
-        let freed: Vec<_> = freed.collect();
         drop(graph);
         let manager = server.state.executor_manager.clone();
-        tokio::spawn(async move {
-            drop(manager.cancel_running_tasks(running).await);
-            drop(manager.unbind_tasks(freed).await);
-        });
+        tokio::spawn(async move { drop(manager.cancel_running_tasks(running).await) });
         if let Err(error) = tasks.update_job(job).await {
             log::warn!("statement {job}: {error}");
         }
         server.cancel_job(job.clone()).await.map_err(wrap_error)?;
     }
-    Ok(())
+    held.free_all().await.map_err(wrap_error)
 }
 
 /// Waits for a signal to stop, and then until no statement runs or for a second signal.

@@ -11,13 +11,11 @@ use std::time::Duration;
 
 use arrow_schema::{DataType, SchemaRef};
 use async_trait::async_trait;
-use ballista_core::execution_plans::DistributedQueryExec;
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::arrow::compute::cast;
+use ballista_core::planner::scans_only_information_schema;
 use datafusion::catalog::Session;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -29,21 +27,16 @@ use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{
-    ExecutionPlan, ExecutionPlanProperties as _, SendableRecordBatchStream,
-};
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
-use datafusion_proto::protobuf::LogicalPlanNode;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-
-use crate::names::PlainNames;
+use zvf_datafusion::cast_batch;
 
 /// Plans statements for a cluster, and what writes their answers for this process.
 #[derive(Debug)]
 pub(crate) struct StatementPlanner {
     /// The planner of Ballista.
     pub(crate) ballista: Arc<dyn QueryPlanner + Send + Sync>,
-    pub(crate) names: PlainNames,
     /// The scheduler, for errors.
     pub(crate) scheduler: String,
 }
@@ -55,38 +48,66 @@ impl QueryPlanner for StatementPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let local = DefaultPhysicalPlanner::default();
-        match plan {
-            // Planned by Ballista, it would have no columns.
-            LogicalPlan::EmptyRelation(_) => local.create_physical_plan(plan, session).await,
-            LogicalPlan::Copy(_) | LogicalPlan::Dml(_) => {
-                // The cluster answers, this process writes.
-                let mut inputs = Vec::new();
-                for input in plan.inputs() {
-                    let answer = self.create_physical_plan(input, session).await?;
-                    let table = provider_as_source(Arc::new(as_table(&answer)?));
-                    inputs.push(LogicalPlanBuilder::scan("answer", table, None)?.build()?);
-                }
-                let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
-                local.create_physical_plan(&plan, session).await
-            }
-            _ => {
-                let plain = decode_dictionaries(plan.clone(), session)?;
-                let job = self.ballista.create_physical_plan(&plain, session).await?;
-                let is_analysis = matches!(plan, LogicalPlan::Analyze(_));
-                let is_job = job.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>().is_some();
-                if !is_job && !is_analysis {
-                    return Ok(job);
-                }
-                let schema = Arc::new(self.names.restore(plan.schema().as_arrow()));
-                let (answer, scheduler) = (Arc::clone(&schema), self.scheduler.clone());
-                let statement = Arc::new(Statement { job, schema, scheduler });
-                let plan =
-                    StreamingTableExec::try_new(answer, vec![statement], None, [], false, None)?;
-                Ok(Arc::new(plan))
-            }
+        if let Some(statement) = self.statement(plan, session).await? {
+            let schema = Arc::clone(&statement.schema);
+            let plan = StreamingTableExec::try_new(schema, vec![statement], None, [], false, None)?;
+            return Ok(Arc::new(plan));
         }
+        let mut plan = plan.clone();
+        if matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_)) {
+            // The cluster answers, this process writes.
+            let mut inputs = Vec::new();
+            for input in plan.inputs() {
+                inputs.push(match self.statement(input, session).await? {
+                    Some(statement) => {
+                        let schema = Arc::clone(&statement.schema);
+                        let table = StreamingTable::try_new(schema, vec![statement])?;
+                        let table = provider_as_source(Arc::new(table));
+                        LogicalPlanBuilder::scan("answer", table, None)?.build()?
+                    }
+                    None => input.clone(),
+                });
+            }
+            plan = plan.with_new_exprs(plan.expressions(), inputs)?;
+        }
+        DefaultPhysicalPlanner::default().create_physical_plan(&plan, session).await
     }
+}
+
+impl StatementPlanner {
+    /// Returns the statement for a plan that a cluster runs; `None` for one that this process runs.
+    async fn statement(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Option<Arc<Statement>>> {
+        // Planned by Ballista, an empty relation would have no columns.
+        let is_local = matches!(
+            plan,
+            LogicalPlan::EmptyRelation(_) | LogicalPlan::Copy(_) | LogicalPlan::Dml(_)
+        );
+        if is_local || scans_only_information_schema(plan)? {
+            return Ok(None);
+        }
+        let plain = quote_tables(decode_dictionaries(plan.clone(), session)?)?;
+        let job = self.ballista.create_physical_plan(&plain, session).await?;
+        let schema = Arc::clone(plan.schema().inner());
+        Ok(Some(Arc::new(Statement { job, schema, scheduler: self.scheduler.clone() })))
+    }
+}
+
+/// Quotes the names of tables in columns: plans hold them as text, and the decoder would take
+/// `cells.zarrvectors` for a table of the schema `cells`.
+fn quote_tables(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let quote = |mut expr: Expr| {
+        if let Expr::Column(Column { relation: Some(table), .. }) = &mut expr {
+            *table = TableReference::bare(table.to_quoted_string());
+        }
+        Ok(Transformed::yes(expr))
+    };
+    let quoted = plan
+        .transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(quote)));
+    Ok(quoted?.data)
 }
 
 /// Puts the values of dictionaries in place of them, directly above the scans.
@@ -160,7 +181,7 @@ impl PartitionStream for Statement {
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let schema = Arc::clone(&self.schema);
         let rows = run(Arc::clone(&self.job), context, self.scheduler.clone());
-        let rows = stream::once(rows).try_flatten().map(move |batch| restore(&batch?, &schema));
+        let rows = stream::once(rows).try_flatten().map(move |batch| cast_batch(&batch?, &schema));
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
     }
 }
@@ -202,15 +223,6 @@ async fn begin(
     let (schema, scheduler) = (rows.schema(), scheduler.to_owned());
     let rest = rows.map_err(move |error| explain(&error, &[], &scheduler));
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(held).chain(rest))))
-}
-
-/// Gives a batch the names and types of the answer.
-fn restore(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = columns.collect::<std::result::Result<_, _>>()?;
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 /// Returns the executor that was lost, if that is what an error says.
@@ -284,35 +296,6 @@ fn unavailable(text: &str) -> DataFusionError {
 /// Puts an error that another process prints between marks, so that [`innermost`] finds it.
 pub(crate) fn mark(text: &str) -> DataFusionError {
     DataFusionError::Execution(format!("{BEGIN}{text}{END}"))
-}
-
-/// A partition of the answer of a cluster, as the input of a plan in this process.
-#[derive(Debug)]
-struct Answer {
-    plan: Arc<dyn ExecutionPlan>,
-    schema: SchemaRef,
-    partition: usize,
-}
-
-impl PartitionStream for Answer {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let rows = std::future::ready(self.plan.execute(self.partition, context));
-        let rows = stream::once(rows).try_flatten();
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
-    }
-}
-
-/// Returns the answer of a cluster as a table.
-fn as_table(plan: &Arc<dyn ExecutionPlan>) -> Result<StreamingTable> {
-    let partitions = 0..plan.output_partitioning().partition_count();
-    let partitions = partitions.map(|partition| -> Arc<dyn PartitionStream> {
-        Arc::new(Answer { plan: Arc::clone(plan), schema: plan.schema(), partition })
-    });
-    StreamingTable::try_new(plan.schema(), partitions.collect())
 }
 
 /// Bytes of an answer that are held back while it can still be asked for again.

@@ -116,7 +116,11 @@ async fn lose(folder: &Path, moments: u32, report: &mut Report) {
                 Role::Scheduler => cluster.kill_scheduler(),
                 Role::Client => running.abort(),
             }
+            let failures = report.failures;
             judge(running, &expected, limit, role, &what, report).await;
+            if report.failures > failures {
+                eprintln!("{}", cluster.logs());
+            }
             match role {
                 Role::Executor => cluster.add_executor(),
                 Role::Scheduler => cluster.restart_scheduler(),

@@ -7,6 +7,8 @@ SELECT class, y FROM {points} WHERE class IN ('roof') AND x < 1 AND y < 20 ORDER
 SELECT class, count(*) FROM {points} WHERE class LIKE 'ro%' GROUP BY class ORDER BY class;
 SELECT class || '!' AS t, sum(w) FROM {points} GROUP BY t ORDER BY t;
 SELECT class, min(x) FROM '{path}' GROUP BY class;
+SELECT "A.1".class, max("A.1".x) FROM '{path}' AS "A.1" JOIN '{path}' AS "B""2" ON "A.1".x = "B""2".w AND "B""2".y < 2
+ WHERE "A.1".y < 9 GROUP BY "A.1".class;
 -- joins
 SELECT a.class, count(*) AS n FROM {points} a JOIN (VALUES ('roof', 1), ('wall', 2)) AS b(name, k)
  ON a.class = b.name GROUP BY a.class ORDER BY a.class;

@@ -36,7 +36,7 @@ mod table;
 pub mod write;
 
 #[cfg(feature = "arrow")]
-pub use arrow::{ArrowWriter, ParquetWriter, element_record_batch, record_batch};
+pub use arrow::{ArrowWriter, ParquetWriter, attribute_array, record_batch};
 pub use elements::elements_as_rows;
 pub use error::Place;
 pub use format::Format;

@@ -15,26 +15,17 @@ async fn main() -> ExitCode {
         find(Path::new(&argument), &mut stores);
     }
     let config = SessionConfig::new().with_target_partitions(3);
-    let context = SessionContext::new_with_config(config);
-    let (mut passed, mut failed) = (0, 0);
-    for store in &stores {
-        let path = store.to_string_lossy();
-        match check::check(&path, &context).await {
-            Ok(verdict) => {
-                passed += verdict.passed;
-                failed += verdict.failed.len();
-                for line in verdict.failed {
-                    println!("{path}: {line}");
-                }
-            }
-            Err(error) => {
-                failed += 1;
-                println!("{path}: {error}");
-            }
-        }
+    let count = stores.len();
+    let stores = stores.into_iter().map(|path| {
+        let path = path.to_string_lossy().into_owned();
+        (path, SessionContext::new_with_config(config.clone()))
+    });
+    let (passed, failed) = check::check_all(stores).await;
+    for line in &failed {
+        println!("{line}");
     }
-    println!("{passed} passed, {failed} failed, of {} stores", stores.len());
-    if failed > 0 || stores.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    println!("{passed} passed, {} failed, of {count} stores", failed.len());
+    if !failed.is_empty() || count == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// The stores at or below a path.

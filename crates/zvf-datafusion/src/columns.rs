@@ -1,15 +1,16 @@
 //! Columns of the tables: names, types, and the origin of their values.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
+use zvf::convert::attribute_array;
 use zvf::metadata::Dtype;
 use zvf::model::{LevelReader, RowAttribute};
 use zvf::predicate::Scope;
-use zvf::{Batch, Column, Kind, LevelId, ObjectId, Reader};
+use zvf::{Column, Kind, LevelId, Reader};
 
+use crate::read::levels;
 use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external_error, geometry};
 
@@ -59,7 +60,7 @@ impl Layout {
         let TableOptions { table, kind, geometry, fragment_attributes, group_attributes, .. } =
             options;
         if table == TableName::Levels && !(geometry || fragment_attributes || group_attributes) {
-            return Ok(Self::levels());
+            return Self::levels();
         }
         let opened = open_level(reader, options).await?;
         let mut layout = Self::read_default_columns(&opened, table, kind).await?;
@@ -82,7 +83,7 @@ impl Layout {
             TableName::Groups => Self::groups(opened).await,
             TableName::Links => Self::links(opened, kind).await,
             TableName::Members => Ok(Self::members()),
-            TableName::Levels => Ok(Self::levels()),
+            TableName::Levels => Self::levels(),
         }
     }
 
@@ -95,8 +96,9 @@ impl Layout {
     /// Returns the columns `names`, in that order.
     pub(crate) fn project(&self, names: &[String]) -> Result<Self> {
         let find = |name: &String| {
-            let found = self.columns.iter().find(|column| column.field.name() == name);
-            found.cloned().ok_or_else(|| bad_request("a column", "one that the table has", name))
+            self.find(name)
+                .cloned()
+                .ok_or_else(|| bad_request("a column", "one that the table has", name))
         };
         Ok(Self { columns: names.iter().map(find).collect::<Result<_>>()? })
     }
@@ -172,16 +174,20 @@ impl Layout {
     }
 
     async fn vertices(level: &LevelReader) -> Result<Self> {
-        let empty = empty_vertices(level).await?;
-        let arrow = zvf::convert::record_batch(&empty).map_err(external_error)?.schema();
+        let mut attributes = Vec::new();
+        for name in attribute_names(level, Scope::Vertex).await? {
+            let found = level.attribute(&name).await.map_err(external_error)?;
+            let Some(found) = found else { continue };
+            let empty = empty_column(found.dtype(), found.width())?;
+            attributes.push((name, arrow_field(&found.field(empty))?));
+        }
+        let position = empty_column(level.dtype(), 1)?;
+        let position = arrow_field(&zvf::Field::new("position", position))?;
         let mut layout = Self::default();
-        let item = match arrow.fields().first().map(|field| field.data_type()) {
-            Some(DataType::FixedSizeList(item, _)) => item.data_type().clone(),
-            _ => return Err(bad_request("the positions", "a list of numbers", "something else")),
-        };
         for (axis, declared) in level.store().root().axes().iter().take(level.axes()).enumerate() {
-            let is_named = empty.field(&declared.name).is_none();
-            layout.push(&declared.name, item.clone(), false, Origin::Axis { axis, is_named });
+            let is_named = !attributes.iter().any(|(name, _)| *name == declared.name);
+            let origin = Origin::Axis { axis, is_named };
+            layout.push(&declared.name, position.data_type().clone(), false, origin);
         }
         if level.objects().await.map_err(external_error)?.is_some() {
             layout.push("object", DataType::Int64, true, Origin::Object(0));
@@ -191,8 +197,8 @@ impl Layout {
             layout.push("chunk", DataType::Utf8, true, Origin::Chunk(0));
             layout.push("row", DataType::UInt32, true, Origin::Row(0));
         }
-        for (field, arrow) in empty.fields().iter().zip(arrow.fields().iter().skip(1)) {
-            layout.push_attribute("vertex", &field.name, arrow, false);
+        for (name, field) in &attributes {
+            layout.push_attribute("vertex", name, field, false);
         }
         Ok(layout)
     }
@@ -236,21 +242,11 @@ impl Layout {
         Self::from_own(&[("group", DataType::UInt64, false), ("object", DataType::Int64, false)])
     }
 
-    fn levels() -> Self {
-        let shape = || DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)));
-        Self::from_own(&[
-            ("level", DataType::UInt32, false),
-            ("kind", DataType::Utf8, true),
-            ("vertices", DataType::Int64, false),
-            ("chunks", DataType::UInt64, true),
-            ("objects", DataType::UInt64, true),
-            ("groups", DataType::UInt64, true),
-            ("links", DataType::UInt64, true),
-            ("parent", DataType::Int64, true),
-            ("error", DataType::Float64, true),
-            ("chunk_shape", shape(), true),
-            ("bin_shape", shape(), true),
-        ])
+    fn levels() -> Result<Self> {
+        let schema = levels::table(&[])?.schema();
+        let own =
+            |field: &Arc<Field>| TableColumn { field: field.as_ref().clone(), origin: Origin::Own };
+        Ok(Self { columns: schema.fields().iter().map(own).collect() })
     }
 
     async fn links(level: &LevelReader, kind: Option<Kind>) -> Result<Self> {
@@ -280,7 +276,7 @@ impl Layout {
                 continue;
             };
             let empty = empty_column(attribute.dtype(), attribute.width())?;
-            layout.push_attribute("link", &name, &arrow_field(attribute.field(empty))?, false);
+            layout.push_attribute("link", &name, &arrow_field(&attribute.field(empty))?, false);
         }
         Ok(layout)
     }
@@ -312,18 +308,6 @@ fn missing_table_error(level: &LevelReader, what: &str) -> DataFusionError {
     bad_request(&table, &format!("a level with {what}"), &format!("one of {}", kinds.join(", ")))
 }
 
-/// Returns a batch without rows that has every attribute of vertices an answer can have.
-async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
-    let axes = u32::try_from(level.axes()).map_err(|error| bad_column(&error))?;
-    let mut batch = Batch::new(Kind::PointCloud, empty_column(level.dtype(), axes)?);
-    for name in attribute_names(level, Scope::Vertex).await? {
-        let Some(reader) = level.attribute(&name).await.map_err(external_error)? else { continue };
-        let empty = empty_column(reader.dtype(), reader.width())?;
-        batch = batch.with_field(reader.field(empty)).map_err(|error| bad_column(&error))?;
-    }
-    Ok(batch)
-}
-
 /// Returns the names of the attributes of vertices or fragments; where an answer merges several
 /// levels, those that all have.
 pub(crate) async fn attribute_names(level: &LevelReader, scope: Scope) -> Result<Vec<String>> {
@@ -347,42 +331,18 @@ async fn level_names(level: &LevelReader, scope: Scope) -> Result<Vec<String>> {
     Ok(names.map_err(external_error)?.names)
 }
 
-fn bad_column(error: &dyn fmt::Display) -> DataFusionError {
-    bad_request("a column", "a type and equal lengths", &error.to_string())
-}
-
 /// Returns a column without rows.
 pub(crate) fn empty_column(dtype: Dtype, width: u32) -> Result<Column> {
-    Column::empty(dtype, width).map_err(|error| bad_column(&error))
+    let bad = |error: zvf::model::BadColumn| bad_request("a column", "a type", &error.to_string());
+    Column::empty(dtype, width).map_err(bad)
 }
 
 /// Returns the Arrow field of a column.
-pub(crate) fn arrow_field(field: zvf::Field) -> Result<Field> {
-    let rows =
-        zvf::convert::record_batch(&batch_from_fields(vec![field], 0)?).map_err(external_error)?;
-    let schema = rows.schema();
-    let found = schema.fields().get(1);
-    let found = found.ok_or_else(|| bad_request("a column", "a type", "none"))?;
-    Ok(found.as_ref().clone())
+pub(crate) fn arrow_field(field: &zvf::Field) -> Result<Field> {
+    Ok(attribute_array(field).map_err(external_error)?.0)
 }
 
 /// Returns the Arrow field of an attribute of objects or groups.
 pub(crate) fn row_field(attribute: &RowAttribute) -> Result<Field> {
-    arrow_field(attribute.field(empty_column(attribute.dtype(), attribute.width())?))
-}
-
-/// Returns a batch of `fields`, each of `len` rows, with placeholder positions.
-pub(crate) fn batch_from_fields(fields: Vec<zvf::Field>, len: usize) -> Result<Batch> {
-    let zeros = vec![0_u8; len * 4]; // rows in memory, of 8 bytes each
-    let positions = Column::new(Dtype::FLOAT32, 1, zeros.into());
-    let mut batch = Batch::new(Kind::PointCloud, positions.map_err(|error| bad_column(&error))?);
-    for field in fields {
-        batch = batch.with_field(field).map_err(|error| bad_column(&error))?;
-    }
-    Ok(batch)
-}
-
-/// Returns the id of an object as its column holds it.
-pub(crate) const fn object_number(id: ObjectId) -> i64 {
-    id.0
+    arrow_field(&attribute.field(empty_column(attribute.dtype(), attribute.width())?))
 }

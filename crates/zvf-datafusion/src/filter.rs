@@ -171,10 +171,7 @@ fn allowed_values(
 }
 
 fn as_text(value: &Value) -> Option<&str> {
-    match value {
-        Value::Text(text) => Some(text),
-        _ => None,
-    }
+    if let Value::Text(text) = value { Some(text) } else { None }
 }
 
 fn as_i64(value: &Value) -> Option<i64> {
@@ -188,20 +185,19 @@ fn as_i64(value: &Value) -> Option<i64> {
 /// Translates a condition on rows; returns whether the predicate is exact, too.
 fn translate_rows(expr: &Expr, layout: &Layout) -> Option<(Predicate, bool)> {
     match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
             let (left, right) = (translate_rows(left, layout)?, translate_rows(right, layout)?);
-            Some((Predicate::All(vec![left.0, right.0]), left.1 && right.1))
-        }
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            let (left, right) = (translate_rows(left, layout)?, translate_rows(right, layout)?);
-            Some((Predicate::Any(vec![left.0, right.0]), left.1 && right.1))
+            let both = vec![left.0, right.0];
+            let is_and = *op == Operator::And;
+            let predicate = if is_and { Predicate::All(both) } else { Predicate::Any(both) };
+            Some((predicate, left.1 && right.1))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let op = comparison(*op)?;
             if let Some(column) = find_column(left, layout) {
-                return translate_comparison(column, op, literal(right)?);
+                return translate_comparison(column, comparison(*op)?, literal(right)?);
             }
-            translate_comparison(find_column(right, layout)?, swap_sides(op), literal(left)?)
+            let op = comparison(op.swap()?)?;
+            translate_comparison(find_column(right, layout)?, op, literal(left)?)
         }
         Expr::InList(list) if !list.negated && list.list.len() <= MAX_LIST_VALUES => {
             let column = find_column(&list.expr, layout)?;
@@ -350,28 +346,20 @@ fn literal(expr: &Expr) -> Option<Value> {
 
 /// Converts a literal to a value of a condition.
 fn to_value(value: &ScalarValue) -> Option<Value> {
+    let (data_type, cast) = (value.data_type(), |to| value.cast_to(&to).ok());
     Some(match value {
-        ScalarValue::Int8(Some(n)) => Value::Int((*n).into()),
-        ScalarValue::Int16(Some(n)) => Value::Int((*n).into()),
-        ScalarValue::Int32(Some(n)) => Value::Int((*n).into()),
-        ScalarValue::Int64(Some(n)) => Value::Int(*n),
-        ScalarValue::UInt8(Some(n)) => Value::UInt((*n).into()),
-        ScalarValue::UInt16(Some(n)) => Value::UInt((*n).into()),
-        ScalarValue::UInt32(Some(n)) => Value::UInt((*n).into()),
-        ScalarValue::UInt64(Some(n)) => Value::UInt(*n),
-        ScalarValue::Float16(Some(x)) => Value::Float(x.to_f64()),
-        ScalarValue::Float32(Some(x)) => Value::Float((*x).into()),
-        ScalarValue::Float64(Some(x)) => Value::Float(*x),
+        ScalarValue::Dictionary(_, inner) => return to_value(inner),
         // The engine compares signed with unsigned integers as decimals.
         ScalarValue::Decimal128(Some(n), _, 0) => match i64::try_from(*n) {
             Ok(n) => Value::Int(n),
             Err(_too_large) => Value::UInt(u64::try_from(*n).ok()?),
         },
-        ScalarValue::Utf8(Some(text))
-        | ScalarValue::LargeUtf8(Some(text))
-        | ScalarValue::Utf8View(Some(text)) => Value::Text(text.clone()),
-        ScalarValue::Dictionary(_, inner) => return to_value(inner),
-        _ => return None,
+        _ if data_type.is_signed_integer() => Value::Int(cast(DataType::Int64)?.try_into().ok()?),
+        _ if data_type.is_unsigned_integer() => {
+            Value::UInt(cast(DataType::UInt64)?.try_into().ok()?)
+        }
+        _ if data_type.is_floating() => Value::Float(cast(DataType::Float64)?.try_into().ok()?),
+        _ => Value::Text(value.try_as_str()??.to_owned()),
     })
 }
 
@@ -385,18 +373,6 @@ const fn comparison(op: Operator) -> Option<Comparison> {
         Operator::GtEq => Comparison::AtLeast,
         _ => return None,
     })
-}
-
-/// Returns the comparison that holds for the operands in reverse order.
-const fn swap_sides(op: Comparison) -> Comparison {
-    match op {
-        Comparison::Less => Comparison::Greater,
-        Comparison::AtMost => Comparison::AtLeast,
-        Comparison::Equal => Comparison::Equal,
-        Comparison::Unequal => Comparison::Unequal,
-        Comparison::AtLeast => Comparison::AtMost,
-        Comparison::Greater => Comparison::Less,
-    }
 }
 
 /// Longest list of values that is pushed down.

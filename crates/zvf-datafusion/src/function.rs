@@ -1,9 +1,10 @@
 //! The table function `zvf('path', 'objects', level => 1, kind => 'mesh')`.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
 use zvf::{Kind, OpenOptions};
@@ -57,14 +58,33 @@ impl TableFunctionImpl for ZvfFunction {
     }
 }
 
-/// Parses positional arguments; returns the address of the store and the table.
+/// Parses arguments; returns the address of the store and the table.
 fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
-    let bad = || bad_request("zvf()", "the path or URL of a store in quotes", "something else");
-    let (first, rest) = args.split_first().ok_or_else(bad)?;
-    let address = literal(first).and_then(ScalarValue::try_as_str).flatten().ok_or_else(bad)?;
-    let (mut options, mut names) = (TableOptions::default(), Vec::new());
-    for arg in rest {
-        let (name, value) = parse_argument(arg)?;
+    // By their names; without one, the name is empty.
+    let mut given = Vec::new();
+    for arg in args {
+        match arg {
+            Expr::Literal(ScalarValue::Struct(named), _) => {
+                for (name, values) in named.column_names().into_iter().zip(named.columns()) {
+                    given.push((name.to_owned(), ScalarValue::try_from_array(values, 0)?));
+                }
+            }
+            Expr::Literal(value, _) => given.push((String::new(), value.clone())),
+            other => return Err(bad_argument(other)),
+        }
+    }
+    let find = |name: &str| given.iter().position(|(known, _)| known == name);
+    let place = find(PATH).or_else(|| find(""));
+    let path = place.map(|place| given.remove(place).1);
+    let address = path.as_ref().and_then(ScalarValue::try_as_str).flatten().ok_or_else(|| {
+        bad_request("zvf()", "the path or URL of a store in quotes", "something else")
+    })?;
+    let (mut options, mut names) = (TableOptions::default(), vec![PATH.to_owned()]);
+    for (name, value) in given {
+        let (name, value) = match name.as_str() {
+            "" => name_argument(&value)?,
+            _ => (name, value.to_string()),
+        };
         if names.contains(&name) {
             let what = format!("the argument {name} of zvf()");
             return Err(bad_request(&what, "one value", "several"));
@@ -78,32 +98,26 @@ fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     Ok((address.to_owned(), options))
 }
 
-/// The name of the function in SQL.
-pub(crate) const NAME: &str = "zvf";
-
-/// Separates the name and the value of an argument in the texts of [`crate::named`].
-pub(crate) const ARROW: &str = " => ";
-
-const fn literal(expr: &Expr) -> Option<&ScalarValue> {
-    match expr {
-        Expr::Literal(value, _) => Some(value),
-        _ => None,
-    }
-}
-
-/// Returns the name and the value of an argument: a number is a level, a text says what it is.
-fn parse_argument(expr: &Expr) -> Result<(String, String)> {
-    let bad = || bad_request("an argument of zvf()", "a text or a level", &expr.to_string());
-    let value = literal(expr).ok_or_else(bad)?;
+/// Returns the name of an argument without one, and its value: a number is a level, a text says what it is.
+fn name_argument(value: &ScalarValue) -> Result<(String, String)> {
     if let ScalarValue::Int64(Some(level)) = value {
         return Ok(("level".to_owned(), level.to_string()));
     }
-    let word = value.try_as_str().flatten().ok_or_else(bad)?;
+    let word = value.try_as_str().flatten().ok_or_else(|| bad_argument(value))?;
     let column = word.to_ascii_lowercase();
-    Ok(match word.split_once(ARROW) {
-        Some((name, value)) => (name.to_owned(), value.to_owned()),
-        None if TableOptions::COLUMNS.contains(&column.as_str()) => (column, "true".to_owned()),
-        None if word.parse::<Kind>().is_ok() => ("kind".to_owned(), word.to_owned()),
-        None => ("table".to_owned(), word.to_owned()),
-    })
+    if TableOptions::COLUMNS.contains(&column.as_str()) {
+        return Ok((column, "true".to_owned()));
+    }
+    let name = if word.parse::<Kind>().is_ok() { "kind" } else { "table" };
+    Ok((name.to_owned(), word.to_owned()))
 }
+
+fn bad_argument(found: &dyn fmt::Display) -> DataFusionError {
+    bad_request("an argument of zvf()", "a text or a level", &found.to_string())
+}
+
+/// The name of the function in SQL.
+pub(crate) const NAME: &str = "zvf";
+
+/// The argument that names the store.
+const PATH: &str = "path";

@@ -18,9 +18,11 @@ use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::cast;
 use datafusion::error::Result;
 use zvf::Batch;
+use zvf::format::num::usize_from_u32;
 
 use crate::bad_request;
 use crate::limits::check_list_items;
+use crate::values::coordinates;
 
 /// The name of the geometry column.
 pub(crate) const NAME: &str = "geometry";
@@ -65,10 +67,9 @@ fn points(data_type: &DataType, numbers: ArrayRef) -> Result<FixedSizeListArray>
     Ok(FixedSizeListArray::try_new(Arc::clone(item), *axes, numbers, None)?)
 }
 
-/// Converts positions of a store to points.
-pub(crate) fn point_column(data_type: &DataType, positions: &dyn Array) -> Result<ArrayRef> {
-    let numbers = cast(positions.as_fixed_size_list().values(), &DataType::Float64)?;
-    Ok(Arc::new(points(data_type, numbers)?))
+/// Converts coordinates of a store to points.
+pub(crate) fn point_column(data_type: &DataType, coordinates: &dyn Array) -> Result<ArrayRef> {
+    Ok(Arc::new(points(data_type, cast(coordinates, &DataType::Float64)?)?))
 }
 
 /// Builds the lines of objects from an answer with a part for each run of vertices.
@@ -80,11 +81,8 @@ pub(crate) fn line_column(
     let DataType::List(vertices) = data_type else {
         return Err(bad_request("a column of geometry", "lines", &data_type.to_string()));
     };
-    let rows = zvf::convert::record_batch(batch).map_err(crate::external_error)?;
-    let positions = rows.column(0).as_fixed_size_list();
-    let axes = usize::try_from(positions.value_length())
-        .map_err(|error| bad_request("the positions", "axes", &error.to_string()))?;
-    let numbers = cast(positions.values(), &DataType::Float64)?;
+    let axes = usize_from_u32(batch.positions().width());
+    let numbers = cast(&coordinates(batch.positions())?, &DataType::Float64)?;
     let numbers = numbers.as_primitive::<Float64Type>().values();
     // The runs of each object; an object with several runs has no line.
     let mut runs = HashMap::new();

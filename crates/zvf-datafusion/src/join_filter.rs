@@ -23,7 +23,7 @@ use zvf::format::key::ChunkKey;
 use zvf::format::num::to_u64;
 use zvf::model::ObjectIndex;
 
-use crate::columns::{object_number, open_level};
+use crate::columns::open_level;
 use crate::external_error;
 use crate::handle::StoreHandle;
 use crate::scan::{Scan, Task};
@@ -98,7 +98,7 @@ async fn find_passing_ids(
     while start < index.slots() {
         let end = (start + BATCH_IDS).min(index.slots());
         let ids = index.ids(start..end).await.map_err(external_error)?;
-        let ids: Vec<i64> = ids.into_iter().map(object_number).collect();
+        let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
         // The last value, null, stands for a vertex without an object.
         let column = ids.iter().copied().map(Some).chain([None]).collect::<Int64Array>();
         let Some(passes) = evaluate_filters(&column, filters)? else { return Ok(None) };

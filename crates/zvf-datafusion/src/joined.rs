@@ -21,9 +21,7 @@ use zvf::ObjectId;
 use zvf::model::{LevelReader, Members};
 use zvf::predicate::Scope;
 
-use crate::columns::{
-    Layout, Origin, arrow_field, attribute_names, empty_column, object_number, row_field,
-};
+use crate::columns::{Layout, Origin, arrow_field, attribute_names, empty_column, row_field};
 use crate::limits::{check_list_items, group_numbers};
 use crate::table::{TableName, TableOptions};
 use crate::values::attribute_values;
@@ -68,7 +66,7 @@ impl Layout {
             let found = level.fragment_attribute(&name).await.map_err(external_error)?;
             let Some(attribute) = found else { continue };
             let empty = empty_column(attribute.dtype(), attribute.width())?;
-            let field = arrow_field(attribute.field(empty))?;
+            let field = arrow_field(&attribute.field(empty))?;
             let column = fragment_column(&name);
             let data_type = field.data_type().clone();
             self.push_new(&column, data_type, true, Origin::FragmentAttribute(name))?;
@@ -137,7 +135,7 @@ impl Memberships {
         {
             match members {
                 Members::Ids(ids) => {
-                    listed.extend(ids.into_iter().map(|id| (object_number(id), *group)));
+                    listed.extend(ids.into_iter().map(|id| (id.0, *group)));
                 }
                 Members::Range { start, stop } => ranges.push((start, stop, *group)),
             }
@@ -176,7 +174,7 @@ impl Memberships {
     }
 
     fn find_groups(&self, owner: Option<ObjectId>) -> Vec<u64> {
-        let Some(id) = owner.map(object_number) else { return Vec::new() };
+        let Some(id) = owner.map(|id| id.0) else { return Vec::new() };
         let first = self.listed.partition_point(|(object, _)| *object < id);
         let listed = self.listed.iter().skip(first).take_while(|(object, _)| *object == id);
         let ranges = self.ranges.iter().filter(|(start, stop, _)| (*start..*stop).contains(&id));

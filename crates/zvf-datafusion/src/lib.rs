@@ -73,7 +73,11 @@ pub use zvf::OpenOptions;
 pub use zvf::format::num::to_u64;
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use datafusion::arrow::compute::cast;
 use datafusion::error::DataFusionError;
 use zvf::format::Class;
 
@@ -99,6 +103,19 @@ pub fn error_from_text(text: &str) -> DataFusionError {
         Some(class) => external_error(zvf::Error::from_line(*class, text.to_owned())),
         None => DataFusionError::Execution(text.to_owned()),
     }
+}
+
+/// Gives a batch the names and types of `schema`.
+///
+/// # Errors
+///
+/// When a column cannot be cast.
+pub fn cast_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFusionError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = columns.collect::<Result<_, _>>()?;
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 /// Returns the first cause of type `T`.

@@ -8,7 +8,6 @@ use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
-use datafusion::common::stats::Precision;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
@@ -27,7 +26,7 @@ use crate::links::find_source_chunks;
 use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
-use crate::statistics::{TableStatistics, scale};
+use crate::statistics::{TableStatistics, inexact_count, scale};
 use crate::table::{TableName, TableOptions};
 use crate::{bad_request, external_error};
 
@@ -237,7 +236,7 @@ impl ZvfTable {
     /// rows. Each task plans its own query, so many tasks for a small box would cost more than
     /// reading its rows.
     fn count_tasks(&self, partitions: usize, kept: u64, all: u64) -> usize {
-        let rows = self.statistics.rows.get_value().map(|rows| u128::from(to_u64(*rows)));
+        let rows = self.statistics.table.num_rows.get_value().map(|rows| u128::from(to_u64(*rows)));
         let rows = rows.map(|rows| rows * u128::from(kept) / u128::from(all.max(1)));
         even_tasks(rows.map_or(u128::MAX, |rows| rows / MIN_TASK_ROWS), partitions)
     }
@@ -267,30 +266,25 @@ impl ZvfTable {
     /// Estimates the statistics of a scan; `chunks` are the number of chunks that it reads and that of all.
     fn scan_statistics(
         &self,
-        projection: Option<&[usize]>,
+        projection: Option<&Vec<usize>>,
         scan: &Scan,
         is_filtered: bool,
         chunks: Option<(u64, u64)>,
     ) -> Statistics {
-        let mut statistics = self.statistics.project(projection);
+        let mut statistics = self.statistics.table.clone();
+        if let (TableName::Vertices, Some((kept, _))) = (self.options.table, chunks) {
+            let columns = self.layout.columns.iter().zip(&mut statistics.column_statistics);
+            for (_, column) in columns.filter(|(column, _)| column.origin == Origin::Chunk(0)) {
+                column.distinct_count = inexact_count(kept);
+            }
+        }
+        let mut statistics = statistics.project(projection);
         if is_filtered {
             let (kept, all) = chunks.unwrap_or((1, 1));
             statistics = scale(statistics, kept, all);
             if let (Some(ids), Some(all)) = (&scan.objects, self.statistics.objects) {
                 statistics = scale(statistics, to_u64(ids.len()).min(all), all);
             }
-        }
-        let place = self.layout.columns.iter().position(|column| column.origin == Origin::Chunk(0));
-        let place = place.filter(|_| self.options.table == TableName::Vertices).and_then(|place| {
-            match projection {
-                Some(places) => places.iter().position(|own| *own == place),
-                None => Some(place),
-            }
-        });
-        let column = place.and_then(|place| statistics.column_statistics.get_mut(place));
-        if let (Some(column), Some((kept, _))) = (column, chunks) {
-            column.distinct_count =
-                usize::try_from(kept).map_or(Precision::Absent, Precision::Inexact);
         }
         statistics
     }
@@ -324,7 +318,7 @@ impl TableProvider for ZvfTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.statistics.project(None))
+        Some(self.statistics.table.clone())
     }
 
     async fn scan(
@@ -347,14 +341,12 @@ impl TableProvider for ZvfTable {
         if tasks.is_empty() {
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
-        let projection = projection.map(Vec::as_slice);
         let statistics = self.scan_statistics(projection, &scan, !filters.is_empty(), chunks);
         let takes_join_filters = self.options.table == TableName::Vertices && self.has_one_object;
         // Objects may name chunks that a faulty level does not have; then no chunk was pruned.
-        let pruned = chunks.map_or(0, |(kept, all)| all.saturating_sub(kept));
+        scan.pruned = chunks.map_or(0, |(kept, all)| all.saturating_sub(kept));
         let mut source = ZvfSource::new(self.store.clone(), scan, schema)
-            .with_pool(Arc::clone(&state.runtime_env().memory_pool))
-            .with_pruned_cells(pruned);
+            .with_pool(Arc::clone(&state.runtime_env().memory_pool));
         if takes_join_filters {
             source = source.with_join_filters();
         }

@@ -40,6 +40,9 @@ pub struct Scan {
     pub group_names: Option<Vec<String>>,
     /// Maximum rows of each task.
     pub limit: Option<u64>,
+    /// Number of chunks that planning pruned, for `EXPLAIN ANALYZE`.
+    #[serde(default)]
+    pub pruned: u64,
     /// The commit that is read, of a store with a journal: all processes read the same one.
     #[serde(default)]
     pub head: Option<u64>,
@@ -108,18 +111,15 @@ impl Scan {
 }
 
 impl Task {
-    /// Restricts a query for links to this task.
-    pub(crate) fn narrow_links(&self, query: Query) -> Result<Query> {
+    /// Restricts a query to the chunks of this task, with [`Query::in_chunks`] or
+    /// [`Query::with_links_of_chunks`].
+    pub(crate) fn narrow(
+        &self,
+        query: Query,
+        restrict: fn(Query, Option<ChunkKey>, Option<ChunkKey>) -> Query,
+    ) -> Result<Query> {
         Ok(match self.keys()? {
-            Some((first, end)) => query.with_links_of_chunks(first, end),
-            None => query,
-        })
-    }
-
-    /// Restricts a query for vertices to this task.
-    pub(crate) fn narrow(&self, query: Query) -> Result<Query> {
-        Ok(match self.keys()? {
-            Some((first, end)) => query.in_chunks(first, end),
+            Some((first, end)) => restrict(query, first, end),
             None => query,
         })
     }

@@ -19,8 +19,6 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::Session;
 use datafusion::common::{GetExt, Statistics};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
@@ -44,7 +42,7 @@ use zvf::format::num::{saturating_usize, to_u64};
 
 use crate::columns::{Layout, Origin, TableColumn};
 use crate::handle::{StoreAddress, StoreHandle};
-use crate::{bad_request, external_error};
+use crate::{bad_request, cast_batch, external_error};
 
 /// The file format of stores for `COPY`, under one file extension.
 #[derive(Clone, Debug)]
@@ -189,7 +187,6 @@ impl FileFormat for StoreFormat {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let sink = StoreSink {
             address: config.original_url.trim_end_matches('/').to_owned(),
-            store: None,
             schema: Arc::clone(config.output_schema()),
             purpose: Purpose::Create(self.options.clone(), self.open.clone()),
         };
@@ -208,7 +205,8 @@ impl FileFormat for StoreFormat {
 #[derive(Clone, Debug)]
 enum Purpose {
     Create(StoreOptions, OpenOptions),
-    Append(AppendColumns),
+    /// The store is reopened, so that its tables see the rows.
+    Append(AppendColumns, StoreHandle),
 }
 
 /// The columns of added rows, by their names in the spool file.
@@ -273,8 +271,6 @@ impl AppendColumns {
 #[derive(Clone, Debug)]
 pub(crate) struct StoreSink {
     address: String,
-    /// The store of `INSERT`, which is reopened so that its tables see the rows.
-    store: Option<StoreHandle>,
     schema: SchemaRef,
     purpose: Purpose,
 }
@@ -282,13 +278,8 @@ pub(crate) struct StoreSink {
 impl StoreSink {
     /// Creates a sink that adds rows of a table of vertices with geometry of `kind`.
     pub(crate) fn append(store: &StoreHandle, layout: &Layout, kind: zvf::Kind) -> Self {
-        let purpose = Purpose::Append(AppendColumns::new(layout, kind));
-        Self {
-            address: store.address().path().to_owned(),
-            store: Some(store.clone()),
-            schema: layout.schema(),
-            purpose,
-        }
+        let purpose = Purpose::Append(AppendColumns::new(layout, kind), store.clone());
+        Self { address: store.address().path().to_owned(), schema: layout.schema(), purpose }
     }
 }
 
@@ -315,12 +306,12 @@ impl DataSink for StoreSink {
         let reservation = MemoryConsumer::new("the writer of a store").register(pool);
         let names = match &self.purpose {
             Purpose::Create(..) => None,
-            Purpose::Append(append) => Some(append.columns.as_slice()),
+            Purpose::Append(append, _) => Some(append.columns.as_slice()),
         };
         let rows = spool(data, &path, names, free_bytes(pool.as_ref()), &reservation).await?;
         if rows == 0 {
             return match self.purpose {
-                Purpose::Append(_) => Ok(0),
+                Purpose::Append(..) => Ok(0),
                 Purpose::Create(..) => Err(bad_request("a new store", "a vertex", "no rows")),
             };
         }
@@ -331,7 +322,7 @@ impl DataSink for StoreSink {
                 reservation.try_resize(saturating_usize(memory))?; // compared with the limit of the pool
                 create_store(&self.address, path, options.recipe(open, memory)).await?;
             }
-            Purpose::Append(append) => {
+            Purpose::Append(append, store) => {
                 let max_rows = free_bytes(pool.as_ref()) / append.row_bytes();
                 if rows > max_rows {
                     let expected = format!(
@@ -341,9 +332,6 @@ impl DataSink for StoreSink {
                 }
                 // No more than is free; compared with the limit of the pool.
                 reservation.try_resize(saturating_usize(rows * append.row_bytes()))?;
-                let Some(store) = &self.store else {
-                    return Err(bad_request("INSERT", "a table of a store", "none"));
-                };
                 let (handle, operation) = (store.clone(), append.operation(&path));
                 run_blocking(move || add_rows(&handle, &operation)).await?;
                 store.reopen().await?;
@@ -404,14 +392,6 @@ fn spool_schema(schema: &Schema, names: Option<&[String]>) -> SchemaRef {
         }
     };
     Arc::new(Schema::new(schema.fields().iter().enumerate().map(field).collect::<Fields>()))
-}
-
-/// Casts a batch to the types of `schema`.
-fn cast_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
-    let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
 /// Creates a store from a file.

@@ -50,8 +50,6 @@ pub struct ZvfSource {
     metrics: ExecutionPlanMetricsSet,
     pool: Option<Arc<dyn MemoryPool>>,
     batch_size: usize,
-    /// Number of chunks that planning pruned.
-    pruned_cells: u64,
     /// Whether the source accepts dynamic filters on the object.
     takes_join_filters: bool,
     /// Dynamic filters on the object, which joins update while the plan runs.
@@ -82,7 +80,6 @@ impl ZvfSource {
             metrics: ExecutionPlanMetricsSet::new(),
             pool: None,
             batch_size: 8192,
-            pruned_cells: 0,
             takes_join_filters: false,
             join_filters: Vec::new(),
             join_selection: Arc::default(),
@@ -139,18 +136,6 @@ impl ZvfSource {
     #[must_use]
     pub fn scan(&self) -> &Scan {
         &self.scan
-    }
-
-    /// Sets the number of chunks that planning pruned, for `EXPLAIN ANALYZE`.
-    #[must_use]
-    pub fn with_pruned_cells(self, cells: u64) -> Self {
-        Self { pruned_cells: cells, ..self }
-    }
-
-    /// Returns the number of chunks that planning pruned.
-    #[must_use]
-    pub const fn pruned_cells(&self) -> u64 {
-        self.pruned_cells
     }
 
     /// Returns the context for reading tasks; opens the store if necessary.
@@ -217,20 +202,15 @@ pub fn data_source(
 ) -> Arc<dyn ExecutionPlan> {
     let scan = source.scan();
     let name = format!("{}/{}", scan.options.table, scan.options.level);
-    let file = |(number, task): (usize, Task)| {
+    let mut number = 0_usize;
+    let mut file = |task: Task| {
+        number += 1;
         let mut file = PartitionedFile::new(format!("{name}/{number}"), task.cells().max(1));
         file.extensions.insert(task);
         file
     };
-    let mut number = 0_usize;
-    let groups = groups.into_iter().map(|tasks| {
-        let files = tasks.into_iter().map(|task| {
-            number += 1;
-            file((number, task))
-        });
-        FileGroup::new(files.collect())
-    });
-    let groups: Vec<FileGroup> = groups.collect();
+    let group = |tasks: Vec<Task>| FileGroup::new(tasks.into_iter().map(&mut file).collect());
+    let groups = groups.into_iter().map(group).collect();
     let mut builder =
         FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
             .with_file_groups(groups)
@@ -258,7 +238,7 @@ impl FileSource for ZvfSource {
         };
         if partition == 0 {
             // Count them once per plan, whose partitions may run in several processes.
-            counters.pruned.add(saturating_usize(self.pruned_cells));
+            counters.pruned.add(saturating_usize(self.scan.pruned));
         }
         Ok(Arc::new(ZvfOpener { source: self.clone(), counters }))
     }

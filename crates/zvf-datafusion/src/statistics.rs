@@ -29,11 +29,9 @@ use crate::table::TableName;
 /// The statistics of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableStatistics {
-    pub(crate) rows: Precision<usize>,
+    pub(crate) table: Statistics,
     /// Rows of the object index.
     pub(crate) objects: Option<u64>,
-    /// Of each column, in the order of the table.
-    columns: Vec<ColumnStatistics>,
 }
 
 impl TableStatistics {
@@ -46,24 +44,20 @@ impl TableStatistics {
         let counts = Counts::read(level, table).await?;
         let column = |column: &TableColumn| counts.column(level, table, column);
         let columns = layout.columns.iter().map(column).collect();
-        Ok(Self { rows: counts.rows, objects: counts.objects, columns })
+        Ok(Self { table: of_columns(counts.rows, columns), objects: counts.objects })
     }
 
     /// Returns the statistics of the table of levels.
     pub(crate) fn for_levels(levels: usize, layout: &Layout) -> Self {
         let columns = layout.columns.iter().map(|column| null_statistics(&column.field)).collect();
         // A level has one row for each of its kinds of geometry.
-        Self { rows: Precision::Inexact(levels), objects: None, columns }
+        Self { table: of_columns(Precision::Inexact(levels), columns), objects: None }
     }
+}
 
-    /// Returns the statistics of the columns of `projection`, by default of all.
-    pub(crate) fn project(&self, projection: Option<&[usize]>) -> Statistics {
-        let column_statistics = match projection {
-            None => self.columns.clone(),
-            Some(places) => places.iter().map(|place| self.columns[*place].clone()).collect(),
-        };
-        Statistics { num_rows: self.rows, total_byte_size: Precision::Absent, column_statistics }
-    }
+/// Returns the statistics of a table with these rows and columns.
+fn of_columns(num_rows: Precision<usize>, column_statistics: Vec<ColumnStatistics>) -> Statistics {
+    Statistics { num_rows, total_byte_size: Precision::Absent, column_statistics }
 }
 
 /// Scales the statistics to conditions that keep about `kept` of `all` rows.
@@ -152,7 +146,7 @@ fn exact_count(count: u64) -> Precision<usize> {
     usize::try_from(count).map_or(Precision::Absent, Precision::Exact)
 }
 
-fn inexact_count(count: u64) -> Precision<usize> {
+pub(crate) fn inexact_count(count: u64) -> Precision<usize> {
     exact_count(count).to_inexact()
 }
 
@@ -210,15 +204,12 @@ mod tests {
     #[test]
     fn scaled_statistics_are_inexact() {
         let base = ColumnStatistics::new_unknown();
-        let table = TableStatistics {
-            rows: Precision::Exact(1000),
-            objects: None,
-            columns: vec![id_statistics(Some(8), true, base)],
-        };
-        let scaled = scale(table.project(None), 1, 4);
+        let columns = vec![id_statistics(Some(8), true, base)];
+        let table = of_columns(Precision::Exact(1000), columns);
+        let scaled = scale(table.clone(), 1, 4);
         assert_eq!(scaled.num_rows, Precision::Inexact(250));
         assert_eq!(scaled.column_statistics[0].distinct_count, Precision::Inexact(8));
-        assert_eq!(scale(table.project(None), 0, 0).num_rows, Precision::Inexact(1));
+        assert_eq!(scale(table.clone(), 0, 0).num_rows, Precision::Inexact(1));
         let max = Precision::Exact(ScalarValue::UInt64(Some(7)));
         assert_eq!(table.project(Some(&[0])).column_statistics[0].max_value, max);
     }

@@ -12,8 +12,9 @@ use zvf_metadata::path_segment;
 use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, Kind, Value};
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, fail, refused};
 use crate::fields::Fields;
+use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid};
 use crate::objects::NewObject;
 use crate::transaction::{OperationResult, Transaction};
@@ -34,29 +35,12 @@ pub(crate) struct Append {
 /// The vertices and values of one object of a file, or of all its vertices without an object.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectData {
-    pub(crate) positions: Vec<Json>,
-    pub(crate) attributes: BTreeMap<String, Vec<Json>>,
+    pub(crate) rows: NewRows,
     pub(crate) values: Fields,
     /// The parent of each vertex that has one, for trees.
     pub(crate) parents: BTreeMap<usize, usize>,
     /// The vertices that start another line, for chains.
     pub(crate) line_starts: Vec<usize>,
-}
-
-impl ObjectData {
-    /// Returns the members of an `object.add`.
-    fn into_new(self, kind: Kind) -> NewObject {
-        let parent = |i: usize| self.parents.get(&i).copied();
-        let parents: Vec<Option<usize>> = (0..self.positions.len()).map(parent).collect();
-        let lists = self.attributes.into_iter();
-        NewObject {
-            parents: (kind == Kind::Skeleton).then(|| json!(parents)),
-            positions: self.positions,
-            attributes: Some(lists.map(|(name, values)| (name, Json::Array(values))).collect()),
-            values: Some(self.values),
-            ..NewObject::default()
-        }
-    }
 }
 
 /// Converts a value to JSON as scripts write it.
@@ -78,14 +62,11 @@ pub(crate) fn to_json(value: &Value) -> Json {
 impl Transaction {
     pub(crate) fn append(&mut self, append: &Append) -> Result<OperationResult> {
         let file = append.file.as_str();
-        if self.kinds.len() > 1 && append.kind.is_none() {
-            return Err(EditError::invalid("the store has several kinds: say \"kind\""));
-        }
-        let kind = self.find_kind(append.kind.as_deref())?;
+        let kind = self.find_only_kind(append.kind.as_deref())?;
         let kind_type = self.kinds[kind].kind;
         let path = self.folder.join(file);
         if !path.is_file() {
-            return Err(EditError::new(Class::NotFound, format!("{file}: there is no such file")));
+            return fail(Class::NotFound, format!("{file}: there is no such file"));
         }
         let format = append.format.as_ref().map(|name| {
             let found = Format::from_token(name);
@@ -106,16 +87,33 @@ impl Transaction {
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
         let with_objects = self.kinds[kind].objects.is_some() || kind_type != Kind::PointCloud;
         let mut contents = FileContents::new(file, kind_type, with_objects);
+        let mut done = OperationResult::default();
         for piece in reader {
-            contents.take_piece(piece.map_err(fault)?)?;
+            let (piece, mut rows) = (piece.map_err(fault)?, NewRows::default());
+            if let Piece::Vertices(batch) = &piece {
+                let (positions, fields) = (batch.positions(), batch.fields());
+                let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+                let axes = 0..num::usize_from_u32(positions.width());
+                // NaN is refused.
+                let position = |i: usize| -> Json {
+                    axes.clone().map(|c| to_json(&positions.value(i, c))).collect()
+                };
+                let value = |i: usize, c: usize| row_value(file, &fields[c], i);
+                rows = self.encode_rows(kind, batch.len(), position, &names, value)?;
+                if !with_objects && batch.elements().is_none() {
+                    done.changed += num::to_u64(rows.count);
+                    self.kinds[kind].add_rows(NONE, &rows)?;
+                    continue;
+                }
+            }
+            contents.take_piece(piece, &rows)?;
         }
         let FileContents { objects, place, links, .. } = contents;
         let keep = append.keep_ids == Some(true);
         let shift = if keep { 0 } else { self.id_shift(&objects, file)? };
-        let mut done = OperationResult::default();
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
         for (owner, data) in objects {
-            if data.positions.is_empty() {
+            if data.rows.count == 0 {
                 continue;
             }
             let id = match owner.filter(|_| with_objects) {
@@ -157,14 +155,17 @@ impl Transaction {
         data: ObjectData,
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
-        let line_starts = data.line_starts.clone();
-        let new = data.into_new(kind_type);
+        let ObjectData { rows, values, parents, line_starts } = data;
         let vertices = match id {
-            None => self.make_vertices(kind, NONE, &new.positions, new.attributes.as_ref()),
+            None => self.kinds[kind].add_rows(NONE, &rows),
             Some(id) => {
                 let id = self.allocate_id(Some(id))?;
                 let object = self.new_object(kind, id)?;
-                self.fill_object(kind, object, &new)
+                let parent = |i: usize| parents.get(&i).copied();
+                let parents: Vec<Option<usize>> = (0..rows.count).map(parent).collect();
+                let parents = (kind_type == Kind::Skeleton).then(|| json!(parents));
+                let new = NewObject { parents, values: Some(values), ..NewObject::default() };
+                self.fill_object(kind, object, &rows, &new)
             }
         }?;
         for (at, v) in vertices.iter().enumerate().filter(|_| !line_starts.is_empty()) {
@@ -204,9 +205,10 @@ impl<'a> FileContents<'a> {
         Self { file, kind, with_objects, objects, place, links }
     }
 
-    fn take_piece(&mut self, piece: Piece) -> Result<()> {
+    /// Takes a piece, whose vertices are encoded as `rows`.
+    fn take_piece(&mut self, piece: Piece, rows: &NewRows) -> Result<()> {
         match piece {
-            Piece::Vertices(batch) => self.take_vertices(&batch),
+            Piece::Vertices(batch) => self.take_vertices(&batch, rows),
             Piece::Elements { rows, fields } => {
                 for n in 0..rows.len() {
                     let ends = self.element_ends(&rows, n)?;
@@ -221,33 +223,25 @@ impl<'a> FileContents<'a> {
                 }
                 Ok(())
             }
-            Piece::Groups { .. } => Err(EditError::invalid(format!(
+            Piece::Groups { .. } => refused(format!(
                 "{}: groups of a file cannot be appended: convert it to a table",
                 self.file
-            ))),
+            )),
         }
     }
 
-    fn take_vertices(&mut self, batch: &Batch) -> Result<()> {
+    fn take_vertices(&mut self, batch: &Batch, rows: &NewRows) -> Result<()> {
         let base = self.place.len();
         let parts = batch.parts().iter().enumerate().filter(|_| self.kind.is_chain());
         let parts = parts.filter(|(n, _)| batch.parts().starts_line(*n));
         let starts: HashSet<usize> = parts.map(|(_, part)| part.rows.start).collect();
         for (i, owner) in self.vertex_owners(batch)?.into_iter().enumerate() {
             let object = self.objects.entry(owner).or_default();
-            if starts.contains(&i) && !object.positions.is_empty() {
-                object.line_starts.push(object.positions.len());
+            if starts.contains(&i) && object.rows.count > 0 {
+                object.line_starts.push(object.rows.count);
             }
-            self.place.push((owner, object.positions.len()));
-            let axes = 0..num::usize_from_u32(batch.positions().width());
-            // `parse_position` refuses NaN.
-            let position = axes.map(|c| to_json(&batch.positions().value(i, c)));
-            object.positions.push(position.collect());
-            for field in batch.fields() {
-                let name = path_segment(&field.name).into_owned();
-                let values = object.attributes.entry(name).or_default();
-                values.push(row_value(self.file, field, i)?);
-            }
+            self.place.push((owner, object.rows.count));
+            object.rows.push_row(rows, i);
         }
         let Some(elements) = batch.elements() else { return Ok(()) };
         for (n, ends) in elements.iter().enumerate() {
@@ -256,10 +250,10 @@ impl<'a> FileContents<'a> {
                 let ((owner, child), (parent_owner, parent)) =
                     (self.place[ends[0]], self.place[ends[1]]);
                 if owner != parent_owner {
-                    return Err(EditError::invalid(format!(
+                    return refused(format!(
                         "{}: an edge joins vertices of different objects, which trees do not have",
                         self.file
-                    )));
+                    ));
                 }
                 self.objects.entry(owner).or_default().parents.insert(child, parent);
             } else {
@@ -274,21 +268,21 @@ impl<'a> FileContents<'a> {
         if let Some(owners) = batch.vertex_objects() {
             let has_structure = self.kind.is_chain() || self.kind == Kind::Skeleton;
             if let Some(stray) = owners.iter().position(Option::is_none).filter(|_| has_structure) {
-                return Err(EditError::invalid(format!(
+                return refused(format!(
                     "{}: vertex {}: expected the id of an object, which each vertex of a {} has, found none",
                     self.file,
                     self.place.len() + stray,
                     self.kind
-                )));
+                ));
             }
             return Ok(owners.iter().map(|object| object.map(|object| object.0)).collect());
         }
         if batch.parts().is_empty() {
             if self.with_objects && self.kind == Kind::PointCloud {
-                return Err(EditError::invalid(format!(
+                return refused(format!(
                     "{}: the points of this store belong to objects; say which column is \"object\"",
                     self.file
-                )));
+                ));
             }
             return Ok(vec![Some(0); batch.len()]);
         }
@@ -360,7 +354,8 @@ mod tests {
     fn append_element(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
         let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
         let mut contents = FileContents::new("a.npz", Kind::Graph, true);
-        let result = contents.take_piece(Piece::Elements { rows, fields: Vec::new() });
+        let result =
+            contents.take_piece(Piece::Elements { rows, fields: Vec::new() }, &NewRows::default());
         result.map_err(|error| error.message)?;
         Ok(contents.links.remove(0).0)
     }
@@ -391,7 +386,7 @@ mod tests {
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let batch = batch.with_vertex_objects(owners).unwrap().with_elements(edges).unwrap();
         let mut contents = FileContents::new("a.swc", Kind::Skeleton, true);
-        let error = contents.take_piece(Piece::Vertices(batch)).unwrap_err();
+        let error = contents.take_vertices(&batch, &NewRows::default()).unwrap_err();
         assert_eq!(
             error.message,
             "a.swc: an edge joins vertices of different objects, which trees do not have"

@@ -12,7 +12,8 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_store::record::{CommitRecord, RECENT_COMMITS, RecordKey};
 
-use crate::error::{EditError, Result, foreign_change_error};
+use crate::changes::Blob;
+use crate::error::{EditError, Result, fail, foreign_change_error};
 use crate::journal::{Journal, LOCK_TIMEOUT, Staged, log_key, numbered_key};
 use crate::medium::{PreparedFiles, PutRequest};
 
@@ -96,8 +97,7 @@ impl Journal {
         let staged = record.staged("new");
         let (new_bytes, mut prepared) = match new_staged {
             Some(new_staged) => (new_staged.new, new_staged.prepared),
-            // Spans in a missing file are refused.
-            None => (self.side.get(&staged)?.unwrap_or_default(), PreparedFiles::new()),
+            None => (self.side.open(&staged)?, PreparedFiles::new()),
         };
         for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {
             let mut tries = 0;
@@ -111,7 +111,7 @@ impl Journal {
                 if tries == MAX_APPLY_TRIES {
                     let text =
                         format!("{}: others change it without a pause; try again", self.place);
-                    return Err(EditError::new(Class::Unavailable, text));
+                    return fail(Class::Unavailable, text);
                 }
             }
         }
@@ -136,18 +136,25 @@ impl Journal {
         &self,
         record: &CommitRecord,
         entries: &[&RecordKey],
-        (new_bytes, staged): (&Bytes, &str),
+        (new_bytes, staged): (&Blob, &str),
         (head, pending, later): (u64, &[u64], &mut LaterKeys),
         prepared: &mut PreparedFiles,
     ) -> Result<bool> {
-        let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
-        let current = self.store.get_all(&keys)?;
-        // Without a lock, other processes may have applied later records. The look follows the
-        // read: bytes read before it are older than any later record, and are only replaced while
-        // they are unchanged.
-        self.read_later(head, pending, later)?;
         let (mut puts, mut removed, mut accepted) = (Vec::new(), Vec::new(), Vec::new());
-        for ((entry, key), current) in entries.iter().zip(keys).zip(current) {
+        let mut found = Vec::new().into_iter();
+        // The bytes of a folder are read a few at a time, and are not kept.
+        let most = if self.store.is_folder() { FOLDER_KEYS } else { usize::MAX };
+        for (at, entry) in entries.iter().enumerate() {
+            if at % most == 0 {
+                let part = entries[at..].iter().take(most);
+                let keys: Vec<&str> = part.map(|entry| entry.key.as_str()).collect();
+                found = self.store.get_all(&keys)?.into_iter();
+                // Without a lock, other processes may have applied later records. The look follows
+                // the read: bytes read before it are older than any later record, and are only
+                // replaced while they are unchanged.
+                self.read_later(head, pending, later)?;
+            }
+            let (key, current) = (entry.key.as_str(), found.next().flatten());
             let now = current.as_ref().map(|current| current.bytes.as_ref());
             // A backend may report a key to remove as missing although it exists.
             let is_removal = entry.new.is_none() && entry.old.is_some();
@@ -180,8 +187,13 @@ impl Journal {
             }
             match entry.new {
                 Some(span) => {
-                    let bytes = span.slice(new_bytes, staged)?;
-                    puts.push(PutRequest { key, bytes, current });
+                    let mut bytes = new_bytes.clone();
+                    span.read(new_bytes.len(), staged, |part| {
+                        bytes = new_bytes.part(part);
+                        bytes.read()
+                    })?;
+                    let version = current.and_then(|current| current.version);
+                    puts.push(PutRequest { key, bytes, version });
                 }
                 None => removed.push(key),
             }
@@ -249,6 +261,9 @@ fn put_order(key: &str) -> u8 {
         () => 0,
     }
 }
+
+/// The number of keys of a folder that are read together.
+const FOLDER_KEYS: usize = 16;
 
 /// How often a step is retried when other processes change its keys.
 const MAX_APPLY_TRIES: usize = 20;

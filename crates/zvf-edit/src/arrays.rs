@@ -18,8 +18,8 @@ use zvf_format::vlen::{VlenCell, encode_cell};
 use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
-use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::changes::{Blob, Changes, read_blob};
+use crate::error::{At, EditError, Result, fail, unsupported};
 use crate::snapshot::Snapshot;
 
 /// The absolute coordinates of a spatial chunk.
@@ -29,7 +29,7 @@ pub(crate) type Chunk = Vec<i64>;
 pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
     let key = doc_key(path);
     let Some(text) = snap.get(&key)? else { return Ok(None) };
-    parse_doc(&text).map(Some).map_err(|error| error.with_place(&key))
+    parse_doc(&text).map(Some).at(&key)
 }
 
 /// Parses a document whose members can be replaced: each that has members of its own is an object, or absent.
@@ -44,10 +44,10 @@ pub(crate) fn parse_doc(text: &[u8]) -> Result<Json> {
             Some(Json::Number(_)) => "a number",
             Some(Json::Bool(_)) => "true or false",
         };
-        return Err(EditError::new(
+        return fail(
             Class::Encoding,
             format!("{place:?}: expected an object, found {found}; run \"zvf validate\""),
-        ));
+        );
     }
     Ok(doc)
 }
@@ -72,9 +72,21 @@ pub(crate) fn doc_bytes(doc: &Json) -> Result<Bytes> {
     Ok(serde_json::to_vec(doc)?.into())
 }
 
-/// Returns the document of a group without attributes.
-pub(crate) fn plain_group() -> Json {
-    json!({ "attributes": {}, "zarr_format": 3, "node_type": "group" })
+impl Changes {
+    /// Sets the document of a node.
+    pub(crate) fn put_doc(&mut self, path: &str, doc: &Json) -> Result<()> {
+        self.insert(doc_key(path), Some(doc_bytes(doc)?));
+        Ok(())
+    }
+
+    /// Adds the document of a group without attributes, if it does not exist.
+    pub(crate) fn ensure_group(&mut self, snap: &Snapshot, path: &str) -> Result<()> {
+        let group = json!({ "attributes": {}, "zarr_format": 3, "node_type": "group" });
+        match read_doc(snap, path)? {
+            Some(_) => Ok(()),
+            None => self.put_doc(path, &group),
+        }
+    }
 }
 
 /// Formats the coordinates of a chunk as in `nonempty_chunks`.
@@ -121,9 +133,7 @@ impl Coding {
         for codec in list {
             let kind = codec.kind();
             if matches!(kind, CodecKind::Transpose { .. }) {
-                return Err(EditError::unsupported(format!(
-                    "{path}: arrays with turned axes are not edited"
-                )));
+                return unsupported(format!("{path}: arrays with turned axes are not edited"));
             }
             if let CodecKind::Bytes { big_endian } = kind {
                 is_big_endian = *big_endian == Some(true);
@@ -131,15 +141,12 @@ impl Coding {
                 steps.push(codec.clone());
             }
         }
-        let codecs = CodecPipeline::from_specs(&steps)
-            .map_err(|error| EditError::from(error).with_place(path))?;
+        let codecs = CodecPipeline::from_specs(&steps).at(path)?;
         let Some(sharding) = sharding else {
             return Ok((Self { codecs, is_big_endian, checksum: true }, None));
         };
         if sharding.index_at_start {
-            return Err(EditError::unsupported(format!(
-                "{path}: shards with their index in front are not edited"
-            )));
+            return unsupported(format!("{path}: shards with their index in front are not edited"));
         }
         let checksum =
             sharding.index_codecs.iter().any(|codec| matches!(codec.kind(), CodecKind::Crc32c));
@@ -153,13 +160,6 @@ impl Coding {
     }
 }
 
-/// Parses the document of the array at `path`.
-pub(crate) fn parse_array_doc(path: &str, text: &[u8]) -> Result<ArrayDoc> {
-    ArrayDoc::parse(text).map_err(|error| {
-        EditError::new(Class::Encoding, format!("{path}: {error}")).with_cause(error)
-    })
-}
-
 /// An array with one payload for each spatial chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct CellArray {
@@ -170,7 +170,7 @@ pub(crate) struct CellArray {
     shard: Option<Vec<i64>>,
     coding: Coding,
     present: BTreeSet<Chunk>,
-    staged: BTreeMap<Chunk, Option<Bytes>>,
+    staged: Changes<Chunk>,
     /// The origin and the stored chunks from before the origin changed.
     old_grid: Option<(Vec<i64>, BTreeSet<Chunk>)>,
     is_new: bool,
@@ -180,14 +180,13 @@ pub(crate) struct CellArray {
 impl CellArray {
     pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
-        let doc: Json = serde_json::from_slice(&text)
-            .map_err(|error| EditError::from(error).with_place(path))?;
+        let doc: Json = serde_json::from_slice(&text).at(path)?;
         if doc["node_type"] != "array" {
-            return Err(EditError::unsupported(format!(
+            return unsupported(format!(
                 "{path}: stores of formats before 0.9 are not edited; write them again with \"zvf migrate\""
-            )));
+            ));
         }
-        let typed = parse_array_doc(path, &text)?;
+        let typed = ArrayDoc::parse(&text).at(path)?;
         let (coding, shard) = Coding::open(path, &typed)?;
         let shape = need_integers(path, &doc, "shape")?;
         let origin = match doc["attributes"]["chunk_grid_origin"].is_null() {
@@ -200,12 +199,12 @@ impl CellArray {
                 shape.len(),
                 origin.len()
             );
-            return Err(EditError::new(Class::BadShape, text));
+            return fail(Class::BadShape, text);
         }
         let Some(list) = &typed.nonempty_chunks else {
-            return Err(EditError::unsupported(format!(
+            return unsupported(format!(
                 "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\""
-            )));
+            ));
         };
         let rank = shape.len();
         let present = list.iter().map(|key| parse_chunk(key).filter(|chunk| chunk.len() == rank));
@@ -224,7 +223,7 @@ impl CellArray {
             shard,
             coding,
             present,
-            staged: BTreeMap::new(),
+            staged: Changes::default(),
             old_grid: None,
             is_new: false,
             changed: false,
@@ -239,7 +238,7 @@ impl CellArray {
             path: path.to_owned(),
             doc,
             present: BTreeSet::new(),
-            staged: BTreeMap::new(),
+            staged: Changes::default(),
             old_grid: None,
             is_new: true,
             changed: true,
@@ -261,8 +260,8 @@ impl CellArray {
     /// Returns the nonempty chunks, staged changes included, ascending.
     pub(crate) fn chunks(&self) -> Vec<Chunk> {
         let mut all = self.present.clone();
-        for (chunk, bytes) in &self.staged {
-            match bytes {
+        for (chunk, blob) in &self.staged.keys {
+            match blob {
                 Some(_) => all.insert(chunk.clone()),
                 None => all.remove(chunk),
             };
@@ -271,8 +270,8 @@ impl CellArray {
     }
 
     pub(crate) fn contains(&self, chunk: &[i64]) -> bool {
-        match self.staged.get(chunk) {
-            Some(bytes) => bytes.is_some(),
+        match self.staged.keys.get(chunk) {
+            Some(blob) => blob.is_some(),
             None => self.present.contains(chunk),
         }
     }
@@ -298,48 +297,43 @@ impl CellArray {
             None => {
                 let key = cell_key(&self.path, &at);
                 let bytes = snap.get(&key)?.ok_or_else(|| missing(&key))?;
-                self.coding
-                    .codecs
-                    .unpack(bytes, MAX_CELL_BYTES)
-                    .map_err(|error| EditError::from(error).with_place(&key))?
+                self.coding.codecs.unpack(bytes, MAX_CELL_BYTES).at(&key)?
             }
             Some(shard) => {
                 let (outer, place) = (shard_of(&at, shard), place_in_shard(&at, shard)?);
-                let cell = self.read_shard(snap, shard, &outer)?[place].take();
-                let bytes = cell.ok_or_else(|| {
+                let cell = self.open_shard(snap, shard, &outer)?[place].take();
+                let cell = cell.ok_or_else(|| {
                     missing(&format!("{}, {}", cell_key(&self.path, &outer), chunk_text(chunk)))
                 })?;
-                self.coding.codecs.unpack(bytes, MAX_CELL_BYTES)?
+                self.coding.codecs.unpack(cell.read()?, MAX_CELL_BYTES)?
             }
         };
-        let cell = VlenCell::parse(&plain)
-            .map_err(|error| EditError::from(error).with_place(&self.path))?;
+        let cell = VlenCell::parse(&plain).at(&self.path)?;
         Ok(Some(plain.slice_ref(cell.payload())))
     }
 
     /// Reads the payload of a chunk, staged changes included.
     pub(crate) fn read(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
-        match self.staged.get(chunk) {
-            Some(bytes) => Ok(bytes.clone()),
+        match self.staged.get(chunk)? {
+            Some(bytes) => Ok(bytes),
             None => self.read_stored(snap, chunk),
         }
     }
 
-    /// Reads the cells of a shard, all of which are missing where there is no such shard.
-    fn read_shard(
+    /// Opens the cells of a shard, all of which are missing where there is no such shard.
+    fn open_shard(
         &self,
         snap: &Snapshot,
         shard: &[i64],
         outer: &[i64],
-    ) -> Result<Vec<Option<Bytes>>> {
-        let count = count_cells(shard)?;
+    ) -> Result<Vec<Option<Blob>>> {
+        let (count, checksum) = (count_cells(shard)?, self.coding.checksum);
         let key = cell_key(&self.path, outer);
-        let Some(bytes) = snap.get(&key)? else { return Ok(vec![None; count]) };
-        let span =
-            IndexLocation::End.span(to_u64(count), self.coding.checksum, to_u64(bytes.len()))?;
-        let index =
-            ShardIndex::parse(&bytes[to_usize(&span)], to_u64(count), self.coding.checksum)?;
-        Ok((0..count).map(|i| index.get(i).map(|span| bytes.slice(to_usize(&span)))).collect())
+        let Some(blob) = snap.open_object(&key)? else { return Ok(vec![None; count]) };
+        let span = IndexLocation::End.span(to_u64(count), checksum, to_u64(blob.len()))?;
+        let bytes = blob.part(to_usize(&span)).read()?;
+        let index = ShardIndex::parse(&bytes, to_u64(count), checksum)?;
+        Ok((0..count).map(|i| index.get(i).map(|span| blob.part(to_usize(&span)))).collect())
     }
 
     /// Stages the payload of a chunk. An empty payload removes the chunk.
@@ -421,9 +415,9 @@ impl CellArray {
         if let Some((_, present)) = &self.old_grid {
             // A new origin gives every cell a new key.
             for chunk in present.clone() {
-                if let std::collections::btree_map::Entry::Vacant(free) = staged.entry(chunk) {
-                    let bytes = self.read_stored(snap, free.key())?;
-                    free.insert(bytes);
+                if !staged.keys.contains_key(&chunk) {
+                    let bytes = self.read_stored(snap, &chunk)?;
+                    staged.insert(chunk, bytes);
                 }
             }
         }
@@ -433,14 +427,14 @@ impl CellArray {
         }
         let moved = old_grid.is_some();
         match self.shard.clone() {
-            None => self.flush_cells(snap, &staged, moved, out)?,
-            Some(shard) => self.flush_shards(snap, &staged, &shard, moved, out)?,
+            None => self.flush_cells(snap, &staged.keys, moved, out)?,
+            Some(shard) => self.flush_shards(snap, &staged.keys, &shard, moved, out)?,
         }
         let presence_changed = now != self.present;
         self.present = now;
         if presence_changed || self.changed || self.is_new {
             self.update_doc();
-            out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
+            out.put_doc(&self.path, &self.doc)?;
         }
         (self.is_new, self.changed) = (false, false);
         Ok(())
@@ -449,18 +443,19 @@ impl CellArray {
     fn flush_cells(
         &mut self,
         snap: &Snapshot,
-        staged: &BTreeMap<Chunk, Option<Bytes>>,
+        staged: &BTreeMap<Chunk, Option<Blob>>,
         moved: bool,
         out: &mut Changes,
     ) -> Result<()> {
-        for (chunk, bytes) in staged {
+        for (chunk, blob) in staged {
             let key = self.stored_key(chunk, &self.origin)?;
-            match bytes {
-                Some(bytes) => {
-                    if !moved && self.read_stored(snap, chunk)?.as_ref() == Some(bytes) {
+            match blob {
+                Some(blob) => {
+                    let bytes = blob.read()?;
+                    if !moved && self.read_stored(snap, chunk)?.as_ref() == Some(&bytes) {
                         continue;
                     }
-                    let framed = encode_cell(bytes)?;
+                    let framed = encode_cell(&bytes)?;
                     out.insert(key, Some(self.coding.codecs.pack(framed.into())?));
                 }
                 None if !moved && self.present.contains(chunk) => {
@@ -475,27 +470,28 @@ impl CellArray {
     fn flush_shards(
         &mut self,
         snap: &Snapshot,
-        staged: &BTreeMap<Chunk, Option<Bytes>>,
+        staged: &BTreeMap<Chunk, Option<Blob>>,
         shard: &[i64],
         moved: bool,
         out: &mut Changes,
     ) -> Result<()> {
-        let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Bytes>)>> = BTreeMap::new();
-        for (chunk, bytes) in staged {
+        let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Blob>)>> = BTreeMap::new();
+        for (chunk, blob) in staged {
             let at = cell_coordinates(&self.path, chunk, &self.origin)?;
-            let cell = (place_in_shard(&at, shard)?, bytes.as_ref());
+            let cell = (place_in_shard(&at, shard)?, blob.as_ref());
             shards.entry(shard_of(&at, shard)).or_default().push(cell);
         }
         for (outer, cells) in shards {
             let count = count_cells(shard)?;
             let old = match moved {
                 true => vec![None; count],
-                false => self.read_shard(snap, shard, &outer)?,
+                false => self.open_shard(snap, shard, &outer)?,
             };
+            let old = old.iter().map(read_blob).collect::<Result<Vec<Option<Bytes>>>>()?;
             let mut new = old.clone();
-            for (place, bytes) in cells {
-                let packed = bytes.map(|bytes| -> Result<Bytes> {
-                    Ok(self.coding.codecs.pack(encode_cell(bytes)?.into())?)
+            for (place, blob) in cells {
+                let packed = blob.map(|blob| -> Result<Bytes> {
+                    Ok(self.coding.codecs.pack(encode_cell(&blob.read()?)?.into())?)
                 });
                 new[place] = packed.transpose()?;
             }

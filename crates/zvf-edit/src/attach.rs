@@ -7,10 +7,12 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 use zvf_convert::read::{TextRow, TextTable, is_missing_word, read_table};
 use zvf_error::join_causes;
-use zvf_metadata::path_segment;
+use zvf_metadata::{Dtype, DtypeKind, path_segment};
+use zvf_model::Value;
 
+use crate::append::to_json;
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, missing_column_error, refused};
 use crate::new_column::NewColumn;
 use crate::options::CommitOptions;
 use crate::place::Place;
@@ -104,16 +106,16 @@ impl Table {
         for TextRow { line, values } in &self.0.rows {
             let text = normalize_key(&values[key]);
             if let Some(earlier) = lines_by_key.insert(text.clone(), *line) {
-                return Err(EditError::invalid(format!(
+                return refused(format!(
                     "lines {earlier} and {line} of the table have the same key {text}"
-                )));
+                ));
             }
             match by_key.get(&text) {
                 Some(found) => matched.push((*found, values.as_slice())),
                 None if strict => {
-                    return Err(EditError::invalid(format!(
+                    return refused(format!(
                         "line {line} of the table: no object has the key {text}"
-                    )));
+                    ));
                 }
                 None => unmatched += 1,
             }
@@ -132,14 +134,14 @@ impl Transaction {
                 Some(on) => {
                     let name = path_segment(on.strip_prefix("object.").unwrap_or(on)).into_owned();
                     if !self.column_exists(ColumnScope::Object, kind, &name) {
-                        return Err(EditError::invalid(format!("objects have no column {name:?}")));
+                        return Err(missing_column_error("objects", &name));
                     }
                     let Some(text) = self.kinds[kind].object_text(object, &name) else { continue };
                     text
                 }
             };
             if by_key.insert(text.clone(), (kind, object)).is_some() {
-                return Err(EditError::invalid(format!("two objects have the key {text}")));
+                return refused(format!("two objects have the key {text}"));
             }
         }
         Ok(by_key)
@@ -163,9 +165,9 @@ impl Transaction {
             }
             if self.column_exists(ColumnScope::Object, kind, &name) {
                 if !join.replace {
-                    return Err(EditError::invalid(format!(
+                    return refused(format!(
                         "objects have a column {name:?} already; use --replace or --prefix"
-                    )));
+                    ));
                 }
                 let token = self.kinds[kind].kind.token();
                 self.drop_column(ColumnScope::Object, &name, Some(token))?;
@@ -194,26 +196,18 @@ impl Transaction {
 
 /// Parses a field of a table as a value of this type. Returns `None` for a missing one.
 fn parse_value(scalar: Scalar, text: &str) -> Option<Json> {
-    match (scalar, text.trim()) {
-        (Scalar::Text(_), _) => Some(json!(text)),
+    match (scalar.kind(), text.trim()) {
+        (DtypeKind::Text, _) => Some(json!(text)),
         (_, number) if is_missing(number) => None,
-        (Scalar::Int(_), text) => Some(text.parse::<i64>().map_or(Json::Null, Json::from)),
-        (Scalar::UInt(_), text) => Some(text.parse::<u64>().map_or(Json::Null, Json::from)),
-        (_, text) => Some(json_float(text)),
+        (DtypeKind::Int, text) => Some(text.parse::<i64>().map_or(Json::Null, Json::from)),
+        (DtypeKind::UInt, text) => Some(text.parse::<u64>().map_or(Json::Null, Json::from)),
+        (_, text) => Some(to_json(&Value::Float(text.parse().unwrap_or(f64::NAN)))),
     }
 }
 
 /// Returns whether a field of a column of numbers has none.
 fn is_missing(text: &str) -> bool {
     text.is_empty() || is_missing_word(text)
-}
-
-fn json_float(text: &str) -> Json {
-    match text.parse::<f64>() {
-        Ok(x) if x.is_finite() => json!(x),
-        Ok(x) if x.is_infinite() => json!(if x > 0.0 { "Infinity" } else { "-Infinity" }),
-        _ => json!("NaN"),
-    }
 }
 
 /// Normalizes a key, so that different spellings of a number are equal.
@@ -250,14 +244,15 @@ fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Option<Scalar> {
         };
     }
     if has_words && !has_values {
-        return Scalar::text(u32::try_from(longest).ok()?);
+        return Scalar::text(longest);
     }
-    match (is_int, is_uint, is_float) {
-        (true, ..) => Some(Scalar::Int(8)),
-        (_, true, _) => Some(Scalar::UInt(8)),
-        (_, _, true) => Some(Scalar::Float(8)),
-        _ => Scalar::text(u32::try_from(longest).ok()?),
-    }
+    let kind = match (is_int, is_uint, is_float) {
+        (true, ..) => DtypeKind::Int,
+        (_, true, _) => DtypeKind::UInt,
+        (_, _, true) => DtypeKind::Float,
+        _ => return Scalar::text(longest),
+    };
+    Some(Scalar::Plain(Dtype { kind, ..Dtype::INT64 }))
 }
 
 #[cfg(test)]
@@ -275,21 +270,22 @@ mod tests {
     #[test]
     fn infers_the_simplest_type_of_a_column() {
         for (values, scalar) in [
-            (&["1", "", "-3"][..], Scalar::Int(8)),
-            (&["1", "2.5"][..], Scalar::Float(8)),
-            (&["1", "two"][..], Scalar::Text(3)),
-            (&["1", "9223372036854775809"][..], Scalar::UInt(8)),
-            (&["-1", "9223372036854775809"][..], Scalar::Text(19)),
-            (&["-1.5", "1152921504606846977"][..], Scalar::Text(19)),
-            (&["-1.5", "1152921504606846976"][..], Scalar::Float(8)),
-            (&["-1", "99999999999999999999", "0"][..], Scalar::Text(20)),
-            (&["1", "1e400"][..], Scalar::Text(5)),
-            (&["1", "-inf", "nan"][..], Scalar::Float(8)),
-            (&["1", "NA", ""][..], Scalar::Int(8)),
-            (&["NA", ""][..], Scalar::Text(2)),
-            (&["NA", "two"][..], Scalar::Text(3)),
+            (&["1", "", "-3"][..], "int64"),
+            (&["1", "2.5"][..], "float64"),
+            (&["1", "two"][..], "<U3"),
+            (&["1", "9223372036854775809"][..], "uint64"),
+            (&["-1", "9223372036854775809"][..], "<U19"),
+            (&["-1.5", "1152921504606846977"][..], "<U19"),
+            (&["-1.5", "1152921504606846976"][..], "float64"),
+            (&["-1", "99999999999999999999", "0"][..], "<U20"),
+            (&["1", "1e400"][..], "<U5"),
+            (&["1", "-inf", "nan"][..], "float64"),
+            (&["1", "NA", ""][..], "int64"),
+            (&["NA", ""][..], "<U2"),
+            (&["NA", "two"][..], "<U3"),
         ] {
-            assert_eq!(infer_type(values.iter().copied()), Some(scalar), "{values:?}");
+            let found = infer_type(values.iter().copied()).map(Scalar::name);
+            assert_eq!(found.as_deref(), Some(scalar), "{values:?}");
         }
     }
 }

@@ -1,8 +1,155 @@
-//! The changes of a commit.
+//! Bytes by key, of which large ones lie in a scratch file: the changes of a commit, staged cells, new points.
+//!
+//! A commit may change every byte of a store. What exceeds the room in memory is written out at once, and read again
+//! where it is needed.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use zvf_format::num::to_u64;
+use zvf_publish::Disk;
 
-/// New bytes by key; `None` removes the key.
-pub(crate) type Changes = BTreeMap<String, Option<Bytes>>;
+use crate::error::Result;
+use crate::stamp::new_txid;
+
+/// Bytes by key; `None` stands for a key that is removed, or that is not there.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes<K = String> {
+    pub(crate) keys: BTreeMap<K, Option<Blob>>,
+    /// The number of bytes that may still be kept in memory.
+    room: usize,
+    scratch: Option<Scratch>,
+}
+
+/// A file that has no name, so that nothing is left of it.
+type Scratch = Arc<Mutex<File>>;
+
+/// The bytes of a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Blob {
+    Held(Bytes),
+    /// In a scratch file, at this offset.
+    Written(Scratch, u64, usize),
+}
+
+impl Blob {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Held(bytes) => bytes.len(),
+            Self::Written(_, _, len) => *len,
+        }
+    }
+
+    pub(crate) fn read(&self) -> Result<Bytes> {
+        match self {
+            Self::Held(bytes) => Ok(bytes.clone()),
+            Self::Written(scratch, offset, len) => {
+                let mut file = scratch.lock().unwrap_or_else(PoisonError::into_inner);
+                file.seek(SeekFrom::Start(*offset))?;
+                let mut bytes = vec![0; *len];
+                file.read_exact(&mut bytes)?;
+                Ok(bytes.into())
+            }
+        }
+    }
+
+    /// Returns a part of the bytes, which lies within them.
+    pub(crate) fn part(&self, part: Range<usize>) -> Self {
+        match self {
+            Self::Held(bytes) => Self::Held(bytes.slice(part)),
+            Self::Written(scratch, offset, _) => {
+                Self::Written(Arc::clone(scratch), offset + to_u64(part.start), part.len())
+            }
+        }
+    }
+}
+
+impl<K> Default for Changes<K> {
+    fn default() -> Self {
+        Self { keys: BTreeMap::new(), room: MAX_HELD_BYTES, scratch: None }
+    }
+}
+
+impl<K: Ord> Changes<K> {
+    /// Sets the bytes of a key. Where a scratch file cannot be written, they stay in memory.
+    pub(crate) fn insert(&mut self, key: K, bytes: Option<Bytes>) {
+        let blob = bytes.map(|bytes| match bytes.len() <= self.room {
+            true => {
+                self.room -= bytes.len();
+                Blob::Held(bytes)
+            }
+            false => self.write(&bytes).unwrap_or(Blob::Held(bytes)),
+        });
+        self.keys.insert(key, blob);
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Option<Blob> {
+        if self.scratch.is_none() {
+            let path = std::env::temp_dir().join(format!("zvf-edit-{}", new_txid()));
+            let file = Disk::default().open_new(&path, true).ok()?;
+            // Where an open file cannot be removed, the system cleans the folder for temporary files.
+            let _ = std::fs::remove_file(&path);
+            self.scratch = Some(Arc::new(Mutex::new(file)));
+        }
+        let scratch = self.scratch.clone()?;
+        let mut file = scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = file.seek(SeekFrom::End(0)).ok()?;
+        file.write_all(bytes).ok()?;
+        drop(file);
+        Some(Blob::Written(scratch, offset, bytes.len()))
+    }
+
+    /// Reads the bytes of a key; `None` where it does not change.
+    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Result<Option<Option<Bytes>>>
+    where
+        K: Borrow<Q>,
+    {
+        self.keys.get(key).map(read_blob).transpose()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Returns the number of bytes of all keys.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.keys.values().flatten().map(Blob::len).sum()
+    }
+}
+
+impl Changes {
+    /// Reads the bytes of all keys.
+    pub(crate) fn read_all(&self) -> Result<BTreeMap<String, Option<Bytes>>> {
+        self.keys.iter().map(|(key, blob)| Ok((key.clone(), read_blob(blob)?))).collect()
+    }
+}
+
+/// Reads the bytes of a key, where it has any.
+pub(crate) fn read_blob(blob: &Option<Blob>) -> Result<Option<Bytes>> {
+    blob.as_ref().map(Blob::read).transpose()
+}
+
+/// Bytes that are held, at most.
+const MAX_HELD_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_changes_are_written_out() {
+        let mut changes = Changes::default();
+        for n in 0..40_u8 {
+            changes.insert(n, Some(vec![n; 300_000].into()));
+        }
+        assert!(changes.room < 300_000 && changes.byte_len() == 40 * 300_000);
+        for n in [0, 3, 4, 39] {
+            assert_eq!(changes.get(&n).unwrap().unwrap().unwrap(), vec![n; 300_000]);
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, unsupported};
 use crate::history::open_store_journal;
 use crate::journal::{Journal, LOCK_TIMEOUT};
 use crate::medium::Medium;
@@ -39,22 +39,18 @@ pub struct Collect {
 pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
     let journal = open_store_journal(&store.into())?;
     if journal.pinned.is_some() {
-        return Err(EditError::unsupported(format!(
+        return unsupported(format!(
             "{}: the repository keeps its versions itself: expire and collect them with its own tools (icechunk: expire_snapshots and garbage_collect); rows that belong to nothing go with \"zvf vacuum\"",
             journal.place
-        )));
+        ));
     }
     journal.begin_writing()?;
     journal.apply_all_pending()?;
     let mut commits = Vec::new();
     let mut notices = Vec::new();
-    if what.vacuum {
-        let committed = commit_vacuum(&journal, what.dry_run)?;
-        commits.extend(committed.report);
-        notices.extend(committed.notices);
-    }
-    if what.renumber {
-        let committed = commit_renumbering(&journal, what.dry_run)?;
+    let vacuumed = what.vacuum.then(|| commit_vacuum(&journal, what.dry_run)).transpose()?;
+    let renumbered = what.renumber.then(|| commit_renumbering(&journal, what.dry_run));
+    for committed in vacuumed.into_iter().chain(renumbered.transpose()?) {
         commits.extend(committed.report);
         notices.extend(committed.notices);
     }

@@ -6,7 +6,7 @@ use zvf_format::num;
 
 use crate::arrays::{CellArray, doc_key};
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, missing_column_error, refuse_if, refused};
 use crate::fields::{Fields, checked_index};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
@@ -70,11 +70,23 @@ impl Transaction {
         }
     }
 
-    fn need_column(&self, scope: ColumnScope, kind: usize, name: &str) -> Result<()> {
-        if self.column_exists(scope, kind, name) {
-            return Ok(());
+    /// Begins to change a column as a whole. Returns its name as stored, and its kind.
+    fn begin_change(
+        &mut self,
+        scope: ColumnScope,
+        name: &str,
+        token: Option<&str>,
+    ) -> Result<(String, usize)> {
+        let name = zvf_metadata::path_segment(name).into_owned();
+        let kind = self.find_kind(token)?;
+        self.mark_column(scope, kind, &name);
+        match self.column_exists(scope, kind, &name) {
+            true => Ok((name, kind)),
+            false => {
+                let text = format!("there is no column {name:?} of {}s", scope.word());
+                refused(text)
+            }
         }
-        Err(EditError::invalid(format!("there is no column {name:?} of {}s", scope.word())))
     }
 
     pub(crate) fn refuse_taken_name(
@@ -84,12 +96,12 @@ impl Transaction {
         name: &str,
     ) -> Result<()> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(EditError::invalid(format!(
+            return refused(format!(
                 "name: {name:?} has other characters than letters, digits and _"
-            )));
+            ));
         }
         if self.column_exists(scope, kind, name) {
-            return Err(EditError::invalid(format!("there is a column {name:?} already")));
+            return refused(format!("there is a column {name:?} already"));
         }
         Ok(())
     }
@@ -111,10 +123,7 @@ impl Transaction {
         name: &str,
         token: Option<&str>,
     ) -> Result<OperationResult> {
-        let name = zvf_metadata::path_segment(name).into_owned();
-        let kind = self.find_kind(token)?;
-        self.mark_column(scope, kind, &name);
-        self.need_column(scope, kind, &name)?;
+        let (name, kind) = self.begin_change(scope, name, token)?;
         let geometry = &mut self.kinds[kind];
         match scope {
             ColumnScope::Vertex => {
@@ -168,10 +177,7 @@ impl Transaction {
         to: String,
         token: Option<&str>,
     ) -> Result<OperationResult> {
-        let name = zvf_metadata::path_segment(name).into_owned();
-        let kind = self.find_kind(token)?;
-        self.mark_column(scope, kind, &name);
-        self.need_column(scope, kind, &name)?;
+        let (name, kind) = self.begin_change(scope, name, token)?;
         self.refuse_taken_name(scope, kind, &to)?;
         self.mark_column(scope, kind, &to);
         match scope {
@@ -241,12 +247,9 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         geometry.load_chunk(chunk)?;
         for (name, value) in values {
-            if name == "object_id" {
-                return Err(EditError::invalid("object_id is kept by the store and never set"));
-            }
+            refuse_if(name == "object_id", "object_id is kept by the store and never set")?;
             let column = geometry.fragment_columns.iter_mut().find(|column| column.name == *name);
-            let column = column
-                .ok_or_else(|| EditError::invalid(format!("fragments have no column {name:?}")))?;
+            let column = column.ok_or_else(|| missing_column_error("fragments", name))?;
             let row = column.ty.encode_present(name, value)?;
             column.set.insert((chunk, fragment), row);
         }
@@ -258,7 +261,7 @@ impl RowColumn {
     /// Moves the column to another name and array. Returns the old array.
     fn rename(&mut self, path: &str, to: &str) -> DenseArray {
         let mut array = self.array.copy_to(path);
-        array.doc["attributes"]["name"] = json!(to);
+        array.stored.doc["attributes"]["name"] = json!(to);
         to.clone_into(&mut self.name);
         std::mem::replace(&mut self.array, array)
     }
@@ -267,11 +270,11 @@ impl RowColumn {
 impl Geometry {
     fn rename_vertex_column(&mut self, name: &str, to: &str) -> Result<()> {
         let path = format!("{}/vertex_attributes/{to}", self.path);
-        for column in self.columns.iter_mut().filter(|column| column.name == name) {
-            to.clone_into(&mut column.name);
-            let old = rename_array(&self.snap, &mut column.array, &path, to)?;
-            self.erased_arrays.push(old);
-        }
+        let at = self.need_column(name)?;
+        self.load_values(at)?;
+        to.clone_into(&mut self.columns[at].name);
+        let array = &mut self.columns[at].array;
+        self.erased_arrays.push(rename_array(&self.snap, array, &path, to)?);
         Ok(())
     }
 
@@ -279,8 +282,7 @@ impl Geometry {
         let path = format!("{}/fragment_attributes/{to}", self.path);
         for column in self.fragment_columns.iter_mut().filter(|column| column.name == name) {
             to.clone_into(&mut column.name);
-            let old = rename_array(&self.snap, &mut column.array, &path, to)?;
-            self.erased_arrays.push(old);
+            self.erased_arrays.push(rename_array(&self.snap, &mut column.array, &path, to)?);
         }
         Ok(())
     }

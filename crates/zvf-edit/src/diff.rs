@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::error::{EditError, Result};
+use crate::error::{Result, refused};
 use crate::geometry::Geometry;
 use crate::history::open_store_journal;
 use crate::numbers::{NONE, Vid};
@@ -38,11 +38,11 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
     let (mut old, mut new) = (open(before)?, open(after)?);
     let axes = |side: &Transaction| side.kinds[0].axes;
     if axes(&old) != axes(&new) {
-        return Err(EditError::invalid(format!(
+        return refused(format!(
             "the stores have {} and {} axes; stores of the same axes are compared",
             axes(&old),
             axes(&new)
-        )));
+        ));
     }
     let shared = shared_columns(&old, &new);
     let before_content = StoreContent::read(&mut old, &shared)?;
@@ -124,6 +124,7 @@ impl StoreContent {
         let mut content = Self::default();
         for kind in 0..store.kinds.len() {
             let vertices = store.kinds[kind].all_vertices()?;
+            store.kinds[kind].load_all_values()?;
             store.kinds[kind].load_all_links()?;
             // A kind of one side only shares none.
             let columns =

@@ -10,8 +10,7 @@
 //!
 //! ```text
 //! u64    length of the header
-//! JSON   {"chunks": [[chunk, rows, fragments, [held now, before], removed], ...], "cells": [[key, length or null], ...]}
-//! u32    new numbers of the rows and fragments of each chunk
+//! JSON   {"chunks": [[chunk, its new numbers], ...], "cells": [[key, length or null], ...]}
 //! bytes  cells
 //! ```
 
@@ -26,7 +25,8 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use crate::arrays::Chunk;
-use crate::error::{EditError, Result};
+use crate::changes::Blob;
+use crate::error::{EditError, Result, unsupported};
 use crate::geometry::Geometry;
 use crate::history::open_store_journal;
 use crate::journal::Journal;
@@ -59,10 +59,10 @@ pub struct VacuumShare {
 pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<VacuumShare>)> {
     let journal = open_store_journal(&store.into())?;
     if journal.pinned.is_some() {
-        return Err(EditError::unsupported(format!(
+        return unsupported(format!(
             "{}: a vacuum of a repository of versions is not divided; run \"zvf vacuum\"",
             journal.place
-        )));
+        ));
     }
     let transaction = Transaction::begin(&journal, Path::new("."))?;
     let kinds: Vec<Vec<Vec<Chunk>>> =
@@ -128,7 +128,7 @@ pub fn finish_vacuum(
         let part = RebuiltRows::parse(&bytes)
             .ok_or_else(|| plan_mismatch("what a task wrote", &share.kind))?;
         rebuilt[kind].chunks.extend(part.chunks);
-        rebuilt[kind].cells.extend(part.cells);
+        rebuilt[kind].cells.keys.extend(part.cells.keys);
     }
     let committed =
         commit_rebuilt(&journal, transaction, rebuilt, vacuum_operation(digest), false)?;
@@ -198,34 +198,23 @@ impl Geometry {
 }
 
 /// The header of the result of a task.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Header {
-    chunks: Vec<(Chunk, usize, usize, [u32; 2], u32)>,
+    chunks: Vec<(Chunk, RebuiltChunk)>,
     cells: Vec<(String, Option<usize>)>,
 }
 
 impl RebuiltRows {
     fn to_bytes(&self) -> Result<Bytes> {
-        let chunk = |(key, became): (&Chunk, &RebuiltChunk)| {
-            (key.clone(), became.rows.len(), became.fragments.len(), became.held, became.removed)
-        };
-        let header = Header {
-            chunks: self.chunks.iter().map(chunk).collect(),
-            cells: self
-                .cells
-                .iter()
-                .map(|(k, bytes)| (k.clone(), bytes.as_ref().map(Bytes::len)))
-                .collect(),
-        };
-        let header = serde_json::to_vec(&header)?;
+        let cell =
+            |(key, blob): (&String, &Option<Blob>)| (key.clone(), blob.as_ref().map(Blob::len));
+        let cells: Vec<_> = self.cells.keys.iter().map(cell).collect();
+        let chunks: Vec<_> = self.chunks.iter().collect();
+        let header = serde_json::to_vec(&json!({"chunks": chunks, "cells": cells}))?;
         let mut all = (to_u64(header.len())).to_le_bytes().to_vec();
         all.extend(header);
-        for became in self.chunks.values() {
-            let numbers = became.rows.iter().chain(&became.fragments);
-            all.extend(numbers.flat_map(|number| number.to_le_bytes()));
-        }
-        for cell in self.cells.values().flatten() {
-            all.extend_from_slice(cell);
+        for cell in self.cells.keys.values().flatten() {
+            all.extend_from_slice(&cell.read()?);
         }
         Ok(all.into())
     }
@@ -236,16 +225,8 @@ impl RebuiltRows {
         let mut take = |count: usize| (count <= rest.len()).then(|| rest.split_to(count));
         let length = u64::from_le_bytes(*take(8)?.first_chunk()?);
         let header: Header = serde_json::from_slice(&take(usize::try_from(length).ok()?)?).ok()?;
-        let mut result = Self::default();
-        for (key, rows, fragments, held, removed) in header.chunks {
-            let mut numbers = |count: usize| -> Option<Vec<u32>> {
-                let bytes = take(count.checked_mul(4)?)?;
-                let numbers = bytes.chunks_exact(4);
-                numbers.map(|bytes| Some(u32::from_le_bytes(*bytes.first_chunk()?))).collect()
-            };
-            let (rows, fragments) = (numbers(rows)?, numbers(fragments)?);
-            result.chunks.insert(key, RebuiltChunk { rows, fragments, held, removed });
-        }
+        let chunks = header.chunks.into_iter().collect();
+        let mut result = Self { chunks, ..Self::default() };
         for (key, length) in header.cells {
             let bytes = match length {
                 Some(length) => Some(take(length)?),

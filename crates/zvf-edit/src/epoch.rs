@@ -19,7 +19,7 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, fail};
 use crate::medium::Medium;
 use crate::stamp::{new_txid, since_1970, writer_name};
 
@@ -48,7 +48,7 @@ impl Epoch {
                     held["writer"].as_str().unwrap_or("somebody"),
                     EPOCH_LEASE.as_secs() - age
                 );
-                return Err(EditError::new(Class::WriterFenced, text));
+                return fail(Class::WriterFenced, text);
             }
         }
         let last = all.last().map_or(0, |(number, _)| *number); // 0 before the first epoch

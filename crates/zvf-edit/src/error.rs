@@ -1,11 +1,13 @@
 //! The error type of edits, with the class that determines the exit code of the command.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
-use zvf_error::io_class;
+use zvf_error::{error_text, io_class};
 use zvf_format::{Class, FormatError};
+use zvf_metadata::MetadataError;
 
 /// The error of an edit.
 ///
@@ -53,6 +55,38 @@ impl Eq for EditError {}
 /// The result of an edit.
 pub(crate) type Result<T, E = EditError> = std::result::Result<T, E>;
 
+/// Places of errors.
+pub(crate) trait At<T> {
+    /// Puts an array or file in front of the message of an error.
+    fn at(self, place: &str) -> Result<T>;
+}
+
+impl<T, E: Into<EditError>> At<T> for Result<T, E> {
+    fn at(self, place: &str) -> Result<T> {
+        self.map_err(|error| error.into().with_place(place))
+    }
+}
+
+/// Fails with an error of a class.
+pub(crate) fn fail<T>(class: Class, text: impl Into<String>) -> Result<T> {
+    Err(EditError::new(class, text))
+}
+
+/// Refuses what this build does not support.
+pub(crate) fn unsupported<T>(text: impl Into<String>) -> Result<T> {
+    Err(EditError::unsupported(text))
+}
+
+/// Refuses an argument.
+pub(crate) fn refused<T>(text: impl Into<String>) -> Result<T> {
+    Err(EditError::invalid(text))
+}
+
+/// Refuses an argument where `is_wrong`.
+pub(crate) fn refuse_if(is_wrong: bool, text: &str) -> Result<()> {
+    if is_wrong { refused(text) } else { Ok(()) }
+}
+
 impl EditError {
     /// Creates an error of a class.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
@@ -92,6 +126,18 @@ impl EditError {
         Self { conflicts, ..Self::new(Class::Conflict, message) }
     }
 
+    /// Returns the message with the line of the script, but without the class.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = self.line.map_or_else(String::new, |line| format!("line {line}"));
+        text.extend(self.op.iter().map(|op| format!(" ({op})")));
+        text.extend([if text.is_empty() { "" } else { ": " }, &self.message]);
+        if !self.conflicts.is_empty() {
+            text.push_str(&format!(" [{}]", self.conflicts.join(", ")));
+        }
+        text
+    }
+
     /// Returns the error as reports contain it.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
@@ -118,20 +164,9 @@ impl EditError {
     }
 }
 
-impl std::fmt::Display for EditError {
+impl Display for EditError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.class)?;
-        if let Some(line) = self.line {
-            write!(f, " at line {line}")?;
-        }
-        if let Some(op) = &self.op {
-            write!(f, " ({op})")?;
-        }
-        write!(f, ": {}", self.message)?;
-        if !self.conflicts.is_empty() {
-            write!(f, " [{}]", self.conflicts.join(", "))?;
-        }
-        Ok(())
+        write!(f, "{}: {}", self.class, self.text())
     }
 }
 
@@ -150,13 +185,19 @@ impl From<EditError> for zvf_error::Error {
 
 impl From<FormatError> for EditError {
     fn from(error: FormatError) -> Self {
-        Self::new(error.class, error.to_string()).with_cause(error)
+        Self::new(error.class, zvf_error::Error::from(error).message()).with_cause(error)
+    }
+}
+
+impl From<MetadataError> for EditError {
+    fn from(error: MetadataError) -> Self {
+        Self::new(error.class(), error.to_string()).with_cause(error)
     }
 }
 
 impl From<zvf_error::Error> for EditError {
     fn from(error: zvf_error::Error) -> Self {
-        Self::new(error.class(), error.to_string()).with_cause(error)
+        Self::new(error.class(), error.message()).with_cause(error)
     }
 }
 
@@ -176,6 +217,22 @@ pub(crate) fn foreign_change_error(key: &str) -> EditError {
     )
 }
 
+/// Returns the error of a column that has no value for absent, and is not among the `given` ones.
+pub(crate) fn missing_value_error(given: &str, name: &str, ty: &str) -> EditError {
+    EditError::invalid(format!("{given}: column {name:?} of type {ty} must be given"))
+}
+
+/// Returns the error of a column that the things named do not have.
+pub(crate) fn missing_column_error(things: impl Display, name: &str) -> EditError {
+    EditError::invalid(format!("{things} have no column {name:?}"))
+}
+
+/// Returns the error of a commit that is not there.
+pub(crate) fn missing_commit_error(head: u64, last: u64) -> EditError {
+    let text = format!("there is no commit {head}; the last is {last}");
+    EditError::new(Class::NotFound, text)
+}
+
 /// Creates an error for a journal whose store was replaced.
 pub(crate) fn replaced_store_error(name: &str) -> EditError {
     EditError::new(
@@ -188,7 +245,7 @@ pub(crate) fn replaced_store_error(name: &str) -> EditError {
 
 impl From<io::Error> for EditError {
     fn from(error: io::Error) -> Self {
-        Self::new(io_class(error.kind()), error.to_string()).with_cause(error)
+        Self::new(io_class(error.kind()), error_text(&error)).with_cause(error)
     }
 }
 
@@ -199,7 +256,7 @@ mod tests {
     #[derive(Debug)]
     struct Refused(io::Error);
 
-    impl std::fmt::Display for Refused {
+    impl Display for Refused {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("the server refuses")
         }
@@ -216,7 +273,7 @@ mod tests {
         let deepest = io::Error::other("the key has expired");
         let error = EditError::from(io::Error::other(Refused(deepest))).with_place("0/vertices");
         let error = error.with_line(3, Some("move"));
-        assert_eq!(error.to_string(), "Io at line 3 (move): 0/vertices: the server refuses");
+        assert_eq!(error.to_string(), "Io: line 3 (move): 0/vertices: the server refuses");
         let (mut chain, mut next) = (Vec::new(), error.source());
         while let Some(cause) = next {
             chain.push(cause.to_string());
@@ -229,7 +286,7 @@ mod tests {
     #[test]
     fn wraps_store_errors_unchanged() {
         let inside = zvf_error::Error::io("read", io::ErrorKind::NotFound.into());
-        let message = inside.to_string();
+        let message = inside.message();
         let error = EditError::from(inside);
         assert_eq!(error.message, message);
         assert!(error.cause().is_some_and(|cause| cause.is::<zvf_error::Error>()));

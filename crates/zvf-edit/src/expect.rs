@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result};
-use crate::fields::{Fields, need_list_of, read};
+use crate::error::{EditError, Result, missing_column_error, refused};
+use crate::fields::{Fields, read};
 use crate::scalar::{ColumnType, parse_number};
 use crate::transaction::{OperationResult, Transaction};
 
@@ -54,7 +54,7 @@ impl Transaction {
             ["object"] => self.expect_object(&read(fields)?),
             ["group"] => self.expect_group(&read(fields)?),
             ["column"] => self.expect_column(&read(fields)?),
-            _ => Err(EditError::invalid(format!("one of {} is wanted", subjects.join(", ")))),
+            _ => refused(format!("one of {} is wanted", subjects.join(", "))),
         }
     }
 
@@ -100,7 +100,7 @@ impl Transaction {
                     vec![positions.clone()]
                 }
                 Some(list) => list.clone(),
-                None => return Err(EditError::invalid("positions: expected a list")),
+                None => return refused("positions: expected a list"),
             };
             if list.len() != n {
                 return Err(EditError::expectation(format!(
@@ -108,20 +108,11 @@ impl Transaction {
                     list.len()
                 )));
             }
-            for (v, position) in
-                selection.vertices.iter().zip(need_list_of(&Json::Array(list), n, "positions")?)
-            {
+            for (v, position) in selection.vertices.iter().zip(&list) {
                 let geometry = &self.kinds[selection.kind];
                 let expected = geometry.parse_position(position, "positions")?;
-                let widened: Vec<f64> = expected
-                    .chunks_exact(geometry.scalar.size())
-                    .map(|x| geometry.scalar.to_f64(x))
-                    .collect();
-                let is_equal = match geometry.scalar.is_float() {
-                    true => geometry.position(*v) == widened,
-                    false => geometry.position_bytes(*v) == expected,
-                };
-                if !is_equal {
+                let ty = ColumnType::from_scalar(geometry.scalar);
+                if !is_same_value(geometry.position_bytes(*v), &expected, &ty) {
                     return Err(EditError::expectation(format!(
                         "a vertex is at {:?}, expected {position}",
                         geometry.position(*v)
@@ -157,8 +148,7 @@ impl Transaction {
         for (name, value) in expect.values.iter().flatten() {
             let column =
                 self.kinds[kind].object_columns.iter_mut().find(|column| column.name == *name);
-            let column = column
-                .ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
+            let column = column.ok_or_else(|| missing_column_error("objects", name))?;
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let ty = column.ty.clone();
             let found = self.kinds[kind].object_row(object, name);

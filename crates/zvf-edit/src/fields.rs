@@ -7,7 +7,7 @@ use serde::de::value::{Error as ReadError, MapAccessDeserializer, MapDeserialize
 use serde::de::{DeserializeOwned, Error as _, IntoDeserializer, Visitor};
 use serde_json::{Map, Value as Json};
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, refuse_if, refused};
 
 /// Members of a JSON object.
 pub(crate) type Fields = Map<String, Json>;
@@ -64,19 +64,19 @@ impl<'de> IntoDeserializer<'de, ReadError> for Members {
     }
 }
 
-fn refused(error: ReadError) -> EditError {
+fn unreadable(error: ReadError) -> EditError {
     EditError::invalid(error.to_string())
 }
 
 /// Reads the members of a JSON object. Refuses one that is unknown, missing or of another type.
 pub(crate) fn read<T: DeserializeOwned>(fields: Fields) -> Result<T> {
-    T::deserialize(Members(fields).into_deserializer()).map_err(refused)
+    T::deserialize(Members(fields).into_deserializer()).map_err(unreadable)
 }
 
 /// Reads the operation `name` with its members.
 pub(crate) fn read_named<T: DeserializeOwned>(name: String, fields: Fields) -> Result<T> {
     let named = MapDeserializer::new(std::iter::once((name, Members(fields))));
-    T::deserialize(MapAccessDeserializer::new(named)).map_err(refused)
+    T::deserialize(MapAccessDeserializer::new(named)).map_err(unreadable)
 }
 
 /// Parses a list of numbers.
@@ -95,7 +95,7 @@ pub(crate) fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<
     if vector.len() == axes {
         return Ok(vector);
     }
-    Err(EditError::invalid(format!("{name}: {} values, expected {axes}", vector.len())))
+    refused(format!("{name}: {} values, expected {axes}", vector.len()))
 }
 
 /// Returns the entries of a list, which must be `count`.
@@ -104,7 +104,7 @@ pub(crate) fn need_list_of<'a>(list: &'a Json, count: usize, name: &str) -> Resu
         .as_array()
         .ok_or_else(|| EditError::invalid(format!("{name}: expected a list, found {list}")))?;
     if list.len() != count {
-        return Err(EditError::invalid(format!("{name}: {} entries for {count}", list.len())));
+        return refused(format!("{name}: {} entries for {count}", list.len()));
     }
     Ok(list)
 }
@@ -118,9 +118,7 @@ pub(crate) fn assignments<'a>(
     each: &'a Option<Fields>,
     count: usize,
 ) -> Result<Vec<Assignment<'a>>> {
-    if values.is_none() && each.is_none() {
-        return Err(EditError::invalid("\"values\" or \"each\" is missing"));
-    }
+    refuse_if(values.is_none() && each.is_none(), "\"values\" or \"each\" is missing")?;
     let for_all = values.iter().flatten().map(|(name, value)| (name.as_str(), value, 0..count));
     let mut list: Vec<Assignment<'a>> = for_all.collect();
     for (name, entries) in each.iter().flatten() {

@@ -7,7 +7,7 @@ use zvf_model::Kind;
 
 use crate::arrays::Chunk;
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{Result, unsupported};
 use crate::geometry::Geometry;
 use crate::links::{End, Record};
 use crate::numbers::{NONE, Vid};
@@ -25,7 +25,7 @@ impl Geometry {
             Kind::Line => self.update_line_links(rebuilt),
             Kind::Skeleton => self.update_tree_links(changed),
             Kind::PointCloud | Kind::Graph | Kind::Mesh => Ok(()),
-            _ => Err(EditError::unsupported(format!("the kind {} is not edited", self.kind))),
+            _ => unsupported(format!("the kind {} is not edited", self.kind)),
         }
     }
 

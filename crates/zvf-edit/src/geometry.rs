@@ -14,13 +14,14 @@ use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::{FormatError, num};
-use zvf_metadata::{LinksConvention, Token};
+use zvf_metadata::{DtypeKind, LinksConvention, Token};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result};
-use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_column, parse_scalar};
+use crate::error::{EditError, Result, fail, missing_column_error, unsupported};
+use crate::grid::read_grid;
+use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
 use crate::numbers::{NONE, Vid, vertex_number};
 use crate::scalar::{ColumnType, Scalar};
@@ -33,8 +34,9 @@ pub(crate) struct VertexColumn {
     pub(crate) name: String,
     pub(crate) array: CellArray,
     pub(crate) ty: ColumnType,
-    /// The rows of all vertices loaded so far.
+    /// The rows of all vertices loaded so far, once a value is needed.
     pub(crate) data: Vec<u8>,
+    pub(crate) is_loaded: bool,
     /// The value of new rows.
     pub(crate) fill: Vec<u8>,
     /// Whether this transaction added it, so that every chunk must be written.
@@ -53,25 +55,24 @@ impl VertexColumn {
         &mut self.data[v as usize * size..(v as usize + 1) * size]
     }
 
-    /// Appends the rows of a chunk of `count` vertices.
-    fn append_rows(&mut self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<()> {
-        match self.array.read(snap, key)? {
+    /// Reads the rows of a chunk of `count` vertices.
+    pub(crate) fn read_rows(&self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<Bytes> {
+        // What is staged is of after the edit, but in a column that got another name.
+        let stored = self.array.read_stored(snap, key)?;
+        match stored.map_or_else(|| self.array.read(snap, key), |bytes| Ok(Some(bytes)))? {
             Some(bytes) => {
                 check_size(&self.array.path, key, bytes.len(), count * self.ty.size())?;
-                self.data.extend_from_slice(&bytes);
+                Ok(bytes)
             }
-            None if self.is_new => self.data.extend(self.fill.repeat(count)),
-            None => {
-                return Err(EditError::new(
-                    zvf_format::Class::CountMismatch,
-                    format!(
-                        "{} of chunk {key:?}: nothing is stored, expected {count} rows",
-                        self.array.path
-                    ),
-                ));
-            }
+            None if self.is_new => Ok(self.fill.repeat(count).into()),
+            None => fail(
+                zvf_format::Class::CountMismatch,
+                format!(
+                    "{} of chunk {key:?}: nothing is stored, expected {count} rows",
+                    self.array.path
+                ),
+            ),
         }
-        Ok(())
     }
 }
 
@@ -184,29 +185,20 @@ impl Geometry {
         let (vertices, fragments) =
             (need_array(snap, path, "vertices")?, need_array(snap, path, "vertex_fragments")?);
         if vertices.attribute("encoding") == "draco" {
-            return Err(EditError::unsupported(format!(
-                "{path}/vertices: Draco chunks are not edited"
-            )));
+            return unsupported(format!("{path}/vertices: Draco chunks are not edited"));
         }
-        let (scalar, _) = parse_scalar(vertices.attribute("dtype"), "float32")?;
-        if matches!(scalar, Scalar::Bool | Scalar::Text(_) | Scalar::Bytes(_)) {
-            return Err(EditError::unsupported(format!(
+        let scalar = parse_scalar(vertices.attribute("dtype"), "float32")?;
+        if matches!(scalar.kind(), DtypeKind::Bool | DtypeKind::Text) {
+            return unsupported(format!(
                 "{path}/vertices: positions of type {} are not edited",
                 scalar.name()
-            )));
+            ));
         }
         let convention = read_convention(path, level, zv)?;
         let axes = shape.axes();
         let columns = open_vertex_columns(snap, path, &vertices, axes * scalar.size())?;
         let fragment_columns = open_fragment_columns(snap, path, &fragments)?;
-        let mut object_columns = Vec::new();
-        for name in list_children(snap, &format!("{path}/object_attributes"))? {
-            object_columns.extend(open_row_column(
-                snap,
-                &format!("{path}/object_attributes/{name}"),
-                &name,
-            )?);
-        }
+        let object_columns = open_row_columns(snap, &format!("{path}/object_attributes"))?;
         let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
         let links = LinkFamily::open(snap, path, 0, axes)?;
         let has_shared_fragments = level["shared_fragments"] == true;
@@ -325,6 +317,7 @@ impl Geometry {
 
     /// Sets a value of a vertex. Returns whether it is another one.
     pub(crate) fn set_value(&mut self, column: usize, v: Vid, row: &[u8]) -> Result<bool> {
+        self.load_values(column)?;
         let stored = self.columns[column].row_mut(v);
         if *stored == *row {
             return Ok(false);
@@ -359,7 +352,7 @@ impl Geometry {
         self.existed.push(false);
         self.owner.push(owner);
         self.parent.push(NONE);
-        for column in &mut self.columns {
+        for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
             column.data.extend_from_slice(&column.fill);
         }
         if owner == NONE {
@@ -370,6 +363,7 @@ impl Geometry {
 
     /// Adds a copy of a vertex, with its position and values.
     pub(crate) fn copy_vertex(&mut self, v: Vid, owner: u32) -> Result<Vid> {
+        self.load_all_values()?;
         let position = self.position_bytes(v).to_vec();
         let copy = self.new_vertex(&position, owner)?;
         for column in &mut self.columns {
@@ -423,29 +417,24 @@ impl Geometry {
         number: u32,
         mut positions: Vec<u8>,
     ) -> Result<Range<Vid>> {
-        if self.vertices.attribute("dtype").as_str().is_some_and(|name| name.starts_with('>')) {
-            return Err(EditError::unsupported(format!(
-                "{}: positions with the other byte order are not edited",
-                self.vertices.path
-            )));
-        }
         let size = self.scalar.size() * self.axes;
         let count = positions.len() / size;
         if count * size != positions.len() {
-            return Err(EditError::new(
+            return fail(
                 zvf_format::Class::Misaligned,
                 format!(
                     "{} of chunk {key:?}: {} bytes are no whole number of rows of {size}",
                     self.vertices.path,
                     positions.len()
                 ),
-            ));
+            );
         }
         let base = vertex_number(self.home.len())?;
         let end = vertex_number(self.home.len() + count)?;
         self.positions.append(&mut positions);
-        for column in &mut self.columns {
-            column.append_rows(&self.snap, key, count)?;
+        for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
+            let rows = column.read_rows(&self.snap, key, count)?;
+            column.data.extend_from_slice(&rows);
         }
         self.home.extend((0..end - base).map(|row| (number, row)));
         self.new_chunk.resize(self.home.len(), number);
@@ -454,6 +443,32 @@ impl Geometry {
         self.owner.resize(self.home.len(), NONE);
         self.parent.resize(self.home.len(), NONE);
         Ok(base..end)
+    }
+
+    /// Returns the index of a column of vertices.
+    pub(crate) fn need_column(&self, name: &str) -> Result<usize> {
+        let column = self.columns.iter().position(|column| column.name == name);
+        column.ok_or_else(|| missing_column_error(format!("vertices of {}", self.kind), name))
+    }
+
+    /// Loads the values of a column, unless they are loaded.
+    pub(crate) fn load_values(&mut self, column: usize) -> Result<()> {
+        let column = &mut self.columns[column];
+        if std::mem::replace(&mut column.is_loaded, true) {
+            return Ok(());
+        }
+        // The rows of a chunk were numbered one after the other. New vertices have values.
+        for run in self.home.chunk_by(|a, b| a.0 == b.0) {
+            let key = &self.chunk_keys[run[0].0 as usize];
+            let rows = column.read_rows(&self.snap, key, run.len())?;
+            column.data.extend_from_slice(&rows);
+        }
+        Ok(())
+    }
+
+    /// Loads the values of all columns.
+    pub(crate) fn load_all_values(&mut self) -> Result<()> {
+        (0..self.columns.len()).try_for_each(|column| self.load_values(column))
     }
 
     /// Reads the fragments of a chunk. A row that several fragments hold becomes one vertex for each.
@@ -525,13 +540,13 @@ impl Geometry {
             let state = &self.chunks[chunk];
             let Some(list) = state.fragments.get(*fragment as usize) else {
                 let key = &self.chunk_keys[*chunk as usize];
-                return Err(EditError::new(
+                return fail(
                     zvf_format::Class::OutOfBounds,
                     format!(
                         "{}/object_index: fragment {fragment} of chunk {key:?} is not there",
                         self.path
                     ),
-                ));
+                );
             };
             let list = list.clone();
             let is_shared = self.has_shared_fragments
@@ -684,15 +699,11 @@ impl Geometry {
 fn refuse_level(path: &str, level: &Json) -> Result<()> {
     for name in ["chunk_dims", "chunk_attribute_name"] {
         if level.get(name).is_some_and(|value| !value.is_null()) {
-            return Err(EditError::unsupported(format!(
-                "{path}: levels divided by an attribute are not edited"
-            )));
+            return unsupported(format!("{path}: levels divided by an attribute are not edited"));
         }
     }
     if level["refinement"] == "add" {
-        return Err(EditError::unsupported(format!(
-            "{path}: levels that add to each other are not edited"
-        )));
+        return unsupported(format!("{path}: levels that add to each other are not edited"));
     }
     Ok(())
 }
@@ -710,51 +721,11 @@ fn read_convention(path: &str, level: &Json, zv: &Json) -> Result<String> {
     Ok(known.as_str().to_owned())
 }
 
-/// Reads the chunk and bin shapes of level 0 from the level or the root.
-fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
-    let shape = match read_sizes(level, "chunk_shape")? {
-        Some(sizes) => ChunkShape::new(&sizes)?,
-        None => root_chunk_shape(zv)?,
-    };
-    let bins = match read_sizes(zv, "base_bin_shape")? {
-        Some(bin) => Bins::new(&shape, &bin)?,
-        None => Bins::from_chunk_shape(&shape),
-    };
-    Ok((shape, bins))
-}
-
-/// Reads the chunk shape that the root states.
-pub(crate) fn root_chunk_shape(zv: &Json) -> Result<ChunkShape> {
-    let sizes = read_sizes(zv, "chunk_shape")?.ok_or_else(|| missing_sizes_error("chunk_shape"))?;
-    Ok(ChunkShape::new(&sizes)?)
-}
-
-/// Reads one size for each axis. Returns `None` where they are not stated.
-pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
-    let value = &block[name];
-    if value.is_null() {
-        return Ok(None);
-    }
-    let floats =
-        value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
-    floats.map(Some).ok_or_else(|| missing_sizes_error(name))
-}
-
-fn missing_sizes_error(name: &str) -> EditError {
-    EditError::new(
-        zvf_format::Class::Encoding,
-        format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),
-    )
-}
-
 fn need_array(snap: &Snapshot, path: &str, name: &str) -> Result<CellArray> {
     let inner = format!("{path}/{name}");
-    CellArray::open(snap, &inner)?.ok_or_else(|| {
-        EditError::new(
-            zvf_format::Class::NotFound,
-            format!("{inner}/zarr.json: the array is not there"),
-        )
-    })
+    let array = CellArray::open(snap, &inner)?;
+    let text = || format!("{inner}/zarr.json: the array is not there");
+    array.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, text()))
 }
 
 /// Opens the columns of vertices. A position has `row_bytes` bytes.
@@ -771,7 +742,8 @@ fn open_vertex_columns(
         let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
         let ty = resolve_column_type(snap, &array, first.as_ref())?;
         let fill = ty.sentinel();
-        Ok(VertexColumn { name, array, ty, data: Vec::new(), fill, is_new: false })
+        let data = Vec::new();
+        Ok(VertexColumn { name, array, ty, data, is_loaded: false, fill, is_new: false })
     };
     names.into_iter().map(open).collect()
 }

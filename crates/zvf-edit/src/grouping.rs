@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
+use zvf_metadata::DtypeKind;
 
-use crate::error::{EditError, Result};
+use crate::error::{Result, missing_column_error, missing_value_error, refused};
 use crate::fields::Fields;
 use crate::groups::Group;
-use crate::scalar::Scalar;
 use crate::transaction::{OperationResult, Transaction};
 
 impl Transaction {
@@ -35,8 +35,7 @@ impl Transaction {
         for (name, value) in values {
             self.read_items.insert(format!("column:group:{name}"));
             let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
-            let column = column
-                .ok_or_else(|| EditError::invalid(format!("groups have no column {name:?}")))?;
+            let column = column.ok_or_else(|| missing_column_error("groups", name))?;
             let row = column.ty.encode_or(&column.ty.sentinel(), name, value)?;
             column.array.resize(self.groups.list.len());
             if column.array.row(group) != row {
@@ -56,7 +55,7 @@ impl Transaction {
         if let Some(name) = &name {
             self.mark_written(format!("group_name:{name}"));
             if self.groups.find_group(&json!(name)).is_some() {
-                return Err(EditError::invalid(format!("the group name {name:?} is taken")));
+                return refused(format!("the group name {name:?} is taken"));
             }
         }
         let members = members.unwrap_or_default();
@@ -65,12 +64,9 @@ impl Transaction {
         }
         let is_given = |name: &str| values.as_ref().is_some_and(|values| values.contains_key(name));
         let mut bools =
-            self.groups.columns.iter().filter(|column| column.ty.scalar == Scalar::Bool);
+            self.groups.columns.iter().filter(|column| column.ty.scalar.kind() == DtypeKind::Bool);
         if let Some(column) = bools.find(|column| !is_given(&column.name)) {
-            return Err(EditError::invalid(format!(
-                "values: column {:?} of type bool must be given",
-                column.name
-            )));
+            return Err(missing_value_error("values", &column.name, &column.ty.scalar.name()));
         }
         let group = self.groups.push_group(name);
         for id in members {
@@ -117,7 +113,7 @@ impl Transaction {
                 .filter_map(|kind| kind.objects.as_ref())
                 .any(|objects| objects.by_id.contains_key(&id));
             if !exists {
-                return Err(EditError::invalid(format!("object {id} is not there")));
+                return refused(format!("object {id} is not there"));
             }
             changed += usize::from(self.leave_group(group, id));
         }
@@ -127,7 +123,7 @@ impl Transaction {
     pub(crate) fn rename_group(&mut self, group: &Json, name: String) -> Result<OperationResult> {
         let group = self.groups.need_group(group)?;
         if self.groups.find_group(&json!(name)).is_some_and(|found| found != group) {
-            return Err(EditError::invalid(format!("the group name {name:?} is taken")));
+            return refused(format!("the group name {name:?} is taken"));
         }
         self.mark_written(format!("group:{group}"));
         self.mark_written(format!("group_name:{name}"));

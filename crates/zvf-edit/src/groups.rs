@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 
-use crate::arrays::{doc_bytes, doc_key, plain_group, read_doc};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result};
-use crate::indexes::{RowColumn, list_children, open_row_column};
+use crate::error::{EditError, Result, fail};
+use crate::indexes::{RowColumn, open_row_columns};
 use crate::row_array::RowArray;
 use crate::snapshot::Snapshot;
 
@@ -19,13 +18,13 @@ fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
     // The difference is compared with the cap, which a clamped one exceeds.
     let ends = ends.filter(|(start, stop)| stop.saturating_sub(*start) <= MAX_RANGE_MEMBERS);
     let Some((start, stop)) = ends else {
-        return Err(EditError::new(
+        return fail(
             Class::BadShape,
             format!(
                 "{GROUPS_PATH}, group_ranges of group {number}: expected two ids of at most {MAX_RANGE_MEMBERS} \
                  objects, found {start} and {stop}"
             ),
-        ));
+        );
     };
     Ok((start..stop).collect())
 }
@@ -33,13 +32,13 @@ fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
 /// Reads the members of a group that is stored as a list of ids.
 fn read_members(number: usize, row: &[u8]) -> Result<Vec<i64>> {
     if !row.len().is_multiple_of(8) {
-        return Err(EditError::new(
+        return fail(
             Class::Misaligned,
             format!(
                 "{GROUPS_PATH}, group {number}: expected ids of 8 bytes, found {} bytes",
                 row.len()
             ),
-        ));
+        );
     }
     Ok(num::i64s_from_le(row).collect())
 }
@@ -71,7 +70,7 @@ impl Groups {
         let array = RowArray::open(snap, GROUPS_PATH)?;
         let mut list = Vec::new();
         if let Some(array) = &array {
-            let attrs = &array.doc["attributes"];
+            let attrs = &array.stored.doc["attributes"];
             for (number, row) in array.rows.iter().enumerate() {
                 let name = attrs["group_names"][number]
                     .as_str()
@@ -84,10 +83,7 @@ impl Groups {
                 list.push(Group { name: name.map(str::to_owned), members });
             }
         }
-        let mut columns = Vec::new();
-        for name in list_children(snap, GROUP_COLUMNS_PATH)? {
-            columns.extend(open_row_column(snap, &format!("{GROUP_COLUMNS_PATH}/{name}"), &name)?);
-        }
+        let columns = open_row_columns(snap, GROUP_COLUMNS_PATH)?;
         let count_before = list.len();
         Ok(Self { array, list, columns, erased_columns: Vec::new(), changed: false, count_before })
     }
@@ -178,7 +174,7 @@ impl Groups {
                     group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()
                 })
                 .collect();
-            let attrs = &mut array.doc["attributes"];
+            let attrs = &mut array.stored.doc["attributes"];
             let before = attrs.clone();
             attrs["num_groups"] = json!(self.list.len());
             if let Some(attrs) = attrs.as_object_mut() {
@@ -199,12 +195,12 @@ impl Groups {
                     attrs.insert("group_names".to_owned(), json!(names));
                 }
             }
-            array.changed |= array.doc["attributes"] != before;
+            array.stored.changed |= array.stored.doc["attributes"] != before;
             array.flush(out, usize::MAX)?;
             self.changed = false;
         }
-        if !self.columns.is_empty() && read_doc(snap, GROUP_COLUMNS_PATH)?.is_none() {
-            out.insert(doc_key(GROUP_COLUMNS_PATH), Some(doc_bytes(&plain_group())?));
+        if !self.columns.is_empty() {
+            out.ensure_group(snap, GROUP_COLUMNS_PATH)?;
         }
         for column in &mut self.columns {
             column.array.flush(out, true)?;

@@ -12,7 +12,7 @@ use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
-use crate::error::{EditError, Result, foreign_change_error};
+use crate::error::{EditError, Result, fail, foreign_change_error, missing_commit_error, refused};
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
@@ -86,9 +86,7 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
     }
     let record = journal.read_record(head)?;
     let Some(record) = record else {
-        let last = journal.head()?;
-        let text = format!("there is no commit {head}; the last is {last}");
-        return Err(EditError::new(Class::NotFound, text));
+        return Err(missing_commit_error(head, journal.head()?));
     };
     let mut body = record.body()?;
     body["operations"] = record.operations()?;
@@ -125,10 +123,10 @@ pub(crate) fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>>
         drop(guard);
         journal.apply_all_pending()?;
     }
-    Err(EditError::new(
+    fail(
         Class::Unavailable,
         format!("{}: writers commit without a pause; try again", journal.place),
-    ))
+    )
 }
 
 /// Applies the pending commits of a store. Returns its head, and whether any commit was pending.
@@ -167,14 +165,14 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
         Undo::Commit(number) => {
             let last = skip_undone(&journal, head)?;
             if number != last || number == 0 {
-                return Err(EditError::invalid(format!(
+                return refused(format!(
                     "commit {number} is not the last one in effect, which is {last}; \"--to\" undoes everything after a head"
-                )));
+                ));
             }
             number - 1
         }
         Undo::To(target) if target > head => {
-            return Err(EditError::invalid(format!("the head is {head}; there is no {target}")));
+            return refused(format!("the head is {head}; there is no {target}"));
         }
         Undo::To(target) => target,
     };
@@ -185,8 +183,8 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     let undoes = Some((target + 1..=head).collect());
     let undo_options = CommitOptions { undoes, ..options.clone() };
     let mut text = sum.report;
-    text["keys"] = json!(changes.len());
-    text["bytes"] = json!(changes.values().flatten().map(Bytes::len).sum::<usize>());
+    text["keys"] = json!(changes.keys.len());
+    text["bytes"] = json!(changes.byte_len());
     text["message"] = json!(undo_options.message);
     text["head"] = json!(head + 1);
     let body = json!({"ids": [], "read": [], "written": sum.written});
@@ -248,7 +246,7 @@ pub(crate) fn plan_undo(
     journal: &Journal,
     snap: &Snapshot,
     target: u64,
-) -> Result<(Changes, HashMap<String, Option<Bytes>>, UndoSummary)> {
+) -> Result<(Changes, Changes, UndoSummary)> {
     let (then, reversed) = reverse_commits(journal, snap, target)?;
     let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
     // What lies in a repository of versions is changed by its commits only.
@@ -259,14 +257,14 @@ pub(crate) fn plan_undo(
         return Err(foreign_change_error(&key));
     }
     let mut bounds = Json::Null;
-    let (mut changes, mut before) = (Changes::new(), HashMap::new());
+    let (mut changes, mut before) = (Changes::default(), Changes::default());
     for (key, bytes) in then {
         let now = snap.get(&key)?;
         let bytes = match (&*key, bytes, &now) {
             ("zarr.json", Some(bytes), Some(now)) => {
-                let root = restore_root(&bytes, now)?;
-                bounds = root.doc["attributes"]["zarr_vectors"]["bounds"].clone();
-                Some(root.bytes)
+                let (root, bytes) = restore_root(&bytes, now)?;
+                bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
+                Some(bytes)
             }
             ("zarr.json", Some(bytes), None) => {
                 let mut root: Json = parse_doc(&bytes)?;
@@ -283,18 +281,12 @@ pub(crate) fn plan_undo(
     Ok((changes, before, reversed.into_summary(bounds)))
 }
 
-/// The root document of an earlier head, with the current attributes of edits.
-struct RestoredRoot {
-    doc: Json,
-    bytes: Bytes,
-}
-
-/// Combines the root document of an earlier head with the current attributes of edits.
-fn restore_root(then: &[u8], now: &Bytes) -> Result<RestoredRoot> {
+/// Combines the root document of an earlier head with the current attributes of edits. Returns it, and its bytes.
+fn restore_root(then: &[u8], now: &Bytes) -> Result<(Json, Bytes)> {
     let (mut doc, current): (Json, Json) = (parse_doc(then)?, parse_doc(now)?);
     doc["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
     let bytes = if doc == current { now.clone() } else { doc_bytes(&doc)? };
-    Ok(RestoredRoot { doc, bytes })
+    Ok((doc, bytes))
 }
 
 /// Returns the bytes that every changed key had at `target`, and the reversed reports of the commits since.

@@ -7,10 +7,11 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::Value as Json;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{Class, num};
+use zvf_metadata::DtypeKind;
 
 use crate::arrays::{Chunk, read_doc};
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, fail, unsupported};
 use crate::numbers::{NONE, Vid};
 use crate::row_array::RowArray;
 use crate::scalar::{Categories, ColumnType, Scalar};
@@ -57,21 +58,21 @@ pub(crate) struct RowColumn {
 impl RowColumn {
     /// Returns whether the document says that the fill value means absent.
     fn states_absence(&self) -> bool {
-        let attrs = &self.array.doc["attributes"];
+        let attrs = &self.array.stored.doc["attributes"];
         attrs["fill_sentinel_meaning"] == "absent" || attrs["has_present_mask"] == true
     }
 
     /// Returns whether a row can be absent: `bool` has no value for that of its own.
     pub(crate) fn can_be_absent(&self) -> bool {
-        self.ty.scalar != Scalar::Bool || self.states_absence()
+        self.ty.scalar.kind() != DtypeKind::Bool || self.states_absence()
     }
 
     /// Returns whether a row is absent. A number other than NaN is only where the document says so.
     pub(crate) fn is_absent(&self, row: &[u8]) -> bool {
-        let means_absent = match self.ty.scalar {
-            Scalar::Bool | Scalar::Int(_) | Scalar::UInt(_) => self.states_absence(),
-            Scalar::Float(_) => self.states_absence() || self.ty.scalar.to_f64(row).is_nan(),
-            Scalar::Text(_) | Scalar::Bytes(_) => true,
+        let means_absent = match self.ty.scalar.kind() {
+            DtypeKind::Bool | DtypeKind::Int | DtypeKind::UInt => self.states_absence(),
+            DtypeKind::Float => self.states_absence() || self.ty.scalar.to_f64(row).is_nan(),
+            DtypeKind::Text => true,
         };
         means_absent && row == self.array.fill
     }
@@ -87,12 +88,12 @@ impl Objects {
         let rows = manifests.rows.len();
         let count = read_count(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
-            return Err(EditError::new(
+            return fail(
                 Class::CountMismatch,
                 format!(
                     "{path}, num_objects: expected at most {rows}, a row of manifests for each, found {count}; run \"zvf validate\""
                 ),
-            ));
+            );
         }
         let mut manifests = manifests;
         manifests.truncate(count);
@@ -100,20 +101,20 @@ impl Objects {
             Some("vlen_manifests_v2") => DenseArray::open_ids(snap, path)?,
             Some("vlen_manifests_v1") => None,
             _ => {
-                return Err(EditError::unsupported(format!(
+                return unsupported(format!(
                     "{path}: the layout {} is not edited",
                     attrs["layout"]
-                )));
+                ));
             }
         };
         if let Some(ids) = ids.as_ref().filter(|ids| ids.len() < count) {
-            return Err(EditError::new(
+            return fail(
                 Class::CountMismatch,
                 format!(
                     "{path}/object_ids: expected an id for each of {count} objects, found {}; run \"zvf validate\"",
                     ids.len()
                 ),
-            ));
+            );
         }
         let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let mut list = Vec::with_capacity(count);
@@ -207,24 +208,24 @@ pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> 
     Ok(found)
 }
 
-/// Parses the type that a document names, or `default` where it names none. Returns it, and whether it is big-endian.
-pub(crate) fn parse_scalar(dtype: &Json, default: &str) -> Result<(Scalar, bool)> {
+/// Parses the type that a document names, or `default` where it names none.
+pub(crate) fn parse_scalar(dtype: &Json, default: &str) -> Result<Scalar> {
     let name = if dtype.is_null() { Some(default) } else { dtype.as_str() };
     let (scalar, big) = Scalar::parse(name.ok_or_else(|| {
         let text = format!("dtype: expected the name of a type, found {dtype}");
         EditError::new(Class::Encoding, text)
     })?)?;
     if big && scalar.size() > 1 {
-        return Err(EditError::unsupported(
+        return unsupported(
             "cells with the other byte order are not edited; write the store again with \"zvf migrate\"",
-        ));
+        );
     }
-    Ok((scalar, big))
+    Ok(scalar)
 }
 
 /// Returns the type of a column from the attributes of its array, with a given width.
 pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
-    let (scalar, _) = parse_scalar(&attrs["dtype"], "float32")?;
+    let scalar = parse_scalar(&attrs["dtype"], "float32")?;
     let categories = if attrs["encoding"] == "dictionary" {
         // Without the list, a new category would get a code that has another meaning.
         let values = attrs["categories"].as_array().ok_or_else(|| {
@@ -238,54 +239,21 @@ pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
     Ok(ColumnType { scalar, width, categories })
 }
 
+/// Opens the columns of objects or groups in a group.
+pub(crate) fn open_row_columns(snap: &Snapshot, group: &str) -> Result<Vec<RowColumn>> {
+    let names = list_children(snap, group)?.into_iter();
+    let columns = names.map(|name| open_row_column(snap, &format!("{group}/{name}"), &name));
+    columns.filter_map(Result::transpose).collect()
+}
+
 /// Opens a column of objects or groups.
 pub(crate) fn open_row_column(
     snap: &Snapshot,
     path: &str,
     name: &str,
 ) -> Result<Option<RowColumn>> {
-    let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
-    let data_type = &doc["data_type"];
-    let scalar = match data_type.as_str() {
-        Some(text) => Scalar::parse(text)?.0,
-        None => {
-            let bytes = data_type["configuration"]["length_bytes"].as_u64();
-            let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(|| {
-                EditError::unsupported(format!("{path}: columns of {data_type} are not edited"))
-            })?;
-            match data_type["name"].as_str() {
-                Some("fixed_length_utf32") => Scalar::Text(bytes / 4),
-                Some("null_terminated_bytes") => Scalar::Bytes(bytes),
-                _ => {
-                    return Err(EditError::unsupported(format!(
-                        "{path}: columns of {data_type} are not edited"
-                    )));
-                }
-            }
-        }
-    };
-    let width = row_width(path, &doc)?;
-    let mut ty = ColumnType::from_scalar(scalar);
-    ty.width = width;
-    let array = DenseArray::open(snap, path, scalar, width)?;
-    Ok(array.map(|array| RowColumn { name: name.to_owned(), array, ty }))
-}
-
-/// Reads the number of values in a row: the second dimension of an array, or 1 where there is none.
-fn row_width(path: &str, doc: &Json) -> Result<u32> {
-    let sizes = doc["shape"].as_array().map(Vec::as_slice).unwrap_or_default();
-    match sizes {
-        [_] => Some(1),
-        [_, width] => width.as_u64().and_then(|width| u32::try_from(width).ok()),
-        _ => None,
-    }
-    .ok_or_else(|| {
-        let text = format!(
-            "{path}, shape: expected the number of rows, and of values a row below 2^32, found {}",
-            doc["shape"]
-        );
-        EditError::new(Class::BadShape, text)
-    })
+    let Some((array, ty)) = DenseArray::open(snap, path)? else { return Ok(None) };
+    Ok(Some(RowColumn { name: name.to_owned(), array, ty }))
 }
 
 /// Returns whether a manifest names any fragment. Its first four bytes are their number.

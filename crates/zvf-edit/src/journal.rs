@@ -26,6 +26,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,13 +34,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_publish::{KeyedFolder, PublishError, TargetIdentity, TargetLock};
 use zvf_store::Key;
 use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark};
 
-use crate::changes::Changes;
+use crate::changes::{Blob, Changes};
 use crate::epoch::Epoch;
-use crate::error::{EditError, Result, replaced_store_error};
+use crate::error::{At, EditError, Result, fail, replaced_store_error, unsupported};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
 use crate::versions::Pinned;
@@ -65,7 +67,7 @@ pub(crate) struct Staged {
     /// The entries of the record, one for each key.
     pub(crate) keys: Vec<RecordKey>,
     names: [String; 2],
-    pub(crate) new: Bytes,
+    pub(crate) new: Blob,
     pub(crate) prepared: PreparedFiles,
 }
 
@@ -113,12 +115,6 @@ impl Journal {
         }
     }
 
-    /// Opens the journal of the store in the folder `store`.
-    #[cfg(test)]
-    pub(crate) fn open_beside(store: &Path) -> Result<Self> {
-        Self::open(&Place::from(store))
-    }
-
     /// Returns the number of the last record; 0 before the first.
     pub(crate) fn head(&self) -> Result<u64> {
         if let Some(pinned) = &self.pinned {
@@ -134,7 +130,7 @@ impl Journal {
         let mut last = numbers.last().copied().unwrap_or(0); // 0 before the first
         if last == u64::MAX {
             let text = format!("{folder}/{last}: expected a number that another can follow");
-            return Err(EditError::new(Class::OutOfBounds, text));
+            return fail(Class::OutOfBounds, text);
         }
         // The listing of a backend may be stale, so the numbers after its last one are probed by
         // name.
@@ -206,7 +202,7 @@ impl Journal {
                         "the file system of {} has no locks ({error}); edit a copy on a local disk",
                         path.display()
                     );
-                    return Err(EditError::unsupported(text));
+                    return unsupported(text);
                 }
             }
             if start.elapsed() >= wait {
@@ -249,7 +245,7 @@ impl Journal {
     /// Refuses the journal of a newer version, by the mark in the root document.
     pub(crate) fn check_version(&self, root: &Json) -> Result<()> {
         let checked = check_journal_mark(&root["attributes"]["zvf"]["journal"]);
-        checked.map_err(|error| EditError::from(error).with_place(&self.place.to_string()))
+        checked.at(&self.place.to_string())
     }
 
     /// Reads the old bytes of the keys of a record.
@@ -265,19 +261,13 @@ impl Journal {
             ))
         };
         let mut before = HashMap::new();
-        let mut old_bytes: Option<Bytes> = None;
+        let needed = record.keys.iter().any(|entry| entry.old.is_some());
+        let old_bytes = if needed { self.side.get(&staged)? } else { None };
         for entry in &record.keys {
-            let bytes = match entry.old {
-                None => None,
-                Some(span) => {
-                    if old_bytes.is_none() {
-                        old_bytes = Some(self.side.get(&staged)?.ok_or_else(unavailable)?);
-                    }
-                    let old_bytes = old_bytes.as_ref().ok_or_else(unavailable)?;
-                    Some(span.slice(old_bytes, &staged)?)
-                }
+            let read = |span: StagedSpan| -> Result<Bytes> {
+                Ok(span.slice(old_bytes.as_ref().ok_or_else(unavailable)?, &staged)?)
             };
-            before.insert(entry.key.to_string(), bytes);
+            before.insert(entry.key.to_string(), entry.old.map(read).transpose()?);
         }
         let accepted = record.staged("accepted");
         for listed in self.side.walk(&accepted)? {
@@ -318,7 +308,7 @@ impl Journal {
         if let Some(pinned) = &self.pinned {
             return match pinned.read_only() {
                 None => Ok(None),
-                Some(reason) => Err(EditError::unsupported(format!("{}: {reason}", self.place))),
+                Some(reason) => unsupported(format!("{}: {reason}", self.place)),
             };
         }
         if self.epoch.get().is_none() {
@@ -340,10 +330,10 @@ impl Journal {
         if self.place.trusts_conditions || self.has_conditions()? {
             return Ok(());
         }
-        Err(EditError::unsupported(format!(
+        unsupported(format!(
             "{}: the backend does not refuse to create an object that is there, or to replace one that was changed, so that two writers could overwrite each other; give --single-writer while no other process writes",
             self.place
-        )))
+        ))
     }
 
     /// Returns whether the backend refuses to create an object that exists, and to replace one that
@@ -394,10 +384,10 @@ impl Journal {
             return Ok(None);
         }
         if folder.root().file_name().is_none() {
-            return Err(EditError::unsupported(format!(
+            return unsupported(format!(
                 "{}: the folder has no name to put a journal beside; call it by its full path",
                 self.place
-            )));
+            ));
         }
         let Some(lock) = self.wait_for_target(folder)? else { return Ok(None) };
         Ok(Some(lock))
@@ -412,7 +402,7 @@ impl Journal {
                 Err(PublishError::Busy { .. }) if start.elapsed() < LOCK_TIMEOUT => {}
                 Err(error) => {
                     let text = format!("{}: {error}; try again", self.place);
-                    return Err(EditError::new(Class::Conflict, text));
+                    return fail(Class::Conflict, text);
                 }
             }
             if self.head()? > 0 {
@@ -423,40 +413,49 @@ impl Journal {
     }
 
     /// Writes the new and old bytes of a commit to staged files, which its record refers to.
-    pub(crate) fn stage(
-        &self,
-        txid: &str,
-        changes: &Changes,
-        old: &HashMap<String, Option<Bytes>>,
-    ) -> Result<Staged> {
-        let (mut new_bytes, mut old_bytes) = (Vec::new(), Vec::new());
-        let mut keys = Vec::new();
-        for (key, bytes) in changes {
-            let new = bytes.as_ref().map(|bytes| StagedSpan::append(&mut new_bytes, bytes));
-            let old = old.get(key).and_then(Option::as_ref);
-            let old = old.map(|bytes| StagedSpan::append(&mut old_bytes, bytes));
-            keys.push(RecordKey { key: Key::root().join(key)?, new, old });
-        }
+    pub(crate) fn stage(&self, txid: &str, changes: &Changes, old: &Changes) -> Result<Staged> {
         let names = ["new", "old"].map(|side| format!("txn/{txid}/{side}"));
+        let len = to_u64(changes.byte_len() + old.byte_len());
+        let folder = self.side.folder();
         let stage = || -> Result<Staged> {
-            let bytes = [new_bytes, old_bytes].map(Bytes::from);
-            let new = bytes[0].clone();
-            let Some(side) = self.side.folder() else {
-                let puts = names.iter().zip(bytes);
-                let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, current: None });
-                let (prepared, is_alone) = (&mut PreparedFiles::new(), false);
-                if !self.side.replace_all(puts.collect(), prepared, is_alone, None)? {
-                    let text = format!("txn/{txid} is there already");
-                    return Err(EditError::new(Class::Conflict, text));
-                }
-                return Ok(Staged { keys, names, new, prepared: PreparedFiles::new() });
-            };
-            for (name, bytes) in names.iter().zip(bytes) {
-                side.disk().create(&side.path(name), &[bytes])?;
+            if folder.is_none() && len > MAX_HELD_BYTES {
+                let (place, most) = (&self.place, MAX_HELD_BYTES >> 30);
+                let text = format!(
+                    "{place}: more than {most} GiB differ, too much for one commit; write to a new store instead"
+                );
+                return fail(Class::LimitExceeded, text);
             }
-            let files =
-                changes.iter().filter_map(|(key, bytes)| Some((key.as_str(), bytes.clone()?)));
-            Ok(Staged { keys, names, new, prepared: self.store.prepare_files(files)? })
+            let (keys, new) = if let Some(side) = folder.filter(|_| len > MAX_BUFFERED_BYTES) {
+                side.disk().make_dirs(&side.path(&format!("txn/{txid}")))?;
+                let paths = names.each_ref().map(|name| side.path(name));
+                let create = |path| side.disk().open_new(path, false);
+                let mut files = [create(&paths[0])?, create(&paths[1])?];
+                let keys = stage_keys([changes, old], &mut files)?;
+                for (file, path) in files.iter().zip(&paths) {
+                    side.disk().finish(file, path, false)?;
+                }
+                let [new, _] = files;
+                (keys, Blob::Written(Arc::new(Mutex::new(new)), 0, changes.byte_len()))
+            } else {
+                let mut bytes = [Vec::new(), Vec::new()];
+                let keys = stage_keys([changes, old], &mut bytes)?;
+                let blobs = bytes.map(|bytes| Blob::Held(bytes.into()));
+                let new = blobs[0].clone();
+                if let Some(side) = folder {
+                    for (name, blob) in names.iter().zip(blobs) {
+                        side.disk().create(&side.path(name), &[blob.read()?])?;
+                    }
+                } else {
+                    let puts = names.iter().zip(blobs);
+                    let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, version: None });
+                    let (puts, prepared) = (puts.collect(), &mut PreparedFiles::new());
+                    if !self.side.replace_all(puts, prepared, false, None)? {
+                        return fail(Class::Conflict, format!("txn/{txid} is there already"));
+                    }
+                }
+                (keys, new)
+            };
+            Ok(Staged { keys, names, new, prepared: self.store.prepare_files(changes)? })
         };
         stage().inspect_err(|_first| self.unstage(txid))
     }
@@ -510,6 +509,28 @@ impl Journal {
         }
         Ok(None)
     }
+}
+
+/// Maximum bytes of a commit to an object store, old and new, which are held to be put.
+const MAX_HELD_BYTES: u64 = 8 << 30;
+/// Up to so many bytes, old and new, are written to a folder at once.
+const MAX_BUFFERED_BYTES: u64 = 64 << 10;
+
+/// Writes the new and old bytes of every key, one after the other. Returns the entries of the record.
+fn stage_keys<W: Write>(sides: [&Changes; 2], to: &mut [W; 2]) -> Result<Vec<RecordKey>> {
+    let (mut ends, mut entries) = ([0, 0], Vec::new());
+    for key in sides[0].keys.keys() {
+        let mut stage = |side: usize| -> Result<Option<StagedSpan>> {
+            let Some(bytes) = sides[side].get(key)?.flatten() else { return Ok(None) };
+            let span = StagedSpan::of(&bytes, ends[side]);
+            to[side].write_all(&bytes)?;
+            ends[side] += span.len;
+            Ok(Some(span))
+        };
+        let (new, old) = (stage(0)?, stage(1)?);
+        entries.push(RecordKey { key: Key::root().join(key)?, new, old });
+    }
+    Ok(entries)
 }
 
 pub(crate) fn log_key(seq: u64) -> String {

@@ -12,12 +12,13 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::num;
 use zvf_pyramid::Stale;
 
-use crate::arrays::{CellArray, Chunk, bounding_chunks, doc_bytes, doc_key, parse_doc, read_doc};
+use crate::arrays::{CellArray, Chunk, bounding_chunks, doc_key, parse_doc, read_doc};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result};
-use crate::geometry::{Geometry, read_sizes, root_chunk_shape};
-use crate::indexes::{count_objects, list_children, manifest_bytes, open_row_column};
+use crate::error::{At, EditError, Result};
+use crate::geometry::Geometry;
+use crate::grid::{read_sizes, root_chunk_shape};
+use crate::indexes::{count_objects, manifest_bytes, open_row_columns};
 use crate::links::{End, LinkFamily, moved_end};
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::owners::withdraw_owners;
@@ -77,7 +78,7 @@ impl Transaction {
                 && let Some(mut doc) = self.level_doc(&level.to_string(), changes)?
             {
                 doc["attributes"]["zvf"][COLUMNS_CHANGED] = json!(true);
-                changes.insert(doc_key(&level.to_string()), Some(doc_bytes(&doc)?));
+                changes.put_doc(&level.to_string(), &doc)?;
             }
         }
         Ok(stale)
@@ -85,8 +86,8 @@ impl Transaction {
 
     /// Reads the document of a level, `changes` included. Returns `None` when there is no such level.
     pub(crate) fn level_doc(&self, path: &str, changes: &Changes) -> Result<Option<Json>> {
-        match changes.get(&doc_key(path)) {
-            Some(Some(bytes)) => Ok(Some(parse_doc(bytes)?)),
+        match changes.get(&doc_key(path))? {
+            Some(Some(bytes)) => Ok(Some(parse_doc(&bytes)?)),
             Some(None) => Ok(None),
             None => read_doc(&self.snap, path),
         }
@@ -100,7 +101,6 @@ impl Transaction {
         tally: &Tally,
         changes: &mut Changes,
     ) -> Result<()> {
-        let key = doc_key(path);
         let Some(mut doc) = self.level_doc(path, changes)? else { return Ok(()) };
         let old = &doc["attributes"]["zvf"]["stale"];
         let read = match old.is_null() {
@@ -111,12 +111,13 @@ impl Transaction {
         for (geometry, kind) in self.kinds.iter().zip(rebuilt) {
             let sizes = geometry.shape.sizes();
             for chunk in kind.changed.union(&kind.linked_chunks) {
-                let low: Vec<f64> =
-                    chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c) * s).collect();
-                let high: Vec<f64> =
-                    chunk.iter().zip(sizes).map(|(c, s)| num::f64_from_i64(*c + 1) * s).collect();
-                if !boxes.iter().any(|known_box| *known_box == [low.clone(), high.clone()]) {
-                    boxes.push([low, high]);
+                let corner = |shift: i64| -> Vec<f64> {
+                    let sides = chunk.iter().zip(sizes);
+                    sides.map(|(c, s)| num::f64_from_i64(*c + shift) * s).collect()
+                };
+                let corners = [corner(0), corner(1)];
+                if !boxes.contains(&corners) {
+                    boxes.push(corners);
                 }
             }
         }
@@ -136,7 +137,7 @@ impl Transaction {
         objects.dedup();
         doc["attributes"]["zvf"]["stale"] =
             json!({"since": since, "boxes": boxes, "objects": objects});
-        changes.insert(key, Some(doc_bytes(&doc)?));
+        changes.put_doc(path, &doc)?;
         Ok(())
     }
 
@@ -191,23 +192,19 @@ impl Transaction {
             doc["attributes"]["object_ids_sorted"] = sorted.clone();
         }
         if doc != old {
-            changes.insert(doc_key(&index), Some(doc_bytes(&doc)?));
+            changes.put_doc(&index, &doc)?;
         }
         if count != before {
-            for name in list_children(&self.snap, &format!("{path}/object_attributes"))? {
-                if let Some(mut column) =
-                    open_row_column(&self.snap, &format!("{path}/object_attributes/{name}"), &name)?
-                {
-                    column.array.resize(count);
-                    column.array.flush(changes, false)?;
-                }
+            for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
+                column.array.resize(count);
+                column.array.flush(changes, false)?;
             }
             level["attributes"]["zarr_vectors_level"]["inherited_num_objects"] = json!(count);
             // Empty rows before `built_rows` are objects that the level was built without.
             if level["attributes"]["zvf"]["built_rows"].is_null() {
                 level["attributes"]["zvf"]["built_rows"] = json!(before);
             }
-            changes.insert(doc_key(path), Some(doc_bytes(&level)?));
+            changes.put_doc(path, &level)?;
         }
         Ok(())
     }
@@ -227,8 +224,8 @@ impl Transaction {
         })?;
         let root_shape = root_chunk_shape(&self.root["attributes"]["zarr_vectors"])?;
         let Some(doc) = read_doc(&self.snap, path)? else { return Ok(()) };
-        let coarse_sizes = read_sizes(&doc["attributes"]["zarr_vectors_level"], "chunk_shape")
-            .map_err(|error| error.with_place(path))?;
+        let coarse_sizes =
+            read_sizes(&doc["attributes"]["zarr_vectors_level"], "chunk_shape").at(path)?;
         let coarse_shape = match coarse_sizes {
             Some(sizes) => ChunkShape::new(&sizes)?,
             None => root_shape,

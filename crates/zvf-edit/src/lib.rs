@@ -16,6 +16,9 @@
 //! **Rebuilt chunks.** A chunk is rebuilt only if the rows of an object changed; if only values changed, rows stay. Other
 //! objects of a rebuilt chunk may get new fragment numbers, and all links that name the chunk are updated.
 //!
+//! **Memory.** Values are read once an operation needs them. New and old bytes of a commit lie in a scratch file until
+//! they are staged.
+//!
 //! **Items.** Two transactions conflict if they change the same items (objects, members of groups, columns), not the same
 //! keys. A transaction that loses a race without a conflict repeats its operations on the new head.
 //!
@@ -27,7 +30,7 @@
 //! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
 //!   row_array, dense, indexes, references, numbers, scalar, widths
 //! script, operation, fields, select, objects, vertices, linking,         operations of a script
-//!   grouping, columns, new_column, append, expect,
+//!   grouping, columns, new_column, new_rows, append, expect,
 //!   parts, follow, geometry_links
 //! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key
 //! journal, apply, record, epoch, stamp, medium, place,        the write-ahead log, and where store and log lie
@@ -60,6 +63,7 @@ mod fields;
 mod follow;
 mod geometry;
 mod geometry_links;
+mod grid;
 mod grouping;
 mod groups;
 mod history;
@@ -71,6 +75,7 @@ mod links;
 mod manifests;
 mod medium;
 mod new_column;
+mod new_rows;
 mod numbers;
 mod objects;
 mod operation;

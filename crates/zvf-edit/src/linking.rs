@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use serde_json::Value as Json;
 use zvf_model::Kind;
 
-use crate::error::{EditError, Result};
+use crate::error::{
+    EditError, Result, missing_column_error, missing_value_error, refuse_if, refused,
+};
 use crate::fields::{Fields, assignments, need_list_of};
 use crate::links::{LinkFamily, Record};
 use crate::numbers::Vid;
@@ -32,9 +34,10 @@ impl Transaction {
                     }
                 }
                 let (end_kind, v) = self.select_one(&end)?;
-                if *kind.get_or_insert(end_kind) != end_kind {
-                    return Err(EditError::invalid("the ends of a link are of different kinds"));
-                }
+                refuse_if(
+                    *kind.get_or_insert(end_kind) != end_kind,
+                    "the ends of a link are of different kinds",
+                )?;
                 list.push(v);
             }
             all.push(list);
@@ -48,10 +51,10 @@ impl Transaction {
         if self.kinds[kind].has_links() {
             return Ok(());
         }
-        Err(EditError::invalid(format!(
+        refused(format!(
             "links of a {} follow from the order of its vertices and are not edited",
             self.kinds[kind].kind
-        )))
+        ))
     }
 
     pub(crate) fn add_links(
@@ -85,9 +88,7 @@ impl Transaction {
             record_ends.sort_unstable();
             record_ends == sorted_ends
         });
-        if found.is_empty() {
-            return Err(EditError::invalid("no link joins these vertices"));
-        }
+        refuse_if(found.is_empty(), "no link joins these vertices")?;
         Ok(found)
     }
 
@@ -122,7 +123,7 @@ impl Transaction {
                 }
                 kind
             }
-            _ => return Err(EditError::invalid("one of \"links\" and \"touching\" is wanted")),
+            _ => return refused("one of \"links\" and \"touching\" is wanted"),
         };
         let numbers: Vec<u32> = numbers.into_iter().collect();
         self.mark_ends_written(kind, &numbers)?;
@@ -209,23 +210,24 @@ impl Transaction {
         }
         for (at, column) in family.columns.iter().enumerate() {
             if columns[at].is_none() && !column.ty.scalar.is_float() && !records.is_empty() {
-                return Err(EditError::invalid(format!(
-                    "attributes: column {:?} of type {} must be given",
-                    column.name,
-                    column.ty.scalar.name()
-                )));
+                return Err(missing_value_error(
+                    "attributes",
+                    &column.name,
+                    &column.ty.scalar.name(),
+                ));
             }
         }
         for (n, ends) in records.into_iter().enumerate() {
             if ends.len() != width {
-                return Err(EditError::invalid(format!(
+                return refused(format!(
                     "a link of this {kind_type} has {width} ends, found {}",
                     ends.len()
-                )));
+                ));
             }
-            if is_mesh && ends.iter().collect::<HashSet<_>>().len() != width {
-                return Err(EditError::invalid("a face needs different vertices"));
-            }
+            refuse_if(
+                is_mesh && ends.iter().collect::<HashSet<_>>().len() != width,
+                "a face needs different vertices",
+            )?;
             let values = columns
                 .iter()
                 .zip(&family.columns)
@@ -242,6 +244,6 @@ impl Transaction {
 impl LinkFamily {
     fn column_index(&self, kind: Kind, name: &str) -> Result<usize> {
         let at = self.columns.iter().position(|column| column.name == name);
-        at.ok_or_else(|| EditError::invalid(format!("links of {kind} have no column {name:?}")))
+        at.ok_or_else(|| missing_column_error(format!("links of {kind}"), name))
     }
 }

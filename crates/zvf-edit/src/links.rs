@@ -16,13 +16,14 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
 use zvf_format::{Class, num};
+use zvf_metadata::DtypeKind;
 
-use crate::arrays::{CellArray, Chunk, chunk_text, doc_bytes, doc_key, plain_group, read_doc};
+use crate::arrays::{CellArray, Chunk, chunk_text, read_doc};
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result, fail, unsupported};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
 use crate::numbers::{NONE, Vid};
-use crate::scalar::{ColumnType, Scalar};
+use crate::scalar::ColumnType;
 use crate::snapshot::Snapshot;
 use crate::widths;
 
@@ -141,17 +142,17 @@ impl LinkFamily {
         let is_known = (directed.is_null() || directed.is_boolean())
             && (store.is_null() || store == "canonical" || store == "duplicate");
         if !is_known {
-            return Err(EditError::unsupported(format!(
+            return unsupported(format!(
                 "{group}: links that are directed: {directed} and store: {store} are not edited"
-            )));
+            ));
         }
         if *directed == true {
             policy = policy.with_direction();
         }
         if store == "duplicate" {
-            return Err(EditError::unsupported(format!(
+            return unsupported(format!(
                 "{group}: links that are stored once for each chunk they touch are not edited; write the store again with \"zvf migrate\""
-            )));
+            ));
         }
         let mut arrays = BTreeMap::new();
         for name in list_children(snap, &group)? {
@@ -176,8 +177,7 @@ impl LinkFamily {
                 Some(array) => array.doc["attributes"].clone(),
                 None => declared_link_column(snap, &name)?,
             };
-            let width =
-                widths::declared_link_width(&attrs).map_err(|error| error.with_place(&inner))?;
+            let width = widths::declared_link_width(&attrs).at(&inner)?;
             let ty = column_type(&attrs, width)?;
             let fill = ty.sentinel();
             columns.push(LinkColumn {
@@ -194,19 +194,17 @@ impl LinkFamily {
         } else {
             None
         };
+        let (is_new, loaded_all, empty) = (false, false, Self::create(path, width, rank)?);
         Ok(Some(Self {
-            path: path.to_owned(),
             delta_text,
             doc,
-            is_new: false,
+            is_new,
             policy,
             arrays,
             columns,
             fragments,
-            loaded: HashMap::new(),
-            loaded_all: false,
-            records: Vec::new(),
-            by_vertex: HashMap::new(),
+            loaded_all,
+            ..empty
         }))
     }
 
@@ -248,12 +246,15 @@ impl LinkFamily {
     }
 
     fn link_integer(array: &CellArray) -> Result<LinkInteger> {
-        match parse_scalar(array.attribute("dtype"), "int64")?.0 {
-            Scalar::Int(bytes) => Ok(LinkInteger::new(bytes, true)?),
-            Scalar::UInt(bytes) => Ok(LinkInteger::new(bytes, false)?),
-            found @ (Scalar::Float(_) | Scalar::Bool | Scalar::Text(_) | Scalar::Bytes(_)) => {
-                let text = format!("{}: expected integers, found {}", array.path, found.name());
-                Err(EditError::new(Class::BadTag, text))
+        let scalar = parse_scalar(array.attribute("dtype"), "int64")?;
+        let is_signed = scalar.kind() == DtypeKind::Int;
+        match u8::try_from(scalar.size()) {
+            Ok(size) if is_signed || scalar.kind() == DtypeKind::UInt => {
+                Ok(LinkInteger::new(size, is_signed)?)
+            }
+            _ => {
+                let text = format!("{}: expected integers, found {}", array.path, scalar.name());
+                fail(Class::BadTag, text)
             }
         }
     }
@@ -280,11 +281,10 @@ impl LinkFamily {
         let parsed = Offsets::parse(offsets, rank, width)?;
         let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
         let (body, shape) = (self.policy.body(intra), self.row_shape(array, intra)?);
-        let records = LinkCell::parse(&bytes, body, shape)
-            .map_err(|error| EditError::from(error).with_place(&array.path))?;
+        let records = LinkCell::parse(&bytes, body, shape).at(&array.path)?;
         let key = ChunkKey::new(source)?;
-        let chunks = end_chunks(source, &self.policy.anchor().map_chunk(&key)?, &parsed)
-            .map_err(|error| error.with_place(&array.path))?;
+        let chunks =
+            end_chunks(source, &self.policy.anchor().map_chunk(&key)?, &parsed).at(&array.path)?;
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
             let array = column.arrays.get(offsets);
@@ -370,8 +370,7 @@ impl LinkFamily {
         }
         for source in array.chunks() {
             let anchor = self.policy.anchor().map_chunk(&ChunkKey::new(&source)?)?;
-            let ends = end_chunks(&source, &anchor, &parsed)
-                .map_err(|error| error.with_place(&array.path))?;
+            let ends = end_chunks(&source, &anchor, &parsed).at(&array.path)?;
             let mut ends = ends.iter().enumerate();
             if ends.any(|(place, chunk)| level_zero(place) && chunks.contains(chunk)) {
                 sources.insert(source);
@@ -645,12 +644,10 @@ impl LinkFamily {
             self.doc["attributes"][name] = json!(count);
         }
         let group = format!("{}/links", self.path);
-        if self.is_new && read_doc(snap, &group)?.is_none() {
-            out.insert(doc_key(&group), Some(doc_bytes(&plain_group())?));
+        if self.is_new {
+            out.ensure_group(snap, &group)?;
         }
-        let key = doc_key(&format!("{group}/{}", self.delta_text));
-        out.insert(key, Some(doc_bytes(&self.doc)?));
-        Ok(())
+        out.put_doc(&format!("{group}/{}", self.delta_text), &self.doc)
     }
 }
 
@@ -680,18 +677,15 @@ impl LinkColumn {
         let above = format!("{level}/link_attributes");
         let group = format!("{above}/{}", self.name);
         if self.is_new {
-            for path in [&above, &group] {
-                if read_doc(snap, path)?.is_none() {
-                    out.insert(doc_key(path), Some(doc_bytes(&plain_group())?));
-                }
-            }
+            out.ensure_group(snap, &above)?;
+            out.ensure_group(snap, &group)?;
         }
         let mut doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "link_attribute_family", "name": self.name,
             "level_delta": delta.0}});
         if let Some(count) = family["attributes"].get("num_links") {
             doc["attributes"]["num_links"] = count.clone();
         }
-        out.insert(doc_key(&format!("{group}/{delta}")), Some(doc_bytes(&doc)?));
+        out.put_doc(&format!("{group}/{delta}"), &doc)?;
         Ok(())
     }
 }

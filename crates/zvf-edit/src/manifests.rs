@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 use zvf_format::{Class, num};
 
-use crate::arrays::{Chunk, doc_bytes, doc_key};
+use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
@@ -202,7 +202,7 @@ impl Objects {
             attrs["object_ids_sorted"] = json!(num::i64s_from_le(&ids.bytes).is_sorted());
         }
         if self.doc != before || self.is_new && count > 0 {
-            out.insert(doc_key(&format!("{path}/object_index")), Some(doc_bytes(&self.doc)?));
+            out.put_doc(&format!("{path}/object_index"), &self.doc)?;
         }
         if count > 0 || !self.is_new {
             self.manifests.flush(out, MAX_INDEX_CHUNK_ROWS)?;

@@ -8,16 +8,20 @@
 //! Not here: atomicity of several changes (`journal`).
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_format::Class;
+use zvf_format::num::saturating_usize;
 use zvf_publish::{KeyedFolder, PreparedFile};
 pub(crate) use zvf_store::block_on;
 use zvf_store::{Objects, SeenVersion};
 
+use crate::changes::{Blob, Changes};
 use crate::error::{EditError, Result};
 
 /// Objects by key.
@@ -31,15 +35,15 @@ pub(crate) enum Medium {
 #[derive(Clone, Debug)]
 pub(crate) struct CurrentObject {
     pub(crate) bytes: Bytes,
-    version: Option<SeenVersion>,
+    pub(crate) version: Option<SeenVersion>,
 }
 
-/// New bytes of a key, with the object that they replace.
+/// New bytes of a key, with the version of the object that they replace.
 #[derive(Debug)]
 pub(crate) struct PutRequest<'a> {
     pub(crate) key: &'a str,
-    pub(crate) bytes: Bytes,
-    pub(crate) current: Option<CurrentObject>,
+    pub(crate) bytes: Blob,
+    pub(crate) version: Option<SeenVersion>,
 }
 
 /// Files that are written and are renamed into place once the record exists.
@@ -67,6 +71,22 @@ impl Medium {
         match self {
             Self::Folder(folder) => folder.get(key).map_err(with_key(key)),
             Self::Objects(objects) => Ok(block_on(objects.read(key))?),
+        }
+    }
+
+    /// Opens an object, to read parts of it. A missing one has no bytes.
+    pub(crate) fn open(&self, key: &str) -> Result<Blob> {
+        let Self::Folder(folder) = self else {
+            return Ok(Blob::Held(self.get(key)?.unwrap_or_default()));
+        };
+        let opened =
+            File::open(folder.path(key)).and_then(|file| Ok((file.metadata()?.len(), file)));
+        match opened {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Blob::Held(Bytes::new())),
+            opened => {
+                let (len, file) = opened.map_err(with_key(key))?;
+                Ok(Blob::Written(Arc::new(Mutex::new(file)), 0, saturating_usize(len)))
+            }
         }
     }
 
@@ -193,19 +213,21 @@ impl Medium {
             Self::Folder(folder) => {
                 let mut rest: Vec<(&str, Bytes)> = Vec::new();
                 for put in puts {
+                    let file = prepared.remove(put.key);
+                    if file.is_none() {
+                        rest.push((put.key, put.bytes.read()?));
+                    }
                     // Keep the order of the puts: flush the files that are not prepared first.
-                    let Some(file) = prepared.remove(put.key) else {
-                        rest.push((put.key, put.bytes));
-                        continue;
-                    };
-                    folder.put_all(&std::mem::take(&mut rest)).map_err(with_key("store"))?;
-                    match file.put() {
+                    if file.is_some() || rest.len() == MAX_REQUESTS {
+                        folder.put_all(&std::mem::take(&mut rest)).map_err(with_key("store"))?;
+                    }
+                    match file.map(PreparedFile::put) {
                         // Another process removed the temporary file, or its empty folder, as
                         // garbage.
-                        Err(error) if error.kind() == ErrorKind::NotFound => {
-                            folder.put(put.key, put.bytes).map_err(with_key(put.key))?;
+                        Some(Err(error)) if error.kind() == ErrorKind::NotFound => {
+                            folder.put(put.key, put.bytes.read()?).map_err(with_key(put.key))?;
                         }
-                        done => done.map_err(with_key(put.key))?,
+                        done => done.transpose().map(drop).map_err(with_key(put.key))?,
                     }
                 }
                 folder.put_all(&rest).map_err(with_key("store"))?;
@@ -250,16 +272,13 @@ impl Medium {
     }
 
     /// Writes files to be renamed into place later. Object stores have none.
-    pub(crate) fn prepare_files<'a>(
-        &self,
-        files: impl Iterator<Item = (&'a str, Bytes)>,
-    ) -> Result<PreparedFiles> {
+    pub(crate) fn prepare_files(&self, changes: &Changes) -> Result<PreparedFiles> {
         let Self::Folder(folder) = self else { return Ok(PreparedFiles::new()) };
-        files
-            .map(|(key, bytes)| {
-                Ok((key.to_owned(), folder.prepare(key, bytes).map_err(with_key(key))?))
-            })
-            .collect()
+        let files = changes.keys.iter().filter_map(|(key, blob)| Some((key, blob.as_ref()?)));
+        let prepare = |(key, blob): (&String, &Blob)| {
+            Ok((key.clone(), folder.prepare(key, blob.read()?).map_err(with_key(key))?))
+        };
+        files.map(prepare).collect()
     }
 
     /// Syncs the folders of these objects, so that their names survive a power loss.
@@ -273,15 +292,16 @@ impl Medium {
 
 /// Puts one object if it is unchanged since it was read. Returns false if it must be read again.
 async fn replace_object(objects: &Objects, put: PutRequest<'_>, is_alone: bool) -> Result<bool> {
-    let done = match put.current.and_then(|current| current.version) {
-        Some(version) => match objects.replace(put.key, &put.bytes, &version).await {
+    let bytes = put.bytes.read()?;
+    let done = match put.version {
+        Some(version) => match objects.replace(put.key, &bytes, &version).await {
             // Only the owner of an epoch may put without a condition.
             Err(error) if error.class() == Class::Unsupported && is_alone => {
-                objects.put(put.key, &put.bytes).await.map(|()| false)
+                objects.put(put.key, &bytes).await.map(|()| false)
             }
             done => done.map(|()| true),
         },
-        None => objects.create(put.key, &put.bytes).await,
+        None => objects.create(put.key, &bytes).await,
     };
     match done {
         Err(error) if CHANGED_CLASSES.contains(&error.class()) => Ok(false),

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use zvf_format::num;
+use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
+use crate::append::to_json;
 use crate::arrays::CellArray;
 use crate::columns::ColumnScope;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, refused};
 use crate::geometry::{FragmentColumn, VertexColumn};
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
@@ -84,7 +86,7 @@ impl NewColumn {
         attrs: Json,
     ) -> Result<DenseArray> {
         let ColumnType { scalar, width, categories: _ } = self.ty;
-        let fill = (zarr_fill(scalar), self.ty.sentinel());
+        let fill = (to_json(&scalar.decode(&scalar.sentinel())), self.ty.sentinel());
         let mut array = DenseArray::create(path, scalar, width, chunk_rows, fill, attrs)?;
         array.resize(count);
         Ok(array)
@@ -101,18 +103,16 @@ impl Transaction {
         let dtype = &new.dtype;
         let (scalar, big) = Scalar::parse(dtype)?;
         if big {
-            return Err(EditError::invalid(format!(
-                "dtype {dtype:?}: new columns are little-endian"
-            )));
+            return refused(format!("dtype {dtype:?}: new columns are little-endian"));
         }
         let width = new.width.unwrap_or(1);
         let width = u32::try_from(width)
             .ok()
             .filter(|width| *width > 0)
             .ok_or_else(|| EditError::invalid(format!("width: {width}")))?;
-        let text = matches!(scalar, Scalar::Text(_) | Scalar::Bytes(_));
+        let text = scalar.kind() == DtypeKind::Text;
         if text && scope != ColumnScope::Object {
-            return Err(EditError::invalid(format!("{}s have no columns of text", scope.word())));
+            return refused(format!("{}s have no columns of text", scope.word()));
         }
         let mut ty = ColumnType { scalar, width, categories: None };
         let by_row = matches!(scope, ColumnScope::Object | ColumnScope::Group);
@@ -123,12 +123,9 @@ impl Transaction {
             }
             Some(number) => ty.encode(number)?,
         };
-        let needed = scalar == Scalar::Bool || !by_row && !scalar.is_float();
+        let needed = scalar.kind() == DtypeKind::Bool || !by_row && !scalar.is_float();
         if fill_value.is_none() && needed {
-            return Err(EditError::invalid(format!(
-                "a column of {} needs \"fill\"",
-                scalar.name()
-            )));
+            return refused(format!("a column of {} needs \"fill\"", scalar.name()));
         }
         let fill = fill_value.unwrap_or_else(|| ty.sentinel());
         let mut attrs = json!({"name": new.name, "dtype": scalar.name()});
@@ -184,7 +181,7 @@ impl Transaction {
         let array = CellArray::create(&geometry.vertices, &path, column.cell_attrs("attribute"));
         let NewColumn { name, ty, fill, .. } = column;
         let data = fill.repeat(geometry.home.len());
-        let column = VertexColumn { name, array, ty, data, fill, is_new: true };
+        let column = VertexColumn { name, array, ty, data, is_loaded: true, fill, is_new: true };
         geometry.columns.push(column);
         Ok(())
     }
@@ -209,10 +206,7 @@ impl Transaction {
         }
         let geometry = &mut self.kinds[kind];
         if !geometry.has_links() && geometry.kind != Kind::Skeleton {
-            return Err(EditError::invalid(format!(
-                "links of a {} have no columns",
-                geometry.kind
-            )));
+            return refused(format!("links of a {} have no columns", geometry.kind));
         }
         let family = geometry.links_or_new()?;
         let row_shape = column.row_shape();
@@ -251,7 +245,7 @@ impl Transaction {
         let mut attrs = column.attrs.clone();
         attrs["zv_array"] = json!("object_attribute");
         attrs["shape"] = json!([]);
-        if column.ty.scalar != Scalar::Bool {
+        if column.ty.scalar.kind() != DtypeKind::Bool {
             attrs["fill_sentinel_meaning"] = json!("absent"); // both values of `bool` are meant
         }
         let mut array = column.create_dense(&path, OBJECT_COLUMN_CHUNK_ROWS, count, attrs)?;
@@ -282,16 +276,5 @@ impl Transaction {
         }
         self.groups.columns.push(RowColumn { name, array, ty });
         Ok(())
-    }
-}
-
-/// Returns the sentinel as the `fill_value` of an array document.
-fn zarr_fill(scalar: Scalar) -> Json {
-    match scalar {
-        Scalar::Float(_) => json!("NaN"),
-        Scalar::Int(n) => json!(i64::MIN >> (64 - u32::from(n) * 8)),
-        Scalar::UInt(n) => json!(u64::MAX >> (64 - u32::from(n) * 8)),
-        Scalar::Bool => json!(false),
-        Scalar::Text(_) | Scalar::Bytes(_) => json!(""),
     }
 }

@@ -5,13 +5,17 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use zvf_model::Kind;
-use zvf_query::predicate::{Predicate, Scope};
+use zvf_query::predicate::Scope;
 
-use crate::error::{EditError, Result};
+use crate::error::{
+    EditError, Result, missing_column_error, missing_value_error, refuse_if, refused,
+};
 use crate::fields::{Fields, assignments, checked_index, need_list_of, parse_vector};
 use crate::indexes::{Object, Objects, object_number};
 use crate::links::Record;
+use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid};
+use crate::select::parse_condition;
 use crate::transaction::{OperationResult, Transaction};
 
 /// A new object, or the new vertices and values of an object.
@@ -82,37 +86,31 @@ impl Merge {
     /// Refuses objects that are not merged.
     fn check(&self) -> Result<()> {
         let ids = &self.objects;
-        if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
-            return Err(EditError::invalid("objects: at least two different ones are wanted"));
-        }
+        refuse_if(
+            ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len(),
+            "objects: at least two different ones are wanted",
+        )?;
         if !ids.contains(&self.into()) {
-            return Err(EditError::invalid(format!(
-                "into: {} is none of the objects",
-                self.into()
-            )));
+            return refused(format!("into: {} is none of the objects", self.into()));
         }
         Ok(())
     }
 
     /// Refuses members that do not belong to the kind of the objects.
     fn check_kind(&self, kind: Kind) -> Result<()> {
-        if kind == Kind::Line {
-            return Err(EditError::invalid("lines are not merged"));
-        }
+        refuse_if(kind == Kind::Line, "lines are not merged")?;
         let is_chain = matches!(kind, Kind::Polyline | Kind::Streamline);
         if !is_chain && (self.join.is_some() || self.weld.is_some()) {
-            return Err(EditError::invalid(format!(
-                "\"join\" and \"weld\" need chains, not a {kind}"
-            )));
+            return refused(format!("\"join\" and \"weld\" need chains, not a {kind}"));
         }
-        if (self.child.is_some() || self.parent.is_some()) != (kind == Kind::Skeleton) {
-            return Err(EditError::invalid(
-                "\"child\" and \"parent\" belong to the merging of two skeletons",
-            ));
-        }
-        if kind == Kind::Skeleton && self.objects.len() != 2 {
-            return Err(EditError::invalid("two skeletons are merged at a time"));
-        }
+        refuse_if(
+            (self.child.is_some() || self.parent.is_some()) != (kind == Kind::Skeleton),
+            "\"child\" and \"parent\" belong to the merging of two skeletons",
+        )?;
+        refuse_if(
+            kind == Kind::Skeleton && self.objects.len() != 2,
+            "two skeletons are merged at a time",
+        )?;
         Ok(())
     }
 }
@@ -136,9 +134,7 @@ impl Transaction {
         let objects = match geometry.objects.take() {
             Some(objects) => objects,
             None if geometry.kind == Kind::PointCloud => {
-                return Err(EditError::invalid(
-                    "the points of this store have no objects; use vertex.add",
-                ));
+                return refused("the points of this store have no objects; use vertex.add");
             }
             None => Objects::create(&format!("{}/object_index", geometry.path), geometry.axes)?,
         };
@@ -156,22 +152,21 @@ impl Transaction {
     }
 
     fn need_objects(&self, kind: usize) -> Result<()> {
-        if self.kinds[kind].kind == Kind::PointCloud && self.kinds[kind].objects.is_none() {
-            return Err(EditError::invalid("the points of this store have no objects"));
-        }
+        refuse_if(
+            self.kinds[kind].kind == Kind::PointCloud && self.kinds[kind].objects.is_none(),
+            "the points of this store have no objects",
+        )?;
         Ok(())
     }
 
     pub(crate) fn add_object(&mut self, new: &NewObject) -> Result<OperationResult> {
-        if self.kinds.len() > 1 && new.kind.is_none() {
-            return Err(EditError::invalid("the store has several kinds: say \"kind\""));
-        }
-        let kind = self.find_kind(new.kind.as_deref())?;
+        let kind = self.find_only_kind(new.kind.as_deref())?;
         self.need_objects(kind)?;
         let groups = self.group_numbers(new.groups.as_deref().unwrap_or_default())?;
         let id = self.allocate_id(new.id)?;
         let object = self.new_object(kind, id)?;
-        let new_vertices = self.fill_object(kind, object, new)?;
+        let rows = self.parse_rows(kind, &new.positions, new.attributes.as_ref())?;
+        let new_vertices = self.fill_object(kind, object, &rows, new)?;
         self.name_vertices(new.r#as.as_deref(), kind, &new_vertices);
         for group in groups {
             self.join_group(group, id);
@@ -195,25 +190,24 @@ impl Transaction {
         &mut self,
         kind: usize,
         object: u32,
+        rows: &NewRows,
         new: &NewObject,
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
         if new.links.is_some() && !self.kinds[kind].has_links()
             || new.link_attributes.is_some() && new.links.is_none()
         {
-            return Err(EditError::invalid(format!("a {kind_type} takes no links")));
+            return refused(format!("a {kind_type} takes no links"));
         }
-        if new.parents.is_some() != (kind_type == Kind::Skeleton) {
-            return Err(EditError::invalid(
-                "\"parents\" belongs to skeletons, one for each vertex",
-            ));
-        }
-        let new_vertices =
-            self.make_vertices(kind, object, &new.positions, new.attributes.as_ref())?;
+        refuse_if(
+            new.parents.is_some() != (kind_type == Kind::Skeleton),
+            "\"parents\" belongs to skeletons, one for each vertex",
+        )?;
+        let new_vertices = self.kinds[kind].add_rows(object, rows)?;
         match (kind_type, new_vertices.len()) {
-            (_, 0) => return Err(EditError::invalid("an object has at least one vertex")),
+            (_, 0) => return refused("an object has at least one vertex"),
             (Kind::Line, n) if n != 2 => {
-                return Err(EditError::invalid(format!("a line has two vertices, found {n}")));
+                return refused(format!("a line has two vertices, found {n}"));
             }
             _ => {}
         }
@@ -248,11 +242,7 @@ impl Transaction {
         let missing =
             columns.iter().find(|column| !column.can_be_absent() && !is_given(&column.name));
         if let Some(column) = missing {
-            return Err(EditError::invalid(format!(
-                "values: column {:?} of type {} must be given",
-                column.name,
-                column.ty.scalar.name()
-            )));
+            return Err(missing_value_error("values", &column.name, &column.ty.scalar.name()));
         }
         Ok(new_vertices)
     }
@@ -262,8 +252,7 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
         let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
-        let column =
-            column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
+        let column = column.ok_or_else(|| missing_column_error("objects", name))?;
         column.ty.encode_or(&column.array.fill, name, value)
     }
 
@@ -271,7 +260,7 @@ impl Transaction {
         let id = new.id.ok_or_else(|| EditError::invalid("missing field `id`"))?;
         for (name, is_given) in [("kind", new.kind.is_some()), ("groups", new.groups.is_some())] {
             if is_given {
-                return Err(EditError::invalid(format!("{name}: an object keeps its own")));
+                return refused(format!("{name}: an object keeps its own"));
             }
         }
         let (kind, object) = self.need_object(id)?;
@@ -282,7 +271,8 @@ impl Transaction {
         for v in old {
             self.kinds[kind].alive[v as usize] = false;
         }
-        let new_vertices = self.fill_object(kind, object, new)?;
+        let rows = self.parse_rows(kind, &new.positions, new.attributes.as_ref())?;
+        let new_vertices = self.fill_object(kind, object, &rows, new)?;
         self.name_vertices(new.r#as.as_deref(), kind, &new_vertices);
         Ok(OperationResult::new(1, 1))
     }
@@ -293,11 +283,10 @@ impl Transaction {
         selector: &ObjectSelector,
     ) -> Result<Vec<(usize, u32)>> {
         let ObjectSelector { objects, groups, r#where: condition } = selector;
-        if objects.is_none() && groups.is_none() && condition.is_none() {
-            return Err(EditError::invalid(
-                "one of \"objects\", \"groups\" and \"where\" is wanted",
-            ));
-        }
+        refuse_if(
+            objects.is_none() && groups.is_none() && condition.is_none(),
+            "one of \"objects\", \"groups\" and \"where\" is wanted",
+        )?;
         let mut list: Vec<i64> = match objects {
             Some(ids) => {
                 for id in ids {
@@ -315,8 +304,7 @@ impl Transaction {
             list.retain(|id| members.contains(id));
         }
         if let Some(text) = condition {
-            let predicate: Predicate =
-                text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
+            let predicate = parse_condition(text)?;
             for kind in 0..self.kinds.len() {
                 if self.kinds[kind].objects.is_some() {
                     self.check_columns(kind, &predicate, &[Scope::Object])?;
@@ -340,7 +328,7 @@ impl Transaction {
             self.read_items.insert(format!("object:{id}"));
             found.extend(self.find_object(id));
         }
-        self.selections.push(fingerprint);
+        self.selections.push(zvf_publish::hash_bytes(&fingerprint));
         Ok(found)
     }
 
@@ -508,9 +496,10 @@ impl Transaction {
             self.mark_written(format!("object:{id}"));
         }
         let kind = members[0].0;
-        if members.iter().any(|(member_kind, _)| *member_kind != kind) {
-            return Err(EditError::invalid("the objects are of different kinds"));
-        }
+        refuse_if(
+            members.iter().any(|(member_kind, _)| *member_kind != kind),
+            "the objects are of different kinds",
+        )?;
         Ok((kind, members.into_iter().map(|(_, object)| object).collect()))
     }
 
@@ -529,22 +518,20 @@ impl Transaction {
     /// Makes `child` the root of its tree, and `parent` its parent.
     fn reroot_child(&mut self, kind: usize, objects: &[u32], merge: &Merge) -> Result<()> {
         let (Some(child), Some(parent)) = (&merge.child, &merge.parent) else {
-            return Err(EditError::invalid("\"child\" and \"parent\" belong together"));
+            return refused("\"child\" and \"parent\" belong together");
         };
         let ((child_kind, child), (parent_kind, parent)) =
             (self.select_one(child)?, self.select_one(parent)?);
         let geometry = &mut self.kinds[kind];
-        if child_kind != kind || parent_kind != kind {
-            return Err(EditError::invalid(
-                "\"child\" and \"parent\" are vertices of the two skeletons",
-            ));
-        }
+        refuse_if(
+            child_kind != kind || parent_kind != kind,
+            "\"child\" and \"parent\" are vertices of the two skeletons",
+        )?;
         let (a, b) = (geometry.owner_of(child)?, geometry.owner_of(parent)?);
-        if a == b || !objects.contains(&a) || !objects.contains(&b) {
-            return Err(EditError::invalid(
-                "\"child\" is of one of the objects, \"parent\" of the other",
-            ));
-        }
+        refuse_if(
+            a == b || !objects.contains(&a) || !objects.contains(&b),
+            "\"child\" is of one of the objects, \"parent\" of the other",
+        )?;
         geometry.reroot(child)?;
         geometry.parent[child as usize] = parent;
         Ok(())
@@ -552,26 +539,25 @@ impl Transaction {
 
     pub(crate) fn split_object(&mut self, split: &Split) -> Result<OperationResult> {
         let ways = [split.at.is_some(), split.take.is_some(), split.components.is_some()];
-        if ways.into_iter().filter(|is_given| *is_given).count() != 1 {
-            return Err(EditError::invalid("one of \"at\", \"take\" and \"components\" is wanted"));
-        }
+        refuse_if(
+            ways.into_iter().filter(|is_given| *is_given).count() != 1,
+            "one of \"at\", \"take\" and \"components\" is wanted",
+        )?;
         let id = split.object;
         let (kind, object) = self.need_object(id)?;
         self.check_split(kind, split)?;
         self.mark_written(format!("object:{id}"));
         self.kinds[kind].mark_object_changed(object)?;
         let parts = self.divide_vertices(kind, object, split)?;
-        if parts.iter().any(Vec::is_empty) {
-            return Err(EditError::invalid("a part would be empty"));
-        }
+        refuse_if(parts.iter().any(Vec::is_empty), "a part would be empty")?;
         if let Some(requested) = &split.ids
             && requested.len() + 1 != parts.len()
         {
-            return Err(EditError::invalid(format!(
+            return refused(format!(
                 "ids: {} for {} new objects",
                 requested.len(),
                 parts.len() - 1
-            )));
+            ));
         }
         let done = OperationResult::new(1, parts.len());
         let ids = self.store_parts(kind, object, parts, split.ids.as_deref())?;
@@ -583,7 +569,7 @@ impl Transaction {
         let kind_type = self.kinds[kind].kind;
         let fits = match kind_type {
             Kind::Line => {
-                return Err(EditError::invalid("a line has two vertices and is not split"));
+                return refused("a line has two vertices and is not split");
             }
             Kind::Polyline | Kind::Streamline | Kind::Skeleton => split.at.is_some(),
             Kind::Graph | Kind::Mesh => split.at.is_none(),
@@ -591,14 +577,12 @@ impl Transaction {
             _ => false,
         };
         if !fits {
-            return Err(EditError::invalid(format!("a {kind_type} is not split that way")));
+            return refused(format!("a {kind_type} is not split that way"));
         }
         if split.share.is_some() && !self.kinds[kind].is_ordered() {
-            return Err(EditError::invalid(format!("\"share\" needs a chain, not a {kind_type}")));
+            return refused(format!("\"share\" needs a chain, not a {kind_type}"));
         }
-        if split.components == Some(false) {
-            return Err(EditError::invalid("components: expected true"));
-        }
+        refuse_if(split.components == Some(false), "components: expected true")?;
         Ok(())
     }
 
@@ -617,7 +601,7 @@ impl Transaction {
         if self.kinds[kind].kind == Kind::Skeleton {
             let root = match crate::select::pick_entries(&vertices, at)?[..] {
                 [vertex] if at.is_i64() => vertex,
-                _ => return Err(EditError::invalid("at: one index is meant")),
+                _ => return refused("at: one index is meant"),
             };
             self.kinds[kind].cut_tree(&vertices, root)
         } else {
@@ -636,9 +620,10 @@ impl Transaction {
         let selected: HashSet<Vid> = selection.vertices.iter().copied().collect();
         let is_taken = |v: &Vid| selection.kind == kind && selected.contains(v);
         let (taken, rest): (Vec<Vid>, Vec<Vid>) = vertices.iter().copied().partition(is_taken);
-        if taken.is_empty() && (selection.kind != kind || !selected.is_empty()) {
-            return Err(EditError::invalid("take: nothing of the object is selected"));
-        }
+        refuse_if(
+            taken.is_empty() && (selection.kind != kind || !selected.is_empty()),
+            "take: nothing of the object is selected",
+        )?;
         Ok(vec![rest, taken])
     }
 
@@ -690,12 +675,10 @@ impl Transaction {
             let last = if share { n - 1 } else { n };
             let place = checked_index(i, n).filter(|place| (1..last).contains(place));
             if !place.is_some_and(|place| cuts.insert(place)) {
-                return Err(EditError::invalid(format!("at: {i} of {n} vertices")));
+                return refused(format!("at: {i} of {n} vertices"));
             }
         }
-        if cuts.is_empty() {
-            return Err(EditError::invalid("at: no place is given"));
-        }
+        refuse_if(cuts.is_empty(), "at: no place is given")?;
         let mut parts = Vec::new();
         let mut from = 0;
         for cut in cuts.iter().copied().chain([n]) {
@@ -714,10 +697,7 @@ impl Transaction {
         let list = self.select_objects(selector)?;
         for (kind, object) in &list {
             if !self.kinds[*kind].is_ordered() {
-                return Err(EditError::invalid(format!(
-                    "a {} has no order to reverse",
-                    self.kinds[*kind].kind
-                )));
+                return refused(format!("a {} has no order to reverse", self.kinds[*kind].kind));
             }
             self.kinds[*kind].mark_object_changed(*object)?;
             let state = self.kinds[*kind].object_mut(*object)?;
@@ -730,14 +710,12 @@ impl Transaction {
 
     pub(crate) fn reroot_object(&mut self, id: i64, index: &Json) -> Result<OperationResult> {
         let (kind, object) = self.need_object(id)?;
-        if self.kinds[kind].kind != Kind::Skeleton {
-            return Err(EditError::invalid("only skeletons have a root"));
-        }
+        refuse_if(self.kinds[kind].kind != Kind::Skeleton, "only skeletons have a root")?;
         self.kinds[kind].mark_object_changed(object)?;
         let vertices = self.kinds[kind].vertices_of(object);
         let root = match crate::select::pick_entries(&vertices, index)?[..] {
             [vertex] => vertex,
-            _ => return Err(EditError::invalid("index: one vertex is meant")),
+            _ => return refused("index: one vertex is meant"),
         };
         self.mark_written(format!("object:{id}"));
         let changed = self.kinds[kind].parent[root as usize] != NONE;

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use crate::append::Append;
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, refused};
 use crate::fields::{self, Fields};
 use crate::new_column::AddColumn;
 use crate::objects::{Merge, NewObject, ObjectSelector, Split};
@@ -118,7 +118,7 @@ impl Operation {
             members.ok_or_else(|| EditError::invalid("the line is no JSON object"))?.clone();
         match members.shift_remove("op") {
             Some(Json::String(name)) => fields::read_named(name, members),
-            _ => Err(EditError::invalid("the field \"op\" is missing")),
+            _ => refused("the field \"op\" is missing"),
         }
     }
 }
@@ -140,9 +140,7 @@ impl Transaction {
         line: &Json,
     ) -> Result<OperationResult> {
         let done = match operation {
-            Operation::Begin { .. } | Operation::Commit {} => {
-                Err(EditError::invalid("transactions do not nest"))
-            }
+            Operation::Begin { .. } | Operation::Commit {} => refused("transactions do not nest"),
             Operation::SetVertices { vertices, values, each } => {
                 self.set_vertices(&vertices, &values, &each)
             }
@@ -196,9 +194,9 @@ impl Transaction {
                     (None, Some(chunk)) => {
                         self.fragment_of_chunk(&chunk, fragment, kind.as_deref())
                     }
-                    _ => Err(EditError::invalid(
+                    _ => refused(
                         "\"object\" and \"index\", or \"chunk\" and \"fragment\" are wanted",
-                    )),
+                    ),
                 };
                 self.set_fragment(found?, &values)
             }

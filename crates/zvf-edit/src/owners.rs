@@ -13,7 +13,7 @@ use zvf_format::num;
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::Changes;
-use crate::error::Result;
+use crate::error::{At, Result};
 use crate::indexes::{Objects, column_type};
 use crate::references::read_references;
 use crate::snapshot::Snapshot;
@@ -66,7 +66,7 @@ pub(crate) fn withdraw_owners(
         let at = num::usize_from_u32(fragment).checked_mul(scalar.size());
         let row = at.and_then(|at| cells.get_mut(&chunk)?.get_mut(at..at + scalar.size()));
         if let Some(row) = row {
-            let owner = scalar.encode_id(owner).map_err(|error| error.with_place(&path))?;
+            let owner = scalar.encode_id(owner).at(&path)?;
             row.copy_from_slice(&owner);
         }
     }

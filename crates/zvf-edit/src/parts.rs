@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::links::End;
 use crate::numbers::{NONE, Vid};
@@ -41,11 +41,12 @@ impl Geometry {
             };
         }
         if roots != 1 {
-            return Err(EditError::invalid(format!("parents: {roots} roots, expected one")));
+            return refused(format!("parents: {roots} roots, expected one"));
         }
-        if self.depth_first(vertices).len() != vertices.len() {
-            return Err(EditError::invalid("parents: there is a circle"));
-        }
+        refuse_if(
+            self.depth_first(vertices).len() != vertices.len(),
+            "parents: there is a circle",
+        )?;
         Ok(())
     }
 
@@ -81,9 +82,7 @@ impl Geometry {
 
     /// Cuts the subtree at `root` off. Returns the other vertices, then those of the subtree.
     pub(crate) fn cut_tree(&mut self, vertices: &[Vid], root: Vid) -> Result<Vec<Vec<Vid>>> {
-        if self.parent[root as usize] == NONE {
-            return Err(EditError::invalid("at: the root cannot be split off"));
-        }
+        refuse_if(self.parent[root as usize] == NONE, "at: the root cannot be split off")?;
         let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
         for v in vertices {
             children.entry(self.parent[*v as usize]).or_default().push(*v);

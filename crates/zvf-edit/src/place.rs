@@ -9,7 +9,7 @@ use object_store::path::Path as Prefix;
 use zvf_publish::{CommitGate, Disk, KeyedFolder, PublishError};
 use zvf_store::{Backend, Objects, OpenOptions, Store, Versions};
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, unsupported};
 use crate::medium::Medium;
 use crate::versions::Pinned;
 
@@ -147,9 +147,9 @@ impl Place {
             Location::Backend(store, prefix, options) => {
                 let parts: Vec<_> = prefix.parts().collect();
                 let Some((last, above)) = parts.split_last() else {
-                    return Err(EditError::unsupported(
+                    return unsupported(
                         "a store that is a whole bucket has no place beside it for its journal; put it below a prefix",
-                    ));
+                    );
                 };
                 let name = format!("{}.zvf", last.as_ref());
                 let beside: Prefix = above.iter().cloned().collect::<Prefix>().join(name);

@@ -1,15 +1,14 @@
 //! The plan of a commit: new bytes by key, and a report.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::{doc_bytes, doc_key, read_doc};
+use crate::arrays::read_doc;
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{Result, fail, refused};
 use crate::options::{CommitOptions, Refresh};
 use crate::rebuild::{RebuildResult, Tally};
 use crate::refresh::RefreshResult;
@@ -19,7 +18,7 @@ use crate::transaction::{NamedSelection, Transaction};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) changes: Changes,
-    pub(crate) before: HashMap<String, Option<Bytes>>,
+    pub(crate) before: Changes,
     pub(crate) report: Json,
     pub(crate) written: BTreeSet<String>,
     pub(crate) named: HashMap<String, NamedSelection>,
@@ -28,7 +27,7 @@ pub(crate) struct Plan {
 impl Transaction {
     /// Plans a commit of the operations.
     pub(crate) fn plan(&mut self, options: &CommitOptions) -> Result<Plan> {
-        let mut changes = Changes::new();
+        let mut changes = Changes::default();
         let mut tally = Tally::default();
         let rebuilt = self.rebuild_kinds(&mut changes, &mut tally)?;
         self.groups.flush(&self.snap, &mut changes)?;
@@ -36,9 +35,9 @@ impl Transaction {
         let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
         let bounds = grow_bounds(&mut root, &tally, options.refuse_bounds)?;
         if root != self.root {
-            changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
+            changes.put_doc("", &root)?;
         }
-        let mut before = HashMap::new();
+        let mut before = Changes::default();
         self.drop_unchanged(&mut changes, &mut before)?;
         let mut stale = Vec::new();
         let mut refreshed = RefreshResult::default();
@@ -52,7 +51,7 @@ impl Transaction {
         if options.refresh != Refresh::None {
             refreshed = self.refresh_levels(options.refresh, &mut changes, &mut root)?;
             stale.retain(|level| !refreshed.levels.contains(level));
-            before.clear();
+            before = Changes::default();
             self.drop_unchanged(&mut changes, &mut before)?;
             if changes.is_empty() {
                 refreshed = RefreshResult::default();
@@ -63,7 +62,7 @@ impl Transaction {
                 root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
             }
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
-            changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));
+            changes.put_doc("", &root)?;
             self.drop_unchanged(&mut changes, &mut before)?;
         }
         let mut written: BTreeSet<String> =
@@ -118,7 +117,7 @@ impl Transaction {
         written: &BTreeSet<String>,
         changes: &Changes,
     ) -> Json {
-        let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
+        let bytes = changes.byte_len();
         let [added, removed, moved, changed] = tally.vertices;
         let groups: BTreeSet<u64> = ["group:", "member:"]
             .into_iter()
@@ -132,7 +131,7 @@ impl Transaction {
             "vertices": {"added": added, "removed": removed, "moved": moved, "changed": changed},
             "links": {"added": tally.links[0], "removed": tally.links[1], "changed": tally.links[2]},
             "objects": {"added": tally.added, "removed": tally.removed, "changed": tally.changed},
-            "groups": groups, "columns": columns, "chunks": tally.chunks, "keys": changes.len(), "bytes": bytes,
+            "groups": groups, "columns": columns, "chunks": tally.chunks, "keys": changes.keys.len(), "bytes": bytes,
         })
     }
 
@@ -164,23 +163,20 @@ impl Transaction {
             }
         }
         if doc != old {
-            changes.insert(doc_key(path), Some(doc_bytes(&doc)?));
+            changes.put_doc(path, &doc)?;
         }
         Ok(())
     }
 
     /// Drops the changes that change nothing, and stores the old bytes of the others in `before`.
-    pub(crate) fn drop_unchanged(
-        &self,
-        changes: &mut Changes,
-        before: &mut HashMap<String, Option<Bytes>>,
-    ) -> Result<()> {
-        let mut same = Vec::new();
-        for (key, bytes) in &*changes {
-            if !before.contains_key(key) {
+    pub(crate) fn drop_unchanged(&self, changes: &mut Changes, before: &mut Changes) -> Result<()> {
+        let mut same = HashSet::new();
+        for (key, new) in &changes.keys {
+            if !before.keys.contains_key(key) {
                 let old = self.snap.get(key)?;
-                let equal = match (&old, bytes) {
+                let equal = match (&old, new) {
                     (Some(old), Some(new)) => {
+                        let new = &new.read()?;
                         old == new
                             || key.ends_with("zarr.json")
                                 && serde_json::from_slice::<Json>(old).ok()
@@ -190,15 +186,13 @@ impl Transaction {
                     _ => false,
                 };
                 if equal {
-                    same.push(key.clone());
+                    same.insert(key.clone());
                 } else {
                     before.insert(key.clone(), old);
                 }
             }
         }
-        for key in same {
-            changes.remove(&key);
-        }
+        changes.keys.retain(|key, _| !same.contains(key));
         Ok(())
     }
 }
@@ -209,10 +203,10 @@ fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
     let axes = tally.low.len();
     let is_corner = |corner: &Json| corner.as_array().is_some_and(|list| list.len() == axes);
     if axes > 0 && !(is_corner(&bounds[0]) && is_corner(&bounds[1])) {
-        return Err(EditError::new(
+        return fail(
             Class::BadShape,
             format!("zarr.json, bounds: expected two corners of {axes} numbers, found {bounds}"),
-        ));
+        );
     }
     for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
         let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());
@@ -223,7 +217,7 @@ fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
                 "a vertex lies outside the bounds of the store on axis {axis}: {low} to {high}, expected {} to {}; commit with bounds \"grow\"",
                 bounds[0][axis], bounds[1][axis]
             );
-            return Err(EditError::invalid(text));
+            return refused(text);
         }
         if old_low.is_none_or(|old| *low < old) {
             bounds[0][axis] = json!(low);

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use zvf_model::Value;
 
 use crate::append::to_json;
-use crate::error::{EditError, Result};
+use crate::error::{Result, refused};
 use crate::fields;
 use crate::geometry::Geometry;
 use crate::numbers::Vid;
@@ -32,10 +32,10 @@ impl Geometry {
     fn check_computable(&self, position: &[f64]) -> Result<()> {
         match position.iter().find(|x| !self.scalar.is_float() && x.abs() >= EXACT_FLOAT64) {
             None => Ok(()),
-            Some(x) => Err(EditError::invalid(format!(
+            Some(x) => refused(format!(
                 "the position {x} as {} is beyond 2^53, where sums and products are rounded; use \"to\"",
                 self.scalar.name()
-            ))),
+            )),
         }
     }
 
@@ -60,20 +60,20 @@ impl Geometry {
         values: impl Iterator<Item = Result<Vec<u8>>>,
     ) -> Result<Vec<u8>> {
         if numbers.len() != self.axes {
-            return Err(EditError::invalid(format!(
+            return refused(format!(
                 "a position has {} values, expected {}",
                 numbers.len(),
                 self.axes
-            )));
+            ));
         }
         let mut bytes = Vec::with_capacity(self.axes * self.scalar.size());
         for stored in values {
             let stored = stored?;
             if !self.scalar.to_f64(&stored).is_finite() {
-                return Err(EditError::invalid(format!(
+                return refused(format!(
                     "position {numbers:?} is not finite as {}",
                     self.scalar.name()
-                )));
+                ));
             }
             bytes.extend(stored);
         }

@@ -13,7 +13,9 @@
 //! Not here: the index of objects (`manifests`), removal of waste (`vacuum`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::num::{checked_usize, index_u32, saturating_usize, to_u64};
@@ -21,7 +23,7 @@ use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result};
 use crate::geometry::Geometry;
 use crate::links::RowMoves;
 use crate::numbers::{NONE, Vid};
@@ -80,7 +82,7 @@ pub(crate) struct RebuiltRows {
 }
 
 /// The new numbers of the rows and fragments of a rebuilt chunk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct RebuiltChunk {
     /// The new row of each old row, `NONE` where it was removed.
     pub(crate) rows: Vec<u32>,
@@ -291,10 +293,8 @@ impl Geometry {
             }
         }
         let mut keys: Vec<Chunk> = Vec::new();
-        let mut payloads: Vec<(Chunk, ChunkPayload)> = Vec::new();
         let mut row_change = 0_i64;
         for chunk in rebuilt {
-            let key = self.chunk_keys[*chunk as usize].clone();
             // Each is a vertex, which has a number of 32 bits.
             let held: usize = self.chunks[chunk].fragments.iter().map(Vec::len).sum();
             row_change -= i64::from(index_u32(held));
@@ -318,19 +318,20 @@ impl Geometry {
                 }
             }
             row_change += i64::from(row);
-            if row > 0 {
-                keys.push(key.clone());
-            }
-            payloads.push((key, self.chunk_payload(*chunk, &pieces)?));
+            let key = self.put_pieces(*chunk, &pieces)?;
+            keys.extend((row > 0).then_some(key));
         }
         self.extend_arrays(&keys)?;
-        for (key, payload) in payloads {
-            for (array, bytes) in self.arrays_mut().zip(payload) {
-                array.put_chunk(&key, bytes);
-            }
-        }
         self.count_rows(row_change);
         Ok(numbers)
+    }
+
+    /// Stages the payloads of a chunk with these fragments. Returns its key.
+    pub(crate) fn put_pieces(&mut self, chunk: u32, pieces: &[Piece]) -> Result<Chunk> {
+        let payload = self.chunk_payload(chunk, pieces)?;
+        let key = self.chunk_keys[chunk as usize].clone();
+        self.arrays_mut().zip(payload).for_each(|(array, bytes)| array.put_chunk(&key, bytes));
+        Ok(key)
     }
 
     /// Adds `change` to the vertex count of the level.
@@ -351,6 +352,12 @@ impl Geometry {
         let columns = self.columns.iter_mut().map(|column| &mut column.array);
         let beside = self.fragment_columns.iter_mut().map(|column| &mut column.array);
         [&mut self.vertices, &mut self.fragments].into_iter().chain(columns).chain(beside)
+    }
+
+    /// Flushes these arrays.
+    pub(crate) fn flush_arrays(&mut self, out: &mut Changes) -> Result<()> {
+        let snap = Rc::clone(&self.snap);
+        self.arrays_mut().try_for_each(|array| array.flush(&snap, out))
     }
 
     /// Returns the future fragments of a rebuilt chunk in order. `piece_places` lists the pieces of changed objects in it, as
@@ -460,17 +467,31 @@ impl Geometry {
             row += count;
             for v in &piece.vertices {
                 payload[0].extend_from_slice(self.position_bytes(*v));
-                for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
-                    let size = column.ty.size();
-                    let at = *v as usize * size;
-                    values.extend_from_slice(&column.data[at..at + size]);
-                }
             }
             for (c, bytes) in payload[beside..].iter_mut().enumerate() {
                 bytes.extend(self.fragment_value(c, chunk, piece)?);
             }
         }
         payload[1] = index.encode();
+        for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
+            let vertices = pieces.iter().flat_map(|piece| &piece.vertices);
+            if column.is_loaded {
+                vertices.for_each(|v| values.extend_from_slice(column.row(*v)));
+                continue;
+            }
+            // New vertices have values, so that the column would be loaded.
+            let homes = vertices.clone().map(|v| self.home[*v as usize].0);
+            let read = |home: u32| {
+                let (key, rows) = (&self.chunk_keys[home as usize], &self.chunks[&home].rows);
+                Ok((home, column.read_rows(&self.snap, key, rows.len())?))
+            };
+            let cells = homes.collect::<BTreeSet<_>>().into_iter().map(read);
+            let (cells, size) = (cells.collect::<Result<HashMap<_, _>>>()?, column.ty.size());
+            for v in vertices {
+                let (home, row) = self.home[*v as usize];
+                values.extend_from_slice(&cells[&home][row as usize * size..][..size]);
+            }
+        }
         Ok(payload)
     }
 
@@ -522,7 +543,7 @@ impl Geometry {
                 (None, _) => -2,
             };
             let bytes = column.ty.scalar.encode_id(owner);
-            return bytes.map_err(|error| error.with_place(&column.array.path));
+            return bytes.at(&column.array.path);
         }
         let came_from = || -> Option<(u32, u32)> {
             if let Some(old) = piece.old {

@@ -8,7 +8,7 @@ use zvf_format::manifest::Manifest;
 use zvf_format::{Class, num};
 
 use crate::arrays::Chunk;
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result};
 use crate::geometry::Geometry;
 
 impl Geometry {
@@ -57,14 +57,13 @@ impl Geometry {
                         let mut fragment = [0_u8; 8];
                         fragment.copy_from_slice(&b[width + 1..]);
                         let fragment = fragment_number(u64::from_le_bytes(fragment))
-                            .map_err(|error| error.with_place(&self.describe_manifest(row)))?;
+                            .at(&self.describe_manifest(row))?;
                         found.entry((*number, fragment)).or_default().push(i);
                     }
                 }
                 continue;
             }
-            let references = read_references(blob, objects.rank)
-                .map_err(|error| error.with_place(&self.describe_manifest(row)))?;
+            let references = read_references(blob, objects.rank).at(&self.describe_manifest(row))?;
             for (key, fragment) in references {
                 let bytes: Vec<u8> = key.iter().flat_map(|c| c.to_le_bytes()).collect();
                 if let Some(number) = chunk_numbers.get(&bytes) {
@@ -83,7 +82,7 @@ impl Geometry {
         };
         let references =
             read_references(&objects.manifests.rows[num::usize_from_u32(row)], objects.rank)
-                .map_err(|error| error.with_place(&self.describe_manifest(row)))?;
+                .at(&self.describe_manifest(row))?;
         let list = references.into_iter();
         Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
     }

@@ -48,8 +48,8 @@ impl Transaction {
         let stale =
             if refresh == Refresh::Stale { merge_stale(&marks, self.kinds[0].axes) } else { None };
         let rebuilt = self.build_on_copy(&recipe, stale.as_ref(), changes)?;
-        if let Some(Some(bytes)) = changes.get("zarr.json") {
-            *root = parse_doc(bytes)?;
+        if let Some(Some(bytes)) = changes.get("zarr.json")? {
+            *root = parse_doc(&bytes)?;
         }
         Ok(RefreshResult { levels, rebuilt })
     }

@@ -15,12 +15,12 @@ use serde_json::json;
 use zvf_format::{Class, num};
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::{CellArray, doc_bytes, doc_key, read_doc};
+use crate::arrays::{CellArray, read_doc};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result, unsupported};
 use crate::geometry::Geometry;
-use crate::indexes::{column_type, count_objects, list_children, open_row_column};
+use crate::indexes::{column_type, count_objects, open_row_column, open_row_columns};
 use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
@@ -41,17 +41,16 @@ struct Numbering {
 pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
     let mut transaction = Transaction::begin(journal, std::path::Path::new("."))?;
     let mut changes = transaction.renumber()?;
-    let mut before = HashMap::new();
+    let mut before = Changes::default();
     transaction.drop_unchanged(&mut changes, &mut before)?;
-    let none = || CommitResult { report: None, notices: Vec::new(), named: HashMap::new() };
     if changes.is_empty() {
-        return Ok(none());
+        return Ok(CommitResult::default());
     }
     let head = transaction.head() + 1;
     let mut text = report_rewrite(head, Some("renumber"), &changes);
     text["irreversible"] = json!(true);
     if dry_run {
-        return Ok(CommitResult { report: Some(text), ..none() });
+        return Ok(CommitResult { report: Some(text), ..CommitResult::default() });
     }
     let options =
         CommitOptions { message: Some("renumber".to_owned()), ..CommitOptions::default() };
@@ -61,7 +60,7 @@ pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Resul
         Some((report, late)) => Ok(CommitResult {
             report: Some(report),
             notices: late.into_iter().collect(),
-            named: HashMap::new(),
+            ..CommitResult::default()
         }),
         None => Err(EditError::conflict("somebody committed meanwhile; try again", Vec::new())),
     }
@@ -70,7 +69,7 @@ pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Resul
 impl Transaction {
     /// Returns the changes that give all objects the ids 0 to n - 1.
     fn renumber(&mut self) -> Result<Changes> {
-        let mut changes = Changes::new();
+        let mut changes = Changes::default();
         let mut new: HashMap<i64, i64> = HashMap::new();
         let mut numberings = Vec::new();
         let mut next = 0_i64;
@@ -94,13 +93,8 @@ impl Transaction {
         for (kind, numbering) in self.kinds.iter().zip(&numberings) {
             self.renumber_level(&kind.path, kind, numbering, &new, &mut changes)?;
             for level in &levels {
-                self.renumber_level(
-                    &kind.group_at_level(*level),
-                    kind,
-                    numbering,
-                    &new,
-                    &mut changes,
-                )?;
+                let path = kind.group_at_level(*level);
+                self.renumber_level(&path, kind, numbering, &new, &mut changes)?;
             }
         }
         self.groups.renumber(&new);
@@ -108,7 +102,7 @@ impl Transaction {
         let mut root = self.root.clone();
         root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
         root["attributes"]["zvf"]["next_id"] = json!(next);
-        changes.insert(doc_key(""), Some(doc_bytes(&root)?));
+        changes.put_doc("", &root)?;
         Ok(changes)
     }
 
@@ -149,7 +143,7 @@ impl Transaction {
             attributes["zvf"]["stale"]["objects"] = json!(ids);
         }
         if level != old {
-            changes.insert(doc_key(path), Some(doc_bytes(&level)?));
+            changes.put_doc(path, &level)?;
         }
         Ok(())
     }
@@ -183,10 +177,10 @@ impl Transaction {
             }
             None if numbering.first == 0 => {}
             None => {
-                return Err(EditError::unsupported(format!(
+                return unsupported(format!(
                     "{index}: rows stand for ids, which begin at {} now; write the store again with \"zvf migrate\"",
                     numbering.first
-                )));
+                ));
             }
         }
         let old = doc.clone();
@@ -195,12 +189,9 @@ impl Transaction {
             *sorted = json!(true);
         }
         if doc != old {
-            changes.insert(doc_key(&index), Some(doc_bytes(&doc)?));
+            changes.put_doc(&index, &doc)?;
         }
-        let columns = format!("{path}/object_attributes");
-        for name in list_children(&self.snap, &columns)? {
-            let column = open_row_column(&self.snap, &format!("{columns}/{name}"), &name)?;
-            let Some(mut column) = column else { continue };
+        for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
             let (old, size) = (column.array.bytes.clone(), column.array.size);
             let fill = column.array.fill.clone();
             column.array.bytes = numbering
@@ -228,7 +219,7 @@ impl Transaction {
                 Some(id) => column.ty.scalar.encode_id(*id),
                 None => Ok(column.array.fill.clone()), // of a removed object
             };
-            column.array.set_row(row, &id.map_err(|error| error.with_place(path))?);
+            column.array.set_row(row, &id.at(path)?);
         }
         column.array.flush(changes, false)
     }
@@ -256,7 +247,7 @@ impl Transaction {
                         continue;
                     }
                 };
-                let bytes = scalar.encode_id(id).map_err(|error| error.with_place(path))?;
+                let bytes = scalar.encode_id(id).at(path)?;
                 renamed.extend(bytes);
             }
             array.put_chunk(&chunk, renamed);

@@ -8,26 +8,25 @@
 //! transaction that began before it. Levels are also committed from a folder that holds only them, so that a store on an
 //! object store is not copied. Not here: the changes themselves.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_publish::{Disk, KeyedFolder};
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::{doc_bytes, parse_doc};
+use crate::arrays::parse_doc;
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, fail, unsupported};
 use crate::history::open_store_journal;
 use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::script::{commit_after, report, report_rewrite};
 use crate::snapshot::Snapshot;
-use crate::store_copy::{CommitSize, StoreCopy};
+use crate::store_copy::StoreCopy;
 
 /// A temporary copy of a store with a journal, for a program that replaces stores.
 #[derive(Debug)]
@@ -53,7 +52,7 @@ impl Rewrite {
         }
         let snap = Snapshot::open(&journal)?;
         let _held = journal.lock(false, Duration::from_secs(30))?;
-        let copy = StoreCopy::copy_store_with(&journal, &Changes::new())?;
+        let copy = StoreCopy::copy_store_with(&journal, &Changes::default())?;
         Ok(Some(Self { journal, snap, copy }))
     }
 
@@ -92,7 +91,7 @@ pub fn commit_levels(
     if journal.pinned.is_some() {
         let text =
             format!("{}: levels of a repository of versions are built in a copy", journal.place);
-        return Err(EditError::unsupported(text));
+        return unsupported(text);
     }
     check_is_at(&journal, head, journal.apply_all_pending()?)?;
     let mut differences = match compare_levels(&journal, built) {
@@ -132,7 +131,7 @@ pub fn is_committed(store: impl Into<Place>, head: u64, operation: &Json) -> Res
 }
 
 /// The changed keys with their new bytes, and the bytes that the store has under them.
-type Differences = (Changes, HashMap<String, Option<Bytes>>);
+type Differences = (Changes, Changes);
 
 /// Compares the levels in a folder with those of the store.
 fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
@@ -141,20 +140,18 @@ fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
     if !new.contains(ROOT) {
         let text =
             format!("{}: expected the built levels, found no {ROOT}", built.root().display());
-        return Err(EditError::new(zvf_format::Class::FileChanged, text));
+        return fail(zvf_format::Class::FileChanged, text);
     }
     let stored: BTreeSet<String> = journal.store.walk("")?.into_iter().collect();
     let is_replaced =
         |key: &&String| new.contains(*key) || zvf_pyramid::belongs_to_levels(key.as_str());
     let replaced: Vec<&str> = stored.iter().filter(is_replaced).map(String::as_str).collect();
     let (mut changes, mut before) = Differences::default();
-    let mut size = CommitSize::default();
     for keys in replaced.chunks(COMPARED_KEYS) {
         for (key, found) in keys.iter().zip(journal.store.get_all(keys)?) {
             let old = need_listed(key, found.map(|object| object.bytes))?;
             let new = built.get(key)?;
             if new.as_ref() != Some(&old) {
-                size.add([Some(&old), new.as_ref()])?;
                 before.insert((*key).to_owned(), Some(old));
                 changes.insert((*key).to_owned(), new);
             }
@@ -162,7 +159,6 @@ fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
     }
     for key in new.difference(&stored) {
         let new = built.get(key)?;
-        size.add([None, new.as_ref()])?;
         before.insert(key.clone(), None);
         changes.insert(key.clone(), new);
     }
@@ -171,15 +167,15 @@ fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
 
 /// Adds the root document to the changes, with the mark of a store that has a journal.
 fn mark_root(journal: &Journal, (changes, before): &mut Differences) -> Result<()> {
-    let stored = match before.get(ROOT) {
-        Some(stored) => stored.clone(),
+    let stored = match before.get(ROOT)? {
+        Some(stored) => stored,
         None => journal.store.get(ROOT)?,
     };
-    let new = changes.get(ROOT).cloned().flatten().or_else(|| stored.clone());
+    let new = changes.get(ROOT)?.flatten().or_else(|| stored.clone());
     let new = need_listed(ROOT, new)?;
     let mut root = parse_doc(&new)?;
     root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
-    changes.insert(ROOT.to_owned(), Some(doc_bytes(&root)?));
+    changes.put_doc("", &root)?;
     before.insert(ROOT.to_owned(), stored);
     Ok(())
 }
@@ -195,9 +191,9 @@ fn commit_differences(
     if changes.is_empty() {
         return Ok(report(journal, head, options.dry_run, &[], &[], None));
     }
-    if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT), before.get(ROOT)) {
+    if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT)?, before.get(ROOT)?) {
         // The rewritten root may lack the attributes of the journal.
-        let (mut root, old): (Json, Json) = (parse_doc(new)?, parse_doc(old)?);
+        let (mut root, old): (Json, Json) = (parse_doc(&new)?, parse_doc(&old)?);
         let (old, new) = (&old["attributes"]["zvf"], &mut root["attributes"]["zvf"]);
         if !old["journal"].is_null() {
             new["journal"] = json!(JOURNAL_VERSION);
@@ -205,10 +201,12 @@ fn commit_differences(
         if !old["next_id"].is_null() {
             new["next_id"] = old["next_id"].clone();
         }
-        changes.insert(ROOT.to_owned(), Some(doc_bytes(&root)?));
+        changes.put_doc("", &root)?;
     }
-    changes.retain(|key, bytes| before.get(key) != Some(bytes));
-    before.retain(|key, _| changes.contains_key(key));
+    if changes.get(ROOT)? == before.get(ROOT)? {
+        changes.keys.retain(|key, _| key != ROOT);
+    }
+    before.keys.retain(|key, _| changes.keys.contains_key(key));
     let text = report_rewrite(head + 1, options.message.as_deref(), &changes);
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
     let body = (body, std::slice::from_ref(operation));

@@ -1,134 +1,53 @@
-//! Arrays of variable-length rows during an edit: manifests, groups.
+//! Arrays of variable-length rows during an edit: manifests, groups. And the stored form of all arrays of rows.
+
+use std::ops::Range;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{checked_usize, to_u64};
 use zvf_format::vlen::{VlenRows, encode_rows};
+use zvf_metadata::ArrayDoc;
 
-use crate::arrays::{Coding, MAX_CELL_BYTES, doc_bytes, doc_key, parse_array_doc};
+use crate::arrays::{Coding, MAX_CELL_BYTES, doc_key, parse_doc};
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result, fail};
 use crate::snapshot::Snapshot;
 
 /// An array of variable-length rows, held in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct RowArray {
-    pub(crate) path: String,
-    pub(crate) doc: Json,
-    coding: Coding,
-    chunk_rows: usize,
+    pub(crate) stored: RowChunks,
     pub(crate) rows: Vec<Bytes>,
     old_rows: Vec<Bytes>,
-    is_new: bool,
-    pub(crate) changed: bool,
-}
-
-/// Returns the number of rows of an array, and of rows of a chunk.
-pub(crate) fn row_shape(path: &str, doc: &Json) -> Result<(usize, usize)> {
-    let chunk = &doc["chunk_grid"]["configuration"]["chunk_shape"][0];
-    let number = |value: &Json| value.as_u64().and_then(|n| usize::try_from(n).ok());
-    let both = number(&doc["shape"][0]).zip(number(chunk).filter(|chunk| *chunk > 0));
-    both.ok_or_else(|| {
-        let shape = &doc["shape"];
-        let message = format!("{path}: expected rows in chunks, found shape {shape} in {chunk}");
-        EditError::new(Class::BadShape, message)
-    })
-}
-
-/// The rows of an array that are declared and not stored. A damaged shape may declare any number of them.
-#[derive(Debug)]
-pub(crate) struct AbsentRows<'a> {
-    path: &'a str,
-    max_rows: usize,
-    rows: usize,
-    chunks: usize,
-}
-
-impl<'a> AbsentRows<'a> {
-    pub(crate) const fn new(path: &'a str, max_rows: usize) -> Self {
-        Self { path, max_rows, rows: 0, chunks: 0 }
-    }
-
-    /// Counts the rows of a chunk that is not stored.
-    ///
-    /// # Errors
-    ///
-    /// When there are more than the limit.
-    pub(crate) fn add(&mut self, rows: usize) -> Result<()> {
-        let (left, max_rows) = (self.max_rows - self.rows, self.max_rows);
-        if rows > left || self.chunks == MAX_ABSENT_CHUNKS {
-            let text = format!(
-                "{}: expected at most {max_rows} rows in {MAX_ABSENT_CHUNKS} chunks that are declared and not stored, \
-                 found more; run \"zvf validate\"",
-                self.path
-            );
-            return Err(EditError::new(Class::LimitExceeded, text));
-        }
-        self.rows += rows;
-        self.chunks += 1;
-        Ok(())
-    }
 }
 
 impl RowArray {
     pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
-        let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
-        let doc: Json = serde_json::from_slice(&text)?;
-        let (coding, _) = Coding::open(path, &parse_array_doc(path, &text)?)?;
-        let (count, chunk) = row_shape(path, &doc)?;
+        let Some((stored, _, count)) = RowChunks::open(snap, path)? else { return Ok(None) };
         let mut rows = Vec::with_capacity(count.min(1 << 20));
-        let mut absent = AbsentRows::new(path, MAX_ABSENT_ROWS);
-        for part in 0..count.div_ceil(chunk) {
-            let length = chunk.min(count - part * chunk);
-            match snap.get(&format!("{path}/c/{part}"))? {
-                None => {
-                    absent.add(length)?;
-                    rows.resize(rows.len() + length, Bytes::new());
-                }
-                Some(bytes) => {
-                    let plain = coding
-                        .codecs
-                        .unpack(bytes, MAX_CELL_BYTES)
-                        .map_err(|error| EditError::from(error).with_place(path))?;
-                    let items = VlenRows::parse(&plain, to_u64(chunk))
-                        .map_err(|error| EditError::from(error).with_place(path))?;
-                    rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
-                }
-            }
-        }
-        Ok(Some(Self {
-            path: path.to_owned(),
-            doc,
-            coding,
-            chunk_rows: chunk,
-            old_rows: rows.clone(),
-            rows,
-            is_new: false,
-            changed: false,
-        }))
+        stored.read(snap, count, MAX_ABSENT_ROWS, |length, plain| {
+            let Some(plain) = plain else {
+                rows.resize(rows.len() + length, Bytes::new());
+                return Ok(());
+            };
+            let items = VlenRows::parse(&plain, to_u64(stored.chunk_rows)).at(path)?;
+            rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
+            Ok(())
+        })?;
+        Ok(Some(Self { stored, old_rows: rows.clone(), rows }))
     }
 
     pub(crate) fn create(path: &str, attrs: Json) -> Result<Self> {
-        let doc = json!({
-            "shape": [0], "data_type": "variable_length_bytes",
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": "",
-            "codecs": [{"name": "vlen-bytes", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}],
-            "attributes": attrs, "zarr_format": 3, "node_type": "array", "storage_transformers": []
-        });
-        let (coding, _) = Coding::open(path, &parse_array_doc(path, &serde_json::to_vec(&doc)?)?)?;
-        Ok(Self {
-            path: path.to_owned(),
-            doc,
-            coding,
-            chunk_rows: 1,
-            rows: Vec::new(),
-            old_rows: Vec::new(),
-            is_new: true,
-            changed: true,
-        })
+        let stored = RowChunks::create(
+            path,
+            json!({
+                "shape": [0], "data_type": "variable_length_bytes",
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
+                "fill_value": "", "codecs": [{"name": "vlen-bytes", "configuration": {}}], "attributes": attrs,
+            }),
+        )?;
+        Ok(Self { stored, rows: Vec::new(), old_rows: Vec::new() })
     }
 
     /// Drops all rows behind the first `count`.
@@ -139,49 +58,160 @@ impl RowArray {
 
     /// Adds the changes of the array to `out`. A single chunk grows with the array up to `max_chunk_rows` rows.
     pub(crate) fn flush(&mut self, out: &mut Changes, max_chunk_rows: usize) -> Result<()> {
-        let same = self.rows == self.old_rows;
-        if same && !self.changed && !self.is_new {
+        let (rows, old_rows, stored) = (&self.rows, &self.old_rows, &mut self.stored);
+        if rows == old_rows && !stored.is_changed() {
             return Ok(());
         }
-        let (count, old_chunk) = (self.rows.len(), self.chunk_rows);
-        let grows = count > self.chunk_rows && self.chunk_rows < max_chunk_rows;
-        if grows || self.is_new || max_chunk_rows == usize::MAX {
-            self.chunk_rows = count.clamp(1, max_chunk_rows);
+        let (count, mut chunk_rows) = (rows.len(), stored.chunk_rows);
+        let grows = count > chunk_rows && chunk_rows < max_chunk_rows;
+        if grows || stored.is_new || max_chunk_rows == usize::MAX {
+            chunk_rows = count.clamp(1, max_chunk_rows);
         }
-        let parts = count.div_ceil(self.chunk_rows);
-        if !same || old_chunk != self.chunk_rows {
-            let chunk_rows = u32::try_from(self.chunk_rows).map_err(|_large| {
-                let (path, found) = (&self.path, self.chunk_rows);
-                let text = format!("{path}: expected fewer than 2^32 rows a chunk, found {found}");
-                EditError::new(Class::LimitExceeded, text)
-            })?;
-            for part in 0..parts {
-                let first = part * self.chunk_rows;
-                let span = first..(first + self.chunk_rows).min(count);
-                let unchanged = old_chunk == self.chunk_rows
-                    && self.old_rows.get(span.clone()) == self.rows.get(span.clone());
-                if unchanged && span.len() == self.chunk_rows && !self.is_new {
-                    continue;
-                }
-                let rows: Vec<&[u8]> = self.rows[span].iter().map(AsRef::as_ref).collect();
-                let plain = encode_rows(&rows, chunk_rows)?;
-                out.insert(
-                    format!("{}/c/{part}", self.path),
-                    Some(self.coding.codecs.pack(plain.into())?),
-                );
+        let padded = u32::try_from(chunk_rows).map_err(|_large| {
+            let path = &stored.path;
+            let text = format!("{path}: expected fewer than 2^32 rows a chunk, found {chunk_rows}");
+            EditError::new(Class::LimitExceeded, text)
+        })?;
+        stored.flush(out, [count, old_rows.len()], chunk_rows, |span, is_same_grid| {
+            let new = &rows[span.clone()];
+            let is_whole = new.len() == chunk_rows || count == old_rows.len();
+            if is_same_grid && is_whole && old_rows.get(span) == Some(new) {
+                return Ok(None);
             }
-            if !self.is_new {
-                for part in parts..self.old_rows.len().div_ceil(old_chunk) {
-                    out.insert(format!("{}/c/{part}", self.path), None);
-                }
-            }
-        }
-        self.doc["shape"] = json!([count]);
-        self.doc["chunk_grid"]["configuration"]["chunk_shape"] = json!([self.chunk_rows]);
-        out.insert(doc_key(&self.path), Some(doc_bytes(&self.doc)?));
+            let new: Vec<&[u8]> = new.iter().map(AsRef::as_ref).collect();
+            Ok(Some(encode_rows(&new, padded)?))
+        })?;
         self.old_rows = self.rows.clone();
+        Ok(())
+    }
+}
+
+/// The stored form of an array of rows: its document, and its chunks.
+#[derive(Clone, Debug)]
+pub(crate) struct RowChunks {
+    pub(crate) path: String,
+    pub(crate) doc: Json,
+    pub(crate) coding: Coding,
+    pub(crate) chunk_rows: usize,
+    pub(crate) is_new: bool,
+    pub(crate) changed: bool,
+}
+
+impl RowChunks {
+    /// Opens an array. Returns it with its document, and the number of its rows.
+    pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<(Self, ArrayDoc, usize)>> {
+        let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
+        let parsed = ArrayDoc::parse(&text).at(path)?;
+        let (opened, count) = Self::with_doc(path, parse_doc(&text)?, &parsed)?;
+        Ok(Some((opened, parsed, count)))
+    }
+
+    /// Creates an array whose document has these members, and those that all have.
+    pub(crate) fn create(path: &str, mut doc: Json) -> Result<Self> {
+        doc["chunk_key_encoding"] = json!({"name": "default", "configuration": {"separator": "/"}});
+        doc["zarr_format"] = json!(3);
+        doc["node_type"] = json!("array");
+        doc["storage_transformers"] = json!([]);
+        let packed = json!({"name": "zstd", "configuration": {"level": 0, "checksum": false}});
+        doc["codecs"].as_array_mut().into_iter().for_each(|codecs| codecs.push(packed.clone()));
+        let parsed = ArrayDoc::parse(&serde_json::to_vec(&doc)?).at(path)?;
+        let (created, _) = Self::with_doc(path, doc, &parsed)?;
+        Ok(Self { is_new: true, changed: true, ..created })
+    }
+
+    fn with_doc(path: &str, doc: Json, parsed: &ArrayDoc) -> Result<(Self, usize)> {
+        let (coding, _) = Coding::open(path, parsed)?;
+        let number = |sizes: &[u64]| sizes.first().copied().and_then(checked_usize);
+        let chunk_rows = number(&parsed.chunk_shape).filter(|rows| *rows > 0);
+        let both = number(&parsed.shape).zip(chunk_rows);
+        let (count, chunk_rows) = both.ok_or_else(|| {
+            let (shape, chunk) = (&parsed.shape, &parsed.chunk_shape);
+            let text =
+                format!("{path}: expected rows in chunks, found shape {shape:?} in {chunk:?}");
+            EditError::new(Class::BadShape, text)
+        })?;
+        let (path, is_new, changed) = (path.to_owned(), false, false);
+        Ok((Self { path, doc, coding, chunk_rows, is_new, changed }, count))
+    }
+
+    /// Returns whether the document has to be written.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed || self.is_new
+    }
+
+    fn key(&self, part: usize) -> String {
+        let rank = self.doc["shape"].as_array().map_or(1, Vec::len); // at least 1
+        format!("{}/c/{part}{}", self.path, "/0".repeat(rank.saturating_sub(1)))
+    }
+
+    /// Reads `count` rows: calls `each` with the number of rows of each chunk, and with its bytes where it is stored.
+    ///
+    /// # Errors
+    ///
+    /// When more than `most` rows are declared and not stored: a damaged shape may declare any number of them.
+    pub(crate) fn read(
+        &self,
+        snap: &Snapshot,
+        count: usize,
+        most: usize,
+        mut each: impl FnMut(usize, Option<Bytes>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut rows, mut chunks) = (0, 0);
+        for part in 0..count.div_ceil(self.chunk_rows) {
+            let length = self.chunk_rows.min(count - part * self.chunk_rows);
+            let stored = snap.get(&self.key(part))?;
+            if stored.is_none() {
+                if length > most - rows || chunks == MAX_ABSENT_CHUNKS {
+                    let text = format!(
+                        "{}: expected at most {most} rows in {MAX_ABSENT_CHUNKS} chunks that are declared and not stored, \
+                         found more; run \"zvf validate\"",
+                        self.path
+                    );
+                    return fail(Class::LimitExceeded, text);
+                }
+                rows += length;
+                chunks += 1;
+            }
+            let unpack = |bytes| self.coding.codecs.unpack(bytes, MAX_CELL_BYTES);
+            let plain = stored.map(unpack).transpose();
+            each(length, plain.at(&self.path)?)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the document to `out`, with the chunks of which `encode` returns bytes. It gets the rows of each, and whether
+    /// the chunk was stored with the same.
+    pub(crate) fn flush(
+        &mut self,
+        out: &mut Changes,
+        [count, old_count]: [usize; 2],
+        chunk_rows: usize,
+        encode: impl Fn(Range<usize>, bool) -> Result<Option<Vec<u8>>>,
+    ) -> Result<()> {
+        let old_chunk = std::mem::replace(&mut self.chunk_rows, chunk_rows);
+        let (parts, is_same_grid) = (count.div_ceil(chunk_rows), old_chunk == chunk_rows);
+        for part in 0..parts {
+            let span = part * chunk_rows..(part * chunk_rows + chunk_rows).min(count);
+            if let Some(plain) = encode(span, is_same_grid && !self.is_new)? {
+                out.insert(self.key(part), Some(self.coding.codecs.pack(plain.into())?));
+            }
+        }
+        let before = if self.is_new { 0 } else { old_count.div_ceil(old_chunk) };
+        (parts..before).for_each(|part| out.insert(self.key(part), None));
+        self.doc["shape"][0] = json!(count);
+        self.doc["chunk_grid"]["configuration"]["chunk_shape"][0] = json!(chunk_rows);
+        out.put_doc(&self.path, &self.doc)?;
         (self.is_new, self.changed) = (false, false);
         Ok(())
+    }
+
+    /// Adds the removal of the array, which had so many rows, to `out`.
+    pub(crate) fn push_removal(&self, old_count: usize, out: &mut Changes) {
+        if !self.is_new {
+            let parts = 0..old_count.div_ceil(self.chunk_rows);
+            parts.for_each(|part| out.insert(self.key(part), None));
+            out.insert(doc_key(&self.path), None);
+        }
     }
 }
 

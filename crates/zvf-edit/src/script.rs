@@ -13,7 +13,7 @@ use zvf_store::record::CommitRecord;
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, fail, refuse_if, refused};
 use crate::journal::{Journal, Staged, log_key, need_listed};
 use crate::operation::{Bounds, Operation};
 use crate::options::{CommitOptions, Refresh};
@@ -125,16 +125,11 @@ impl Editor {
     fn step(&mut self, line: &Json) -> Result<Json> {
         match Operation::parse(line) {
             Ok(Operation::Begin { message, if_head, bounds }) => {
-                if self.explicit == Some(false) {
-                    return Err(EditError::invalid(
-                        "operations came before the first begin; put them into a transaction",
-                    ));
-                }
-                if self.open.is_some() {
-                    return Err(EditError::invalid(
-                        "a transaction is open already; they do not nest",
-                    ));
-                }
+                refuse_if(
+                    self.explicit == Some(false),
+                    "operations came before the first begin; put them into a transaction",
+                )?;
+                refuse_if(self.open.is_some(), "a transaction is open already; they do not nest")?;
                 self.explicit = Some(true);
                 let mut options = self.defaults.clone();
                 options.message = message.or(options.message);
@@ -147,18 +142,18 @@ impl Editor {
                 Ok(json!({"head": head}))
             }
             Ok(Operation::Commit {}) => {
-                if self.open.is_none() || self.explicit != Some(true) {
-                    return Err(EditError::invalid("there is no transaction to commit"));
-                }
+                refuse_if(
+                    self.open.is_none() || self.explicit != Some(true),
+                    "there is no transaction to commit",
+                )?;
                 self.commit()
             }
             operation => {
                 if self.open.is_none() {
-                    if self.explicit == Some(true) {
-                        return Err(EditError::invalid(
-                            "the operation stands outside a transaction",
-                        ));
-                    }
+                    refuse_if(
+                        self.explicit == Some(true),
+                        "the operation stands outside a transaction",
+                    )?;
                     self.explicit = Some(false);
                     self.begin(self.defaults.clone())?;
                 }
@@ -188,11 +183,10 @@ impl Editor {
     ///
     /// When the commit fails, or a transaction is left open.
     pub fn finish(&mut self) -> Result<()> {
-        if self.explicit == Some(true) && self.open.take().is_some() {
-            return Err(EditError::invalid(
-                "the script ends with a transaction open; it was dropped",
-            ));
-        }
+        refuse_if(
+            self.explicit == Some(true) && self.open.take().is_some(),
+            "the script ends with a transaction open; it was dropped",
+        )?;
         if self.open.is_some() {
             self.commit()?;
         }
@@ -279,17 +273,17 @@ pub(crate) fn report_commit(
 
 /// Returns the report of a commit that rewrites the store, as its record holds it.
 pub(crate) fn report_rewrite(head: u64, message: Option<&str>, changes: &Changes) -> Json {
-    let bytes: usize = changes.values().flatten().map(bytes::Bytes::len).sum();
+    let bytes = changes.byte_len();
     let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
     json!({
         "head": head, "txid": Json::Null, "message": message, "operations": 1, "vertices": none.clone(),
         "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
-        "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
+        "keys": changes.keys.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
     })
 }
 
 /// The result of a commit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CommitResult {
     pub(crate) report: Option<Json>,
     pub(crate) notices: Vec<Json>,
@@ -344,7 +338,7 @@ fn try_commit(
     let mut notices = transaction.notices(&plan);
     let named = plan.named;
     if plan.changes.is_empty() {
-        return Ok(Some(CommitResult { report: None, notices: Vec::new(), named }));
+        return Ok(Some(CommitResult { named, ..CommitResult::default() }));
     }
     let head = transaction.head() + 1;
     if options.dry_run {
@@ -384,7 +378,7 @@ pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
     let journal = Journal::open(place)?;
     let root = journal.store.get("zarr.json")?;
     if root.is_none() && journal.head()? == 0 {
-        return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
+        return fail(Class::NotFound, format!("{place}: there is no store"));
     }
     // Whoever reads the document refuses a damaged one.
     if let Some(Ok(root)) = root.map(|root| serde_json::from_slice(&root)) {
@@ -398,15 +392,15 @@ pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
 pub(crate) fn commit_changes(
     journal: &Arc<Journal>,
     changes: &Changes,
-    before: &HashMap<String, Option<bytes::Bytes>>,
+    before: &Changes,
     mut report: Json,
     (mut body, operations): (Json, &[Json]),
     head: u64,
     options: &CommitOptions,
 ) -> Result<Option<(Json, Option<Json>)>> {
-    if changes.get("zarr.json") == Some(&None) {
+    if matches!(changes.keys.get("zarr.json"), Some(None)) {
         let text = format!("{}: the commit would remove the root document", journal.place);
-        return Err(EditError::invalid(text));
+        return refused(text);
     }
     let epoch = journal.begin_writing()?;
     if let Some(pinned) = &journal.pinned {
@@ -460,7 +454,7 @@ pub(crate) fn commit_changes(
 /// Commits changes as the commit after `head`, and returns the report of the command.
 pub(crate) fn commit_after(
     journal: &Arc<Journal>,
-    (changes, before): (&Changes, &HashMap<String, Option<bytes::Bytes>>),
+    (changes, before): (&Changes, &Changes),
     text: Json,
     body: (Json, &[Json]),
     head: u64,
@@ -517,7 +511,7 @@ fn check_staging_time(journal: &Journal, elapsed: Duration) -> Result<()> {
         journal.place,
         elapsed.as_secs()
     );
-    Err(EditError::new(Class::Timeout, text))
+    fail(Class::Timeout, text)
 }
 
 /// Passes the gate right before something takes effect.

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use zvf_format::num;
 use zvf_model::Value;
+use zvf_publish::hash_bytes;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, refuse_if, refused};
 use crate::fields::{self, checked_index, parse_vector};
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
@@ -76,19 +77,17 @@ impl Selector {
     fn check(&self) -> Result<()> {
         let Self { kind, count, .. } = self;
         if *self == (Self { kind: kind.clone(), count: *count, ..Self::default() }) {
-            return Err(EditError::invalid(
-                "a selector with no condition; say \"all\": true for every vertex",
-            ));
+            return refused("a selector with no condition; say \"all\": true for every vertex");
         }
-        if self.all == Some(false) {
-            return Err(EditError::invalid("all: expected true"));
-        }
-        if self.row.is_some() != self.chunk.is_some() {
-            return Err(EditError::invalid("\"chunk\" and \"row\" belong together"));
-        }
-        if self.within.is_some() && self.nearest.is_none() {
-            return Err(EditError::invalid("\"within\" belongs to \"nearest\""));
-        }
+        refuse_if(self.all == Some(false), "all: expected true")?;
+        refuse_if(
+            self.row.is_some() != self.chunk.is_some(),
+            "\"chunk\" and \"row\" belong together",
+        )?;
+        refuse_if(
+            self.within.is_some() && self.nearest.is_none(),
+            "\"within\" belongs to \"nearest\"",
+        )?;
         Ok(())
     }
 }
@@ -97,9 +96,9 @@ impl Transaction {
     /// Returns the vertices that a selector names.
     pub(crate) fn select(&mut self, selector: &Json) -> Result<Selection> {
         let Some(fields) = selector.as_object() else {
-            return Err(EditError::invalid(format!(
+            return refused(format!(
                 "a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}"
-            )));
+            ));
         };
         let selector: Selector = fields::read(fields.clone())?;
         selector.check()?;
@@ -121,10 +120,10 @@ impl Transaction {
         let selection = self.select(selector)?;
         match selection.vertices[..] {
             [vertex] => Ok((selection.kind, vertex)),
-            _ => Err(EditError::invalid(format!(
+            _ => refused(format!(
                 "one vertex is meant, {} are selected by {selector}",
                 selection.vertices.len()
-            ))),
+            )),
         }
     }
 
@@ -141,12 +140,11 @@ impl Transaction {
         if !geometry.is_ordered() && geometry.kind != zvf_model::Kind::Skeleton {
             // The order of rows may differ on another head.
             let size = 8 + geometry.scalar.size() * geometry.axes;
-            let mut rows: Vec<Vec<u8>> =
-                fingerprint.chunks_exact(size).map(<[u8]>::to_vec).collect();
+            let mut rows: Vec<&[u8]> = fingerprint.chunks_exact(size).collect();
             rows.sort_unstable();
             fingerprint = rows.concat();
         }
-        self.selections.push(fingerprint);
+        self.selections.push(hash_bytes(&fingerprint));
     }
 
     fn evaluate(&mut self, selector: &Selector) -> Result<Selection> {
@@ -156,7 +154,7 @@ impl Transaction {
         if let Some(name) = &selector.r#ref {
             let (ref_kind, list) = self.resolve(name)?;
             if kind.is_some_and(|kind| kind != ref_kind) {
-                return Err(EditError::invalid(format!("{name:?} is of another kind")));
+                return refused(format!("{name:?} is of another kind"));
             }
             kind = Some(ref_kind);
             candidates.intersect(list);
@@ -177,9 +175,10 @@ impl Transaction {
             None => self.kinds[kind].all_vertices()?,
         };
         if let Some(index) = &selector.index {
-            if selector.object.is_none() && selector.r#ref.is_none() {
-                return Err(EditError::invalid("\"index\" needs \"object\" or \"ref\""));
-            }
+            refuse_if(
+                selector.object.is_none() && selector.r#ref.is_none(),
+                "\"index\" needs \"object\" or \"ref\"",
+            )?;
             vertices = pick_entries(&vertices, index)?;
         }
         self.filter(kind, selector, &mut vertices)?;
@@ -187,9 +186,7 @@ impl Transaction {
             || selector.row.is_some()
             || selector.r#ref.is_some()
             || selector.nearest.is_some();
-        if vertices.is_empty() && names_vertices {
-            return Err(EditError::invalid("nothing is selected"));
-        }
+        refuse_if(vertices.is_empty() && names_vertices, "nothing is selected")?;
         Ok(Selection { kind, vertices })
     }
 
@@ -199,7 +196,7 @@ impl Transaction {
         for id in ids {
             let (object_kind, number) = self.need_object(*id)?;
             if kind.is_some_and(|kind| kind != object_kind) {
-                return Err(EditError::invalid(format!("object {id} is of another kind")));
+                return refused(format!("object {id} is of another kind"));
             }
             *kind = Some(object_kind);
             self.kinds[object_kind].load_object(number)?;
@@ -244,8 +241,7 @@ impl Transaction {
             vertices.retain(|v| distance(&geometry.position(*v), &center) <= radius * radius);
         }
         if let Some(text) = &selector.r#where {
-            let predicate: Predicate =
-                text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
+            let predicate = parse_condition(text)?;
             self.check_columns(kind, &predicate, &[Scope::Vertex, Scope::Object])?;
             let geometry = &self.kinds[kind];
             vertices.retain(|v| predicate.holds(&mut |column| geometry.value_at(*v, column)));
@@ -268,14 +264,12 @@ impl Transaction {
                     best.push(*v);
                 }
             }
-            if within.is_some_and(|within| least.sqrt() > within) || best.is_empty() {
-                return Err(EditError::invalid("no vertex is that near"));
-            }
+            refuse_if(
+                within.is_some_and(|within| least.sqrt() > within) || best.is_empty(),
+                "no vertex is that near",
+            )?;
             if best.len() > 1 {
-                return Err(EditError::invalid(format!(
-                    "{} vertices are equally near",
-                    best.len()
-                )));
+                return refused(format!("{} vertices are equally near", best.len()));
             }
             *vertices = best;
         }
@@ -290,14 +284,13 @@ impl Transaction {
         scopes: &[Scope],
     ) -> Result<()> {
         for column in predicate.columns() {
-            let geometry = &self.kinds[kind];
+            let geometry = &mut self.kinds[kind];
+            let at = geometry.columns.iter().position(|stored| stored.name == column.name);
+            let at = at.filter(|_| column.scope == Scope::Vertex);
+            at.map_or(Ok(()), |at| geometry.load_values(at))?;
             let width = match column.scope {
                 scope if !scopes.contains(&scope) => None,
-                Scope::Vertex => geometry
-                    .columns
-                    .iter()
-                    .find(|candidate| candidate.name == column.name)
-                    .map(|candidate| candidate.ty.width),
+                Scope::Vertex => at.map(|at| geometry.columns[at].ty.width),
                 Scope::Object => geometry
                     .object_columns
                     .iter()
@@ -306,10 +299,7 @@ impl Transaction {
                 Scope::Fragment | Scope::Group | Scope::Link => None,
             };
             if width.is_none_or(|width| column.index >= width) {
-                return Err(EditError::invalid(format!(
-                    "where: there is no column {column} of {}",
-                    geometry.kind
-                )));
+                return refused(format!("where: there is no column {column} of {}", geometry.kind));
             }
             self.read_items.insert(format!(
                 "column:{}:{}:{}",
@@ -349,7 +339,7 @@ impl Transaction {
         let v = *rows.get(at).ok_or_else(absent)?;
         geometry.owner_of(v)?;
         if !geometry.alive[v as usize] {
-            return Err(EditError::invalid(format!("row {row} of chunk {key:?} was removed")));
+            return refused(format!("row {row} of chunk {key:?} was removed"));
         }
         if let Entry::Vacant(named) = self.named_rows.entry(name) {
             let before = positions[..at].iter();
@@ -444,6 +434,11 @@ impl Geometry {
             _ => Some(column.array.fill.clone()),
         }
     }
+}
+
+/// Parses the condition of a selector.
+pub(crate) fn parse_condition(text: &str) -> Result<Predicate> {
+    text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))
 }
 
 /// Returns entries of a list by index, list of indices or range. Negative indices count from the end.

@@ -13,8 +13,8 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_store::record::{RECENT_COMMITS, RecordKey, StagedSpan};
 
-use crate::changes::Changes;
-use crate::error::{EditError, Result, foreign_change_error};
+use crate::changes::{Blob, Changes, read_blob};
+use crate::error::{Result, foreign_change_error, missing_commit_error};
 use crate::journal::Journal;
 
 /// A snapshot of a store at one head.
@@ -23,7 +23,8 @@ pub(crate) struct Snapshot {
     pub(crate) journal: Arc<Journal>,
     pub(crate) head: u64,
     later: RefCell<LaterCommits>,
-    cache: RefCell<HashMap<String, Option<Bytes>>>,
+    /// What was read, most of which lies in a scratch file.
+    cache: RefCell<Changes>,
     /// The keys of recent commits, each with the last transaction that wrote it and the span of its new bytes.
     known_keys: HashMap<String, (Arc<str>, Option<StagedSpan>)>,
     /// The number of bytes read so far.
@@ -81,10 +82,7 @@ impl Snapshot {
         }
         let mut snap = Self::open(journal)?;
         if head > snap.head {
-            return Err(EditError::new(
-                Class::NotFound,
-                format!("there is no commit {head}; the last is {}", snap.head),
-            ));
+            return Err(missing_commit_error(head, snap.head));
         }
         snap.later.get_mut().last_seq = head;
         snap.head = head;
@@ -109,12 +107,17 @@ impl Snapshot {
 
     /// Reads the bytes of a key at the head.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>> {
-        if let Some(cached) = self.cache.borrow().get(key) {
+        read_blob(&self.open_object(key)?)
+    }
+
+    /// Opens an object at the head, to read parts of it.
+    pub(crate) fn open_object(&self, key: &str) -> Result<Option<Blob>> {
+        if let Some(cached) = self.cache.borrow().keys.get(key) {
             return Ok(cached.clone());
         }
         loop {
             if let Some(old) = self.later.borrow().before.get(key) {
-                return Ok(old.clone());
+                return Ok(old.clone().map(Blob::Held));
             }
             let bytes = self.journal.store.get_twice(key)?;
             self.journal.check_in_place()?;
@@ -123,12 +126,13 @@ impl Snapshot {
                 continue;
             }
             let bytes = self.verify(key, bytes)?;
-            let len = to_u64(bytes.as_ref().map_or(0, Bytes::len));
-            self.bytes_read.set(self.bytes_read.get() + len);
-            if self.bytes_read.get() < MAX_CACHE_BYTES {
-                self.cache.borrow_mut().insert(key.to_owned(), bytes.clone());
+            let (mut cache, before) = (self.cache.borrow_mut(), self.bytes_read.get());
+            self.bytes_read.set(before + to_u64(bytes.as_ref().map_or(0, Bytes::len)));
+            if before / MAX_CACHE_BYTES != self.bytes_read.get() / MAX_CACHE_BYTES {
+                *cache = Changes::default();
             }
-            return Ok(bytes);
+            cache.insert(key.to_owned(), bytes.clone());
+            return Ok(bytes.map(Blob::Held));
         }
     }
 
@@ -139,17 +143,11 @@ impl Snapshot {
         if StagedSpan::matches(*span, bytes.as_deref()) || self.journal.place.accepts_foreign {
             return Ok(bytes);
         }
-        let Some(span) = span else {
-            return if self.journal.store.is_folder() {
-                Err(foreign_change_error(key))
-            } else {
-                Ok(None)
-            };
-        };
-        let staged = format!("txn/{txid}/new");
         if self.journal.store.is_folder() {
             return Err(foreign_change_error(key));
         }
+        let Some(span) = span else { return Ok(None) };
+        let staged = format!("txn/{txid}/new");
         match self.journal.side.get(&staged)? {
             Some(whole) => Ok(Some(span.slice(&whole, &staged)?)),
             None => Err(foreign_change_error(key)),
@@ -157,16 +155,12 @@ impl Snapshot {
     }
 
     /// Adds foreign changes to a commit, so that the journal contains them from then on.
-    pub(crate) fn adopt_foreign(
-        &self,
-        changes: &mut Changes,
-        before: &mut HashMap<String, Option<Bytes>>,
-    ) -> Result<()> {
+    pub(crate) fn adopt_foreign(&self, changes: &mut Changes, before: &mut Changes) -> Result<()> {
         if !self.journal.place.accepts_foreign {
             return Ok(());
         }
         for (key, (txid, span)) in &self.known_keys {
-            if changes.contains_key(key) {
+            if changes.keys.contains_key(key) {
                 continue;
             }
             let now = self.journal.store.get(key)?;
@@ -217,8 +211,8 @@ impl Journal {
     }
 }
 
-/// Maximum bytes in the cache of a snapshot.
-const MAX_CACHE_BYTES: u64 = 256 << 20;
+/// The cache of a snapshot begins anew with each so many bytes that are read.
+const MAX_CACHE_BYTES: u64 = 1 << 30;
 
 /// Number of recent commits in a folder whose bytes are verified: its lock excludes slow writers.
 const CHECKED_IN_FOLDERS: u64 = 8;

@@ -1,15 +1,13 @@
 //! A temporary copy of a store, for changes that one commit takes over.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use zvf_format::num::to_u64;
 use zvf_publish::{Disk, KeyedFolder};
 
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{Result, fail};
 use crate::journal::{Guard, Journal, need_listed};
 use crate::stamp::new_txid;
 
@@ -38,7 +36,7 @@ impl StoreCopy {
         let mut copy = Self { path, _scratch: scratch, _staging: staging, keys, linked };
         let to = copy.folder();
         for key in journal.store.walk("")? {
-            if changes.contains_key(&key) {
+            if changes.keys.contains_key(&key) {
                 continue;
             }
             match journal.store.folder() {
@@ -50,9 +48,9 @@ impl StoreCopy {
             }
             copy.keys.insert(key);
         }
-        for (key, bytes) in changes {
+        for (key, bytes) in &changes.keys {
             if let Some(bytes) = bytes {
-                write_file(&to.path(key), bytes)?;
+                write_file(&to.path(key), &bytes.read()?)?;
                 copy.keys.insert(key.clone());
             }
         }
@@ -64,29 +62,19 @@ impl StoreCopy {
     }
 
     /// Compares the copy with the store. Returns the changes, and the bytes of the store under their keys.
-    pub(crate) fn list_differences(
-        &self,
-        journal: &Journal,
-    ) -> Result<(Changes, HashMap<String, Option<Bytes>>)> {
+    pub(crate) fn list_differences(&self, journal: &Journal) -> Result<(Changes, Changes)> {
         let copy = self.folder();
         let list = |keys: Vec<String>| -> BTreeSet<String> { keys.into_iter().collect() };
         let (before, after) = (list(journal.store.walk("")?), list(copy.walk("")?));
         self.check_is_whole(&after)?;
-        let (mut changes, mut stored) = (Changes::new(), HashMap::new());
-        let differing: Vec<&String> = before
-            .union(&after)
-            .filter(|key| !after.contains(*key) || !self.is_linked(key))
-            .collect();
-        check_lengths(journal.store.folder(), &copy, &differing)?;
-        let mut size = CommitSize::default();
-        for key in differing {
+        let (mut changes, mut stored) = (Changes::default(), Changes::default());
+        let is_other = |key: &&String| !after.contains(*key) || !self.is_linked(key);
+        for key in before.union(&after).filter(is_other) {
             let (old, new) = (journal.store.get(key)?, copy.get(key)?);
-            if old == new {
-                continue;
+            if old != new {
+                stored.insert(key.clone(), old);
+                changes.insert(key.clone(), new);
             }
-            size.add([old.as_ref(), new.as_ref()])?;
-            stored.insert(key.clone(), old);
-            changes.insert(key.clone(), new);
         }
         Ok((changes, stored))
     }
@@ -112,7 +100,7 @@ impl StoreCopy {
         let text = format!(
             "{copy}, {lost}: expected what was copied, found nothing: something else removed files of the copy; try again"
         );
-        Err(EditError::new(zvf_format::Class::FileChanged, text))
+        fail(zvf_format::Class::FileChanged, text)
     }
 
     /// Returns whether a file is still the hard link to that of the store.
@@ -120,46 +108,6 @@ impl StoreCopy {
         let inode = self.linked.get(key);
         inode.is_some() && inode.copied() == inode_of(&self.path.join(key))
     }
-}
-
-/// The bytes of the changes of a commit, old and new, all of which are in memory.
-#[derive(Debug, Default)]
-pub(crate) struct CommitSize(u64);
-
-impl CommitSize {
-    /// Adds the old and new bytes of a key. Refuses more than one commit may hold.
-    pub(crate) fn add(&mut self, bytes: [Option<&Bytes>; 2]) -> Result<()> {
-        self.add_bytes(bytes.into_iter().flatten().map(|bytes| to_u64(bytes.len())).sum())
-    }
-
-    fn add_bytes(&mut self, bytes: u64) -> Result<()> {
-        self.0 = self.0.saturating_add(bytes);
-        if self.0 <= MAX_COMMIT_BYTES {
-            return Ok(());
-        }
-        Err(EditError::new(
-            zvf_format::Class::LimitExceeded,
-            format!(
-                "more than {} GiB differ, too much for one commit; write to a new store instead",
-                MAX_COMMIT_BYTES >> 30
-            ),
-        ))
-    }
-}
-
-/// Refuses files that are too large for one commit before they are read: those whose length
-/// differs.
-fn check_lengths(store: Option<&KeyedFolder>, copy: &KeyedFolder, keys: &[&String]) -> Result<()> {
-    let Some(store) = store else { return Ok(()) };
-    let mut size = CommitSize::default();
-    for key in keys {
-        let [old, new] = [store, copy].map(|folder| fs::metadata(folder.path(key)));
-        let [old, new] = [old, new].map(|about| about.map_or(0, |about| about.len())); // an absent file is read as none
-        if old != new {
-            size.add_bytes(old + new)?;
-        }
-    }
-    Ok(())
 }
 
 /// A temporary folder, removed on drop.
@@ -224,6 +172,3 @@ fn inode_of(path: &Path) -> Option<u64> {
 fn inode_of(_path: &Path) -> Option<u64> {
     None
 }
-
-/// Maximum bytes of a commit in memory, old and new.
-const MAX_COMMIT_BYTES: u64 = 8 << 30;

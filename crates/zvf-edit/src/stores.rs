@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
+use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 use zvf_publish::{Disk, StagingDir, StagingOptions, TargetLock};
 use zvf_query::predicate::{ColumnRef, Scope};
@@ -15,15 +16,18 @@ use crate::append::{ObjectData, to_json};
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result};
+use crate::error::{
+    At, EditError, Result, fail, missing_column_error, missing_commit_error, refused,
+};
 use crate::geometry::Geometry;
 use crate::history::{hold_for_reading, open_store_journal, plan_undo};
 use crate::journal::{Journal, need_listed};
 use crate::new_column::NewColumn;
+use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::{Place, journal_folder};
-use crate::scalar::{ColumnType, Scalar};
+use crate::scalar::ColumnType;
 use crate::script::{commit_here, open_journal, report_commit};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -45,10 +49,10 @@ fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
 
 fn check_is_free(out: &Path) -> Result<()> {
     if out.exists() || journal_folder(out)?.exists() {
-        return Err(EditError::new(
+        return fail(
             Class::AlreadyExists,
             format!("{} is there already; give another name", out.display()),
-        ));
+        );
     }
     Ok(())
 }
@@ -62,18 +66,18 @@ fn write_store(from: &Journal, changes: &Changes, to: (&StagingDir, &str)) -> Re
         Ok(())
     };
     let keys = from.store.walk("")?;
-    let is_kept = |key: &&str| *key != ROOT && !changes.contains_key(*key);
+    let is_kept = |key: &&str| *key != ROOT && !changes.keys.contains_key(*key);
     let kept: Vec<&str> = keys.iter().map(String::as_str).filter(is_kept).collect();
     for keys in kept.chunks(COPIED_KEYS) {
         for (key, found) in keys.iter().zip(from.store.get_all(keys)?) {
             put(key, need_listed(key, found.map(|object| object.bytes))?)?;
         }
     }
-    for (key, bytes) in changes.iter().filter(|(key, _)| *key != ROOT) {
-        bytes.clone().map_or(Ok(()), |bytes| put(key, bytes))?;
+    for (key, bytes) in changes.keys.iter().filter(|(key, _)| *key != ROOT) {
+        bytes.as_ref().map_or(Ok(()), |bytes| put(key, bytes.read()?))?;
     }
-    let root = match changes.get(ROOT) {
-        Some(root) => root.clone(),
+    let root = match changes.get(ROOT)? {
+        Some(root) => root,
         None => from.store.get(ROOT)?,
     };
     let mut root: Json = parse_doc(&need_listed(ROOT, root)?)?;
@@ -98,7 +102,7 @@ fn check_read(journal: &Journal, store: &Place, head: u64, is_locked: bool) -> R
         return Ok(());
     }
     let text = format!("{store}: somebody changed it while it was read; read it again");
-    Err(EditError::new(Class::FileChanged, text))
+    fail(Class::FileChanged, text)
 }
 
 /// Creates a store that is `store` as it was at `head`.
@@ -112,14 +116,11 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
     let held = hold_for_reading(&store)?;
     let snap = Snapshot::open(&journal)?;
     if head > snap.head {
-        return Err(EditError::new(
-            Class::NotFound,
-            format!("there is no commit {head}; the last is {}", snap.head),
-        ));
+        return Err(missing_commit_error(head, snap.head));
     }
     let staging = begin_output(&journal, out)?;
     match journal.pinned {
-        Some(_) => write_store(&journal.open_at(head)?, &Changes::new(), (&staging, ""))?,
+        Some(_) => write_store(&journal.open_at(head)?, &Changes::default(), (&staging, ""))?,
         None => {
             let (changes, _, _) = plan_undo(&journal, &snap, head)?;
             write_store(&journal, &changes, (&staging, ""))?;
@@ -218,10 +219,10 @@ fn find_parts(transaction: &Transaction, by: &Division) -> Result<Parts> {
             let axes = transaction.kinds[0].axes;
             for (number, [low, high]) in boxes.iter().enumerate() {
                 if low.len() != axes || high.len() != low.len() {
-                    return Err(EditError::invalid(format!(
+                    return refused(format!(
                         "box {number} has {} values, expected {axes}",
                         low.len()
-                    )));
+                    ));
                 }
                 parts.list.push((number.to_string(), PartContent::Box(low.clone(), high.clone())));
             }
@@ -235,7 +236,7 @@ fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
     let name = name.strip_prefix("object.").unwrap_or(name);
     let mut columns = transaction.kinds.iter().flat_map(|kind| &kind.object_columns);
     if !columns.any(|column| column.name == name) {
-        return Err(EditError::invalid(format!("objects have no column {name:?}")));
+        return Err(missing_column_error("objects", name));
     }
     let mut without_value = 0;
     let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
@@ -276,6 +277,42 @@ enum PartContent {
 }
 
 impl Geometry {
+    /// Gathers the parents of the vertices of an object, and its values in the form of a script.
+    ///
+    /// # Errors
+    ///
+    /// When a text of the object has another form there.
+    fn collect_object_data(
+        &self,
+        object: u32,
+        rows: NewRows,
+        vertices: &[Vid],
+    ) -> Result<ObjectData> {
+        let mut data = ObjectData { rows, ..ObjectData::default() };
+        let place: HashMap<Vid, usize> =
+            vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
+        for (i, v) in vertices.iter().enumerate() {
+            if let Some(parent) = place.get(&self.parent[*v as usize]) {
+                data.parents.insert(i, *parent);
+            }
+        }
+        for column in &self.object_columns {
+            let row = self.object_row(object, &column.name);
+            let row = row.filter(|row| !column.is_absent(row));
+            let value = row.as_ref().map_or(Json::Null, |row| row_json(&column.ty, row));
+            let scalar = column.ty.scalar;
+            let is_text = scalar.kind() == DtypeKind::Text;
+            if let Some(row) = row.filter(|_| is_text && column.ty.width == 1)
+                && scalar.encode(&value).ok().as_ref() != Some(&row)
+            {
+                let text = format!("{}: the text {value} is not stored as Unicode", column.name);
+                return fail(Class::Encoding, text);
+            }
+            data.values.insert(column.name.clone(), value);
+        }
+        Ok(data)
+    }
+
     /// Returns the value of a column of an object as text; `None` when it is absent.
     pub(crate) fn object_text(&self, object: u32, name: &str) -> Option<String> {
         let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
@@ -382,9 +419,7 @@ pub fn merge(
         let source_journal = open_store_journal(source)?;
         let mut store = Transaction::begin(&source_journal, Path::new("."))?;
         let name = if by_source { Some(source_name(source)?) } else { None };
-        target
-            .add_store(&mut store, ids, name)
-            .map_err(|error| error.with_place(&source.to_string()))?;
+        target.add_store(&mut store, ids, name).at(&source.to_string())?;
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];
@@ -408,13 +443,14 @@ impl Transaction {
         self.check_same_axes(source)?;
         let shift = self.next_id;
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
-        for number in 0..source.kinds.len() {
-            let kind = self.find_kind(Some(source.kinds[number].kind.token()))?;
-            source.kinds[number].load_all()?;
-            source.kinds[number].load_all_links()?;
-            self.add_missing_columns(kind, source, number)?;
+        for theirs in &mut source.kinds {
+            let kind = self.find_kind(Some(theirs.kind.token()))?;
+            theirs.load_all()?;
+            theirs.load_all_values()?;
+            theirs.load_all_links()?;
+            self.add_missing_columns(kind, theirs)?;
             let mut twin: HashMap<Vid, Vid> = HashMap::new();
-            for (id, object) in source.kinds[number].existing_objects() {
+            for (id, object) in theirs.existing_objects() {
                 let new = match ids {
                     MergeIds::Shift => id.checked_add(shift).ok_or_else(|| {
                         EditError::invalid(format!("object {id}: its new id would be too large"))
@@ -422,26 +458,27 @@ impl Transaction {
                     MergeIds::Keep => id,
                     MergeIds::New => self.next_id,
                 };
-                let vertices = source.kinds[number].vertices_of(object);
-                let data = source.collect_object_data(number, Some(object), &vertices)?;
+                let vertices = theirs.vertices_of(object);
+                let rows = self.copy_rows(kind, theirs, &vertices)?;
+                let data = theirs.collect_object_data(object, rows, &vertices)?;
                 let new_vertices = self.add_object_data(kind, Some(new), data)?;
                 new_ids.insert(id, new);
-                let lines = vertices.iter().map(|v| source.kinds[number].line_of.get(v));
+                let lines = vertices.iter().map(|v| theirs.line_of.get(v));
                 let lines = new_vertices.iter().zip(lines);
                 let lines = lines.filter_map(|(v, line)| Some(*v).zip(line.copied()));
                 self.kinds[kind].line_of.extend(lines);
                 twin.extend(vertices.into_iter().zip(new_vertices));
             }
-            let all_vertices = source.kinds[number].all_vertices()?;
-            let owner = &source.kinds[number].owner;
+            let all_vertices = theirs.all_vertices()?;
+            let owner = &theirs.owner;
             let free: Vec<Vid> =
                 all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
-            if !free.is_empty() {
-                let data = source.collect_object_data(number, None, &free)?;
-                let new_vertices = self.add_object_data(kind, None, data)?;
-                twin.extend(free.into_iter().zip(new_vertices));
+            for free in free.chunks(COPIED_VERTICES) {
+                let rows = self.copy_rows(kind, theirs, free)?;
+                let new_vertices = self.kinds[kind].add_rows(NONE, &rows)?;
+                twin.extend(free.iter().copied().zip(new_vertices));
             }
-            self.copy_records(kind, source, number, &twin)?;
+            self.copy_records(kind, theirs, &twin)?;
         }
         self.copy_groups(source, &new_ids);
         if let Some(name) = group {
@@ -465,7 +502,7 @@ impl Transaction {
         if expected == found {
             return Ok(());
         }
-        Err(EditError::invalid(format!("the kinds are {found:?}, expected {expected:?}")))
+        refused(format!("the kinds are {found:?}, expected {expected:?}"))
     }
 
     fn check_same_axes(&self, source: &Self) -> Result<()> {
@@ -481,7 +518,7 @@ impl Transaction {
         if expected == found {
             return Ok(());
         }
-        Err(EditError::invalid(format!("the axes are {found:?}, expected {expected:?}")))
+        refused(format!("the axes are {found:?}, expected {expected:?}"))
     }
 
     /// Copies the groups of another store, whose objects have new ids. Groups with the same name are merged.
@@ -519,14 +556,16 @@ impl Transaction {
     }
 
     /// Adds the columns of objects that only the other store has.
-    fn add_missing_columns(&mut self, kind: usize, source: &Self, number: usize) -> Result<()> {
-        for theirs in &source.kinds[number].object_columns {
+    fn add_missing_columns(&mut self, kind: usize, source: &Geometry) -> Result<()> {
+        for theirs in &source.object_columns {
             if !self.column_exists(ColumnScope::Object, kind, &theirs.name) {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
-                if ty.scalar == Scalar::Bool && !self.kinds[kind].existing_objects().is_empty() {
-                    return Err(EditError::invalid(format!(
+                if ty.scalar.kind() == DtypeKind::Bool
+                    && !self.kinds[kind].existing_objects().is_empty()
+                {
+                    return refused(format!(
                         "objects have no column {name:?}, and bool has no value for absent; add it first"
-                    )));
+                    ));
                 }
                 let attrs = json!({"name": name, "dtype": ty.scalar.name()});
                 let fill = ty.sentinel();
@@ -536,65 +575,28 @@ impl Transaction {
         Ok(())
     }
 
-    /// Gathers vertices and their object, in the form of a script.
-    ///
-    /// # Errors
-    ///
-    /// When a text of the object has another form there.
-    fn collect_object_data(
-        &self,
-        kind: usize,
-        object: Option<u32>,
-        vertices: &[Vid],
-    ) -> Result<ObjectData> {
-        let geometry = &self.kinds[kind];
-        let mut data = ObjectData::default();
-        let place: HashMap<Vid, usize> =
-            vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
-        for (i, v) in vertices.iter().enumerate() {
-            data.positions.push(geometry.json_position(*v));
-            if let Some(parent) = place.get(&geometry.parent[*v as usize]) {
-                data.parents.insert(i, *parent);
-            }
-        }
-        for column in &geometry.columns {
-            let rows = vertices.iter().map(|v| row_json(&column.ty, column.row(*v)));
-            data.attributes.insert(column.name.clone(), rows.collect());
-        }
-        if let Some(object) = object {
-            let mut values = Map::new();
-            for column in &geometry.object_columns {
-                let row = geometry.object_row(object, &column.name);
-                let row = row.filter(|row| !column.is_absent(row));
-                let value = row.as_ref().map_or(Json::Null, |row| row_json(&column.ty, row));
-                let scalar = column.ty.scalar;
-                let is_text = matches!(scalar, Scalar::Text(_) | Scalar::Bytes(_));
-                if let Some(row) = row.filter(|_| is_text && column.ty.width == 1)
-                    && scalar.encode(&value).ok().as_ref() != Some(&row)
-                {
-                    let text =
-                        format!("{}: the text {value} is not stored as Unicode", column.name);
-                    return Err(EditError::new(Class::Encoding, text));
-                }
-                values.insert(column.name.clone(), value);
-            }
-            data.values = values;
-        }
-        Ok(data)
+    /// Encodes vertices of another store, whose values are loaded.
+    fn copy_rows(&mut self, kind: usize, source: &Geometry, vertices: &[Vid]) -> Result<NewRows> {
+        let names: Vec<&str> = source.columns.iter().map(|column| column.name.as_str()).collect();
+        let position = |i: usize| source.json_position(vertices[i]);
+        let value = |i: usize, c: usize| {
+            let column = &source.columns[c];
+            Ok(row_json(&column.ty, column.row(vertices[i])))
+        };
+        self.encode_rows(kind, vertices.len(), position, &names, value)
     }
 
     /// Copies the links of the other store to the copies of their vertices, which `twin` maps to.
     fn copy_records(
         &mut self,
         kind: usize,
-        source: &Self,
-        number: usize,
+        source: &Geometry,
         twin: &HashMap<Vid, Vid>,
     ) -> Result<()> {
         if !self.kinds[kind].has_links() {
             return Ok(());
         }
-        let Some(family) = &source.kinds[number].links else { return Ok(()) };
+        let Some(family) = &source.links else { return Ok(()) };
         let mut ends: Vec<Vec<Vid>> = Vec::new();
         let mut values: Map<String, Json> =
             family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
@@ -615,6 +617,8 @@ impl Transaction {
 
 /// The root document.
 const ROOT: &str = "zarr.json";
+/// Vertices without an object that are copied together.
+const COPIED_VERTICES: usize = 1 << 16;
 /// Keys that are read from a store together.
 const COPIED_KEYS: usize = 16;
 /// The longest name of a part: there is room for a number, the ending, and names beside the store.

@@ -18,20 +18,47 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archives::Unpacked;
+use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
+use crate::changes::Changes;
 use crate::error::EditError;
 use crate::history::hold_for_reading;
 use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::stamp::new_txid;
 use crate::transaction::Transaction;
-use crate::{Collect, Editor, Undo, log, undo};
+use crate::{Collect, Editor, Place, Undo, log, undo};
 
 /// Removes everything that is unused, and keeps what undoes ten commits.
 const GC: Collect =
     Collect { grace: Duration::ZERO, keep: 10, vacuum: false, renumber: false, dry_run: false };
+
+impl FromIterator<(String, Option<Bytes>)> for Changes {
+    fn from_iter<I: IntoIterator<Item = (String, Option<Bytes>)>>(all: I) -> Self {
+        let mut changes = Self::default();
+        all.into_iter().for_each(|(key, bytes)| changes.insert(key, bytes));
+        changes
+    }
+}
+
+fn open(store: &Path) -> Arc<Journal> {
+    Arc::new(Journal::open(&Place::from(store)).unwrap())
+}
+
+fn begin_on(journal: &Arc<Journal>) -> Transaction {
+    Transaction::begin(journal, Path::new(".")).unwrap()
+}
+
+fn begin(store: &Path) -> Transaction {
+    begin_on(&open(store))
+}
+
+fn move_all(store: &Path, by: f64) -> Json {
+    let axes = begin(store).kinds[0].axes;
+    json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![by; axes]})
+}
 
 /// Runs a script of one transaction.
 fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {
@@ -48,9 +75,7 @@ type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
 
 /// Reads the positions of every object, and of vertices without one. Positions of kinds without order are sorted.
 fn positions(store: &Path) -> Positions {
-    let mut transaction =
-        Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new("."))
-            .unwrap();
+    let mut transaction = begin(store);
     let geometry = &mut transaction.kinds[0];
     let mut found = Positions::new();
     for v in geometry.all_vertices().unwrap() {
@@ -87,14 +112,10 @@ fn a_move_and_its_inverse_restore_positions() {
     for id in STORES {
         let store = Unpacked::new(id);
         let before = positions(store.path());
-        let all = json!({"all": true});
-        let forth =
-            json!({"op": "vertex.move", "vertices": all, "by": vec![17.25; axes(store.path())]});
-        let inverse_move =
-            json!({"op": "vertex.move", "vertices": all, "by": vec![-17.25; axes(store.path())]});
-        assert_eq!(run(store.path(), &[forth]).unwrap()["head"], 1, "{id}");
+        let shift = |by| run(store.path(), &[move_all(store.path(), by)]).unwrap();
+        assert_eq!(shift(17.25)["head"], 1, "{id}");
         assert_ne!(positions(store.path()), before, "{id}");
-        assert_eq!(run(store.path(), &[inverse_move]).unwrap()["head"], 2, "{id}");
+        assert_eq!(shift(-17.25)["head"], 2, "{id}");
         let ordered = !["gr", "sk", "ms", "pc"].contains(&&id[..2]);
         assert_near(&positions(store.path()), &before, ordered, id);
     }
@@ -128,8 +149,7 @@ fn assert_near(found: &Positions, expected: &Positions, ordered: bool, id: &str)
 fn stored_width_overrides_declared_width() {
     let store = Unpacked::new("ms3_tri"); // its normals declare one value in a row, and have three
     let width = || {
-        let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
-        let transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
+        let transaction = begin(store.path());
         let columns = &transaction.kinds[0].columns;
         let widths: Vec<_> =
             columns.iter().map(|column| (column.name.clone(), column.ty.width)).collect();
@@ -150,20 +170,12 @@ fn stored_width_overrides_declared_width() {
     assert_eq!(width(), expected);
 }
 
-fn axes(store: &Path) -> usize {
-    Transaction::begin(&Arc::new(Journal::open_beside(store).unwrap()), Path::new("."))
-        .unwrap()
-        .kinds[0]
-        .axes
-}
-
 #[test]
 fn undo_restores_all_files() {
     for id in STORES {
         let store = Unpacked::new(id);
         let before = tree(store.path());
-        let shift = json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![-31.5; axes(store.path())]});
-        run(store.path(), &[shift]).unwrap();
+        run(store.path(), &[move_all(store.path(), -31.5)]).unwrap();
         assert_ne!(tree(store.path()), before, "{id}");
         undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
         assert!(tree(store.path()) == before, "{id}");
@@ -261,8 +273,7 @@ fn a_transaction_without_change_commits_nothing() {
     for id in STORES {
         let store = Unpacked::new(id);
         let before = archives::tree(store.path());
-        let noop = json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![0.0; axes(store.path())]});
-        let report = run(store.path(), &[noop]).unwrap();
+        let report = run(store.path(), &[move_all(store.path(), 0.0)]).unwrap();
         assert_eq!((&report["head"], &report["changed"]), (&json!(0), &json!(false)), "{id}");
         assert!(archives::tree(store.path()) == before, "{id}");
     }
@@ -296,11 +307,10 @@ fn faults_have_a_class_and_a_line_and_change_nothing() {
 #[test]
 fn writers_conflict_only_on_the_same_object() {
     let store = Unpacked::new("sl3_streamlines");
-    let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
+    let journal = open(store.path());
     let shift = |object: i64| json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]});
     let before = positions(store.path());
-    let mut writers: Vec<Transaction> =
-        (0..3).map(|_| Transaction::begin(&journal, Path::new(".")).unwrap()).collect();
+    let mut writers: Vec<Transaction> = (0..3).map(|_| begin_on(&journal)).collect();
     for (writer, object) in writers.iter_mut().zip([0, 1, 0]) {
         writer.apply(&shift(object)).unwrap();
     }
@@ -320,8 +330,8 @@ fn writers_conflict_only_on_the_same_object() {
 #[test]
 fn next_reader_applies_pending_commits() {
     let store = Unpacked::new("sl3_streamlines");
-    let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
-    let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+    let journal = open(store.path());
+    let mut writer = begin_on(&journal);
     writer.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
     let plan = writer.plan(&CommitOptions::default()).unwrap();
     let txid = new_txid();

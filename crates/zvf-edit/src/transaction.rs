@@ -12,7 +12,7 @@ use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
 use crate::arrays::{Chunk, doc_key, read_doc};
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, fail, refuse_if, refused, unsupported};
 use crate::geometry::Geometry;
 use crate::groups::Groups;
 use crate::journal::Journal;
@@ -62,7 +62,7 @@ pub struct Transaction {
     pub(crate) read_items: BTreeSet<String>,
     pub(crate) written_items: BTreeSet<String>,
     /// The fingerprint of each selection, to compare with the same selection on another head.
-    pub(crate) selections: Vec<Vec<u8>>,
+    pub(crate) selections: Vec<u64>,
     pub(crate) ids: Vec<i64>,
     /// Ids that the operation did not request, which differ on another head.
     pub(crate) unrequested_ids: BTreeSet<i64>,
@@ -110,26 +110,26 @@ impl Transaction {
         })?;
         let zv = &root["attributes"]["zarr_vectors"];
         if !zv.is_object() {
-            return Err(EditError::invalid(format!(
+            return refused(format!(
                 "{}: this is no Zarr Vectors store; its attributes have no zarr_vectors",
                 journal.place
-            )));
+            ));
         }
         let extension = &root["attributes"]["zvf"];
         if !extension.is_null() && !extension.is_object() {
             let text = format!("zarr.json, zvf: expected an object, found {extension}");
-            return Err(EditError::new(zvf_format::Class::Encoding, text));
+            return fail(zvf_format::Class::Encoding, text);
         }
         let version = zv["zv_version"].as_str().unwrap_or_default(); // refused as too old
         let mut parts = version.split('.').map(parse_version_part);
         if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
-            return Err(EditError::unsupported(format!(
+            return unsupported(format!(
                 "stores of format {version} are not edited; write it again with \"zvf migrate\""
-            )));
+            ));
         }
         let parametric = has_group(&snap, "parametric")?;
         if parametric {
-            return Err(EditError::unsupported("stores with parametric objects are not edited"));
+            return unsupported("stores with parametric objects are not edited");
         }
         let listed = zv["geometry_types"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut kinds = Vec::new();
@@ -139,16 +139,16 @@ impl Transaction {
             let kind: Kind = token.parse().map_err(|_unknown| unknown())?;
             let path = if i == 0 { "0".to_owned() } else { format!("0/{token}") };
             if i > 0 && read_doc(&snap, &path)?.is_none() {
-                return Err(EditError::unsupported(format!(
+                return unsupported(format!(
                     "{path}: stores with several kinds in the reference's own form are not edited"
-                )));
+                ));
             }
             kinds.push(Geometry::open(&snap, &root, kind, &path)?);
         }
         if kinds.is_empty() {
-            return Err(EditError::unsupported(
+            return unsupported(
                 "the store has no kind of geometry yet; make it with \"zvf create\"",
-            ));
+            );
         }
         let groups = Groups::open(&snap)?;
         let highest = kinds
@@ -195,6 +195,13 @@ impl Transaction {
         let Some(token) = token else { return Ok(0) };
         let found = self.kinds.iter().position(|kind| kind.kind.token() == token);
         found.ok_or_else(|| EditError::invalid(format!("the store has no kind {token:?}")))
+    }
+
+    /// Finds the kind with a token, which is only left out where there is one kind.
+    pub(crate) fn find_only_kind(&self, token: Option<&str>) -> Result<usize> {
+        let is_unclear = self.kinds.len() > 1 && token.is_none();
+        refuse_if(is_unclear, "the store has several kinds: say \"kind\"")?;
+        self.find_kind(token)
     }
 
     /// Returns whether an item means the same on another head, unlike an unrequested id.
@@ -248,10 +255,10 @@ impl Transaction {
                 let is_above_all =
                     || objects().all(|objects| objects.by_id.keys().all(|used| *used < id));
                 if is_used || (id < self.next_id && is_above_all()) {
-                    return Err(EditError::invalid(format!(
+                    return refused(format!(
                         "the id {id} was used before; leave it out, or take {} or more",
                         self.next_id
-                    )));
+                    ));
                 }
                 id
             }

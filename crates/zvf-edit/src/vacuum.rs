@@ -18,7 +18,7 @@ use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result, fail};
 use crate::geometry::Geometry;
 use crate::history::open_store_journal;
 use crate::indexes::has_references;
@@ -125,13 +125,13 @@ impl Geometry {
         }
         let fragments = self.fragment_rows(key, positions.len() / size)?;
         if let Some(last) = named.last().filter(|last| **last as usize >= fragments.len()) {
-            return Err(EditError::new(
+            return fail(
                 Class::OutOfBounds,
                 format!(
                     "{}/object_index: fragment {last} of chunk {key:?} is not there",
                     self.path
                 ),
-            ));
+            );
         }
         let mut held = vec![false; positions.len() / size];
         for row in fragments.iter().flatten() {
@@ -149,7 +149,7 @@ impl Geometry {
         }
         let index = FragmentIndex::parse(&blob)
             .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
-            .map_err(|error| EditError::from(error).with_place(&self.fragments.path))?;
+            .at(&self.fragments.path)?;
         // `check_rows` compared them with the number of rows.
         let rows =
             index.iter().map(|fragment| fragment.rows().map(num::saturating_usize).collect());
@@ -216,7 +216,7 @@ impl Geometry {
         for array in &mut arrays {
             array.flush(&snap, &mut result.cells)?;
         }
-        result.cells.retain(|key, _| !key.ends_with("zarr.json"));
+        result.cells.keys.retain(|key, _| !key.ends_with("zarr.json"));
         Ok(result)
     }
 
@@ -254,11 +254,8 @@ impl Geometry {
             }
         }
         self.count_rows(change);
-        let snap = Rc::clone(&self.snap);
-        for array in self.arrays_mut() {
-            array.flush(&snap, out)?;
-        }
-        out.extend(rows.cells);
+        self.flush_arrays(out)?;
+        out.keys.extend(rows.cells.keys);
         self.write_objects(&[], numbers, false, tally, out)?;
         result.moves = rows.chunks.into_iter().map(|(key, became)| (key, became.rows)).collect();
         self.move_links(&result.moves, out)?;

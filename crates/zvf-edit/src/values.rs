@@ -89,7 +89,7 @@ impl Geometry {
                 differs[row] = true;
             }
         }
-        for column in self.columns.iter().filter(|column| !column.is_new) {
+        for column in self.columns.iter().filter(|column| column.is_loaded && !column.is_new) {
             let width = column.ty.size();
             let old = column.array.read_stored(&self.snap, key)?.unwrap_or_default();
             if column.array.path.is_empty() || old.is_empty() {
@@ -136,7 +136,7 @@ impl Geometry {
         if old_positions != positions {
             self.vertices.put_chunk(key, positions);
         }
-        for column in &mut self.columns {
+        for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
             let bytes = rows.iter().map(|v| column.row(*v)).collect::<Vec<_>>().concat();
             if column.array.read(&self.snap, key)?.as_deref() != Some(&bytes[..]) {
                 column.array.put_chunk(key, bytes);
@@ -145,21 +145,16 @@ impl Geometry {
         Ok(())
     }
 
-    /// Flushes positions, fragments and the columns of vertices.
+    /// Flushes positions, fragments and columns.
     fn flush_vertices(&mut self, out: &mut Changes) -> Result<()> {
         for column in &mut self.columns {
             if let Some(categories) = &column.ty.categories {
                 column.array.set_attribute("categories", json!(categories.values));
             }
         }
-        self.vertices.flush(&self.snap, out)?;
-        self.fragments.flush(&self.snap, out)?;
         if !self.columns.is_empty() {
             self.ensure_group("vertex_attributes", out)?;
         }
-        for column in &mut self.columns {
-            column.array.flush(&self.snap, out)?;
-        }
-        Ok(())
+        self.flush_arrays(out)
     }
 }

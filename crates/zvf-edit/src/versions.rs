@@ -21,7 +21,7 @@ use zvf_format::{Class, num};
 use zvf_store::{Backend, CommitNote, CommittedVersion, Objects, OpenOptions, Versions};
 
 use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, missing_commit_error, refused};
 use crate::medium::{Medium, block_on};
 use crate::options::CommitOptions;
 use crate::stamp::{new_txid, writer_name};
@@ -91,10 +91,7 @@ impl Pinned {
         let (history, last) = (self.history()?, self.number()?);
         let found =
             last.checked_sub(number).and_then(|back| history.get(usize::try_from(back).ok()?));
-        found.ok_or_else(|| {
-            let text = format!("there is no commit {number}; the last is {last}");
-            EditError::new(Class::NotFound, text)
-        })
+        found.ok_or_else(|| missing_commit_error(number, last))
     }
 
     /// Pins an earlier version.
@@ -127,7 +124,7 @@ impl Pinned {
         });
         let properties = commit_properties(&report, body, operations, options)?;
         let note = CommitNote { message, properties };
-        let id = block_on(self.versions.commit(&self.id, changes.clone(), note))
+        let id = block_on(self.versions.commit(&self.id, changes.read_all()?, note))
             .map_err(convert_error)?;
         // A second commit on the same version is a conflict, so that this is the only one.
         let _ = self.committed.set(());
@@ -206,7 +203,7 @@ impl Pinned {
         if !store.exists("zarr.json")? {
             let text =
                 format!("at commit {number} there was no store yet; take back fewer commits");
-            return Err(EditError::invalid(text));
+            return refused(text);
         }
         let keys =
             block_on(self.versions.changed_keys(&then.id, &self.id)).map_err(convert_error)?;

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use zvf_format::num::checked_usize;
 use zvf_model::Kind;
 
-use crate::error::{EditError, Result};
+use crate::error::{EditError, Result, refuse_if, refused};
 use crate::fields::{Fields, assignments, checked_index, need_list_of, parse_vector};
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
@@ -52,10 +52,7 @@ impl AffineMap {
         let rows = affine.matrix.iter().map(|row| parse_vector(row, axes, "affine.matrix"));
         let rows = rows.collect::<Result<Vec<_>>>()?;
         if rows.len() != axes {
-            return Err(EditError::invalid(format!(
-                "affine.matrix: {} rows, expected {axes}",
-                rows.len()
-            )));
+            return refused(format!("affine.matrix: {} rows, expected {axes}", rows.len()));
         }
         let offset = affine.offset.as_ref();
         let offset = offset.map(|offset| parse_vector(offset, axes, "affine.offset"));
@@ -76,15 +73,16 @@ impl AffineMap {
 }
 
 /// Parses the targets of `count` vertices: one position for each, or one for all.
-fn target_positions(geometry: &Geometry, to: &Json, count: usize) -> Result<Vec<Vec<u8>>> {
+fn target_positions(geometry: &Geometry, to: &Json, count: usize) -> Result<Vec<u8>> {
     // `parse_position` refuses what is no list.
     let list = to.as_array().map(Vec::as_slice).unwrap_or_default();
     let nested = list.iter().any(Json::is_array);
     if nested || to.is_array() && list.is_empty() && count == 0 {
         let list = need_list_of(to, count, "to")?.iter();
-        return list.map(|value| geometry.parse_position(value, "to")).collect();
+        let targets = list.map(|value| geometry.parse_position(value, "to"));
+        return Ok(targets.collect::<Result<Vec<_>>>()?.concat());
     }
-    Ok(vec![geometry.parse_position(to, "to")?; count])
+    Ok(geometry.parse_position(to, "to")?.repeat(count))
 }
 
 /// Returns the index at which new vertices are inserted in an object of `count` vertices.
@@ -114,11 +112,11 @@ impl Geometry {
     /// Sets the parents of new vertices, one for each.
     fn set_new_parents(&mut self, new_vertices: &[Vid], parents: Vec<ParentRef>) -> Result<()> {
         if parents.len() != new_vertices.len() {
-            return Err(EditError::invalid(format!(
+            return refused(format!(
                 "parents: {} for {} vertices",
                 parents.len(),
                 new_vertices.len()
-            )));
+            ));
         }
         for (v, parent) in new_vertices.iter().zip(parents) {
             self.parent[*v as usize] = match parent {
@@ -162,10 +160,8 @@ impl Transaction {
     ) -> Result<(usize, Vec<u8>)> {
         let geometry = &mut self.kinds[kind];
         self.read_items.insert(format!("column:vertex:{name}:{}", geometry.kind));
-        let column = geometry.columns.iter().position(|column| column.name == name);
-        let column = column.ok_or_else(|| {
-            EditError::invalid(format!("vertices of {} have no column {name:?}", geometry.kind))
-        })?;
+        let column = geometry.need_column(name)?;
+        geometry.load_values(column)?;
         Ok((column, geometry.columns[column].ty.encode_present(name, value)?))
     }
 
@@ -180,12 +176,16 @@ impl Transaction {
         let kind = selection.kind;
         let axes = self.kinds[kind].axes;
         let geometry = &self.kinds[kind];
-        let computed = |image: &dyn Fn(Vec<f64>) -> Vec<f64>| -> Result<Vec<Vec<u8>>> {
-            let target =
-                |v: &Vid| geometry.encode_position(&image(geometry.computable_position(*v)?));
-            selection.vertices.iter().map(target).collect()
+        let size = geometry.scalar.size() * axes;
+        let computed = |image: &dyn Fn(Vec<f64>) -> Vec<f64>| -> Result<Vec<u8>> {
+            let mut targets = Vec::with_capacity(selection.vertices.len() * size);
+            for v in &selection.vertices {
+                let image = image(geometry.computable_position(*v)?);
+                targets.extend(geometry.encode_position(&image)?);
+            }
+            Ok(targets)
         };
-        let targets: Vec<Vec<u8>> = match (to, by, affine) {
+        let targets: Vec<u8> = match (to, by, affine) {
             (Some(to), None, None) => target_positions(geometry, &to, selection.vertices.len())?,
             (None, Some(by), None) => {
                 let by = parse_vector(&by, axes, "by")?;
@@ -196,15 +196,15 @@ impl Transaction {
                 computed(&|position| affine.apply(&position))?
             }
             _ => {
-                return Err(EditError::invalid("one of \"to\", \"by\" and \"affine\" is wanted"));
+                return refused("one of \"to\", \"by\" and \"affine\" is wanted");
             }
         };
         self.mark_owners_written(kind, &selection.vertices)?;
         let mut changed = 0;
-        for (v, bytes) in selection.vertices.iter().zip(targets) {
+        for (v, bytes) in selection.vertices.iter().zip(targets.chunks_exact(size)) {
             if self.kinds[kind].position_bytes(*v) != bytes {
                 self.note_unowned(kind, *v);
-                self.kinds[kind].move_vertex(*v, &bytes)?;
+                self.kinds[kind].move_vertex(*v, bytes)?;
                 changed += 1;
             }
         }
@@ -222,72 +222,28 @@ impl Transaction {
         }
     }
 
-    /// Adds vertices with their values, to an object or without one.
-    pub(crate) fn make_vertices(
-        &mut self,
-        kind: usize,
-        owner: u32,
-        positions: &[Json],
-        attributes: Option<&Fields>,
-    ) -> Result<Vec<Vid>> {
-        let mut rows: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
-        for (name, list) in attributes.into_iter().flatten() {
-            let list = need_list_of(list, positions.len(), name)?;
-            let values = list.iter().map(|value| self.vertex_value(kind, name, value));
-            let values = values.collect::<Result<Vec<_>>>()?;
-            let column = values.first().map(|(column, _)| *column);
-            rows.extend(column.map(|at| (at, values.into_iter().map(|(_, row)| row).collect())));
-        }
-        let geometry = &self.kinds[kind];
-        for (i, column) in geometry.columns.iter().enumerate() {
-            if !column.ty.scalar.is_float()
-                && !rows.iter().any(|(at, _)| *at == i)
-                && !positions.is_empty()
-            {
-                return Err(EditError::invalid(format!(
-                    "attributes: column {:?} of type {} must be given",
-                    column.name,
-                    column.ty.scalar.name()
-                )));
-            }
-        }
-        let mut new_vertices = Vec::with_capacity(positions.len());
-        for position in positions {
-            let bytes = self.kinds[kind].parse_position(position, "positions")?;
-            new_vertices.push(self.kinds[kind].new_vertex(&bytes, owner)?);
-        }
-        let geometry = &mut self.kinds[kind];
-        for (i, column) in geometry.columns.iter_mut().enumerate() {
-            for (n, v) in new_vertices.iter().enumerate() {
-                let value =
-                    rows.iter().find(|(at, _)| *at == i).map(|(_, values)| values[n].clone());
-                let row = value.unwrap_or_else(|| column.ty.sentinel());
-                column.row_mut(*v).copy_from_slice(&row);
-            }
-        }
-        Ok(new_vertices)
-    }
-
     pub(crate) fn add_vertices(&mut self, new: &AddVertices) -> Result<OperationResult> {
         let kind = self.kind_of_new_vertices(new.object, new.kind.as_deref())?;
         self.check_new_vertices(kind, new)?;
         let kind_type = self.kinds[kind].kind;
         let attributes = new.attributes.as_ref();
         let Some(id) = new.object else {
-            let vertices = self.make_vertices(kind, NONE, &new.positions, attributes)?;
+            let rows = self.parse_rows(kind, &new.positions, attributes)?;
+            let vertices = self.kinds[kind].add_rows(NONE, &rows)?;
             self.name_vertices(new.r#as.as_deref(), kind, &vertices);
             return Ok(OperationResult::new(0, vertices.len()));
         };
         let (object_kind, object) = self.need_object(id)?;
         if object_kind != kind {
-            return Err(EditError::invalid(format!("object {id} is no {kind_type}")));
+            return refused(format!("object {id} is no {kind_type}"));
         }
         self.mark_written(format!("object:{id}"));
         self.kinds[kind].mark_object_changed(object)?;
         let before = self.kinds[kind].vertices_of(object);
         let parents = new.parents.as_deref().unwrap_or_default();
         let parents = self.new_parents(kind, object, &before, parents)?;
-        let vertices = self.make_vertices(kind, object, &new.positions, attributes)?;
+        let rows = self.parse_rows(kind, &new.positions, attributes)?;
+        let vertices = self.kinds[kind].add_rows(object, &rows)?;
         if kind_type == Kind::Skeleton {
             self.kinds[kind].set_new_parents(&vertices, parents)?;
         }
@@ -303,7 +259,7 @@ impl Transaction {
         match (id, token) {
             (Some(id), None) => Ok(self.need_object(id)?.0),
             (_, None) if self.kinds.len() > 1 => {
-                Err(EditError::invalid("the store has several kinds: say \"kind\" or \"object\""))
+                refused("the store has several kinds: say \"kind\" or \"object\"")
             }
             (_, token) => self.find_kind(token),
         }
@@ -313,22 +269,18 @@ impl Transaction {
     fn check_new_vertices(&self, kind: usize, new: &AddVertices) -> Result<()> {
         let geometry = &self.kinds[kind];
         let kind_type = geometry.kind;
-        if kind_type == Kind::Line {
-            return Err(EditError::invalid("a line has two vertices; add an object"));
-        }
-        if new.object.is_none() && geometry.objects.is_some() {
-            return Err(EditError::invalid("the field \"object\" is missing"));
-        }
+        refuse_if(kind_type == Kind::Line, "a line has two vertices; add an object")?;
+        refuse_if(
+            new.object.is_none() && geometry.objects.is_some(),
+            "the field \"object\" is missing",
+        )?;
         if new.at.is_some() && !geometry.is_ordered() {
-            return Err(EditError::invalid(format!(
-                "\"at\" needs an order, which a {kind_type} has not"
-            )));
+            return refused(format!("\"at\" needs an order, which a {kind_type} has not"));
         }
-        if new.parents.is_some() != (kind_type == Kind::Skeleton) {
-            return Err(EditError::invalid(
-                "\"parents\" belongs to skeletons, one for each vertex",
-            ));
-        }
+        refuse_if(
+            new.parents.is_some() != (kind_type == Kind::Skeleton),
+            "\"parents\" belongs to skeletons, one for each vertex",
+        )?;
         Ok(())
     }
 
@@ -356,13 +308,14 @@ impl Transaction {
                 }
                 (None, Some(index)) => match crate::select::pick_entries(before, index)?[..] {
                     [vertex] => ParentRef::Existing(vertex),
-                    _ => return Err(EditError::invalid("parents: one index is meant")),
+                    _ => return refused("parents: one index is meant"),
                 },
                 (None, None) => {
                     let (parent_kind, v) = self.select_one(parent)?;
-                    if parent_kind != kind || self.kinds[kind].owner_of(v)? != object {
-                        return Err(EditError::invalid("parents: a vertex of another object"));
-                    }
+                    refuse_if(
+                        parent_kind != kind || self.kinds[kind].owner_of(v)? != object,
+                        "parents: a vertex of another object",
+                    )?;
                     ParentRef::Existing(v)
                 }
             });
@@ -391,11 +344,9 @@ impl Transaction {
             _ => &[],
         };
         if let Some(word) = links.filter(|word| !allowed.contains(word)) {
-            return Err(EditError::invalid(format!("links: {word:?} is no way for a {kind_type}")));
+            return refused(format!("links: {word:?} is no way for a {kind_type}"));
         }
-        if kind_type == Kind::Line {
-            return Err(EditError::invalid("a line has two vertices; remove the object"));
-        }
+        refuse_if(kind_type == Kind::Line, "a line has two vertices; remove the object")?;
         let count = selection.vertices.iter().collect::<HashSet<_>>().len();
         self.remove_vertices(kind, &selection.vertices)?;
         Ok(OperationResult::new(count, count))
@@ -479,23 +430,22 @@ impl Transaction {
         let (kind, v) = self.select_one(vertex)?;
         let (parent_kind, parent) = self.select_one(parent)?;
         let geometry = &mut self.kinds[kind];
-        if geometry.kind != Kind::Skeleton || kind != parent_kind {
-            return Err(EditError::invalid("only vertices of skeletons have parents"));
-        }
+        refuse_if(
+            geometry.kind != Kind::Skeleton || kind != parent_kind,
+            "only vertices of skeletons have parents",
+        )?;
         let owner = geometry.owner_of(v)?;
-        if owner != geometry.owner_of(parent)? || owner == NONE {
-            return Err(EditError::invalid("the two vertices are of different objects"));
-        }
-        if geometry.parent[v as usize] == NONE {
-            return Err(EditError::invalid("the vertex is a root; use object.reroot first"));
-        }
+        refuse_if(
+            owner != geometry.owner_of(parent)? || owner == NONE,
+            "the two vertices are of different objects",
+        )?;
+        refuse_if(
+            geometry.parent[v as usize] == NONE,
+            "the vertex is a root; use object.reroot first",
+        )?;
         let mut above = parent;
         while above != NONE {
-            if above == v {
-                return Err(EditError::invalid(
-                    "the parent is below the vertex: that would be a circle",
-                ));
-            }
+            refuse_if(above == v, "the parent is below the vertex: that would be a circle")?;
             above = geometry.parent[above as usize];
         }
         let changed = geometry.parent[v as usize] != parent;
@@ -524,9 +474,7 @@ impl Geometry {
             parents.push((*v, parent));
         }
         if roots > 1 {
-            return Err(EditError::invalid(format!(
-                "the object would have {roots} roots; split it first"
-            )));
+            return refused(format!("the object would have {roots} roots; split it first"));
         }
         for (v, parent) in parents {
             self.parent[v as usize] = parent;

@@ -9,24 +9,24 @@ use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::num::to_u64;
+use zvf_metadata::Object;
 use zvf_metadata::arrays::{Column, LinkAttribute};
-use zvf_metadata::{MetadataError, Object};
 
 use crate::arrays::{CellArray, Chunk};
-use crate::error::{EditError, Result};
+use crate::error::{At, EditError, Result, fail};
 use crate::indexes::column_type;
 use crate::scalar::ColumnType;
 use crate::snapshot::Snapshot;
 
 /// Returns the width that the attributes of a column of vertices or fragments declare.
 fn declared_width(attrs: &Json) -> Result<u32> {
-    let column = Column::parse(attributes_object(attrs)).map_err(unusable_width)?;
+    let column = Column::parse(attributes_object(attrs))?;
     checked_width(column.declared_columns())
 }
 
 /// Returns the width that the attributes of a column of links declare.
 pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
-    let column = LinkAttribute::parse(attributes_object(attrs)).map_err(unusable_width)?;
+    let column = LinkAttribute::parse(attributes_object(attrs))?;
     checked_width(column.declared_columns())
 }
 
@@ -71,14 +71,14 @@ pub(crate) fn resolve_column_type(
     first: Option<&(Chunk, u64)>,
 ) -> Result<ColumnType> {
     let attrs = &array.doc["attributes"];
-    let width = declared_width(attrs).map_err(|error| error.with_place(&array.path))?;
+    let width = declared_width(attrs).at(&array.path)?;
     let mut ty = column_type(attrs, width)?;
     let Some((chunk, rows)) = first else { return Ok(ty) };
     let Some(bytes) = array.read_stored(snap, chunk)? else { return Ok(ty) };
     let values = to_u64(bytes.len() / ty.scalar.size().max(1));
     // If no width fits the chunk, loading it reports the mismatch.
     if let Ok(width) = zvf_metadata::columns(width.into(), [(*rows, values)]) {
-        ty.width = checked_width(Some(width)).map_err(|error| error.with_place(&array.path))?;
+        ty.width = checked_width(Some(width)).at(&array.path)?;
     }
     Ok(ty)
 }
@@ -88,10 +88,10 @@ pub(crate) fn check_size(path: &str, chunk: &[i64], found: usize, expected: usiz
     if found == expected {
         return Ok(());
     }
-    Err(EditError::new(
+    fail(
         Class::CountMismatch,
         format!("{path} of chunk {chunk:?}: {found} bytes, expected {expected}"),
-    ))
+    )
 }
 
 /// Returns the attributes of an array; none where it states none.
@@ -106,8 +106,4 @@ fn checked_width(width: Option<u64>) -> Result<u32> {
             format!("row_shape: expected at most {} values a row, found more", u32::MAX),
         )
     })
-}
-
-fn unusable_width(error: MetadataError) -> EditError {
-    EditError::new(error.class(), error.to_string()).with_cause(error)
 }

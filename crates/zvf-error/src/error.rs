@@ -93,8 +93,8 @@ impl Error {
         }))
     }
 
-    /// Creates an error from an error of another type; `line` is the whole message, after the
-    /// class.
+    /// Creates an error from an error of another type; `line` is the whole message, with the
+    /// class in front.
     #[must_use]
     pub fn from_line(class: Class, line: impl Into<Cow<'static, str>>) -> Self {
         let mut error = Self::custom(class, line);
@@ -118,7 +118,7 @@ impl Error {
     /// it.
     #[must_use]
     pub fn missing(key: impl Display, because: &'static str) -> Self {
-        Self::custom(Class::NotFound, format!("{because} and it is not there")).at_key(key)
+        Self::custom(Class::NotFound, format!("{because}, but it does not exist")).at_key(key)
     }
 
     /// Creates the error for a missing feature of this build; `what` is its kind, and `name` the
@@ -150,6 +150,7 @@ impl Error {
     pub fn io(op: &'static str, source: io::Error) -> Self {
         let class = io_class(source.kind());
         let text = match source.raw_os_error() {
+            _ if source.kind() == io::ErrorKind::NotFound => NO_SUCH_FILE.to_owned(),
             Some(code) => format!("{} (os error {code})", source.kind()),
             None => source.kind().to_string(),
         };
@@ -294,6 +295,19 @@ impl Error {
     #[must_use]
     pub fn op(&self) -> &'static str {
         self.0.op.unwrap_or_else(|| op_of(self.class()))
+    }
+
+    /// Returns the message without the class, as a person reads it.
+    ///
+    /// ```
+    /// let error = zvf_error::Error::missing("0/zarr.json", "level 0 is listed").with_hint("copy it");
+    /// assert_eq!(error.message(), "in 0/zarr.json, level 0 is listed, but it does not exist; copy it");
+    /// ```
+    #[must_use]
+    pub fn message(&self) -> String {
+        let line = self.to_string();
+        let message = line.strip_prefix(self.class().name()).unwrap_or(&line);
+        message.trim_start_matches([',', ':', ' ']).to_owned()
     }
 
     /// Returns the message without class, location and advice.
@@ -477,8 +491,23 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Joins a message and those of `cause` and all its sources with ": " into one line. A message that
-/// the previous one already contains is left out.
+/// Returns the message of an error as a person reads it: without a class, and without the words of
+/// programmers for a missing file.
+#[must_use]
+pub fn error_text(error: &(dyn StdError + 'static)) -> String {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return error.message();
+    }
+    match error.downcast_ref::<io::Error>() {
+        Some(io) if io.kind() == io::ErrorKind::NotFound && io.get_ref().is_none() => {
+            NO_SUCH_FILE.to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Joins a message and those of `cause` and all its sources with ": " into one line, each as
+/// [`error_text`] returns it. A message that the previous one already contains is left out.
 ///
 /// ```
 /// use std::error::Error;
@@ -496,7 +525,7 @@ pub fn join_causes(message: impl Display, cause: Option<&(dyn StdError + 'static
     let mut before = line.clone();
     let mut next = cause;
     while let Some(error) = next {
-        let text = error.to_string();
+        let text = error_text(error);
         if !before.contains(&text) {
             line.push_str(": ");
             line.push_str(&text);
@@ -547,6 +576,8 @@ fn op_of(class: Class) -> &'static str {
 /// Classes that reading returns, besides retryable ones.
 const WHILE_READING: [Class; 4] =
     [Class::NotFound, Class::PermissionDenied, Class::Unauthenticated, Class::FileChanged];
+/// The message for a file that does not exist.
+const NO_SUCH_FILE: &str = "no such file or folder";
 /// Maximum length of a quoted text.
 const MAX_QUOTED_CHARS: usize = 61;
 
@@ -578,9 +609,9 @@ mod tests {
         #[rustfmt::skip]
         let table: Vec<(Error, &str)> = vec![
             (Error::from(truncated).at_key(KEY).at_span(16, 104),
-                "Truncated in 0/vertices/c/3/1/0 at 16..104, fragment index ranges at byte 16: expected 88 bytes, found 40; the object is cut short: copy it again, or run \"zvf repair --plan\""),
+                "Truncated in 0/vertices/c/3/1/0 at 16..104, fragment index ranges at byte 16: expected 88 bytes, found 40; the object is truncated: copy it again, or run \"zvf repair --dry-run\""),
             (Error::from(truncated).at_chunk(&chunk),
-                "Truncated in fragment index, ranges at byte 16: expected 88 bytes, found 40 (chunk 0.-1); the object is cut short: copy it again, or run \"zvf repair --plan\""),
+                "Truncated in fragment index, ranges at byte 16: expected 88 bytes, found 40 (chunk 0.-1); the object is truncated: copy it again, or run \"zvf repair --dry-run\""),
             (Error::from(wide.clone()),
                 "BadTag in metadata, zarr_vectors.chunk_shape[1]: expected a number, found \"wide\""),
             (Error::from(wide).at_key("zarr.json"),
@@ -588,9 +619,9 @@ mod tests {
             (Error::new(Class::BadTag, "version", "0.6 to 0.9.2", quote(&long)),
                 "BadTag, version: expected 0.6 to 0.9.2, found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\""),
             (Error::limit("keys", 10, 11),
-                "LimitExceeded, keys: expected at most 10, found 11; more than the limit allows: ask for less, or raise the limit"),
+                "LimitExceeded, keys: expected at most 10, found 11; more than the limit allows: request less, or raise the limit"),
             (Error::missing(KEY, "the array lists this chunk"),
-                "NotFound in 0/vertices/c/3/1/0, the array lists this chunk and it is not there"),
+                "NotFound in 0/vertices/c/3/1/0, the array lists this chunk, but it does not exist"),
             (Error::unsupported("codec", "draco"),
                 "Unsupported, codec \"draco\": this build cannot read it"),
             (Error::io("read", io::ErrorKind::TimedOut.into()).at_key(""), "Timeout, timed out"),

@@ -268,14 +268,14 @@ impl Hint {
             Self::ByteOrder => "the byte order looks swapped: write these fields big-endian",
             Self::LittleEndian => "the byte order looks swapped: write these fields little-endian",
             Self::CutObject => {
-                "the object is cut short: copy it again, or run \"zvf repair --plan\""
+                "the object is truncated: copy it again, or run \"zvf repair --dry-run\""
             }
             Self::OlderLayout => "an older layout: convert it with \"zvf migrate\"",
             Self::NewerVersion => "written by a newer version: update zvf",
             Self::WrongRank => {
                 "the number of axes differs: check which store or level this is from"
             }
-            Self::RaiseLimit => "more than the limit allows: ask for less, or raise the limit",
+            Self::RaiseLimit => "more than the limit allows: request less, or raise the limit",
             Self::Damaged => "the stored bytes are damaged: restore this object from a copy",
         }
     }

@@ -60,15 +60,13 @@ impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.state {
-            State::Unused => write!(
-                f,
-                "{path} was left by a command that was killed, and nothing in it is needed"
-            ),
+            State::Unused => write!(f, "{path} was left by a killed command and is not needed"),
             State::Resumable => write!(
                 f,
-                "{path} is a build that was not finished: run the command that began it again, or remove the folder"
+                "{path} is an unfinished build: run the same command again to continue, or remove \
+                 the folder"
             ),
-            State::InUse => write!(f, "{path} is used by a command that is running"),
+            State::InUse => write!(f, "{path} is used by a running command"),
         }
     }
 }

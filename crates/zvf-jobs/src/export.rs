@@ -20,7 +20,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Group, Header, Piece, Source};
@@ -174,8 +174,8 @@ impl Export {
                     let Some(part) = part else {
                         self.stage = Stage::Objects(0);
                         if parts.missing_count() > 0 {
-                            self.notes
-                                .push(format!("{} chunks are missing", parts.missing_count()));
+                            let chunks = format_count(parts.missing_count(), "chunk");
+                            self.notes.push(format!("{chunks} missing"));
                         }
                         continue;
                     };
@@ -238,10 +238,11 @@ impl Export {
         let unknown: Vec<String> =
             counts.unknown_objects.iter().map(|id| id.0.to_string()).collect();
         if !unknown.is_empty() {
-            self.notes.push(format!("there are no objects {}", unknown.join(", ")));
+            self.notes.push(format!("these objects do not exist: {}", unknown.join(", ")));
         }
         if !counts.missing.is_empty() {
-            self.notes.push(format!("{} chunks are missing", counts.missing.len()));
+            let chunks = format_count(counts.missing.len(), "chunk");
+            self.notes.push(format!("{chunks} missing"));
         }
         Ok(())
     }
@@ -464,4 +465,4 @@ const ID_FIELDS: [&str; 3] = ["segment_id", "annotation_id", "feature_id"];
 /// Number of objects per piece.
 const OBJECTS_OF_A_PIECE: usize = 65_536;
 /// The note on an answer that a limit truncated.
-const CUT_OFF: &str = "the limit cut the answer off: there is more";
+const CUT_OFF: &str = "the answer was cut at the limit: there is more";

@@ -137,7 +137,7 @@ impl Column {
         let size = self.stride / usize_from_u32(self.width);
         let start = c.saturating_mul(size); // past the end of any row
         row.get(start..start.saturating_add(size))
-            .map_or(Value::Null, |bytes| decode(self.dtype, bytes))
+            .map_or(Value::Null, |bytes| Value::decode(self.dtype, bytes))
     }
 
     /// Returns value `c` of row `i` as a float, rounded if it is a large integer; `None` for text
@@ -289,19 +289,24 @@ fn swap_units(bytes: &[u8], unit: usize) -> Bytes {
     swapped.into()
 }
 
-/// Decodes one little-endian value.
-fn decode(dtype: Dtype, bytes: &[u8]) -> Value {
-    match (dtype.kind, bytes) {
-        (DtypeKind::Bool, [byte]) => Value::Bool(*byte != 0),
-        (DtypeKind::Int, _) => Value::Int(read_signed(bytes)),
-        (DtypeKind::UInt, _) => Value::UInt(read_unsigned(bytes)),
-        (DtypeKind::Float, &[a, b]) => Value::Float(half::f16::from_le_bytes([a, b]).into()),
-        (DtypeKind::Float, &[a, b, c, d]) => Value::Float(f32::from_le_bytes([a, b, c, d]).into()),
-        (DtypeKind::Float, &[a, b, c, d, e, f, g, h]) => {
-            Value::Float(f64::from_le_bytes([a, b, c, d, e, f, g, h]))
+impl Value {
+    /// Decodes one little-endian value; text without its trailing zeros.
+    #[must_use]
+    pub fn decode(dtype: Dtype, bytes: &[u8]) -> Self {
+        match (dtype.kind, bytes) {
+            (DtypeKind::Bool, [byte]) => Self::Bool(*byte != 0),
+            (DtypeKind::Int, _) => Self::Int(read_signed(bytes)),
+            (DtypeKind::UInt, _) => Self::UInt(read_unsigned(bytes)),
+            (DtypeKind::Float, &[a, b]) => Self::Float(half::f16::from_le_bytes([a, b]).into()),
+            (DtypeKind::Float, &[a, b, c, d]) => {
+                Self::Float(f32::from_le_bytes([a, b, c, d]).into())
+            }
+            (DtypeKind::Float, &[a, b, c, d, e, f, g, h]) => {
+                Self::Float(f64::from_le_bytes([a, b, c, d, e, f, g, h]))
+            }
+            (DtypeKind::Text, _) => Self::Text(text(bytes)),
+            (DtypeKind::Bool | DtypeKind::Float, _) => Self::Null,
         }
-        (DtypeKind::Text, _) => Value::Text(text(bytes)),
-        (DtypeKind::Bool | DtypeKind::Float, _) => Value::Null,
     }
 }
 
@@ -314,12 +319,8 @@ fn read_unsigned(bytes: &[u8]) -> u64 {
 }
 
 fn read_signed(bytes: &[u8]) -> i64 {
-    let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
-    let mut wide = [if negative { 0xff } else { 0 }; 8];
-    for (to, from) in wide.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    i64::from_le_bytes(wide)
+    let spare = 64_usize.saturating_sub(bytes.len() * 8).min(63);
+    (read_unsigned(bytes) << spare).cast_signed() >> spare
 }
 
 /// Decodes UTF-32 text without trailing zeros; an invalid code unit becomes U+FFFD.

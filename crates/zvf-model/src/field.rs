@@ -146,8 +146,8 @@ impl Categories {
 /// A code without a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{} is none of {categories} categories",
-    .code.map_or_else(|| "a value that is no whole number".to_owned(), |code| format!("code {code}"))
+    "{} has no category (of {categories})",
+    .code.map_or_else(|| "a value that is not a whole number".to_owned(), |code| format!("code {code}"))
 )]
 pub struct BadCode {
     /// The stored code; `None` if it is not an integer.
@@ -191,10 +191,10 @@ mod tests {
         for (code, value) in [
             (Value::UInt(1), Ok(Value::Int(20))),
             (Value::Int(-1), Ok(Value::Null)),
-            (Value::Int(2), Err("code 2 is none of 2 categories")),
-            (Value::Int(-2), Err("code -2 is none of 2 categories")),
-            (Value::UInt(u64::MAX), Err("code 18446744073709551615 is none of 2 categories")),
-            (Value::Float(1.0), Err("a value that is no whole number is none of 2 categories")),
+            (Value::Int(2), Err("code 2 has no category (of 2)")),
+            (Value::Int(-2), Err("code -2 has no category (of 2)")),
+            (Value::UInt(u64::MAX), Err("code 18446744073709551615 has no category (of 2)")),
+            (Value::Float(1.0), Err("a value that is not a whole number has no category (of 2)")),
             (Value::Null, Ok(Value::Null)),
         ] {
             let found = categories.decode(&code).cloned().map_err(|error| error.to_string());

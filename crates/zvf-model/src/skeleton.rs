@@ -102,11 +102,10 @@ impl LevelReader {
         sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
         let is_requested =
             |chunk: &ChunkKey| sorted.binary_search_by(|other| other.cmp_numeric(chunk)).is_ok();
-        let mut lost = Vec::new();
-        let pairs = pairs_touching(&family, is_requested, &mut lost).await?;
-        match lost.pop() {
-            Some(error) if !explicit.directed => return Err(error),
-            last => faults.extend(lost.into_iter().chain(last)),
+        let known = faults.len();
+        let pairs = pairs_touching(&family, is_requested, faults).await?;
+        if !explicit.directed && faults.len() > known {
+            return Err(faults.swap_remove(known));
         }
         let first_rows =
             if explicit.directed { self.first_rows(&pairs).await? } else { HashSet::new() };
@@ -156,23 +155,17 @@ struct Pair {
 }
 
 /// Returns the records of pairs with an end in a requested chunk; errors of cells are added to
-/// `lost`.
+/// `faults`.
 async fn pairs_touching(
     family: &LinkFamily,
     is_requested: impl Fn(&ChunkKey) -> bool,
-    lost: &mut Vec<Error>,
+    faults: &mut Vec<Error>,
 ) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
         let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
         for (cell, records) in records_touching(segment, &is_requested).await? {
-            let records = match records {
-                Ok(records) => records,
-                Err(error) => {
-                    lost.push(error);
-                    continue;
-                }
-            };
+            let Some(records) = records.map_err(|error| faults.push(error)).ok() else { continue };
             for record in (0..records.len()).filter(|i| records.is_leading(*i)) {
                 let mut ends =
                     records.endpoints(record).map(|(chunk, row)| VertexRow { chunk: *chunk, row });

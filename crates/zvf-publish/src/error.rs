@@ -34,7 +34,7 @@ pub enum PublishError {
     },
     /// Another process is changing the target.
     #[error(
-        "expected nobody else at work on it, found another process that changes it (lock {}){}",
+        "another process is changing it (lock {}){}",
         .lock.file_name().unwrap_or_default().display(),
         if *.by_file { "; if that process is dead, remove the lock file" } else { "" }
     )]
@@ -45,7 +45,7 @@ pub enum PublishError {
         by_file: bool,
     },
     /// The target changed since the beginning.
-    #[error("expected what was there at the beginning, found {found}")]
+    #[error("it changed while the command ran: found {found}")]
     Changed {
         /// What exists there instead.
         found: String,
@@ -61,10 +61,10 @@ pub enum PublishError {
     NoName(String),
     /// A journal is beside a symbolic link to the store, where earlier versions put it.
     #[error(
-        "{}: an earlier version kept this journal beside a symbolic link to the store; {} {}",
+        "{}: an earlier version kept this journal next to a symbolic link to the store; {} {}",
         .stray.display(),
         if *.has_other {
-            "the store has another one, with the history of its own name, so look at both and move it away to go on with"
+            "the store has another one, with its own history, so check both and move this one away to continue with"
         } else {
             "rename it to"
         },
@@ -87,10 +87,10 @@ pub enum PublishError {
     #[error("stopped before anything was published")]
     Cancelled,
     /// The target is visible, but may not survive a power failure.
-    #[error("it was published, and whether it stays after a loss of power is not known")]
+    #[error("it was published, but may not survive a loss of power")]
     Unknown(#[source] io::Error),
     /// An error of the operating system about one file or folder.
-    #[error("{path}: it cannot be read or written")]
+    #[error("{path}: cannot be read or written")]
     IoAt {
         /// Its path below the folder, with `/` between names.
         path: String,
@@ -98,7 +98,7 @@ pub enum PublishError {
         source: io::Error,
     },
     /// An error of the operating system.
-    #[error("a file or folder cannot be read or written")]
+    #[error("cannot read or write a file or folder")]
     Io(#[from] io::Error),
 }
 

@@ -129,7 +129,7 @@ mod tests {
         fs::create_dir_all(root.join("a.zvf/log")).unwrap();
         fs::write(root.join("a.zvf/log/1"), "").unwrap();
         let error = journal_folder(&root.join("link")).unwrap_err().to_string();
-        assert!(error.contains("move it away"), "{error}");
+        assert!(error.contains("move this one away"), "{error}");
         assert!(journal_folder(&root.join("a")).is_ok());
         fs::remove_dir_all(root.join("link.zvf")).unwrap();
         symlink("a.zvf", root.join("link.zvf")).unwrap();

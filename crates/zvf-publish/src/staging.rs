@@ -386,7 +386,7 @@ pub(crate) fn check_unchanged(
     let found = match (before, now) {
         _ if before == now => return Ok(()),
         (None, _) => {
-            let name = "a target that was made meanwhile".to_owned();
+            let name = "a target that was created meanwhile".to_owned();
             return Err(PublishError::Taken { name });
         }
         (Some(_), None) => "nothing",

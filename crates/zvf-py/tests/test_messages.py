@@ -87,7 +87,7 @@ def test_what_a_conversion_loses_is_a_warning(tmp_path):
     with pytest.warns(zvf.LossWarning) as caught:
         zvf.convert(both, tmp_path / "b.xyz", dry_run=True)
     assert [str(entry.message).partition(" is dropped")[0].rpartition(" ")[2] for entry in caught] == ['"mass"', '"word"']
-    with pytest.raises(ValueError, match="XYZ does not hold everything"):
+    with pytest.raises(ValueError, match="XYZ cannot hold everything"):
         zvf.convert(both, tmp_path / "b.xyz", strict=True)
     assert not (tmp_path / "b.xyz").exists()
     with warnings.catch_warnings():
@@ -95,7 +95,7 @@ def test_what_a_conversion_loses_is_a_warning(tmp_path):
         zvf.convert(both, tmp_path / "a.csv")
         assert zvf.ingest(tmp_path / "a.csv", tmp_path / "b.zarrvectors").count() == 3
     (tmp_path / "a.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nusemtl red\nf 1 2 3\n")
-    with pytest.warns(zvf.LossWarning, match="not read: 1 uses of materials"):
+    with pytest.warns(zvf.LossWarning, match="not read: 1 material reference"):
         zvf.ingest(tmp_path / "a.obj", tmp_path / "c.zarrvectors")
 
 

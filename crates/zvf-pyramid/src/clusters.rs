@@ -456,7 +456,7 @@ mod tests {
         let error = Clusters::new(&[0], 1).field(&text, Aggregation::Mean, None).unwrap_err();
         assert_eq!(
             error.sentence(),
-            "rule of an attribute: expected mode, count, first or drop for what is no number, found \
+            "rule of an attribute: expected mode, count, first or drop for values that are not numbers, found \
              mean for label"
         );
     }

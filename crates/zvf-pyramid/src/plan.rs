@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::Range;
 
 use futures_util::StreamExt as _;
-use zvf_error::Result;
+use zvf_error::{Result, format_count, round_digits};
 use zvf_format::Class;
 use zvf_format::num::{
     f64_from_u64, round_half_up_u64, saturating_floor_i64, to_u64, usize_from_u32,
@@ -385,16 +385,17 @@ impl fmt::Display for Step {
             None => write!(f, "level {level}: {method}")?,
         }
         if let Some(size) = size {
-            write!(f, " {size}")?;
+            write!(f, " {}", round_digits(*size, 4))?;
         }
         if let Some(keep) = keep {
             write!(f, ", {keep} kept")?;
         }
         if *sparsity > 1.0 {
-            write!(f, ", one of {sparsity} objects")?;
+            write!(f, ", one object in {sparsity}")?;
         }
         let chunk: Vec<String> = chunk.iter().map(ToString::to_string).collect();
-        write!(f, ", chunks of {}, about {vertices} vertices", chunk.join(" × "))
+        let vertices = format_count(*vertices, "vertex");
+        write!(f, ", chunks of {}, about {vertices}", chunk.join(" × "))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
+use zvf_error::{format_count, group_digits, round_digits};
 use zvf_model::Kind;
 
 use crate::size::Size;
@@ -79,13 +80,15 @@ impl fmt::Display for PyramidNotice {
         match self {
             Self::Discarded { level } => write!(
                 f,
-                "what a killed run had saved of level {level} was damaged: it was removed, and the level made again"
+                "the saved part of level {level} of a killed run was damaged: it was removed, and \
+                 the level rebuilt"
             ),
             Self::NothingShrinks { level, vertices } => write!(
                 f,
-                "level {level} would be the same as level {}, with {vertices} vertices: no more levels are built; \
-                 a larger size, a smaller share to keep or fewer objects make coarser ones",
-                level.saturating_sub(1) // there is no level 0 that is like the one below
+                "level {level} would be the same as level {}, with {}: no more levels are built; \
+                 use a larger --cell-size, a smaller --ratio or a larger --sparsity",
+                level.saturating_sub(1), // there is no level 0 that is like the one below
+                format_count(*vertices, "vertex"),
             ),
         }
     }
@@ -170,13 +173,13 @@ impl LevelReport {
 
     fn fmt_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { vertices, objects, elements, error, .. } = self;
-        write!(f, "{vertices} vertices")?;
+        f.write_str(&format_count(*vertices, "vertex"))?;
         if *elements > 0 {
-            write!(f, ", {elements} edges or faces")?;
+            write!(f, ", {} edges or faces", group_digits(*elements))?;
         }
         if *objects > 0 {
-            write!(f, ", {objects} objects")?;
+            write!(f, ", {}", format_count(*objects, "object"))?;
         }
-        error.map_or(Ok(()), |error| write!(f, ", within {error}"))
+        error.map_or(Ok(()), |error| write!(f, ", within {}", round_digits(error, 4)))
     }
 }

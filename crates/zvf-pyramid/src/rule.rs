@@ -71,7 +71,7 @@ impl Aggregation {
         let numbers = matches!(self, Self::Mean | Self::Sum | Self::Min | Self::Max);
         let text = field.column.dtype().kind == DtypeKind::Text || field.categories.is_some();
         if numbers && text {
-            let expected = "mode, count, first or drop for what is no number";
+            let expected = "mode, count, first or drop for values that are not numbers";
             let found = format!("{self} for {}", field.name);
             return Err(setting_error("rule of an attribute", expected, found));
         }

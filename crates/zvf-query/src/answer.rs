@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use zvf_error::format_count;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::Dtype;
@@ -220,7 +221,8 @@ impl fmt::Display for Plan {
 impl fmt::Display for QueryStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cells, rows, requests, bytes, elapsed } = self;
-        write!(f, "read      {cells} cells, {rows} rows, {requests} requests, {bytes} bytes")?;
-        write!(f, " in {:.3} ms", elapsed.as_secs_f64() * 1e3)
+        let counts = [(cells, "cell"), (rows, "row"), (requests, "request"), (bytes, "byte")];
+        let counts = counts.map(|(n, thing)| format_count(*n, thing)).join(", ");
+        write!(f, "read      {counts} in {:.3} ms", elapsed.as_secs_f64() * 1e3)
     }
 }

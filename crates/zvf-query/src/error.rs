@@ -25,7 +25,7 @@ pub enum BadQuery {
         expected: usize,
     },
     /// A mode without a region.
-    #[error("{0} says how geometry lies to a region: give a region")]
+    #[error("{0} selects by a region: give a region")]
     ModeWithoutRegion(Mode),
     /// A kind that the store does not contain.
     #[error("the store holds no {0}")]
@@ -34,7 +34,7 @@ pub enum BadQuery {
     #[error("the store lists no level")]
     NoLevel,
     /// A query for objects or groups of a level without an object index.
-    #[error("the level has no object index: it cannot be asked for objects or groups")]
+    #[error("the level has no object index: objects and groups cannot be selected")]
     NoObjects,
     /// A query for groups of a level without groups, or without this one.
     #[error("there is no group {0}")]
@@ -61,7 +61,10 @@ pub enum BadQuery {
         available: String,
     },
     /// An index past the components of a row.
-    #[error("{name} has {width} values a row: there is no value {index}")]
+    #[error(
+        "{name} has {} per row: there is no value {index}",
+        zvf_error::format_count(*.width, "value")
+    )]
     NoSuchValue {
         /// The column.
         name: String,
@@ -105,7 +108,7 @@ pub enum BadQuery {
     #[error(transparent)]
     Region(#[from] BadRegion),
     /// An operation that this kind of geometry does not support.
-    #[error("{what} cannot be asked of a {kind}: {why}")]
+    #[error("{what} is not possible for a {kind}: {why}")]
     Kind {
         /// The request.
         what: &'static str,

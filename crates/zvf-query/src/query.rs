@@ -387,7 +387,7 @@ impl Query {
         }
         let whole = matches!(mode, Mode::Inside | Mode::Touch | Mode::Clip);
         if self.order == Some(Order::Storage) && kind.is_chain() && self.region.is_some() && whole {
-            let why = "a whole object lies in several chunks: crop, or take the order of objects";
+            let why = "an object lies in several chunks: crop, or use the order of objects";
             return Err(BadQuery::Kind { what: "the order of storage", kind, why });
         }
         Ok(())
@@ -491,11 +491,7 @@ mod tests {
                 Kind::PointCloud,
                 "the region has 2 axes, the store has 3",
             ),
-            (
-                Query::all().mode(Mode::Clip),
-                Kind::Line,
-                "clip says how geometry lies to a region: give a region",
-            ),
+            (Query::all().mode(Mode::Clip), Kind::Line, "clip selects by a region: give a region"),
             (
                 Query::all().in_region(ball).mode(Mode::Clip),
                 Kind::Mesh,
@@ -504,7 +500,7 @@ mod tests {
             (
                 Query::all().order(Order::Objects),
                 Kind::Mesh,
-                "the order of objects cannot be asked of a mesh: its elements join vertices of any objects",
+                "the order of objects is not possible for a mesh: its elements join vertices of any objects",
             ),
         ] {
             assert_eq!(query.check(kind, 3).unwrap_err().to_string(), message);

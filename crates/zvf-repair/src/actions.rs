@@ -69,7 +69,7 @@ pub(crate) async fn repair_finding(
                 .change(store, level, "C5", |node| {
                     let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
                     block.shift_remove("fragments_tile")?;
-                    Some("fragments_tile is taken out".to_owned())
+                    Some("fragments_tile is removed".to_owned())
                 })
                 .await?
         }
@@ -140,7 +140,7 @@ async fn list(store: &Store, finding: &Finding, documents: &mut Documents) -> Re
         .change(store, path, finding.rule.id, |node| {
             let Node::Array(doc) = node else { return None };
             doc.nonempty_chunks = Some(keys.iter().map(ToString::to_string).collect());
-            Some(format!("nonempty_chunks is made again: {n} keys, were {before}"))
+            Some(format!("nonempty_chunks is rebuilt: {n} keys instead of {before}"))
         })
         .await
 }
@@ -198,7 +198,7 @@ async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<boo
     documents
         .change(store, "", "S10", |node| {
             attributes(node).insert("ome".to_owned(), value);
-            Some("ome is made of axes and levels".to_owned())
+            Some("ome is rebuilt from axes and levels".to_owned())
         })
         .await
 }

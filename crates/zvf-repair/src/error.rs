@@ -8,7 +8,7 @@ use zvf_format::Class;
 
 /// Returns the error for an object that changed since the plan was made.
 pub(crate) fn changed_error(path: impl Display) -> Error {
-    refuse(Class::Conflict, "it is no longer what the plan was made from").at_key(path)
+    refuse(Class::Conflict, "it changed after the repairs were planned").at_key(path)
 }
 
 /// Returns the error for a backend without conditional replacement.
@@ -24,7 +24,7 @@ pub(crate) fn has_journal_error() -> Error {
 
 /// Returns the error for a store without a sibling path.
 pub(crate) fn nothing_beside_error() -> Error {
-    let text = "a store that is a whole bucket has no place beside it for what is replaced";
+    let text = "a store that is a whole bucket has no place next to it for the replaced objects";
     refuse(Class::InvalidArgument, text)
 }
 

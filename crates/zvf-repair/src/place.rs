@@ -142,7 +142,7 @@ mod tests {
         let error = Place::from_address("memory:///", &OpenOptions::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "InvalidArgument, a store that is a whole bucket has no place beside it for what is replaced"
+            "InvalidArgument, a store that is a whole bucket has no place next to it for the replaced objects"
         );
     }
 }

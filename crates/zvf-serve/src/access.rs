@@ -130,7 +130,7 @@ pub(crate) fn check_host(bound: IpAddr, uri: &Uri, headers: &HeaderMap) -> Resul
         (None, None) => uri.authority().map_or("", hyper::http::uri::Authority::as_str),
         _ => {
             return Err(Refusal::bad_request(
-                "the request has several hosts, or one that is no text",
+                "the request has several Host headers, or one that is not text",
             ));
         }
     };

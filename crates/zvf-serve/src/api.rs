@@ -113,8 +113,9 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
         }
         ["query"] => transfer::answer_query(state, running, request).await,
         ["render"] => picture::answer_picture(state, running, request).await,
-        _ => Err(Refusal::not_found("there is no such address below /api")
-            .with_hint("see /api/openapi.json")),
+        _ => {
+            Err(Refusal::not_found("no such address below /api").with_hint("see /api/openapi.json"))
+        }
     }
 }
 

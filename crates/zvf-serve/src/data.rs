@@ -229,7 +229,7 @@ fn remote_fault(key: &[String], error: &object_store::Error) -> Refusal {
 fn refuse_absent(key: &[String]) -> Refusal {
     let name = key.join("/");
     let message =
-        if name.is_empty() { "this server shows no folders" } else { "there is no such file" };
+        if name.is_empty() { "this server does not list folders" } else { "there is no such file" };
     Refusal::not_found(message).with_key(name)
 }
 

@@ -93,7 +93,7 @@ fn check_request_line(line: &[u8]) -> Result<bool, Refusal> {
         return Err(refuse_malformed("a request line is a method, a target and a version"));
     };
     if method.is_empty() || !method.iter().copied().all(is_token) {
-        return Err(refuse_malformed("the method is no word"));
+        return Err(refuse_malformed("the method is not a word"));
     }
     let is_visible = |byte: &u8| byte.is_ascii_graphic() && !b"\"#<>`".contains(byte);
     if target.is_empty() || !target.iter().all(is_visible) {
@@ -130,7 +130,9 @@ fn check_headers(headers: &[u8], is_old: bool, limits: &Limits) -> Result<u64, R
         let (name, value) = (line.get(..colon).unwrap_or_default(), line.get(colon + 1..));
         let value = value.unwrap_or_default().trim_ascii();
         if name.is_empty() || !name.iter().copied().all(is_token) {
-            return Err(refuse_malformed("the name of a header is no word, or a header is folded"));
+            return Err(refuse_malformed(
+                "the name of a header is not a word, or a header is folded",
+            ));
         }
         if value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
             return Err(refuse_malformed("a header holds a control character"));
@@ -168,7 +170,7 @@ fn parse_length(value: &[u8]) -> Result<u64, Refusal> {
     let digits = std::str::from_utf8(value).ok();
     let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let length = digits.and_then(|text| text.parse().ok());
-    length.ok_or_else(|| refuse_malformed("the length of the body is no number"))
+    length.ok_or_else(|| refuse_malformed("the length of the body is not a number"))
 }
 
 fn refuse_malformed(message: &str) -> Refusal {

@@ -29,7 +29,7 @@ pub(crate) async fn answer_precomputed(
     // Viewers request many objects at once: they wait for each other, up to the request timeout.
     let wait = Arc::clone(&state.queries).acquire_owned();
     let Ok(Ok(permit)) = tokio::time::timeout(state.limits.request_timeout, wait).await else {
-        return Err(Refusal::service_unavailable("too many objects are being made; try again"));
+        return Err(Refusal::service_unavailable("too many objects are in progress; try again"));
     };
     let held = (permit, state.metrics.start_query());
     let Some((layer, key)) = path.split_first().map(|(layer, key)| (layer.clone(), key.to_vec()))

@@ -120,9 +120,9 @@ pub(crate) fn parse_query(
 pub(crate) fn parse_body(body: &[u8]) -> Result<Vec<(String, String)>, Refusal> {
     let wrong = |message: String| Refusal::bad_request(message);
     let document: serde_json::Value = serde_json::from_slice(body)
-        .map_err(|error| wrong(format!("the body is no JSON: {error}")))?;
+        .map_err(|error| wrong(format!("the body is not JSON: {error}")))?;
     let serde_json::Value::Object(fields) = document else {
-        return Err(wrong("the body is no object of JSON".to_owned()));
+        return Err(wrong("the body is not a JSON object".to_owned()));
     };
     let mut all = Vec::with_capacity(fields.len());
     for (name, value) in fields {
@@ -268,7 +268,7 @@ fn parse_number(text: &str) -> Option<f64> {
 pub(crate) fn too_many_rows(max_rows: u64) -> Refusal {
     let message = format!("an answer has at most {max_rows} vertices");
     Refusal::new(hyper::StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", message)
-        .with_hint("ask for less: a smaller box, a coarser level, or a limit")
+        .with_hint("request less: a smaller box, a coarser level, or a limit")
 }
 
 fn refuse(field: &str, found: &str, expected: &str) -> Refusal {

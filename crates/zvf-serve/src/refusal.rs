@@ -81,7 +81,7 @@ impl Refusal {
         let mut message = format!("{} of {name}", error.op());
         // The message of such an error is all there is, and contains no local path.
         if error.class() == Class::InvalidArgument && error.expected().is_none() {
-            message = hide(error.to_string().trim_start_matches("InvalidArgument, "));
+            message = hide(&error.message());
         }
         if let Some(expected) = error.expected() {
             message.push_str(&format!(", expected {}", hide(expected)));

@@ -91,11 +91,12 @@ impl Config {
 pub enum ServeError {
     /// It would be accessible to other machines, which was not requested.
     #[error(
-        "InvalidArgument, {0} is not a loopback address and there is no token; give one, or say that the server is public"
+        "{0} is reachable from other machines, and no token is set; give one, or make the server \
+         public"
     )]
     Open(SocketAddr),
     /// There is no store.
-    #[error("InvalidArgument, there is no store to serve; name at least one")]
+    #[error("no store is given; name at least one")]
     NoStore,
     /// A store cannot be opened.
     #[error("cannot open {address}")]

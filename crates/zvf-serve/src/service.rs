@@ -149,7 +149,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
         ["data", name, ref key @ ..] => {
             let store = find_store(state, name)?;
             if !key.is_empty() && request.uri().path().ends_with('/') {
-                return Err(Refusal::not_found("this server shows no folders"));
+                return Err(Refusal::not_found("this server does not list folders"));
             }
             let key: Vec<String> = file_key(key);
             match store.pending_file(&key).await? {
@@ -224,9 +224,7 @@ fn redirect(status: StatusCode, address: HeaderValue) -> Answer {
 fn find_store(state: &State, name: &str) -> Result<Arc<ServedStore>, Refusal> {
     let found = state.stores.iter().find(|store| store.name == name);
     found.cloned().ok_or_else(|| {
-        Refusal::not_found("there is no store of this name")
-            .with_key(name)
-            .with_hint("see /api/stores")
+        Refusal::not_found("no store has this name").with_key(name).with_hint("see /api/stores")
     })
 }
 

@@ -56,7 +56,7 @@ fn bad_segment(segment: &str) -> Refusal {
     Refusal::new(
         hyper::StatusCode::BAD_REQUEST,
         "InvalidKey",
-        format!("{shown:?} is no segment of a path: letters, digits and _ . + - make one"),
+        format!("{shown:?} is not a segment of a path: use letters, digits and _ . + -"),
     )
 }
 

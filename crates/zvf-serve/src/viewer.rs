@@ -96,7 +96,7 @@ impl PageFile {
 /// Answers `/view/<name>`.
 pub(crate) fn answer_viewer(name: &str, request: &HeaderMap) -> Result<Answer, Refusal> {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
-        return Err(Refusal::not_found("there is no such file of the page"));
+        return Err(Refusal::not_found("the page has no such file"));
     };
     let tag = file.tag();
     let is_known = request

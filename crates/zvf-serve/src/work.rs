@@ -27,5 +27,5 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 
 fn refuse_timeout() -> Refusal {
     Refusal::new(hyper::StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request took too long")
-        .with_hint("ask for less: a smaller box, a coarser level, or a limit")
+        .with_hint("request less: a smaller box, a coarser level, or a limit")
 }

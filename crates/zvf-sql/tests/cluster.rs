@@ -101,11 +101,17 @@ fn answers_from_a_cluster() {
     // The columns have their names, and errors name the store.
     let least = "SELECT min(x) FROM 'p.zarrvectors'";
     assert_eq!(lines(path, &[&cluster[..], &[least]].concat()), lines(path, &[least]));
-    for args in [&[][..], &cluster] {
-        let output = run(path, &[args, &["SELECT x FROM 'r.zarrvectors'"]].concat());
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(4), "{stderr}");
-        assert!(stderr.contains("r.zarrvectors"), "{stderr}");
+    for (sql, code, name) in [
+        ("SELECT x FROM 'r.zarrvectors'", 4, "r.zarrvectors"),
+        ("SELECT nothing FROM 'p.zarrvectors'", 2, "\"p.zarrvectors\".x"),
+        ("SELECT q.x FROM 'p.zarrvectors' AS \"Q.1\"", 2, "\"Q.1\".x"),
+    ] {
+        for args in [&[][..], &cluster] {
+            let output = run(path, &[args, &[sql]].concat());
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(code), "{stderr}");
+            assert!(stderr.contains(name), "{stderr}");
+        }
     }
     let output = run(
         path,

@@ -171,6 +171,7 @@ fn prints_faults_as_one_line_with_the_exit_code_of_their_class() {
         ("SELECT * FROM zvf('points.zarrvectors', 'nonsense')", 2, "one of vertices"),
         ("SELECT * FROM zvf('points.zarrvectors', 3)", 4, "3"),
         ("SELECT * FROM zvf(1)", 2, "path or URL"),
+        ("SELECT * FROM zvf(path => 'a.zv', path => 'a.zv')", 2, "path of zvf(): expected one"),
         ("", 2, "found none"),
     ] {
         let (actual, line) = folder.refused(&[statement]);

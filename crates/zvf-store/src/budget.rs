@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(
             budget.reserve(4097).await.unwrap_err().to_string(),
             "LimitExceeded, bytes of one read: expected at most 4096, found 4097; \
-             more than the limit allows: ask for less, or raise the limit",
+             more than the limit allows: request less, or raise the limit",
         );
         drop(budget.reserve(0).await.unwrap());
     }

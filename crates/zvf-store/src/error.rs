@@ -28,7 +28,7 @@ pub(crate) fn timeout_error(op: &'static str, what: &'static str, after: Duratio
 
 /// Returns the same error for a request that may have been carried out.
 pub(crate) fn commit_unknown_error(error: Error) -> Error {
-    let text = "the store was asked to publish and did not say whether it did";
+    let text = "it is unknown whether the result was published: the store did not answer";
     Error::custom(Class::CommitUnknown, text).with_op("publish").with_cause(error)
 }
 
@@ -125,7 +125,7 @@ mod tests {
             ),
             (
                 commit_unknown_error(refused()),
-                "CommitUnknown, the store was asked to publish and did not say whether it did",
+                "CommitUnknown, it is unknown whether the result was published: the store did not answer",
                 "publish",
                 false,
             ),

@@ -168,7 +168,7 @@ impl RangedFile {
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(None));
         let Some(GetAnswer { bytes: tail, size, version }) = next()? else {
-            return Err(Error::missing(&key, "this file was asked for"));
+            return Err(Error::missing(&key, "this file was requested"));
         };
         let head = next()?.map(|got| got.bytes).unwrap_or_default(); // read later where it is not at hand
         Ok(Self(Body::Source { source, key, size, version, head, tail }))
@@ -383,7 +383,7 @@ mod tests {
         let error = RangedFile::open(&path, &OpenOptions::default()).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "NotFound in a.tet, this file was asked for and it is not there"
+            "NotFound in a.tet, this file was requested, but it does not exist"
         );
     }
 }

@@ -44,7 +44,10 @@ impl LevelNode {
     async fn open_at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self> {
         let group = match opened.shared.node(&key).await?.as_deref() {
             Some(Node::Group(group)) => group.clone(),
-            None => return Err(Error::missing(&key, "this level was asked for")),
+            None => {
+                let line = format!("NotFound, level {number} does not exist");
+                return Err(Error::from_line(Class::NotFound, line).at_key(&key));
+            }
             Some(Node::Array(_)) => {
                 return Err(Error::new(Class::BadTag, "node", "a group", "an array").at_key(&key));
             }

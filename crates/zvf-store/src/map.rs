@@ -181,7 +181,7 @@ impl MappedFile {
             let error = Error::new(
                 Class::Truncated,
                 "size",
-                "one that holds the bytes asked for",
+                "one that holds the requested bytes",
                 Found::from(self.len()),
             );
             return Err(error.at_span(start, start.saturating_add(len))); // as far as one can say it

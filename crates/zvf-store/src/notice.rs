@@ -16,7 +16,7 @@ use crate::key::Key;
 /// let notice = Notice::MissingPresence { key: Key::root().join("0/vertices")? };
 /// assert_eq!(
 ///     notice.to_string(),
-///     "0/vertices does not record which chunks it has: they were listed",
+///     "0/vertices does not record its chunks: they were listed",
 /// );
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
@@ -95,17 +95,18 @@ impl fmt::Display for Notice {
                 write!(f, "{key} says {stated} {what}; there are {found}")
             }
             Self::MissingPresence { key } => {
-                write!(f, "{key} does not record which chunks it has: they were listed")
+                write!(f, "{key} does not record its chunks: they were listed")
             }
             Self::CannotEnumerate { key } => {
                 let place = if key.is_root() { "the root" } else { key.as_str() };
                 write!(
                     f,
-                    "{place} cannot be listed here: only what metadata or the caller names was read"
+                    "{place} cannot be listed: only arrays that metadata or the command names \
+                     were read"
                 )
             }
             Self::CodecNotCapped { key, codec } => {
-                write!(f, "{key} uses {codec}, whose output is measured only when it is done")
+                write!(f, "{key} uses {codec}, whose output size is known only after decoding")
             }
             Self::LinksLeftOut { key } => write!(
                 f,
@@ -114,17 +115,20 @@ impl fmt::Display for Notice {
             ),
             Self::StaleLevel { key } => write!(
                 f,
-                "level {key} lacks edits of level 0 that came after it was built: build it again with zvf pyramid"
+                "level {key} lacks edits of level 0 that came after it was built: rebuild it with \
+                 zvf pyramid --refresh"
             ),
-            Self::HoldsNowhere { condition, why } => write!(f, "{condition} holds nowhere: {why}"),
+            Self::HoldsNowhere { condition, why } => write!(f, "{condition} is never true: {why}"),
             Self::JournalNotRead => f.write_str(
-                "the journal of this store cannot be read here: commits that are not yet applied are missing",
+                "the journal of this store cannot be read: commits that are not yet applied are \
+                 missing",
             ),
-            Self::NoFileLocks => f.write_str(
-                "the file system has no locks: a file beside the store stood for one while it was changed",
-            ),
+            Self::NoFileLocks => {
+                f.write_str("the file system has no locks: a lock file next to the store was used")
+            }
             Self::NoConditionalPut => f.write_str(
-                "the backend cannot keep two writers apart: nothing was there just before publishing",
+                "the backend cannot exclude a second writer: nothing existed there just before \
+                 publishing",
             ),
         }
     }
@@ -177,19 +181,19 @@ mod tests {
             ),
             (
                 Notice::MissingPresence { key: key("0/links") },
-                "0/links does not record which chunks it has: they were listed",
+                "0/links does not record its chunks: they were listed",
             ),
             (
                 Notice::CannotEnumerate { key: key("0/groups") },
-                "0/groups cannot be listed here: only what metadata or the caller names was read",
+                "0/groups cannot be listed: only arrays that metadata or the command names were read",
             ),
             (
                 Notice::CannotEnumerate { key: Key::root() },
-                "the root cannot be listed here: only what metadata or the caller names was read",
+                "the root cannot be listed: only arrays that metadata or the command names were read",
             ),
             (
                 Notice::CodecNotCapped { key: key("0/x"), codec: "zfp".into() },
-                "0/x uses zfp, whose output is measured only when it is done",
+                "0/x uses zfp, whose output size is known only after decoding",
             ),
         ] {
             assert_eq!(notice.to_string(), text);

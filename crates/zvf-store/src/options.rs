@@ -105,7 +105,7 @@ impl fmt::Display for RetriedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, tries, class, waited } = self;
         let (times, seconds) = (if *tries == 1 { "time" } else { "times" }, waited.as_secs());
-        write!(f, "{key} was asked for {tries} {times} in {seconds} s ({class}): trying again")
+        write!(f, "{key} failed {tries} {times} in {seconds} s ({class}): trying again")
     }
 }
 

@@ -17,6 +17,8 @@
 //! is refused, because their meaning is not known. All readers of records use this parser; it is
 //! not a public interface. Not here: when a record is written (`zvf-edit`).
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -205,10 +207,9 @@ impl RecordKey {
 }
 
 impl StagedSpan {
-    /// Appends bytes to a staged file, and returns their span.
-    pub fn append(all: &mut Vec<u8>, bytes: &[u8]) -> Self {
-        let offset = to_u64(all.len());
-        all.extend_from_slice(bytes);
+    /// Returns the span of bytes that begin at `offset` of a staged file.
+    #[must_use]
+    pub fn of(bytes: &[u8], offset: u64) -> Self {
         let hash = Some(zvf_publish::hash_bytes(bytes));
         Self { offset, len: to_u64(bytes.len()), crc: crc32c::crc32c(bytes), hash }
     }
@@ -239,17 +240,30 @@ impl StagedSpan {
     ///
     /// When the file is too short, or has other bytes there.
     pub fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes> {
-        let error = |class, text: String| Err(Error::custom(class, format!("{staged}: {text}")));
+        self.read(whole.len(), staged, |span| Ok(whole.slice(span)))
+    }
+
+    /// Returns the bytes of the span in the file `staged` of `len` bytes, and verifies them. `read` gets their place.
+    ///
+    /// # Errors
+    ///
+    /// When the file is too short, has other bytes there, or cannot be read.
+    pub fn read<E: From<Error>>(
+        &self,
+        len: usize,
+        staged: &str,
+        read: impl FnOnce(Range<usize>) -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
         let to = u128::from(self.offset) + u128::from(self.len);
         let span = checked_usize(self.offset).zip(usize::try_from(to).ok());
-        let Some((from, to)) = span.filter(|(_, to)| *to <= whole.len()) else {
-            return error(Class::Truncated, format!("need {to} bytes, found {}", whole.len()));
+        let (class, text) = match span.filter(|(_, to)| *to <= len) {
+            None => (Class::Truncated, format!("need {to} bytes, found {len}")),
+            Some((from, to)) => match read(from..to)? {
+                bytes if self.matches_bytes(&bytes) => return Ok(bytes),
+                _ => (Class::Checksum, format!("bytes {from}..{to} are not those of the record")),
+            },
         };
-        let bytes = whole.slice(from..to);
-        if self.matches_bytes(&bytes) {
-            return Ok(bytes);
-        }
-        error(Class::Checksum, format!("bytes {from}..{to} are not those of the record"))
+        Err(Error::custom(class, format!("{staged}: {text}")).into())
     }
 }
 
@@ -288,14 +302,14 @@ mod tests {
         };
         let (first, second) = (cell(b"one payload"), cell(b"two payload"));
         assert_eq!(crc32c::crc32c(&first), crc32c::crc32c(&second), "what a CRC cannot tell");
-        let span = json!(StagedSpan::append(&mut Vec::new(), &first));
+        let span = json!(StagedSpan::of(&first, 0));
         let span: StagedSpan = serde_json::from_value(span).unwrap();
         assert!(span.matches_bytes(&first) && !span.matches_bytes(&second));
     }
 
     #[test]
     fn refuses_what_it_cannot_read() {
-        let span = json!(StagedSpan::append(&mut Vec::new(), b"abc"));
+        let span = json!(StagedSpan::of(b"abc", 0));
         let with = |name: &str, value: Json| {
             let mut span = span.clone();
             span[name] = value;
@@ -330,8 +344,7 @@ mod tests {
 
     #[test]
     fn reads_records_back_and_detects_damage() {
-        let mut staged = Vec::new();
-        let new = StagedSpan::append(&mut staged, b"abc");
+        let new = StagedSpan::of(b"abc", 0);
         let body = json!({"txid": "t", "keys": [{"key": "a/b", "new": new}], "written": ["*"]});
         let operations = [json!({"op": "x"}), json!({"op": "y"})];
         let text = CommitRecord::encode(&body, &operations);
@@ -342,7 +355,7 @@ mod tests {
         assert_eq!((entry.key.as_str(), entry.new), ("a/b", Some(new)));
         assert!(entry.is_unapplied(None) && entry.is_applied(Some(b"abc")));
         assert!(!entry.is_applied(Some(b"abd")));
-        assert_eq!(new.slice(&staged.into(), "new").unwrap(), "abc");
+        assert_eq!(new.slice(&Bytes::from("abc"), "new").unwrap(), "abc");
         for at in 0..text.len() - 1 {
             let mut damaged = text.to_vec();
             damaged[at] ^= 1;

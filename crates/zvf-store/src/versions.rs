@@ -105,7 +105,8 @@ pub struct CommittedVersion {
 /// Returns the error for writing single objects, which names the alternative.
 pub(crate) fn refuse_writing(address: &str) -> Error {
     let text = format!(
-        "{address}: a repository of versions is changed by whole commits, which this does not make; change it with \"zvf edit\", or write to a folder and copy that with \"zvf convert\""
+        "{address}: repositories are changed by commits only; change it with \"zvf edit\", or \
+         write to a folder and copy that with \"zvf convert\""
     );
     Error::custom(Class::Unsupported, text)
 }

@@ -362,7 +362,7 @@ mod tests {
                 "a batch of graph: the attribute \"label\": expected int8 × 1, found int64 × 1",
                 "a batch of graph: the attribute \"label\": expected of the categories of the first \
                  batch, found others",
-                "label: code 3 is none of 1 categories",
+                "label: code 3 has no category (of 1)",
             ]
         );
         assert_eq!(decode_texts(&field).unwrap().value(0, 0), Value::from("a"));

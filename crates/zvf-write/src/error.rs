@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_model::{BadCode, Kind, ObjectId};
@@ -56,9 +56,10 @@ pub(crate) fn code_error(name: impl Display, code: BadCode) -> Error {
 /// Returns the error for vertices outside the declared bounds: how many of `total` in the batch,
 /// and the number of the first, counted over all batches, and its position.
 pub(crate) fn outside_error(points: u64, total: u64, first: u64, at: &[f64]) -> Error {
+    let total = format_count(total, "vertex");
     let text = format!(
-        "{points} of {total} vertices lie outside the bounds, the first is vertex {first} at {at:?}; \
-         leave them out or let the bounds grow, if that is wanted"
+        "{points} of {total} lie outside the bounds, the first is vertex {first} at {at:?}; \
+         leave them out, or let the bounds grow"
     );
     Error::custom(Class::OutOfBounds, text).with_op("write")
 }
@@ -66,15 +67,14 @@ pub(crate) fn outside_error(points: u64, total: u64, first: u64, at: &[f64]) -> 
 /// Returns the error for a skeleton object that is not a tree.
 pub(crate) fn roots_error(object: ObjectId, roots: u64) -> Error {
     refuse(format!(
-        "object {object} of a skeleton must be one tree, found {roots} vertices without a parent"
+        "object {object} of a skeleton must be one tree, found {} without a parent",
+        format_count(roots, "vertex")
     ))
 }
 
 /// Returns the error for an object with two kinds of geometry.
 pub(crate) fn two_kinds_error(object: ObjectId, [one, other]: [Kind; 2]) -> Error {
-    refuse(format!(
-        "object {object} is both a {one} and a {other}: ids are those of all kinds together"
-    ))
+    refuse(format!("object {object} is both a {one} and a {other}: ids are unique over all kinds"))
 }
 
 /// Returns the error for a skeleton vertex with two parents, or without a path to a root.
@@ -84,7 +84,7 @@ pub(crate) fn parent_error(vertex: u64, fault: &str) -> Error {
 
 /// Returns the error after [`WriteOptions::stop`](crate::WriteOptions::stop) was set.
 pub(crate) fn stopped_error() -> Error {
-    Error::custom(Class::Cancelled, "stopped before the store was whole")
+    Error::custom(Class::Cancelled, "stopped before the store was complete")
 }
 
 fn refuse(text: String) -> Error {

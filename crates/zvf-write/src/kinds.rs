@@ -318,7 +318,7 @@ mod tests {
         all[2].1 = ids_of(&[2, 9]);
         assert_eq!(
             check_apart(&all, &StopFlag::default()).unwrap_err().sentence(),
-            "object 9 is both a graph and a line: ids are those of all kinds together"
+            "object 9 is both a graph and a line: ids are unique over all kinds"
         );
     }
 

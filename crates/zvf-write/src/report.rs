@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use zvf_error::format_count;
 use zvf_model::Kind;
 
 /// The report of a writer.
@@ -70,13 +71,18 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { vertices, chunks, objects, links, left_out, .. } = self;
-        write!(f, "{vertices} vertices in {chunks} chunks, {objects} objects, {links} links")?;
+        let vertices = format_count(*vertices, "vertex");
+        let others = |objects: u64, links: u64| {
+            format!("{}, {}", format_count(objects, "object"), format_count(links, "link"))
+        };
+        let chunks = format_count(*chunks, "chunk");
+        write!(f, "{vertices} in {chunks}, {}", others(*objects, *links))?;
         if *left_out > 0 {
-            write!(f, ", {left_out} vertices left out")?;
+            write!(f, ", {} left out", format_count(*left_out, "vertex"))?;
         }
-        for (kind, kind_report) in &self.kinds {
-            let Self { vertices, objects, links, .. } = kind_report;
-            write!(f, "; {kind}: {vertices} vertices, {objects} objects, {links} links")?;
+        for (kind, Self { vertices, objects, links, .. }) in &self.kinds {
+            let vertices = format_count(*vertices, "vertex");
+            write!(f, "; {kind}: {vertices}, {}", others(*objects, *links))?;
         }
         self.notices.iter().try_for_each(|notice| write!(f, "; {notice}"))
     }
@@ -109,15 +115,15 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SparseIds => f.write_str(
-                "objects are not numbered 0, 1, 2, …: zarr-vectors finds them only by their ids",
+                "objects are not numbered 0, 1, 2, …: zarr-vectors finds them by their ids only",
             ),
             Self::Resumed { done, total } => {
-                write!(f, "{done} of {total} tasks had been done by an earlier run")
+                write!(f, "{done} of {total} tasks were done by an earlier run")
             }
-            Self::Cleaned => f.write_str("what an earlier run had left was removed"),
-            Self::EscapedNames => f.write_str(
-                "a path cannot hold the names of some attributes: a slash in them is stored as %2F",
-            ),
+            Self::Cleaned => f.write_str("files of an earlier run were removed"),
+            Self::EscapedNames => {
+                f.write_str("a slash in the names of some attributes is stored as %2F")
+            }
         }
     }
 }

@@ -297,6 +297,6 @@ mod tests {
     fn a_missing_store_is_reported_with_a_hint() {
         let error = open_store("memory:", OpenOptions::default()).unwrap_err();
         assert_eq!((error.class(), error.key()), (Class::NotFound, Some("zarr.json")));
-        assert_eq!(error.hint(), Some("give the folder of the store, the one with its zarr.json"));
+        assert_eq!(error.hint(), Some("give the folder of the store, which contains zarr.json"));
     }
 }

@@ -66,7 +66,9 @@ pub use exit_code::exit_code;
 pub use zvf_b2nd as b2nd;
 #[cfg(feature = "edit")]
 pub use zvf_edit as edit;
-pub use zvf_error::{Error, io_class, join_causes};
+pub use zvf_error::{
+    Error, error_text, format_count, group_digits, io_class, join_causes, round_digits,
+};
 pub use zvf_format as format;
 pub use zvf_metadata as metadata;
 pub use zvf_model as model;
@@ -150,8 +152,9 @@ pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Er
     let is_of_versions = address.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'));
     opened.map_err(|error| match (error.class(), error.key()) {
         (format::Class::NotFound, None) if is_of_versions => error,
-        (format::Class::NotFound, None | Some("zarr.json")) => error
-            .or_hint(|| Some("give the folder of the store, the one with its zarr.json".into())),
+        (format::Class::NotFound, None | Some("zarr.json")) => {
+            error.or_hint(|| Some("give the folder of the store, which contains zarr.json".into()))
+        }
         (format::Class::BadTag, Some("zarr.json")) => {
             error.or_hint(|| Some("is this the root of a Zarr Vectors store?".into()))
         }

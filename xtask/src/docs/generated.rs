@@ -46,8 +46,8 @@ are an interface: scripts may match on them. The classes that the format crate i
 those with exit code 3, and `InvalidKey` and `InvalidArgument`.
 
 A message is one line: `Truncated in fragment index, ranges at byte 24: expected 32 bytes, found 16`.
-It names the class, the structure, the field as the specification calls it, the byte at which it
-starts, the expected and the found value.
+It names the class (the command does so with `--json` only), the structure, the field as the
+specification calls it, the byte at which it starts, the expected and the found value.
 
 | class | exit code | retry | advice when nothing more particular is known |
 | --- | --- | --- | --- |

@@ -195,7 +195,7 @@ fn check_vertices(report: &mut Report, facts: &Facts, entry: &Json) {
 fn unused_points(facts: &Facts) -> u64 {
     let notes = facts.header.left_out.iter();
     let counts = notes
-        .filter_map(|note| note.strip_suffix(" points that no cell names")?.parse::<u64>().ok());
+        .filter_map(|note| note.strip_prefix("points that no cell names: ")?.parse::<u64>().ok());
     counts.sum()
 }
 

@@ -13,14 +13,14 @@ use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
 
-/// Look at a single blob file: a fragment index, a manifest, a shard, a .tet file, …
+/// Show or check a single blob file: a fragment index, a manifest, a shard, a .tet file, …
 #[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Blob {
     /// Show what a blob holds.
-    #[command(after_help = EXAMPLES)]
     Show(Show),
-    /// Check a blob against the format; exit code 1 when something is wrong.
-    #[command(name = "validate", alias = "check", after_help = EXAMPLES)]
+    /// Check a blob against the format; the exit code is 1 if it has faults.
+    #[command(name = "validate", alias = "check")]
     Check(Check),
 }
 
@@ -115,8 +115,9 @@ impl What {
             None => BlobKind::guess(blob).ok_or_else(|| {
                 let kinds =
                     BlobKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
-                Usage::new("the first bytes are of no known kind").with_hint(format!(
-                    "give --kind, one of {kinds}; or --framed for a stored chunk"
+                Usage::new(format!(
+                    "the kind cannot be told from the first bytes; give --kind, one of {kinds}, or \
+                     --framed for a stored chunk"
                 ))
             })?,
         };
@@ -157,7 +158,7 @@ fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyh
         writeln!(out, "{word}: {}", finding.text)?;
     }
     if report.findings.is_empty() {
-        writeln!(out, "sound")?;
+        writeln!(out, "no faults")?;
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ impl Cell {
         let key = self.chunk.parse::<ChunkKey>().map_err(zvf::Error::from)?;
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
-        let level = levels.first().ok_or_else(|| Usage::new("the level holds nothing"))?;
+        let level = levels.first().ok_or_else(|| Usage::new("the level is empty"))?;
         let view =
             CellView::read(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
         session.print(out, &view, |out| print(&view, out))?;
@@ -68,7 +68,8 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     } else {
         "they do not partition the rows in order"
     };
-    writeln!(out, "  fragments   {tiles}; {} rows in none", view.unreferenced)?;
+    let others = table::format_count(view.unreferenced, "row");
+    writeln!(out, "  fragments   {tiles}; {others} in none")?;
     for fragment in view.fragments.iter().take(SHOWN) {
         writeln!(out, "    {}", words(fragment))?;
     }
@@ -94,7 +95,7 @@ fn print(view: &CellView, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let more = view.rows - to_u64(view.vertices.len());
     if more > 0 {
-        writeln!(out, "  and {more} more rows: see --limit")?;
+        writeln!(out, "  and {}: see --limit", table::format_count(more, "more row"))?;
     }
     for fault in &view.faults {
         writeln!(out, "fault: {fault}")?;
@@ -110,7 +111,8 @@ fn words(fragment: &CellFragment) -> String {
             let more = to_u64(listed.len()) < fragment.rows;
             let more = if more { ", …" } else { "" };
             let rows: Vec<String> = listed.iter().map(u64::to_string).collect();
-            format!("{}: {} rows: {}{more}", fragment.fragment, fragment.rows, rows.join(", "))
+            let count = table::format_count(fragment.rows, "row");
+            format!("{}: {count}: {}{more}", fragment.fragment, rows.join(", "))
         }
     }
 }

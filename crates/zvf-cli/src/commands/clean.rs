@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// List and remove what killed commands left next to a store.
+/// List and remove files that killed commands left next to a store.
 ///
 /// Files of a running command stay. So do files from which a command can continue, unless --all is given.
 /// The store itself is never changed.
@@ -22,10 +22,11 @@ use crate::table;
 pub(crate) struct Clean {
     /// The store, or the file of a packed store or of an answer; it need not exist.
     path: String,
-    /// Only list what is there.
+    /// Only list them.
     #[arg(long)]
     dry_run: bool,
-    /// Also remove unfinished builds from which "zvf create", "zvf ingest" or "zvf pyramid" could continue.
+    /// Also remove unfinished builds that "zvf create", "zvf ingest" or "zvf pyramid" could
+    /// continue.
     #[arg(long)]
     all: bool,
 }
@@ -63,14 +64,14 @@ impl Clean {
             } else if leftover.state == State::InUse {
                 "in use"
             } else if leftover.state == State::Resumable {
-                "kept, a command can continue from it"
+                "kept: a command can continue from it"
             } else {
                 "to be removed"
             };
             writeln!(out, "{verb}: {}", line.path)?;
         }
         if lines.is_empty() {
-            writeln!(out, "nothing is left next to {}", self.path)?;
+            writeln!(out, "no leftovers next to {}", self.path)?;
         }
         Ok(Outcome::Clean)
     }

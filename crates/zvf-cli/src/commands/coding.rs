@@ -25,15 +25,15 @@ pub(crate) struct Coding {
     #[arg(long = "blosc-compressor", alias = "compressor", value_name = "NAME", default_value = "zstd", value_parser = compressor)]
     compressor: BloscCompressor,
     /// The filter of Blosc: noshuffle, shuffle or bitshuffle.
-    #[arg(long = "blosc-shuffle", alias = "shuffle", value_name = "NAME", default_value = "shuffle", value_parser = shuffle)]
+    #[arg(long = "blosc-shuffle", alias = "shuffle", value_name = "NAME", default_value = "shuffle", value_parser = shuffle, hide_short_help = true)]
     shuffle: BloscShuffle,
     /// Bytes per item, for the filter of Blosc.
-    #[arg(long = "blosc-typesize", alias = "typesize", value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long = "blosc-typesize", alias = "typesize", value_name = "BYTES", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..), hide_short_help = true)]
     typesize: u8,
     /// Bytes per block of Blosc: the unit that is read for one fragment.
     #[arg(long = "blosc-block-size", alias = "block-size", value_name = "SIZE", value_parser = block_size, default_value = "16KiB")]
     block_size: u32,
-    /// Add a CRC-32C to each cell. Cells are then read whole.
+    /// Add a CRC-32C to each cell; cells are then read whole.
     #[arg(long)]
     checksum: bool,
 }

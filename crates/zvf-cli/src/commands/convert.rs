@@ -27,7 +27,7 @@ use crate::commands::is_remote_url;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::new_repository::NewRepository;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
 
 /// Convert files and stores: any format to any other.
@@ -36,19 +36,20 @@ use crate::session::Session;
 /// A store is a format like any other, as input and as output. The command lists what the output cannot hold before it
 /// writes, and refuses to lose anything with --strict. The output is written atomically.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_args = shorten)]
 pub(crate) struct Convert {
-    /// What to read: files of one kind, or one store; - is standard input.
+    /// The input: files of one kind, or one store; - is standard input.
     #[arg(required = true, value_name = "IN")]
     inputs: Vec<PathBuf>,
-    /// What to write: a file, a folder or a store; - is standard output. A name with {name} or {id} is one file for each
-    /// object of a store: swcs/{name}.swc.
+    /// The output: a file, a folder or a store; - is standard output. A name with {name} or {id},
+    /// such as
+    /// swcs/{name}.swc, writes one file per object of a store.
     #[arg(value_name = "OUT")]
     output: String,
     /// The format to write, or "store" [default: by the name of the output].
     #[arg(long, value_name = "FORMAT", value_parser = to_format)]
     to: Option<To>,
-    /// Refuse what the output cannot hold in full.
+    /// Fail if the output cannot hold everything.
     #[arg(long)]
     strict: bool,
     /// Print what would be lost, and write nothing.
@@ -57,7 +58,7 @@ pub(crate) struct Convert {
     /// Set an option of one output format, such as las.version=1.2; may be repeated.
     #[arg(long = "format-option", value_name = "NAME=VALUE", value_parser = format_option)]
     format_options: Vec<(String, serde_json::Value)>,
-    /// The image of streamlines, for TRK and TRX: a NIfTI or TRK file, whose transform and size are taken.
+    /// The reference image of streamlines for TRK and TRX: a NIfTI or TRK file.
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
     #[command(flatten)]
@@ -98,15 +99,17 @@ impl Convert {
         };
         let has_image = matches!(to, To::Format(Format::Trk | Format::Trx));
         if self.reference.is_some() && !has_image {
-            return Err(Usage::new("--reference is the image of TRK and TRX files").into());
+            return refuse("--reference is for TRK and TRX output only");
         }
         let store = match self.inputs.as_slice() {
             [only] => only.to_str().filter(|address| is_store(address)).map(str::to_owned),
             several => {
                 let store = several.iter().find(|path| path.to_str().is_some_and(is_store));
                 if let Some(store) = store {
-                    let usage = Usage::new(format!("{} is a store among files", store.display()));
-                    return Err(usage.with_hint("convert it alone").into());
+                    return refuse(format!(
+                        "{} is a store, and the other inputs are files; convert it alone",
+                        store.display()
+                    ));
                 }
                 None
             }
@@ -127,10 +130,11 @@ impl Convert {
             (To::Format(format), Some(store)) if self.is_for_each_object() => {
                 self.convert_objects(session, &store, format, out).await
             }
-            (_, None) if self.is_for_each_object() => {
-                let usage = Usage::new(format!("{} is one file for each object", self.output));
-                Err(usage.with_hint("make a store of the input first, and convert that").into())
-            }
+            (_, None) if self.is_for_each_object() => refuse(format!(
+                "{} names one file for each object, which needs a store as input; create a store \
+                 from the input first, and convert that",
+                self.output
+            )),
             (To::Format(format), Some(store)) => {
                 self.convert_store(session, &store, format, out).await
             }
@@ -192,7 +196,7 @@ impl Convert {
             if let Some(new) = new {
                 let copied = session.batch_store(store).await?;
                 new.publish_store(&copied, &format!("copied from {store}"), session).await?;
-                session.print_notices(out, [format!("copied as it is to {}", self.output)])?;
+                session.print_notices(out, [format!("copied unchanged to {}", self.output)])?;
                 return Ok(Outcome::Clean);
             }
         }
@@ -236,7 +240,7 @@ impl Convert {
             let other_kinds: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
             let names = other_kinds.join(", ");
             notes.push(format!(
-                "{names} of the store are left out: the output holds one kind; ask with --kind"
+                "{names} of the store left out: the output holds one kind; choose it with --kind"
             ));
         }
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
@@ -270,8 +274,8 @@ impl Convert {
         let lods = self.format_options.iter().find(|(name, _)| name == "precomputed.lods");
         let Some((_, count)) = lods.filter(|_| kind == Kind::Mesh) else { return Ok(Vec::new()) };
         let Some(count) = count.as_u64().filter(|count| (1..=MAX_LODS).contains(count)) else {
-            let usage = Usage::new(format!("precomputed.lods of {count}"));
-            return Err(usage.with_hint(format!("give a number from 1 to {MAX_LODS}")).into());
+            let text = format!("precomputed.lods is {count}; give a number from 1 to {MAX_LODS}");
+            return refuse(text);
         };
         let numbers = reader.store().level_numbers().into_iter();
         Ok(numbers.filter(|level| (1..count).contains(&u64::from(*level))).map(LevelId).collect())
@@ -360,7 +364,7 @@ impl Convert {
             let other_kinds: Vec<&str> = other_kinds.into_iter().map(Kind::token).collect();
             let names = other_kinds.join(", ");
             notes.push(format!(
-                "{names} of the input are left out: {format} holds one kind; ask with --kind"
+                "{names} of the input left out: {format} holds one kind; choose it with --kind"
             ));
         }
         let bytes = size.map(|size| (counter, size));
@@ -394,13 +398,22 @@ const MAX_FETCHED_BYTES: u64 = 1 << 40;
 /// The largest number of resolutions of a mesh.
 const MAX_LODS: u64 = 8;
 
+/// Leaves the options of `zvf create` out of the short help, which would not fit on a screen.
+fn shorten(argument: clap::Arg) -> clap::Arg {
+    let is_of_create = matches!(argument.get_help_heading(), Some("Input" | "Layout" | "Codec"));
+    let is_hidden = is_of_create || argument.is_hide_short_help_set();
+    argument.hide_short_help(is_hidden)
+}
+
 fn needs_store(option: &str) -> anyhow::Error {
-    let usage = Usage::new(format!("{option} is asked of a store, and the input is none"));
-    usage.with_hint("convert the file to a store first").into()
+    Usage::new(format!(
+        "{option} is for stores, and the input is not a store; convert the file to a store first"
+    ))
+    .into()
 }
 
 fn needs_file(option: &str) -> anyhow::Error {
-    Usage::new(format!("{option} says how a file is read, and the input is a store")).into()
+    Usage::new(format!("{option} is for files, and the input is a store")).into()
 }
 
 /// Returns whether there is a store at `address`; every URL counts as one.
@@ -425,20 +438,15 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
     let names: Vec<&str> = written.map(|format| format.token()).collect();
     let hint = format!("choose with --to: store, {}", names.join(", "));
     if output == "-" {
-        return Err(Usage::new("standard output has no name to tell the format").with_hint(hint));
+        return refuse(format!("the format of standard output is not given; {hint}"));
     }
     match Format::from_extension(path) {
         Some(format) if format.is_written() => Ok(To::Format(format)),
-        Some(format) => {
-            Err(Usage::new(format!("{format} is read and not written")).with_hint(hint))
-        }
+        Some(format) => refuse(format!("zvf reads {format}, but does not write it; {hint}")),
         None if let Some(missing) = MissingFormat::from_extension(path) => {
-            Err(Usage::new(missing.to_string()))
+            refuse(missing.to_string())
         }
-        None => {
-            Err(Usage::new(format!("the name {output} stands for no output format"))
-                .with_hint(hint))
-        }
+        None => refuse(format!("cannot tell the format of {output}; {hint}")),
     }
 }
 
@@ -473,7 +481,9 @@ fn to_format(text: &str) -> Result<To, String> {
     })
 }
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\"zvf help convert\" also lists the options for input, layout and codec.
+
+Examples:
   zvf convert brain.trk brain.tck
   zvf convert brain.tck new.trk --reference brain.trk
   zvf convert neurons.zarrvectors swcs/{id}.swc

@@ -85,13 +85,13 @@ impl Create {
             recipe.sources.clone_from(&self.sources);
         }
         recipe.name_objects = self.files.iter().all(|file| file.as_os_str() != "-");
-        let bar = session.progress("looking");
+        let bar = session.progress("scanning");
         let interrupt = session.interrupt().clone();
         let total = AtomicU64::new(0); // vertices, known after the first pass
         let progress = &mut |stage: Stage, vertices: u64| {
             let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::COUNT);
             match total.load(Ordering::Relaxed) {
-                0 => bar.count(vertices, format!("{prefix}{} vertices", table::count(vertices))),
+                0 => bar.count(&prefix, vertices, "vertex"),
                 total => bar.advance(&prefix, vertices, total, "vertices"),
             }
             let stopped = interrupt.is_stopped() || stop.load(Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Create {
 /// Returns the kinds of the files of a layout that are not read.
 fn name_other_kinds(layout: &Layout) -> Option<String> {
     let kinds: Vec<&str> = layout.header.other_kinds.iter().map(|kind| kind.token()).collect();
-    (!kinds.is_empty()).then(|| format!("{}: ask for it with --kind", kinds.join(", ")))
+    (!kinds.is_empty()).then(|| format!("{}: choose one with --kind", kinds.join(", ")))
 }
 
 fn print(
@@ -159,7 +159,7 @@ fn print(
             .print_notices(out, layouts.iter().flat_map(|layout| layout.header.notes.clone()))?;
         let axes = layouts.iter().map(|layout| layout.header.axes.as_slice());
         session.print_notices(out, axes.filter_map(describe_validation_gap))?;
-        session.print_notices(out, [format!("look into it with: zvf info {store}")])?;
+        session.print_notices(out, [format!("see what it contains: zvf info {store}")])?;
     } else {
         writeln!(out, "{layouts}")?;
     }

@@ -55,9 +55,9 @@ impl Demo {
     ) -> anyhow::Result<Outcome> {
         let begun = Instant::now();
         let folder = &self.folder;
-        let context = || format!("cannot make stores in {}", folder.display());
+        let context = || format!("cannot create stores in {}", folder.display());
         std::fs::create_dir_all(folder).with_context(context)?;
-        let progress = session.progress("making stores");
+        let progress = session.progress("creating stores");
         let mut stores = Vec::new();
         for &kind in Kind::ALL {
             progress.set(kind.to_string());
@@ -77,17 +77,18 @@ impl Demo {
             ">links",
             ">in the box",
             ">written",
-            ">asked",
+            ">queried",
             ">validated",
             ">findings",
             "store",
         ]);
         stores.iter().for_each(|store| table.row(store.cells()));
         table.print("", out)?;
-        writeln!(out, "\n{} stores in {seconds:.2} s; the box is 0,0,0:50,50,50", stores.len())?;
+        let count = table::format_count(stores.len(), "store");
+        writeln!(out, "\n{count} in {seconds:.2} s; the box is 0,0,0:50,50,50")?;
         if let Some(DemoStore { path, .. }) = stores.last() {
-            writeln!(out, "look into one of them: zvf info {}", path.display())?;
-            writeln!(out, "look at it:            zvf view {}", path.display())?;
+            writeln!(out, "what a store contains: zvf info {}", path.display())?;
+            writeln!(out, "view it in 3-D:        zvf view {}", path.display())?;
         }
         Ok(Outcome::Clean)
     }
@@ -95,7 +96,7 @@ impl Demo {
     async fn make(&self, kind: Kind) -> anyhow::Result<DemoStore> {
         let begun = Instant::now();
         let path = self.folder.join(format!("{kind}.zarrvectors"));
-        let address = path.to_str().context("the name of the folder is no text")?;
+        let address = path.to_str().context("the name of the folder is not valid UTF-8")?;
         let report = self.write(kind, address).await?;
         let written = begun.elapsed().as_secs_f64();
         let begun = Instant::now();

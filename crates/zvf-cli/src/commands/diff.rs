@@ -4,9 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 use serde_json::Value as Json;
+use zvf::format::num::to_u64;
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
+use crate::table;
 
 /// Show which objects differ between two stores, or between two commits of one.
 ///
@@ -24,7 +26,7 @@ pub(crate) struct Diff {
     b: String,
     /// Another commit of the store [default: the last].
     c: Option<u64>,
-    /// End with exit code 1 when something differs.
+    /// Exit with code 1 if something differs.
     #[arg(long)]
     exit_code: bool,
 }
@@ -42,9 +44,7 @@ impl Diff {
                 (side(a, from)?, side(b, to)?)
             }
             (None, Some(_)) => {
-                return Err(
-                    Usage::new(format!("{}: a commit of {} is wanted", self.b, self.a)).into()
-                );
+                return refuse(format!("{}: expected a commit of {}", self.b, self.a));
             }
         };
         let report = zvf::edit::diff(&a, &b)?;
@@ -110,15 +110,16 @@ fn print(report: &Json, out: &mut dyn Write) -> std::io::Result<()> {
     for name in list("groups", "changed") {
         writeln!(out, "~ group {}", name.as_str().unwrap_or_default())?;
     }
+    let count = |of: &str, name: &str| table::count(report[of][name].as_u64().unwrap_or_default());
     writeln!(
         out,
         "objects +{} -{} changed {}; vertices +{} -{}; links +{} -{}",
-        list("objects", "added").len(),
-        list("objects", "removed").len(),
-        list("objects", "changed").len(),
-        report["vertices"]["added"],
-        report["vertices"]["removed"],
-        report["links"]["added"],
-        report["links"]["removed"],
+        table::count(to_u64(list("objects", "added").len())),
+        table::count(to_u64(list("objects", "removed").len())),
+        table::count(to_u64(list("objects", "changed").len())),
+        count("vertices", "added"),
+        count("vertices", "removed"),
+        count("links", "added"),
+        count("links", "removed"),
     )
 }

@@ -12,14 +12,16 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use zvf::edit::{CommitOptions, EditError, Editor, Place, Refresh};
 use zvf::format::Class;
+use zvf::format::num::to_u64;
 use zvf::publish::CommitGate;
 
 use self::input::Input;
 use self::packed::PackedStore;
 use self::verb::Verb;
 use crate::interrupt::{Interrupt, Interrupted};
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
+use crate::table;
 
 /// Change a store: move, add and remove vertices, objects, links, groups and columns.
 ///
@@ -44,7 +46,7 @@ pub(crate) struct Edit {
     /// The script: a file, or - for standard input.
     #[arg(long, default_value = "-", value_name = "FILE")]
     script: String,
-    /// Do everything but write; print what would be written.
+    /// Print what would be written, and write nothing.
     #[arg(long, global = true)]
     dry_run: bool,
     /// Answer each line of the script with one JSON line as soon as it is done.
@@ -73,10 +75,10 @@ pub(crate) struct Edit {
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Writing")]
 pub(crate) struct Writing {
-    /// Assume a single writer: for backends that cannot create an object only if it is absent.
+    /// Assume a single writer, for backends without conditional writes.
     #[arg(long, global = true)]
     single_writer: bool,
-    /// Accept changes of programs that do not know the journal, and continue from them.
+    /// Accept changes by programs that do not know the journal, and continue from them.
     #[arg(long, global = true)]
     accept_foreign: bool,
 }
@@ -87,7 +89,7 @@ pub(crate) struct Committing {
     /// The commit message.
     #[arg(long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// Do everything but write; print what would be written.
+    /// Print what would be written, and write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -149,7 +151,7 @@ impl Edit {
             place = place.with_gate(CommitGate::default());
         }
         if self.show_script && self.verb.is_none() {
-            return Err(Usage::new("--show-script prints the script line of a subcommand").into());
+            return refuse("--show-script prints the script line of a subcommand");
         }
         let line = self.verb.as_ref().map(|verb| {
             verb.to_line(|kind| Ok(zvf::edit::has_objects(&place, kind)?))
@@ -222,7 +224,8 @@ impl Edit {
             number += 1;
             if interrupt.is_stopped() {
                 let what = format!(
-                    "stopped by signals before line {number}: the commits of the report stand, and the rest was not done"
+                    "stopped by a signal before line {number}: the reported commits were made, \
+                     the rest of the script was not run"
                 );
                 return Ok(Err(EditError::new(Class::CommitUnknown, what)));
             }
@@ -245,11 +248,13 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
     for commit in &commits {
         let count = |part: &str, name: &str| {
             let count = &commit[part][name];
-            count.as_array().map_or_else(|| count.to_string(), |ids| ids.len().to_string())
+            let ids = count.as_array().map(|ids| to_u64(ids.len()));
+            table::count(ids.or(count.as_u64()).unwrap_or_default())
         };
         writeln!(
             out,
-            "{} {}: vertices +{} -{} moved {} changed {}; links +{} -{}; objects +{} -{} changed {}; {} keys, {} bytes",
+            "{} {}: vertices +{} -{} moved {} changed {}; links +{} -{}; objects +{} -{} changed \
+             {}; {}, {}",
             if report["dry_run"] == true { "would be commit" } else { "commit" },
             commit["head"],
             count("vertices", "added"),
@@ -261,8 +266,8 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
             count("objects", "added"),
             count("objects", "removed"),
             count("objects", "changed"),
-            commit["keys"],
-            commit["bytes"],
+            table::format_count(commit["keys"].as_u64().unwrap_or_default(), "key"),
+            table::bytes(commit["bytes"].as_u64().unwrap_or_default()),
         )?;
         for level in commit["levels_stale"].as_array().into_iter().flatten() {
             writeln!(out, "  level {level} is now outdated")?;

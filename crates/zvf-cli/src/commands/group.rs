@@ -62,8 +62,8 @@ pub(crate) async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Re
             let examples = (0..catalogue.len().min(8)).filter_map(|group| catalogue.name(group));
             let examples: Vec<String> = examples.collect();
             let examples = examples.join(", ");
-            Usage::new(format!("there is no group {name:?}"))
-                .with_hint(format!("there are {}, such as {examples}", catalogue.len()))
+            let count = catalogue.len();
+            Usage::new(format!("there is no group {name:?}; there are {count}, such as {examples}"))
                 .into()
         })
     };

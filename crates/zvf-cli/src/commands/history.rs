@@ -4,13 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 use zvf::edit::CommitOptions;
+use zvf::format::num::to_u64;
 
 use crate::commands::edit::{Committing, finish};
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table::{self, Table};
 
-/// Show what was committed to a store, newest first.
+/// Show the commits of a store, newest first.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf log tracts.zarrvectors
@@ -18,7 +19,7 @@ use crate::table::{self, Table};
 pub(crate) struct Log {
     /// The store: a folder.
     store: String,
-    /// The largest number of commits to show.
+    /// Maximum number of commits to show.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
@@ -31,7 +32,7 @@ impl Log {
             return Ok(Outcome::Clean);
         }
         if list.is_empty() {
-            writeln!(out, "nothing was committed")?;
+            writeln!(out, "no commits")?;
             return Ok(Outcome::Clean);
         }
         let columns =
@@ -42,7 +43,7 @@ impl Log {
             // Other programs that commit to a repository do not record these counts.
             let count = |name: &str| {
                 let list = entry["objects"][name].as_array();
-                list.map_or_else(|| "-".to_owned(), |list| list.len().to_string())
+                table::format_optional(list.map(|list| to_u64(list.len())))
             };
             rows.row(vec![
                 entry["head"].to_string(),
@@ -96,10 +97,10 @@ impl Show {
         for entry in commit["keys"].as_array().into_iter().flatten() {
             writeln!(
                 out,
-                "{} {} -> {} bytes",
+                "{} {} -> {}",
                 entry["key"].as_str().unwrap_or_default(),
-                entry["before"],
-                entry["after"]
+                entry["before"].as_u64().map_or_else(|| "nothing".to_owned(), table::bytes),
+                entry["after"].as_u64().map_or_else(|| "nothing".to_owned(), table::bytes),
             )?;
         }
         Ok(Outcome::Clean)
@@ -119,7 +120,7 @@ pub(crate) struct Undo {
     /// them.
     #[arg(conflicts_with_all = ["last", "to"])]
     commit: Option<String>,
-    /// Undo this many commits; those that are undone already do not count.
+    /// Undo this many commits; commits that are already undone do not count.
     #[arg(long, value_name = "N", conflicts_with = "to")]
     last: Option<u64>,
     /// Undo everything after this head.

@@ -15,7 +15,7 @@ use zvf::write::{DracoPositions, WriteOptions};
 use zvf::{OpenOptions, Timeouts};
 
 use crate::commands::coding::{Coding, Shards, shards};
-use crate::outcome::Usage;
+use crate::outcome::refuse;
 use crate::session::Session;
 
 /// How to create a store.
@@ -27,10 +27,10 @@ pub(crate) struct CreateOptions {
     /// The kind of the geometry, where the file does not state it.
     #[arg(long, help_heading = "Input")]
     kind: Option<Kind>,
-    /// The columns of positions: lon,lat [default: x, y, z, t, as far as there are any].
+    /// The columns of positions: lon,lat [default: those of x, y, z and t that exist].
     #[arg(long, aliases = ["position-columns", "spatial-key"], value_name = "NAMES", value_delimiter = ',', help_heading = "Input")]
     positions: Vec<String>,
-    /// The column of the object that a vertex belongs to [default: object, where there is one].
+    /// The column with the object of a vertex [default: object, if it exists].
     #[arg(long, aliases = ["key-column", "object-id-column"], value_name = "NAME", help_heading = "Input")]
     object: Option<String>,
     /// The attributes to store, or none [default: all other columns].
@@ -39,19 +39,19 @@ pub(crate) struct CreateOptions {
     /// The type of a column of text, such as label=uint8 or name=<U20; may be repeated.
     #[arg(long = "type", value_name = "NAME=TYPE", value_parser = column_type, help_heading = "Input")]
     types: Vec<(String, Dtype)>,
-    /// The type of positions that are text in the file: float32 or float64.
-    #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input")]
+    /// The type of positions from text files: float32 or float64.
+    #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input", hide_short_help = true)]
     dtype: Option<Dtype>,
     /// The separator of text tables: a character, tab or space [default: by the format].
     #[arg(long, alias = "delimiter", value_name = "CHAR", value_parser = separator, help_heading = "Input")]
     separator: Option<u8>,
-    /// The first line of a text table is a row, not a header: columns are called x, y, z, c3, c4 and so on.
+    /// The text table has no header: columns are named x, y, z, c3, c4 and so on.
     #[arg(long, help_heading = "Input")]
     no_header: bool,
     /// The prefix of comment lines of a text table, such as #.
-    #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input", hide_short_help = true)]
     comment: Option<u8>,
-    /// Marks of missing values besides the empty value, NA and the like: -9999,missing.
+    /// Further marks of missing values, besides empty ones, NA and the like: -9999,missing.
     #[arg(
         long = "missing",
         value_name = "TEXTS",
@@ -69,15 +69,15 @@ pub(crate) struct CreateOptions {
     /// Read the rings of polygons as closed polylines.
     #[arg(long, conflicts_with = "triangles", help_heading = "Input")]
     rings: bool,
-    /// The table of nodes of a list of edges: CSV with node_id, x, y, z.
+    /// The node table of an edge list: CSV with node_id, x, y, z.
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     nodes: Option<PathBuf>,
-    /// The space of positions: world coordinates, or stored ones; with the latter only the matrix between them is
-    /// recorded (TRK and precomputed).
+    /// The coordinates of positions: world, or those of the file, with the transform recorded (TRK
+    /// and precomputed).
     #[arg(long, value_enum, default_value_t = SpaceWord::World, help_heading = "Input")]
     space: SpaceWord,
-    /// Keep the corners of each face separate, where the format has no shared vertices: STL.
-    #[arg(long, help_heading = "Input")]
+    /// Do not merge equal corners of faces (STL).
+    #[arg(long, help_heading = "Input", hide_short_help = true)]
     no_weld: bool,
     /// Compute attributes of lines from their vertices: length, endpoints (start and end), orientation (the unit vector
     /// between these), tortuosity, vertex_count.
@@ -89,17 +89,30 @@ pub(crate) struct CreateOptions {
     /// The same as --object-attr endpoints.
     #[arg(long, hide_short_help = true, help_heading = "Input")]
     compute_endpoints: bool,
-    /// The level of detail to read from precomputed meshes; 0 is the finest. A mesh with fewer levels gives its
-    /// coarsest.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Input")]
+    /// The level of detail of precomputed meshes, 0 is the finest; a mesh with fewer levels gives
+    /// its coarsest.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Input",
+        hide_short_help = true
+    )]
     lod: u32,
     /// Read only these segments of precomputed skeletons and meshes: 7,9.
-    #[arg(long = "segment-id", value_name = "IDS", value_delimiter = ',', help_heading = "Input")]
+    #[arg(
+        long = "segment-id",
+        value_name = "IDS",
+        value_delimiter = ',',
+        help_heading = "Input",
+        hide_short_help = true
+    )]
     segments: Option<Vec<u64>>,
     #[command(flatten)]
     tools: ToolsWords,
-    /// Take objects with the same id in several files for one object [default: ids of a file are shifted to begin after
-    /// those of the files before it].
+    /// Treat objects with the same id in several files as one object [default: the ids of each file
+    /// are shifted past
+    /// those of earlier files].
     #[arg(long, help_heading = "Input")]
     keep_ids: bool,
     /// The shape of a chunk, such as 100,100,50; one length is for all axes.
@@ -115,19 +128,20 @@ pub(crate) struct CreateOptions {
     /// shards from 64 chunks on].
     #[arg(long, value_name = "N[,N...]|none", value_parser = shards, help_heading = "Layout")]
     shard: Option<Shards>,
-    /// Keep the vertices of a chunk as a Draco stream: float32 as they are, or rounded to a grid of so many bits.
+    /// Store the vertices of a chunk as a Draco stream: float32 unchanged, or rounded to a grid of
+    /// BITS bits.
     #[arg(long, value_name = "BITS", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u8).range(0..=30), conflicts_with = "compat", help_heading = "Layout")]
     draco: Option<u8>,
-    /// Write what the reference implementation can read: no shards, no checksums, no column of owners.
+    /// Write a store that zarr-vectors can read: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
     #[command(flatten)]
     coding: Coding,
     /// Replace a store that exists, in one step; not on object stores.
-    #[arg(long)]
+    #[arg(long, help_heading = None::<&str>)]
     overwrite: bool,
     /// Folder for what does not fit in memory [default: the folder for temporary files].
-    #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER")]
+    #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER", help_heading = None::<&str>)]
     temp_dir: Option<PathBuf>,
 }
 
@@ -147,9 +161,8 @@ struct ToolsWords {
 }
 
 fn refuse_frags(_text: &str) -> Result<String, &'static str> {
-    Err(
-        ".frags files of skeletons are not read: convert them with zvtools, or give whole skeletons",
-    )
+    Err(".frags files of skeletons are not read: convert them with zvtools, or give complete \
+         skeletons")
 }
 
 /// The space of positions.
@@ -277,7 +290,7 @@ impl CreateOptions {
             ..usual
         };
         if self.per_chunk == 0 {
-            return Err(Usage::new("a chunk has at least one vertex").into());
+            return refuse("--per-chunk must be at least 1");
         }
         let some = |lengths: &[f64]| (!lengths.is_empty()).then(|| lengths.to_vec());
         let recipe = Recipe {
@@ -335,7 +348,7 @@ fn separator(text: &str) -> Result<u8, String> {
         "space" => Ok(b' '),
         text => match text.as_bytes() {
             [byte] if byte.is_ascii() && *byte != b'"' => Ok(*byte),
-            _ => Err("expected one character of ASCII, tab or space".to_owned()),
+            _ => Err("expected one ASCII character, tab or space".to_owned()),
         },
     }
 }

@@ -25,7 +25,7 @@ use crate::table::{self, Table};
 pub(crate) struct Info {
     /// The store: a folder or a URL.
     store: String,
-    /// Do not list stored objects: sizes stay unknown.
+    /// Do not list the stored objects; sizes are then unknown.
     #[arg(long = "no-sizes", alias = "fast")]
     fast: bool,
     /// Read all values of level 0, and print minimum, maximum, mean and missing values of each attribute.
@@ -84,8 +84,8 @@ impl Info {
             level.kinds().first().copied().into_iter().chain(level.extra_kinds()).collect();
         let mut all = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            let on_progress =
-                &mut |rows| progress.count(rows, format!("{kind}: {} rows", table::count(rows)));
+            let prefix = format!("{kind}: ");
+            let on_progress = &mut |rows| progress.count(&prefix, rows, "row");
             let statistics = reader.statistics_with_progress(LevelId(0), Some(kind), on_progress);
             let statistics = statistics.await?;
             all.push((kind.to_string(), AttributeStats::list(&statistics)));
@@ -165,14 +165,14 @@ fn print(
         ),
     )?;
     if let Some(objects) = summary.parametric_objects {
-        say("parametric", &format!("{} objects", table::count(objects)))?;
+        say("parametric", &table::format_count(objects, "object"))?;
     }
     if !summary.headers.is_empty() {
         say("headers", &join_words(&summary.headers))?;
     }
     if let Some(stored) = summary.stored {
-        let (objects, bytes) = (table::count(stored.objects), table::bytes(stored.bytes));
-        say("stored", &format!("{bytes} in {objects} objects"))?;
+        let objects = table::format_count(stored.objects, "object");
+        say("stored", &format!("{} in {objects}", table::bytes(stored.bytes)))?;
     }
     if let Some(head) = head {
         say("commits", &table::count(head))?;
@@ -200,7 +200,7 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
         "chunk",
         "type",
         "codecs",
-        "made by",
+        "built by",
     ]);
     for level in levels.iter().flat_map(|level| std::iter::once(level).chain(&level.beside)) {
         let codecs = match (&level.shard_shape, level.codecs.join(" ")) {
@@ -237,12 +237,12 @@ fn describe_origin(level: &LevelSummary) -> String {
     let Some(parent) = level.parent else {
         let next = u64::from(level.level) + 1;
         return if level.additive {
-            format!("all of it with level {next}")
+            format!("complete together with level {next}")
         } else {
             "-".to_owned()
         };
     };
-    let additive = if level.additive { ", an addition" } else { "" };
+    let additive = if level.additive { ", additive" } else { "" };
     let error =
         level.error.map(|error| format!(", within {}", table::number(error))).unwrap_or_default();
     format!("{} from {parent}{error}{additive}", level.method)
@@ -270,7 +270,7 @@ fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
         table.print("  ", out)?;
     }
     if !level.geometries.is_empty() {
-        writeln!(out, "  geometries of their own: {}", level.geometries.join(", "))?;
+        writeln!(out, "  other geometries: {}", level.geometries.join(", "))?;
     }
     for links in &level.links {
         writeln!(out, "  {}", link_words(level.level, links))?;
@@ -283,12 +283,12 @@ fn link_words(level: u32, links: &LinkSummary) -> String {
         0 => "within the level".to_owned(),
         delta => format!("to level {}", i64::from(level) + i64::from(delta)),
     };
-    let count = links.links.map(|links| format!("{} ", table::count(links))).unwrap_or_default();
-    let arrays = if links.arrays == 1 { "array" } else { "arrays" };
-    let mut words =
-        format!("{count}links {to}, {} vertices each, in {} {arrays}", links.width, links.arrays);
+    let count = links.links.map(|links| table::format_count(links, "link"));
+    let count = count.as_deref().unwrap_or("links");
+    let arrays = table::format_count(links.arrays, "array");
+    let mut words = format!("{count} {to}, {} vertices each, in {arrays}", links.width);
     for (flag, word) in [
-        (links.missing_level, "which is not there"),
+        (links.missing_level, "which does not exist"),
         (links.directed, "directed"),
         (links.duplicated, "stored once for each chunk they touch"),
         (!links.enumerated && links.keeps_order, "as far as they could be found without a listing"),

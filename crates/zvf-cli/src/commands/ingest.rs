@@ -17,9 +17,8 @@ use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 use crate::commands::create::{layout_json, report_json};
 use crate::commands::how::{CreateOptions, writing_options};
 use crate::commands::task::{Chosen, print_ran, write_stage};
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
-use crate::table;
 
 /// Create a store from files with many processes: plan, run every task, finish.
 ///
@@ -85,8 +84,9 @@ impl Place {
     fn folder(&self) -> anyhow::Result<PathBuf> {
         let folder = self.work.clone().or_else(|| folder(&self.store));
         folder.ok_or_else(|| {
-            let usage = Usage::new("a store at a URL needs a folder for its plan");
-            usage.with_hint("name one that every process sees with --work-dir").into()
+            let text = "a store at a URL needs a folder for the plan; name one that all processes \
+                        share, with --work-dir";
+            Usage::new(text).into()
         })
     }
 
@@ -102,7 +102,7 @@ impl Place {
             ..usual
         };
         let building = Building::open(&self.store, &self.folder()?, write);
-        Ok((building.with_context(|| format!("cannot make {}", self.store))?, stop))
+        Ok((building.with_context(|| format!("cannot create {}", self.store))?, stop))
     }
 }
 
@@ -125,9 +125,9 @@ impl Plan {
         let (mut recipe, stop) = self.options.recipe(session)?;
         recipe.name_objects = true;
         let folder = self.place.folder()?;
-        let bar = session.progress("looking");
+        let bar = session.progress("scanning");
         let progress = &mut |_: Stage, vertices: u64| {
-            bar.set(format!("looking: {} vertices", table::count(vertices)));
+            bar.count("scanning: ", vertices, "vertex");
             flow(session, &stop)
         };
         let (files, store) = (&self.files, &self.place.store);
@@ -164,7 +164,7 @@ impl Plan {
                 at = end;
             }
             let hint = format!(
-                "run each with: zvf ingest run {store} --task I; then: zvf ingest finish {store}"
+                "run each task: zvf ingest run {store} --task N; then: zvf ingest finish {store}"
             );
             Ok(session.print_notices(out, [hint])?)
         })?;
@@ -179,8 +179,8 @@ impl Run {
         let mut chosen = Vec::new();
         for number in self.chosen.numbers(all.len()) {
             let Some(task) = all.get(number).copied() else {
-                let found = format!("task {number} of {}: there is no such task", all.len());
-                return Err(Usage::new(found).into());
+                let found = format!("task {number} does not exist: the plan has {}", all.len());
+                return refuse(found);
             };
             chosen.push((number, task));
         }
@@ -191,8 +191,7 @@ impl Run {
         for tasks in chosen.chunk_by(|a, b| is_route(a) && is_route(b)) {
             let Some(first @ (number, task)) = tasks.first() else { continue };
             let progress = &mut |_: Stage, vertices: u64| {
-                let vertices = table::count(vertices);
-                bar.set(format!("[{number}/{}] {task}: {vertices} vertices", all.len()));
+                bar.count(&format!("[{number}/{}] {task}: ", all.len()), vertices, "vertex");
                 flow(session, &stop)
             };
             bar.set(format!("[{number}/{}] {task}", all.len()));
@@ -235,9 +234,9 @@ impl Finish {
         session.print(out, &json!({"made": made}), |out| {
             match &report {
                 Some(report) => writeln!(out, "{report}")?,
-                None => writeln!(out, "{store} had been finished by an earlier run")?,
+                None => writeln!(out, "{store} was finished by an earlier run")?,
             }
-            let hint = format!("look into it with: zvf info {store}");
+            let hint = format!("see what it contains: zvf info {store}");
             Ok(session.print_notices(out, [hint])?)
         })?;
         Ok(Outcome::Clean)

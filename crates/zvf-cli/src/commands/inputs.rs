@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::outcome::Usage;
+use crate::outcome::refuse;
 
 /// The files, with a copy of standard input in the place of `-`.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Inputs {
         match named {
             0 => return Ok(Self { files: files.to_vec(), _copy: None }),
             1 => {}
-            _ => return Err(Usage::new("standard input can be read once").into()),
+            _ => return refuse("standard input can be read once"),
         }
         let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
         let number = RandomState::new().hash_one(std::process::id());
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!((inputs.files(), inputs._copy.is_none()), (&files[..], true));
         let twice = [PathBuf::from("-"), PathBuf::from("-")];
         let error = Inputs::new(&twice, None).await.unwrap_err();
-        assert_eq!(error.to_string(), "InvalidArgument, standard input can be read once");
+        assert_eq!(error.to_string(), "standard input can be read once");
     }
 
     #[test]

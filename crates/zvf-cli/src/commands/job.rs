@@ -17,7 +17,7 @@ use zvf::publish::{Disk, StagingDir, StagingOptions, TargetLock};
 
 use zvf::Error;
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
 use crate::table;
 use crate::target::{self, NewFile, Out};
@@ -121,10 +121,11 @@ impl Job {
         if !self.strict || lost.is_empty() {
             return Ok(());
         }
-        let usage = Usage::new(format!("{format} does not hold everything: {}", lost.join("; ")));
-        Err(usage
-            .with_hint("leave --strict out to write without it, or choose another format")
-            .into())
+        refuse(format!(
+            "{format} cannot hold everything: {}; leave --strict out to drop it, or choose \
+             another format",
+            lost.join("; ")
+        ))
     }
 
     async fn copy(
@@ -151,9 +152,7 @@ impl Job {
                         let read = read.load(Ordering::Relaxed);
                         progress.advance("", read, (*total).max(read), "bytes");
                     }
-                    (None, None) => {
-                        progress.count(vertices, format!("{} vertices", table::count(vertices)))
-                    }
+                    (None, None) => progress.count("", vertices, "vertex"),
                 }
                 match session.interrupt().is_stopped() {
                     true => ControlFlow::Break(()),
@@ -201,13 +200,7 @@ impl Job {
                 if report.elements > 0 {
                     words.push(table::format_count(report.elements, "element"));
                 }
-                writeln!(
-                    out,
-                    "{} in {}",
-                    words.join(", ").replace("vertexs", "vertices"),
-                    self.output
-                )?;
-                Ok(())
+                Ok(writeln!(out, "{} in {}", words.join(", "), self.output)?)
             })?;
         }
         session.print_notices(out, late.into_iter().chain(notes))?;
@@ -231,7 +224,7 @@ fn print_losses(
     if session.json() {
         table::json(&json!({"format": format.token(), "losses": lost}), out)?;
     } else if lost.is_empty() {
-        writeln!(out, "{format} holds all of it")?;
+        writeln!(out, "{format} holds everything")?;
     } else {
         lost.iter().try_for_each(|loss| writeln!(out, "{loss}"))?;
     }

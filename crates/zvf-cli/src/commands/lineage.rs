@@ -14,7 +14,7 @@ use zvf::{LevelId, LevelReader, ObjectId, Reader};
 
 use zvf::Error;
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -57,8 +57,9 @@ impl Lineage {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         if self.vertices.is_empty() && self.objects.is_empty() {
-            let usage = Usage::new("no vertices and no objects are given");
-            return Err(usage.with_hint("such as --vertex 0.3/17 or --object 7").into());
+            return refuse(
+                "no vertex or object is given; give some, as in --vertex 0.3/17 or --object 7",
+            );
         }
         let reader = session.reader(&self.store).await?;
         let (from, to) = (LevelId(self.from), LevelId(self.to));
@@ -73,10 +74,10 @@ impl Lineage {
         }
         let links = reader.find_related_of_kind(kind, from, to, &rows).await?;
         let Some(links) = links else {
-            let text = format!("the store has no links from level {from} to level {to}");
-            return Err(Usage::new(text)
-                .with_hint("see \"zvf pyramid --cross-level-storage\"")
-                .into());
+            return refuse(format!(
+                "the store has no links from level {from} to level {to}; \
+                 see \"zvf pyramid --cross-level-storage\""
+            ));
         };
         let shown = links.get(..table::limit(self.limit)).unwrap_or(&links);
         let to_level = level(&reader, kind, to).await?;
@@ -115,8 +116,9 @@ impl Lineage {
             if let (Some(object_kind), Some(kind)) = (object_kind, kind)
                 && object_kind != kind
             {
-                let usage = Usage::new(format!("object {id} is a {object_kind}, not a {kind}"));
-                return Err(usage.with_hint("ask for one kind at a time").into());
+                return refuse(format!(
+                    "object {id} is a {object_kind}, not a {kind}; give objects of one kind"
+                ));
             }
             kind = kind.or(object_kind);
         }
@@ -144,10 +146,9 @@ async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
     if at.row < rows {
         return Ok(());
     }
-    let text = format!("chunk {} has no row {}", at.chunk, at.row);
-    Err(Usage::new(text)
-        .with_hint(format!("it has {}, from 0", table::format_count(rows, "row")))
-        .into())
+    let rows = table::format_count(rows, "row");
+    let text = format!("chunk {} has no row {}; it has {rows}, from 0", at.chunk, at.row);
+    refuse(text)
 }
 
 /// One end of a link.

@@ -3,10 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use zvf::format::num::to_u64;
 use zvf::inspect::{ArrayEntry, Arrays};
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -45,8 +44,9 @@ impl Ls {
             };
             arrays.arrays.retain(below);
             if arrays.arrays.is_empty() {
-                let usage = Usage::new(format!("no array lies below {path:?}"));
-                return Err(usage.with_hint("leave the path out to see all").into());
+                return refuse(format!(
+                    "no array lies below {path:?}; leave the path out to see all"
+                ));
             }
         }
         session.print(out, &arrays, |out| print(&arrays, out))?;
@@ -66,15 +66,15 @@ fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
         table.row(vec![
             array.path.clone(),
             array.data_type.clone(),
-            array.shape.as_ref().map_or_else(|| "one a chunk".to_owned(), table::vector),
+            array.shape.as_ref().map_or_else(|| "one per chunk".to_owned(), table::vector),
             table::format_optional(array.chunks),
             size(array).map_or_else(|| "-".to_owned(), table::bytes),
             codecs.trim_end().to_owned(),
         ]);
     }
     table.print("", out)?;
-    let complete = if arrays.complete { "" } else { ", as far as they are named" };
-    let found = table::format_count(to_u64(arrays.arrays.len()), "array");
+    let complete = if arrays.complete { "" } else { ", those that metadata names" };
+    let found = table::format_count(arrays.arrays.len(), "array");
     // Without a listing no size is known.
     let mut sizes = arrays.arrays.iter().map(size);
     let total = sizes.try_fold(0_u64, |total, size| total.checked_add(size?));

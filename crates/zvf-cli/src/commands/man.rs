@@ -39,6 +39,6 @@ impl Man {
 
 fn unknown_command_error(command: &clap::Command, name: &str) -> Usage {
     let subcommands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-    Usage::new(format!("there is no subcommand {name:?}"))
-        .with_hint(format!("there is {}", subcommands.join(", ")))
+    let known = subcommands.join(", ");
+    Usage::new(format!("there is no subcommand {name:?}; the subcommands are {known}"))
 }

@@ -34,10 +34,10 @@ pub(crate) struct Migrate {
     /// Print what would change, and write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Replace the store by its new form, in one step once that is complete. Only in folders.
+    /// Replace the store itself, in one step when the result is complete (folders only).
     #[arg(long, conflicts_with_all = ["new", "dry_run"])]
     in_place: bool,
-    /// Replace the new store if it exists, in one step once it is complete. Only in folders.
+    /// Replace the new store if it exists, in one step when it is complete (folders only).
     #[arg(long, conflicts_with = "in_place")]
     overwrite: bool,
     /// Cells per shard on each axis, one number for all axes, or none [default: none].
@@ -79,11 +79,7 @@ impl Migrate {
         let migration =
             Migration { name, shard: self.shard.and_then(|Shards(cells)| cells), codecs };
         let progress = session.progress("migrating");
-        let on_progress = |done: &MigrationCounts| {
-            let message =
-                format!("{} levels, {} cells, {} links", done.levels, done.cells, done.links);
-            progress.count(done.cells, message);
-        };
+        let on_progress = |done: &MigrationCounts| progress.count("", done.cells, "cell");
         let handle = build.clone();
         let done = plan.apply(&migration, build, on_progress).await;
         drop(progress);
@@ -128,12 +124,8 @@ fn report(
 ) -> anyhow::Result<()> {
     let MigrationCounts { levels, cells, links, objects, stored_bytes, .. } = *done;
     session.print(out, &table::place_json("store", address, done)?, |out| {
-        let [cells, links, objects] = [cells, links, objects].map(table::count);
-    let bytes = table::bytes(stored_bytes);
-    writeln!(
-        out,
-        "{address}: {levels} levels, {cells} cells, {bytes}, {links} links, {objects} rows of objects"
-    )?;
-        Ok(())
+        let counts = [(levels, "level"), (cells, "cell"), (links, "link"), (objects, "object row")];
+        let counts = counts.map(|(n, thing)| table::format_count(n, thing)).join(", ");
+        Ok(writeln!(out, "{address}: {counts}, {}", table::bytes(stored_bytes))?)
     })
 }

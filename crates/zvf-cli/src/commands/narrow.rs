@@ -38,10 +38,10 @@ pub(crate) struct Narrow {
     /// At most N vertices; an object or element is never cut. 0 is all.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Skip cells that are recorded and missing.
+    /// Skip missing cells; a note names them.
     #[arg(long)]
     allow_missing: bool,
-    /// Read only what this level adds, where it is an increment to the next coarser one.
+    /// Read only what an additive level adds to the next coarser one.
     #[arg(long = "increment-only")]
     increment_only: bool,
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 
 /// Refuses to write to `new`, when it lies inside of `old` or contains it. Equal addresses are left to the command.
 /// Both are folders or URLs; remote addresses are compared as text.
@@ -17,12 +17,12 @@ pub(crate) fn check(old: &str, new: &str) -> Result<(), Usage> {
         return Ok(());
     }
     if to.starts_with(&from) {
-        let usage = Usage::new(format!("{new} is inside of {old}"));
-        return Err(usage.with_hint("write to a place outside of the store"));
+        return refuse(format!("{new} is inside of {old}; write to a place outside of the store"));
     }
     if from.starts_with(&to) {
-        let usage = Usage::new(format!("{old} is inside of {new}"));
-        return Err(usage.with_hint("write to a place that does not hold the store"));
+        return refuse(format!(
+            "{old} is inside of {new}; write to a place that does not hold the store"
+        ));
     }
     Ok(())
 }

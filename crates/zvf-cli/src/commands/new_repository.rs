@@ -34,7 +34,8 @@ impl NewRepository {
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 let text = format!(
-                    "{address}: expected a new repository, found one; change its store with \"zvf edit\", or give another address; --overwrite replaces no repository"
+                    "the repository {address} already exists; change its store with \"zvf edit\", \
+                     or give another address: --overwrite does not replace repositories"
                 );
                 let error = Error::custom(Class::AlreadyExists, text);
                 return Err(error.into());

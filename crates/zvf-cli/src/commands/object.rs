@@ -129,7 +129,7 @@ fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     let kind = object.kind.as_ref().map(|kind| format!("{kind}, ")).unwrap_or_default();
     writeln!(out, "object {}: {kind}row {} of the index", object.id, object.row)?;
     if object.fragments == 0 {
-        writeln!(out, "  it has no vertices: it was removed, or never had any")?;
+        writeln!(out, "  no vertices: it was removed, or never had any")?;
     }
     let fragments = table::format_count(object.fragments, "fragment");
     writeln!(out, "  {fragments} in {}", table::format_count(object.chunks, "chunk"))?;
@@ -144,7 +144,7 @@ fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let shown = to_u64(object.references.len());
     if shown < object.fragments {
-        writeln!(out, "    and {} more: see --limit", object.fragments - shown)?;
+        writeln!(out, "    and {} more: see --limit", table::count(object.fragments - shown))?;
     }
     Ok(())
 }

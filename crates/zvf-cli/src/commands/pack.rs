@@ -11,7 +11,7 @@ use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, Unpack
 use crate::commands::coding::Zstd;
 use crate::commands::nested;
 use crate::interrupt::{Interrupted, Watched};
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -49,7 +49,7 @@ pub(crate) struct Unpack {
     file: String,
     /// The new store, which must not exist yet.
     new: String,
-    /// Replace the new store if it exists. Only in folders.
+    /// Replace the new store if it exists (folders only).
     #[arg(long)]
     overwrite: bool,
 }
@@ -61,11 +61,10 @@ impl Pack {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         if self.file.extension().is_none_or(|extension| extension != "tet") {
-            return Err(Usage::new("the name of a packed store ends in .tet").into());
+            return refuse("the name of a packed store must end in .tet");
         }
         if self.file.is_dir() {
-            let usage = Usage::new(format!("{} is a folder", self.file.display()));
-            return Err(usage.with_hint("name a file").into());
+            return refuse(format!("{} is a folder; name a file", self.file.display()));
         }
         if let Some(file) = self.file.to_str() {
             nested::check(&self.store, file)?;
@@ -80,8 +79,7 @@ impl Pack {
             AtomicTensorFile::create_gated(&self.file, self.overwrite, session.interrupt().gate());
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
-        let on_progress =
-            |packed: &PackCounts| progress.count(packed.cells, format!("{} cells", packed.cells));
+        let on_progress = |packed: &PackCounts| progress.count("", packed.cells, "cell");
         let watched = Watched::new(new.file(), session.interrupt().clone());
         let buffered = BufWriter::with_capacity(BUFFER, watched);
         let packed = zvf::tensor::pack(&store, buffered, &options, on_progress).await;
@@ -121,8 +119,7 @@ impl Unpack {
         let failed = || format!("cannot write {}", self.new);
         let build = Build::begin(&self.new, options).await.with_context(failed)?;
         let progress = session.progress("unpacking");
-        let on_progress =
-            |done: &UnpackCounts| progress.count(done.chunks, format!("{} chunks", done.chunks));
+        let on_progress = |done: &UnpackCounts| progress.count("", done.chunks, "chunk");
         let done = zvf::tensor::unpack(&store, build, on_progress).await;
         let done = done.with_context(failed)?;
         drop(progress);

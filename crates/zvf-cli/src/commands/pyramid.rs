@@ -27,11 +27,11 @@ use zvf::Error;
 use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
 use crate::commands::nested;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::size::size;
-use crate::table::count;
+use crate::table::format_count;
 
 /// Build coarser levels of a store, which replace those it has.
 ///
@@ -56,7 +56,7 @@ pub(crate) struct Pyramid {
     store: String,
     /// A new store with the levels, which must not exist yet; or --in-place.
     new: Option<String>,
-    /// Replace the store by one with the levels, in one step once that is complete.
+    /// Add the levels to the store itself, in one step when they are complete.
     #[arg(long, conflicts_with = "new")]
     in_place: bool,
     /// Replace the new store if it exists.
@@ -126,13 +126,14 @@ pub(crate) struct Pyramid {
     /// How an attribute is aggregated: mean, sum, mode, count, min, max, first or drop.
     #[arg(long = "aggregate", alias = "rule", value_name = "NAME=RULE", value_parser = rule)]
     rules: Vec<(String, Aggregation)>,
-    /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
+    /// Build exactly the levels that zarr-vectors builds: one BINS,OBJECTS for each level.
     #[arg(conflicts_with = "refresh")]
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
         conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
             "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
-    /// With --reference: also write the attributes of vertices, edges, faces and groups that the reference leaves out.
+    /// With --reference: also write the attributes of vertices, edges, faces and groups that
+    /// zarr-vectors leaves out.
     #[arg(long, requires = "reference")]
     full: bool,
     /// How many levels up and down vertices are linked to; 0 for none, -1 for all.
@@ -158,16 +159,15 @@ impl Pyramid {
     ) -> anyhow::Result<Outcome> {
         #[cfg(not(feature = "reference"))]
         if self.is_reference() {
-            return Err(Usage::new(
-                "--reference needs the feature reference, which this build lacks",
-            )
-            .with_hint("cargo install zvf-cli --features reference")
-            .into());
+            return refuse(
+                "--reference needs the feature reference, which this build lacks; install zvf-cli \
+                 with --features reference",
+            );
         }
         if self.refresh {
             let options = zvf::edit::CommitOptions {
                 dry_run: self.dry_run,
-                message: Some("levels built again".to_owned()),
+                message: Some("levels rebuilt".to_owned()),
                 ..zvf::edit::CommitOptions::default()
             };
             let place = session.place(&self.store)?;
@@ -178,12 +178,17 @@ impl Pyramid {
             return self.plan(session, out).await;
         }
         if self.new.is_none() && !self.in_place {
-            let usage = Usage::new(format!("{} is changed only with --in-place", self.store));
-            return Err(usage.with_hint("or name a new store: zvf pyramid STORE NEW").into());
+            return refuse(format!(
+                "the levels of {} are built in place only with --in-place; add --in-place, or \
+                 name a new store: zvf pyramid STORE NEW",
+                self.store
+            ));
         }
         if Path::new(&self.store).is_file() {
-            let usage = Usage::new(format!("{} is one file, which has no levels", self.store));
-            return Err(usage.with_hint("make a folder of it with zvf unpack").into());
+            return refuse(format!(
+                "{} is a packed store, which cannot get levels; unpack it with zvf unpack",
+                self.store
+            ));
         }
         let target = self.new.as_ref().unwrap_or(&self.store);
         let is_beside = is_remote_url(target) && !self.is_committed(session)?;
@@ -257,9 +262,10 @@ impl Pyramid {
     fn check_beside(&self, address: &str) -> Result<(), Usage> {
         let given = [("--additive", self.additive), ("--reference", self.is_reference())];
         let Some((option, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
-        let usage = Usage::new(format!("{option} of a store on an object store: {address}"));
-        Err(usage
-            .with_hint("build such levels in a folder of this machine, and copy the result there"))
+        refuse(format!(
+            "{option} is not possible on an object store: {address}; build the levels in a local \
+             folder, and copy the result there"
+        ))
     }
 
     /// Returns the number of vertices of level 0, of all kinds, as its documents state it; `None` where it cannot be true.
@@ -288,7 +294,7 @@ impl Pyramid {
             let prefix = format!("level {level}{suffix}: ");
             match total {
                 Some(total) => progress.advance(&prefix, rows, total, "vertices"),
-                None => progress.count(rows, format!("{prefix}{} vertices", count(rows))),
+                None => progress.count(&prefix, rows, "vertex"),
             }
         })
     }
@@ -296,8 +302,7 @@ impl Pyramid {
     /// Copies the store to `new`, which then gets the levels.
     async fn copy(&self, new: &str, session: &Session) -> anyhow::Result<()> {
         if new == self.store {
-            let usage = Usage::new(format!("{new} is the store itself"));
-            return Err(usage.with_hint("give a new name, or --in-place").into());
+            return refuse(format!("{new} is the input itself; give a new name, or --in-place"));
         }
         nested::check(&self.store, new)?;
         let store = session.batch_store(&self.store).await?;
@@ -307,8 +312,7 @@ impl Pyramid {
         let options = session.build_options(self.overwrite);
         let build = Build::begin(new, options).await;
         let progress = session.progress("copying");
-        let on_progress =
-            |moved: &RearrangeCounts| progress.count(moved.cells, format!("{} cells", moved.cells));
+        let on_progress = |moved: &RearrangeCounts| progress.count("", moved.cells, "cell");
         let copied = as_it_is.apply(&store, build.with_context(failed)?, on_progress).await;
         copied.with_context(failed)?;
         Ok(())
@@ -323,7 +327,7 @@ impl Pyramid {
         let steps = plan.steps();
         let planned = json!({ "store": self.store, "vertices": plan.vertices(), "levels": steps });
         session.print(out, &planned, |out| {
-            writeln!(out, "level 0: {} vertices", count(plan.vertices()))?;
+            writeln!(out, "level 0: {}", format_count(plan.vertices(), "vertex"))?;
             Ok(steps.iter().try_for_each(|step| writeln!(out, "{step}"))?)
         })?;
         Ok(Outcome::Clean)
@@ -404,14 +408,14 @@ fn print(
             writeln!(out, "{report}{}", if adds { ", added to the next level" } else { "" })?;
         }
         if additive {
-            writeln!(out, "readers that do not know such levels see of each only what it adds")?;
+            writeln!(out, "readers without support for additive levels see only what each adds")?;
         }
         match options.levels {
             _ if !built.is_empty() || !notices.is_empty() => {}
-            Some(_) => writeln!(out, "no levels but the first")?,
+            Some(_) => writeln!(out, "no coarser levels")?,
             None => {
-                let most = count(options.until);
-                writeln!(out, "no levels: there are {most} vertices or fewer")?;
+                let most = format_count(options.until, "vertex");
+                writeln!(out, "no coarser levels: the store has at most {most}")?;
             }
         }
         Ok(session.print_notices(out, notices.iter().cloned())?)

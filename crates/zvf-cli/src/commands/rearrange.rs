@@ -65,10 +65,10 @@ struct Paths {
     /// The new store, which must not exist yet.
     #[arg(required_unless_present = "in_place")]
     new: Option<String>,
-    /// Replace the store by its new form, in one step once that is complete. Only in folders.
+    /// Replace the store itself, in one step when the result is complete (folders only).
     #[arg(long, conflicts_with = "new")]
     in_place: bool,
-    /// Replace the new store if it exists. Only in folders.
+    /// Replace the new store if it exists (folders only).
     #[arg(long, conflicts_with = "in_place")]
     overwrite: bool,
 }
@@ -133,21 +133,21 @@ impl Paths {
         let failed = || format!("cannot write {address}");
         let build = Build::begin(address, options).await.with_context(failed)?;
         let progress = session.progress("writing");
-        let on_progress = |moved: &RearrangeCounts| {
-            let message = format!("{} cells, {} other objects", moved.cells, moved.copied);
-            progress.count(moved.cells, message);
-        };
+        let on_progress = |moved: &RearrangeCounts| progress.count("", moved.cells, "cell");
         let handle = build.clone();
         let moved = plan.apply(&store, build, on_progress).await.with_context(failed)?;
         drop(progress);
         let new = self.new.as_deref().unwrap_or(&self.store);
         session.print(out, &table::place_json("store", new, &moved)?, |out| {
             let RearrangeCounts { arrays, cells, objects, stored_bytes, copied, .. } = moved;
-            let [cells, objects] = [cells, objects].map(table::count);
-            let bytes = table::bytes(stored_bytes);
             Ok(writeln!(
                 out,
-                "{new}: {cells} cells of {arrays} arrays in {objects} objects, {bytes}; {copied} other objects as they were",
+                "{new}: {} of {} in {}, {}; {} copied unchanged",
+                table::format_count(cells, "cell"),
+                table::format_count(arrays, "array"),
+                table::format_count(objects, "object"),
+                table::bytes(stored_bytes),
+                table::format_count(copied, "object"),
             )?)
         })?;
         session.print_store_notices(out, &store)?;

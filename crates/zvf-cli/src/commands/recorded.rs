@@ -57,7 +57,8 @@ fn add_words(matches: &ArgMatches, argument: &Arg, words: &mut Vec<String>) -> R
     }
     for value in matches.get_raw_occurrences(id).into_iter().flatten().flatten() {
         let Some(value) = value.to_str() else {
-            let text = format!("--{long}: a value that is no text cannot be planned with\n");
+            let text =
+                format!("--{long}: the value is not valid UTF-8, so the plan cannot hold it\n");
             return Err(Error::raw(ErrorKind::InvalidUtf8, text));
         };
         words.push(format!("--{long}={value}"));
@@ -81,7 +82,7 @@ pub(crate) fn parse<T: Args>(words: &[String], positional: &[&str]) -> Result<T,
     parsed.map(|words| words.args).map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
-        Usage::new(format!("the options of the plan: {line}"))
+        Usage::new(format!("the plan has an invalid option: {line}"))
     })
 }
 

@@ -14,14 +14,15 @@ use zvf::Error;
 
 use crate::commands::query::region::bbox;
 use crate::commands::query::{Ids, ids, level_rule};
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table::{self, format_count};
 use crate::target::{self, NewFile};
 
 /// Draw a level: an image of its points, lines or faces from one viewpoint.
 ///
-/// The projection is orthographic. The geometry is read batch by batch and not kept, so a store may have any size. The
+/// The projection is orthographic. The geometry is read batch by batch and not kept, so the store
+/// may be of any size. The
 /// image takes 16 bytes of memory per pixel.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -54,7 +55,7 @@ pub(crate) struct Render {
     /// The axes that are drawn, two or three, by name or number [default: the first three].
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     axes: Vec<String>,
-    /// Draw only what is in this box, which fills the image: its lowest and its highest corner.
+    /// Draw only this box, which fills the image: its lowest and its highest corner.
     #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
     bbox: Option<String>,
     /// Only these objects: 7,9,20..30 (the end of a range is not included).
@@ -118,7 +119,7 @@ impl Render {
         session.print_store_notices(out, reader.store())?;
         let nowhere = picture.unplaced_vertices();
         let nowhere = (nowhere > 0).then(|| {
-            format!("{} without a finite place: left out", format_count(nowhere, "vertex"))
+            format!("{} left out: the position is not finite", format_count(nowhere, "vertex"))
         });
         session.print_notices(out, nowhere)?;
         Ok(Outcome::Clean)
@@ -131,8 +132,10 @@ impl Render {
             path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
         let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
         if !is_png && !is_device {
-            let usage = Usage::new(format!("{} does not end in .png", path.display()));
-            return Err(usage.with_hint("a picture is written as PNG, and no other format").into());
+            return refuse(format!(
+                "{} does not end in .png; images are written as PNG only",
+                path.display()
+            ));
         }
         target::check_overwrite(path, self.overwrite)
     }
@@ -141,8 +144,8 @@ impl Render {
         let axis = |name: &String| {
             let position = names.iter().position(|axis_name| axis_name == name.trim());
             position.or_else(|| name.trim().parse().ok()).ok_or_else(|| {
-                Usage::new(format!("there is no axis {name:?}"))
-                    .with_hint(format!("the axes are {}", names.join(", ")))
+                let known = names.join(", ");
+                Usage::new(format!("there is no axis {name:?}; the axes are {known}"))
             })
         };
         let axes: Result<Vec<usize>, Usage> = self.axes.iter().map(axis).collect();

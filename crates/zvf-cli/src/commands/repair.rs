@@ -15,7 +15,7 @@ use super::in_place::InPlace;
 use super::validate;
 use crate::outcome::Outcome;
 use crate::session::Session;
-use crate::table::{self, count};
+use crate::table::{self, count, format_count};
 
 /// Repair metadata that contradicts the data: lists, counts, flags and tokens.
 ///
@@ -28,9 +28,9 @@ use crate::table::{self, count};
   zvf repair --in-place s3://bucket/brain.zarrvectors")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct Repair {
-    /// The store: a folder or a URL; for --in-place one whose backend replaces conditionally.
+    /// The store: a folder or a URL; --in-place needs a backend with conditional writes.
     store: String,
-    /// Print the repairs, and change nothing; the exit code is 1 if there is any.
+    /// Print the repairs, and change nothing; the exit code is 1 if there are any.
     #[arg(long = "dry-run", alias = "plan", group = "what")]
     plan: bool,
     /// Repair the store, and validate it.
@@ -80,7 +80,7 @@ impl Repair {
             // With a journal, the history keeps what was replaced.
             let backup = backup.filter(|_| !in_place.as_ref().is_some_and(InPlace::has_journal));
             if let (Some(backup), false) = (backup, session.json()) {
-                writeln!(out, "done; what was replaced is kept in {backup}")?;
+                writeln!(out, "done; the replaced objects are kept in {backup}")?;
             }
         };
         if self.plan {
@@ -113,7 +113,7 @@ impl Repair {
         if !session.json() {
             for leftover in &scratch {
                 let folder = leftover.path.display();
-                writeln!(out, "remove {folder} (scratch of a killed command)")?;
+                writeln!(out, "remove {folder} (temporary files of a killed command)")?;
             }
         }
         session.print_notices(out, going_on.iter().map(ToString::to_string))?;
@@ -135,7 +135,7 @@ impl Repair {
         let empty: Vec<PathBuf> = empty.map(|(folder, _modified)| folder).collect();
         if !session.json() {
             for folder in &empty {
-                writeln!(out, "remove {} (empty; a killed command left it)", folder.display())?;
+                writeln!(out, "remove {} (empty, left by a killed command)", folder.display())?;
             }
         }
         Ok(empty)
@@ -152,7 +152,7 @@ impl Repair {
         let store = store.with_context(|| format!("cannot open {}", self.store))?;
         // It is a store: nothing else is touched. A folder that is in use by now is not empty.
         empty.iter().filter(|_| self.apply).for_each(|folder| drop(std::fs::remove_dir(folder)));
-        let progress = session.progress("looking for repairs");
+        let progress = session.progress("planning repairs");
         let plan = plan(&store, name).await;
         drop(progress);
         plan.with_context(|| format!("cannot validate {}", self.store))
@@ -161,14 +161,14 @@ impl Repair {
 
 fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
     for change in &plan.changes {
-        let verb = if change.before.is_some() { "replace" } else { "make" };
+        let verb = if change.before.is_some() { "replace" } else { "create" };
         writeln!(out, "{verb} {} ({})", change.path, change.rules.join(", "))?;
         for words in &change.words {
             writeln!(out, "  {words}")?;
         }
     }
     if !plan.left.is_empty() {
-        writeln!(out, "left as it is, because the right value is not known:")?;
+        writeln!(out, "not repaired, because the right value is unknown:")?;
         for finding in plan.left.iter().take(SHOWN) {
             writeln!(out, "  {finding}")?;
         }
@@ -178,7 +178,8 @@ fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     }
     if plan.more > 0 {
-        writeln!(out, "{} findings more than a plan takes: plan again after it", count(plan.more))?;
+        let more = format_count(plan.more, "finding");
+        writeln!(out, "{more} did not fit into the plan: repair, then plan again")?;
     }
     if plan.changes.is_empty() {
         writeln!(out, "nothing to repair")?;

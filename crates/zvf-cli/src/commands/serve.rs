@@ -10,7 +10,7 @@ use serde_json::json;
 use zvf::Timeouts;
 use zvf_serve::{Access, AccessLog, AccessRecord, Config, Limits, Server, Token};
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
 
 /// Serve stores over HTTP, read only: their files, queries, and a page that lists them.
@@ -35,7 +35,7 @@ pub(crate) struct Serve {
     /// The file with the token that requests must carry as "Authorization: Bearer TOKEN"; ZVF_TOKEN is read without it.
     #[arg(long, value_name = "FILE", conflicts_with = "public", help_heading = "Access")]
     auth: Option<std::path::PathBuf>,
-    /// Serve everybody without a token, also on other machines.
+    /// Serve without a token, also to other machines.
     #[arg(long, help_heading = "Access")]
     public: bool,
     /// Allow pages of this origin to read answers (CORS); may be repeated.
@@ -62,43 +62,44 @@ pub(crate) struct Serve {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits")]
 struct LimitOptions {
-    /// Connections at once.
+    /// Maximum number of connections.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     max_connections: usize,
-    /// Connections at once from one address.
+    /// Maximum number of connections from one address.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_connections_per_peer: usize,
     /// Concurrent queries and pictures; further ones are answered 503.
     #[arg(long, value_name = "N", default_value_t = 32)]
     max_queries: usize,
-    /// Vertices of one answer.
+    /// Maximum number of vertices in an answer.
     #[arg(long, value_name = "N", default_value_t = 50_000_000)]
     max_rows: u64,
-    /// Bytes of a request line.
+    /// Maximum size of a request line.
     #[arg(long, value_name = "BYTES", default_value_t = 8 << 10)]
     max_request_line: usize,
-    /// Bytes of the headers of a request.
+    /// Maximum size of all headers of a request.
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 10)]
     max_header_bytes: usize,
-    /// Headers of a request.
+    /// Maximum number of headers of a request.
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_headers: usize,
-    /// Bytes of the body of a request.
+    /// Maximum size of the body of a request.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     max_body: usize,
-    /// Fields of a query string.
+    /// Maximum number of fields of a query string.
     #[arg(long, value_name = "N", default_value_t = 200)]
     max_query_fields: usize,
-    /// Objects in one answer.
+    /// Maximum number of objects in an answer.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_objects: usize,
-    /// Pixels of one picture.
+    /// Maximum number of pixels of a picture.
     #[arg(long, value_name = "N", default_value_t = 1 << 24)]
     max_pixels: u64,
-    /// Bytes of objects made for Neuroglancer that are kept for each store.
+    /// Size of the cache of Neuroglancer objects, for each store.
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     max_kept_bytes: usize,
-    /// The largest mesh in faces that Neuroglancer gets in one piece; larger ones are cut into an octree.
+    /// The largest mesh, in faces, that Neuroglancer gets in one piece; larger ones are divided
+    /// into an octree.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     max_whole_faces: usize,
     /// Seconds for the first byte on a new connection.
@@ -140,7 +141,7 @@ impl Serve {
         config.limits = self.limits.limits();
         if let Some(wrong) = self.cors.iter().find(|origin| !is_origin(origin)) {
             let expected = "an origin, as in https://viewer.example.org";
-            return Err(Usage::new(format!("--cors: expected {expected}, found {wrong:?}")).into());
+            return refuse(format!("--cors: expected {expected}, found {wrong:?}"));
         }
         config.access = Access { token: self.token()?, origins: self.cors.clone() };
         config.is_public = self.public;
@@ -273,11 +274,10 @@ impl LimitOptions {
 #[expect(clippy::wildcard_enum_match_arm, reason = "others are said as they are")]
 fn explain(error: zvf_serve::ServeError) -> anyhow::Error {
     match error {
-        zvf_serve::ServeError::Open(address) => {
-            Usage::new(format!("{address} is not on this machine alone"))
-                .with_hint("give --auth FILE, or --public")
-                .into()
-        }
+        zvf_serve::ServeError::Open(address) => Usage::new(format!(
+            "{address} is reachable from other machines; give --auth FILE, or --public"
+        ))
+        .into(),
         zvf_serve::ServeError::Store { address, source } => {
             anyhow::Error::from(source).context(format!("cannot open {address}"))
         }

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
 
 /// Query stores in SQL, together with Parquet, CSV, JSON and Arrow files.
@@ -27,8 +27,10 @@ pub(crate) struct Sql {
 impl Sql {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let Some(program) = find() else {
-            let usage = Usage::new("the program zvf-sql is neither next to zvf nor on PATH");
-            return Err(usage.with_hint("install it with: cargo install zvf-sql").into());
+            return refuse(
+                "the program zvf-sql was not found next to zvf or on PATH; install it with: cargo \
+                 install zvf-sql",
+            );
         };
         out.flush()?;
         let mut command = Command::new(&program);

@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds};
 
 use crate::commands::edit::{Bounds, Committing, Levels, Writing, finish, show_notices};
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
+use crate::table;
 
 /// Create a store with the state of another one at an earlier commit.
 #[derive(Args, Debug)]
@@ -34,7 +35,7 @@ impl Checkout {
     }
 }
 
-/// Remove files of the journal of a store that nothing needs.
+/// Remove unneeded files of the journal of a store.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf gc tracts.zarrvectors
@@ -76,13 +77,10 @@ impl Gc {
         let place = self.writing.place(&self.store, session)?;
         let done = what().and_then(|what| edit::gc(place, what));
         if let (false, Ok(report)) = (session.json(), &done) {
-            writeln!(
-                out,
-                "{} {} files, {} bytes of the journal",
-                if self.dry_run { "would remove" } else { "removed" },
-                report["removed"]["files"],
-                report["removed"]["bytes"]
-            )?;
+            let removed = |name: &str| report["removed"][name].as_u64().unwrap_or_default();
+            let verb = if self.dry_run { "would remove" } else { "removed" };
+            let files = table::format_count(removed("files"), "file");
+            writeln!(out, "{verb} {files}, {} of the journal", table::bytes(removed("bytes")))?;
         }
         finish(done, &self.store, session, out)
     }
@@ -95,7 +93,7 @@ impl Gc {
 pub(crate) struct Vacuum {
     /// The store: a folder.
     store: String,
-    /// Do everything but write; print what would be written.
+    /// Print what would be written, and write nothing.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -197,7 +195,7 @@ impl Split {
         let by = match self.by.as_str() {
             "group" => Division::Groups,
             "object" => Division::Objects,
-            "box" if self.boxes.is_empty() => return Err(Usage::new("--by box needs --box").into()),
+            "box" if self.boxes.is_empty() => return refuse("--by box needs --box"),
             "box" => {
                 let mut boxes = Vec::new();
                 for text in &self.boxes {
@@ -205,7 +203,7 @@ impl Split {
                         .split_once(':')
                         .and_then(|(low, high)| Some([corner(low)?, corner(high)?]));
                     boxes.push(corners.ok_or_else(|| {
-                        Usage::new(format!("--box {text}: LO:HI is wanted, such as 0,0:10,10"))
+                        Usage::new(format!("--box {text}: expected LO:HI, such as 0,0:10,10"))
                     })?);
                 }
                 Division::Boxes(boxes)
@@ -213,10 +211,9 @@ impl Split {
             other => match other.strip_prefix("attribute:") {
                 Some(name) => Division::Attribute(name.to_owned()),
                 None => {
-                    return Err(Usage::new(format!(
-                        "--by {other}: group, object, attribute:NAME or box is wanted"
-                    ))
-                    .into());
+                    return refuse(format!(
+                        "--by {other}: expected group, object, attribute:NAME or box"
+                    ));
                 }
             },
         };

@@ -35,7 +35,7 @@ pub(crate) enum Task {
     Remove(Remove),
 }
 
-/// Remove a plan and everything that its tasks left.
+/// Remove a plan and all files of its tasks.
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
     /// The folder of the plan.
@@ -61,7 +61,7 @@ impl Task {
 }
 
 fn unknown_job_error() -> anyhow::Error {
-    Usage::new("a plan of work that this build does not know").into()
+    Usage::new("this build does not know the work of the plan").into()
 }
 
 fn folder(session: &Session, address: &str) -> anyhow::Result<WorkFolder> {
@@ -81,7 +81,9 @@ pub(crate) fn make_absolute(address: &str) -> anyhow::Result<String> {
     }
     let absolute = std::path::absolute(path)?;
     let text = absolute.to_str().map(str::to_owned);
-    text.ok_or_else(|| Usage::new(format!("a path that is no text: {}", absolute.display())).into())
+    text.ok_or_else(|| {
+        Usage::new(format!("the path is not valid UTF-8: {}", absolute.display())).into()
+    })
 }
 
 const EXAMPLES: &str = "Examples:

@@ -10,7 +10,6 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use zvf::format::Class;
-use zvf::format::num::to_u64;
 use zvf::store::RangedFile;
 use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
 use zvf::tet::{EscapedName, TensorCodec};
@@ -18,25 +17,23 @@ use zvf::{Error, Timeouts};
 
 use self::convert::{Convert, Pack};
 use self::values::Values;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table::{self, Table};
 use crate::target::{self, NewFile};
 
 /// Inspect dense arrays in one file: .tet, and frames of Caterva and B2ND.
 #[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Tensor {
     /// Show the arrays of a file, and their chunks and blocks.
-    #[command(after_help = EXAMPLES)]
     Info(Info),
     /// Show the location of each chunk of a .tet file: `info --chunks`.
-    #[command(after_help = EXAMPLES)]
     Chunks(Chunks),
     /// Print a slice, or write it to an npy file.
-    #[command(after_help = EXAMPLES)]
     Get(Get),
-    /// Check a file against its format; exit code 1 when something is wrong.
-    #[command(name = "validate", alias = "verify", after_help = EXAMPLES)]
+    /// Check a file against its format; the exit code is 1 if it has faults.
+    #[command(name = "validate", alias = "verify")]
     Verify(Verify),
     /// Convert an array to another form: .tet, B2ND, Caterva, Zarr v3.
     ///
@@ -136,8 +133,8 @@ impl Tensor {
                     Ok(Outcome::Clean)
                 }
                 File::Blocks(_) => {
-                    let text = format!("{file} is no .tet file: its chunks have no index to show");
-                    Err(Usage::new(text).into())
+                    let text = format!("{file} is not a .tet file: it has no index of chunks");
+                    refuse(text)
                 }
             },
             Self::Get(get) => get.run(session, out).await,
@@ -151,10 +148,10 @@ impl Tensor {
 async fn open(session: &Session, address: &str) -> anyhow::Result<File> {
     let folder = Path::new(address);
     if folder.is_dir() && !folder.join(FRAME).is_file() {
-        let usage = Usage::new(format!("{address} is a folder without {FRAME}"));
-        return Err(usage
-            .with_hint("name a .tet file, a frame, or the folder of a sparse one")
-            .into());
+        return refuse(format!(
+            "{address} is a folder without {FRAME}; name a .tet file, a frame, or the folder of a \
+             sparse one"
+        ));
     }
     let options = session.options(Timeouts::INTERACTIVE);
     let opened = async {
@@ -255,8 +252,8 @@ fn info(
         out,
         "{path}: {}, {}, {}",
         table::bytes(file.bytes().len()),
-        table::format_count(u64::from(parsed.directory().len()), "dataset"),
-        table::format_count(to_u64(rows.len()), "chunk")
+        table::format_count(parsed.directory().len(), "dataset"),
+        table::format_count(rows.len(), "chunk")
     )?;
     let mut table = Table::new(&[">id", "name", "dtype", "shape", "chunk_shape", ">chunks"]);
     for tensor in &datasets {
@@ -291,7 +288,8 @@ fn info(
         }
         table.print("", out)?;
         if listed.len() > max_rows {
-            writeln!(out, "{max_rows} of {} chunks; --limit 0 lists all", listed.len())?;
+            let all = table::format_count(listed.len(), "chunk");
+            writeln!(out, "{max_rows} of {all}; --limit 0 lists all")?;
         }
     }
     Ok(())
@@ -331,15 +329,15 @@ fn block_info(
         return table::json(&summary, out);
     }
     let dtype = array.dtype().map_or_else(
-        || format!("items of {} bytes", array.item_size()),
+        || format!("{}-byte items", array.item_size()),
         |dtype| EscapedName(dtype).to_string(),
     );
     writeln!(out, "{path}: {dtype}")?;
     writeln!(out, "shape        {}", table::vector(array.shape()))?;
-    let chunks = table::count(geometry.chunk_count());
-    writeln!(out, "chunk_shape  {}, {chunks} chunks", table::vector(array.chunk_shape()))?;
-    let blocks = table::count(geometry.block_count().into());
-    writeln!(out, "block_shape  {}, {blocks} blocks a chunk", table::vector(array.block_shape()))?;
+    let chunks = table::format_count(geometry.chunk_count(), "chunk");
+    writeln!(out, "chunk_shape  {}, {chunks}", table::vector(array.chunk_shape()))?;
+    let blocks = table::format_count(geometry.block_count(), "block");
+    writeln!(out, "block_shape  {}, {blocks} per chunk", table::vector(array.block_shape()))?;
     for name in names {
         writeln!(out, "metalayer    {}", EscapedName(&name))?;
     }
@@ -362,11 +360,13 @@ impl Get {
                 let mut tensors = file.tensors();
                 let tensor = match (&self.dataset, tensors.len()) {
                     (Some(name), _) => file.tensor(name)?,
-                    (None, 1) => tensors.next().ok_or_else(|| Usage::new("there is no dataset"))?,
+                    (None, 1) => {
+                        tensors.next().ok_or_else(|| Usage::new("the file has no dataset"))?
+                    }
                     (None, many) => {
                         let text =
-                            format!("{} has {many} datasets: name one with --dataset", self.file);
-                        return Err(Usage::new(text).into());
+                            format!("{} has {many} datasets: choose one with --dataset", self.file);
+                        return refuse(text);
                     }
                 };
                 let array = tensor.slice(&slice, &memory).await;
@@ -406,8 +406,10 @@ fn check_npy(path: &Path, overwrite: bool) -> anyhow::Result<()> {
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
     if !is_npy && !is_device {
-        let usage = Usage::new(format!("{} does not end in .npy", path.display()));
-        return Err(usage.with_hint("a slice is written as npy, and no other format").into());
+        return refuse(format!(
+            "{} does not end in .npy; slices are written as npy only",
+            path.display()
+        ));
     }
     target::check_overwrite(path, overwrite)
 }

@@ -8,11 +8,13 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::Timeouts;
+use zvf::format::num::to_u64;
 use zvf_serve::Config;
 
 use crate::commands::serve::serve_until_interrupt;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
+use crate::table;
 
 /// View a store in the browser: fly through it, pick, filter and colour.
 ///
@@ -26,7 +28,7 @@ use crate::session::Session;
 pub(crate) struct View {
     /// The store: a folder, a pack or a URL.
     store: String,
-    /// The address to listen on [default: a free port of this machine].
+    /// The address to listen on; port 0 chooses a free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     bind: SocketAddr,
     /// Print the address and start no browser.
@@ -41,8 +43,10 @@ impl View {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         if !self.bind.ip().is_loopback() {
-            let error = Usage::new(format!("{} is not on this machine alone", self.bind));
-            return Err(error.with_hint("zvf serve has --auth and --public").into());
+            return refuse(format!(
+                "{} is not an address of this machine only; use zvf serve with --auth or --public",
+                self.bind
+            ));
         }
         let mut config = Config::new([self.store], self.bind);
         config.options = session.options(Timeouts::INTERACTIVE);
@@ -75,8 +79,10 @@ impl Viewer {
         if !self.overwrite
             && let Some((name, _)) = files.iter().find(|(name, _)| folder.join(name).exists())
         {
-            let error = Usage::new(format!("{} is there already", folder.join(name).display()));
-            return Err(error.with_hint("--overwrite replaces it").into());
+            return refuse(format!(
+                "{} already exists; use --overwrite to replace it",
+                folder.join(name).display()
+            ));
         }
         let mut bytes = 0;
         for (name, contents) in &files {
@@ -85,10 +91,12 @@ impl Viewer {
         }
         let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
         session.print(out, &json!({"folder": folder, "files": names, "bytes": bytes}), |out| {
-            writeln!(out, "{} files, {bytes} bytes in {}", files.len(), folder.display())?;
+            let count = table::format_count(files.len(), "file");
+            let bytes = table::bytes(to_u64(bytes));
+            writeln!(out, "{count}, {bytes} in {}", folder.display())?;
             writeln!(
                 out,
-                "put a store beside them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
+                "put a store next to them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
             )?;
             Ok(())
         })?;

@@ -61,21 +61,18 @@ fn invalid_arguments_are_refused_with_a_suggestion() {
     for (args, message) in [
         (
             &["--columns", "fb"][..],
-            "zvf: InvalidArgument, there is no vertex attribute \"fb\": there is code, fa; did you mean \"fa\"?",
+            "zvf: there is no vertex attribute \"fb\": there is code, fa; did you mean \"fa\"?",
         ),
-        (&["--ball", "0,0:1"], "zvf: InvalidArgument, the region has 2 axes, the store has 3"),
+        (&["--ball", "0,0:1"], "zvf: the region has 2 axes, the store has 3"),
         (
             &["--bbox", "0,0"],
-            "zvf: InvalidArgument, --bbox \"0,0\" is no box; write both corners, as in 0,0,0:10,10,10, \
+            "zvf: --bbox \"0,0\" is not a box; write both corners, as in 0,0,0:10,10,10, \
              or 0,0:10,10 for the first two axes",
         ),
-        (
-            &["--mode", "clip"],
-            "zvf: InvalidArgument, clip says how geometry lies to a region: give a region",
-        ),
+        (&["--mode", "clip"], "zvf: clip selects by a region: give a region"),
         (
             &["--format", "ply", "--stream"],
-            "zvf: InvalidArgument, this format is written at once, not batch by batch; leave --stream \
+            "zvf: this format cannot be written batch by batch; leave --stream \
              out, or write csv, jsonl or npy",
         ),
     ] {
@@ -84,15 +81,9 @@ fn invalid_arguments_are_refused_with_a_suggestion() {
     let error = zvf(&["query", store.arg(), "--groups", "left"]).refused(2);
     assert!(error.ends_with("; there are 3, such as group_0, group_1, group_2"), "{error}");
     let error = zvf(&["query", store.arg(), "--level", "7"]).refused(4);
-    assert_eq!(
-        error,
-        "zvf: NotFound in 7, this level was asked for and it is not there; the store has level 0 only"
-    );
+    assert_eq!(error, "zvf: level 7 does not exist; the store has level 0 only");
     let error = zvf(&["query", store.arg(), "--where", "fa >"]).refused(2);
-    assert!(
-        error.starts_with("zvf: InvalidArgument, cannot read the condition at character"),
-        "{error}"
-    );
+    assert!(error.starts_with("zvf: cannot read the condition at character"), "{error}");
 }
 
 #[test]
@@ -112,7 +103,7 @@ fn a_limit_below_the_first_object_is_reported() {
     assert_eq!((ran.code, ran.out.lines().count()), (0, 1));
     assert_eq!(
         ran.err,
-        "zvf: note: the limit is below the first object, which is not cut: raise --limit\n"
+        "zvf: note: the first object has more vertices than --limit, and objects are not cut: raise --limit\n"
     );
 }
 

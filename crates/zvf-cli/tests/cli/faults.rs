@@ -11,12 +11,12 @@ fn missing_stores_are_refused() {
     let error = zvf(&["info", "no/such/store"]).refused(4);
     assert_eq!(
         error,
-        "zvf: cannot open no/such/store: NotFound, entity not found (os error 2); give the folder of \
-         the store, the one with its zarr.json"
+        "zvf: cannot open no/such/store: no such file or folder; give the folder of the store, which \
+         contains zarr.json"
     );
     let folder = tempfile::tempdir().unwrap();
     let error = zvf(&["info", folder.path().to_str().unwrap()]).refused(4);
-    assert!(error.contains("NotFound in zarr.json, every store starts with it"), "{error}");
+    assert!(error.contains("in zarr.json, every store starts with it"), "{error}");
     let store = store("pc3_basic");
     let error = zvf(&["info", store.path.join("0").to_str().unwrap()]).refused(3);
     assert!(error.ends_with("; is this the root of a Zarr Vectors store?"), "{error}");
@@ -40,7 +40,7 @@ fn wrong_arguments_are_reported_in_one_line() {
         ),
         (
             &["query", store.arg(), "--objects", "5..2"],
-            "\"5..2\" holds no id: a range ends after its start",
+            "the range \"5..2\" is empty: its end must be above its start",
         ),
         (&["create", "a", "b", "--chunk", "nan"], "expected a length above 0, such as 100 or 0.5"),
         (&["create", "a", "b", "--bin-shape=-1"], "expected a length above 0, such as 100 or 0.5"),
@@ -48,7 +48,7 @@ fn wrong_arguments_are_reported_in_one_line() {
         (&["repair", store.arg()], "required arguments were not provided"),
     ] {
         let error = zvf(args).refused(2);
-        assert!(error.starts_with("zvf: InvalidArgument, ") && error.contains(message), "{error}");
+        assert!(error.starts_with("zvf: ") && error.contains(message), "{error}");
         let json = zvf(&[args, &["--json"]].concat()).refused(2);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["type"], &json["class"]), (&"error".into(), &"InvalidArgument".into()));
@@ -132,8 +132,8 @@ fn a_truncated_cell_is_reported() {
             vec![command, store.arg()]
         };
         let error = zvf(&args).refused(3);
-        assert!(error.starts_with("zvf: Truncated in 0/vertices"), "{error}");
-        assert!(error.ends_with("run \"zvf repair --plan\""), "{error}");
+        assert!(error.starts_with("zvf: in 0/vertices"), "{error}");
+        assert!(error.ends_with("run \"zvf repair --dry-run\""), "{error}");
     }
     assert_eq!(zvf(&["info", store.arg()]).code, 0, "the documents are complete");
 }

@@ -56,13 +56,13 @@ fn a_query_that_fails_leaves_the_old_file() {
     fs::remove_file(store.path.join("0/vertices/c/0/0/0")).unwrap();
     let args = ["query", store.arg(), "--overwrite", "-o", file.to_str().unwrap()];
     let error = zvf(&args).refused(4);
-    assert!(error.starts_with("zvf: NotFound in 0/vertices"), "{error}");
+    assert!(error.starts_with("zvf: in 0/vertices"), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "old");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let ran = zvf(&[&args[..], &["--allow-missing"]].concat());
     assert_eq!(ran.code, 0);
     assert!(
-        ran.err.contains("0/vertices has no chunk 0.0.0 although it is recorded: left out"),
+        ran.err.contains("0/vertices lists chunk 0.0.0, which does not exist: left out"),
         "{}",
         ran.err
     );
@@ -103,7 +103,9 @@ fn queries_every_kind_without_options() {
         let (head, rows) = ran.out.split_once('\n').unwrap();
         assert!(head.starts_with(columns), "{id}: {head}");
         assert_eq!(head.contains("object"), id != "pc3_basic", "{id}: {head}");
-        let note = format!(" {noun} are not in this format: write them with --elements FILE");
+        let note = format!(
+            " {noun} left out, which this format cannot hold: write them with --elements FILE"
+        );
         assert_eq!(ran.err.contains(&note), with_elements, "{id}: {}", ran.err);
         let lines: Vec<serde_json::Value> = zvf(&["query", "--json", store.arg()])
             .clean()
@@ -137,11 +139,11 @@ fn unknown_extensions_are_refused_before_any_work() {
     for name in ["x.docx", "x.blend", "x"] {
         // The store does not exist, but the name is checked first.
         let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(2);
-        assert!(error.contains(" of --output stands for no output format; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
+        assert!(error.contains("; end it in one of .npy, .csv, .jsonl, .ply"), "{error}");
     }
     let error =
         zvf(&["query", "no/such/store", "-o", &at("a.csv"), "--elements", &at("e.txt")]).refused(2);
-    assert!(error.contains(" of --elements stands for no output format"), "{error}");
+    assert!(error.contains("cannot tell the format of --elements "), "{error}");
     for name in ["x.las", "x.swc", "x.obj"] {
         let error = zvf(&["query", "no/such/store", "-o", &at(name)]).refused(4);
         assert!(error.contains("no/such/store"), "{error}"); // such files can be written
@@ -149,7 +151,7 @@ fn unknown_extensions_are_refused_before_any_work() {
     let points = store("pc3_basic");
     let args = ["query", points.arg(), "-o", &at("p.csv"), "--elements", &at("e.arrow")];
     let error = zvf(&args).refused(2);
-    assert!(error.contains("a point_cloud has no edges or faces to write"), "{error}");
+    assert!(error.contains("point_cloud geometry has no edges or faces to write"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -163,10 +165,7 @@ fn files_that_exist_are_replaced_only_when_asked_for() {
     fs::write(&nodes, "").unwrap(); // an empty file may be replaced
     let args = ["query", "-q", store.arg(), "-o", &nodes, "--elements", &edges];
     let error = zvf(&args).refused(4);
-    assert_eq!(
-        error,
-        format!("zvf: AlreadyExists, {edges} already exists; use --overwrite to replace it")
-    );
+    assert_eq!(error, format!("zvf: {edges} already exists; use --overwrite to replace it"));
     assert_eq!(fs::read_to_string(&edges).unwrap(), "mine");
     zvf(&[&args[..], &["--overwrite"]].concat()).clean();
     assert!(fs::read_to_string(&edges).unwrap().starts_with("v0,v1"));
@@ -176,10 +175,7 @@ fn files_that_exist_are_replaced_only_when_asked_for() {
 fn reports_an_output_path_that_cannot_be_written() {
     let store = store("pc3_basic");
     let error = zvf(&["query", store.arg(), "-o", "/nowhere/at/all.csv"]).refused(4);
-    assert_eq!(
-        error,
-        "zvf: cannot write /nowhere/at/all.csv: No such file or directory (os error 2)"
-    );
+    assert_eq!(error, "zvf: cannot write /nowhere/at/all.csv: no such file or folder");
     let folder = tempfile::tempdir().unwrap();
     let error = zvf(&["query", store.arg(), "-o", folder.path().to_str().unwrap()]).refused(2);
     assert!(error.ends_with(" is a folder; name a file"), "{error}");

@@ -33,7 +33,7 @@ fn a_repository_is_edited_and_read_at_every_version() {
     let snapshot_prefix = format!("{address}?snapshot=");
     run_ok(&["convert", plain, &address]);
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
-    assert!(run_ok(&["validate", &address]).contains("nothing wrong"));
+    assert!(run_ok(&["validate", &address]).contains("no errors"));
     let refused = zvf(&["convert", plain, &address]);
     assert!(
         refused.code != 0 && refused.err.contains("expected a new repository, found one"),
@@ -63,7 +63,7 @@ fn a_repository_is_edited_and_read_at_every_version() {
     let refused = zvf(&["gc", &address]);
     assert!(refused.code != 0 && refused.err.contains("garbage_collect"), "{refused:?}");
     run_ok(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
-    assert!(run_ok(&["validate", &address]).contains("nothing wrong"));
+    assert!(run_ok(&["validate", &address]).contains("no errors"));
     assert_eq!(json(&["log", &address])[0]["message"], "zvf recompress");
     assert_eq!(
         json(&["log", &format!("{address}?branch=main"), "--limit", "1"]).as_array().unwrap().len(),

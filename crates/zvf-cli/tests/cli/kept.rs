@@ -198,10 +198,7 @@ fn names_with_slashes_are_stored() {
     ] {
         let store = folder.at("a.zarrvectors");
         let made = zvf(&["create", "--overwrite", &file, &store]);
-        assert!(
-            made.code == 0 && made.out.contains("a slash in them is stored as %2F"),
-            "{made:?}"
-        );
+        assert!(made.code == 0 && made.out.contains("is stored as %2F"), "{made:?}");
         let info = zvf(&["info", "--json", &store]).json().to_string();
         for path in paths {
             assert!(info.contains(path), "{path}: {info}");
@@ -357,7 +354,7 @@ fn a_name_that_is_taken_is_refused_before_the_input_is_read() {
     let store = folder.at("a.zarrvectors");
     done(&zvf(&["create", "-q", &good, &store]));
     let error = zvf(&["create", &bad, &store]).refused(4);
-    assert!(error.contains("AlreadyExists"), "{error}");
+    assert!(error.contains("already exists"), "{error}");
     let names: Vec<_> =
         fs::read_dir(folder.0.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names.len(), 3, "{names:?}");

@@ -70,7 +70,8 @@ fn levels_are_built_listed_and_replaced() {
     assert_eq!(vertices(&info), [5000, first, second]);
     assert_eq!(info["levels"][2]["error"], built["levels"][1]["error"]);
     let text = zvf(&["info", &store]).clean();
-    assert!(text.contains(&format!("cluster from 1, within {error}")), "{text}");
+    let shown: f64 = format!("{error:.8e}").parse().unwrap();
+    assert!(text.contains(&format!("cluster from 1, within {shown}")), "{text}");
     let coarsest = zvf(&["query", &store, "--level", "2", "--output", "-", "--columns", "n"]);
     assert_eq!(coarsest.out.lines().count() as u64, second + 1);
     assert!(coarsest.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", coarsest.out);
@@ -91,7 +92,7 @@ fn levels_are_built_listed_and_replaced() {
     assert_eq!((rebuilt.code, rebuilt.err.as_str()), (0, ""));
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()).len(), 2);
     let unchanged = zvf(&["pyramid", "--in-place", "-q", &store, "--until", "5000"]);
-    assert_eq!(unchanged.out, "no levels: there are 5,000 vertices or fewer\n");
+    assert_eq!(unchanged.out, "no coarser levels: the store has at most 5,000 vertices\n");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
 }
 
@@ -140,14 +141,16 @@ fn builds_additive_levels() {
     let lines: Vec<&str> = built.lines().collect();
     assert!(lines[0].starts_with("level 0: ") && lines[0].ends_with(", added to the next level"));
     assert!(lines[2].starts_with("level 2: ") && lines[2].ends_with("vertices"), "{built}");
-    assert!(lines[3].starts_with("readers that do not know such levels"), "{built}");
+    assert!(lines[3].starts_with("readers without support for additive levels"), "{built}");
     assert_eq!(sorted(zvf(&query).out), before);
     let info = zvf(&["info", "--json", &store]).json();
     assert_eq!(vertices(&info).iter().sum::<u64>(), 4000);
     let additive = |at: usize| info["levels"][at]["additive"].as_bool();
     assert_eq!([0, 1, 2].map(additive), [Some(true), Some(true), Some(false)]);
     let text = zvf(&["info", &store]).clean();
-    assert!(text.contains("all of it with level 1") && text.contains("subset from 0, an addition"));
+    assert!(
+        text.contains("complete together with level 1") && text.contains("subset from 0, additive")
+    );
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
     let picture = folder.path().join("picture.png");
     let picture = picture.to_str().unwrap();
@@ -164,10 +167,10 @@ fn builds_additive_levels() {
     assert_eq!(zvf(&rebuild).clean().lines().count(), 3);
     assert_eq!(sorted(zvf(&query).out), before);
     let plain = zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1"]).clean();
-    assert!(plain.starts_with("level 0: 4000 vertices\nlevel 1: "), "{plain}");
+    assert!(plain.starts_with("level 0: 4,000 vertices\nlevel 1: "), "{plain}");
     assert_eq!(sorted(zvf(&query).out), before);
     let none = zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "0"]).clean();
-    assert_eq!(none, "no levels but the first\n");
+    assert_eq!(none, "no coarser levels\n");
     let info = zvf(&["info", "--json", &store]).json();
     assert_eq!(
         (vertices(&info), info["levels"][0]["additive"].as_bool()),
@@ -215,7 +218,7 @@ fn lineage_lists_parents_and_children() {
     assert!(zvf(&["info", &store]).out.contains("links to level 1, 2 vertices each"));
 
     let error = zvf(&["lineage", &store, "--to", "1"]).refused(2);
-    assert!(error.contains("no vertices and no objects are given"), "{error}");
+    assert!(error.contains("no vertex or object is given"), "{error}");
     assert_eq!(
         zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1", "--size", "6"]).code,
         0

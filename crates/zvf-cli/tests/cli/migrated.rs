@@ -29,7 +29,12 @@ fn a_migrated_store_gives_the_same_answers() {
     zvf(&["validate", &new]).clean();
 
     let refused = zvf(&["migrate", old.arg(), &new]);
-    assert_eq!((refused.code, refused.err.contains("AlreadyExists")), (4, true), "{}", refused.err);
+    assert_eq!(
+        (refused.code, refused.err.contains("already exists")),
+        (4, true),
+        "{}",
+        refused.err
+    );
     let args =
         ["migrate", "--json", old.arg(), &new, "--overwrite", "--shard", "2", "--codec", "zstd:1"];
     assert_eq!(zvf(&args).json()["levels"], 3);

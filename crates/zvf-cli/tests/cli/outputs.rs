@@ -58,8 +58,8 @@ fn each_object_is_written_to_a_file_of_its_own() {
     assert!(error.contains("999"), "{error}");
     assert!(!Path::new(&folder.at("some")).exists());
     for (input, output, message) in [
-        (&store, folder.at("same/{name}"), "stands for no output format"),
-        (&files[0], pattern, "make a store of the input first"),
+        (&store, folder.at("same/{name}"), "cannot tell the format of"),
+        (&files[0], pattern, "create a store from the input first"),
     ] {
         let error = zvf(&["convert", input, &output]).refused(2);
         assert!(error.contains(message), "{error}");
@@ -103,7 +103,7 @@ fn an_image_of_streamlines_can_be_named() {
     done(&["convert", "-q", &trk, &again]);
     assert!(fs::read_to_string(&again).unwrap().contains("[[-5.0,6.0,0.0],[1.0,2.0,3.0]]"));
     let error = zvf(&["convert", &tck, &folder.at("x.csv"), "--reference", &nifti]).refused(2);
-    assert!(error.contains("the image of TRK and TRX files"), "{error}");
+    assert!(error.contains("--reference is for TRK and TRX output only"), "{error}");
     let error = zvf(&["convert", &tck, &folder.at("x.trk"), "--reference", &lines]).refused(2);
     assert!(error.contains("expected a NIfTI-1 or TRK file"), "{error}");
 }
@@ -151,11 +151,11 @@ fn a_store_gets_levels_in_place_only_with_the_option() {
     let store = folder.at("a.zarrvectors");
     done(&["create", "-q", &folder.write("a.csv", "x,y\n1,2\n5,6\n"), &store]);
     let error = zvf(&["pyramid", &store, "--levels", "1"]).refused(2);
-    assert!(error.contains("a.zarrvectors is changed only with --in-place"), "{error}");
+    assert!(error.contains("a.zarrvectors are built in place only with --in-place"), "{error}");
     let pack = folder.at("a.tet");
     done(&["pack", "-q", &store, &pack]);
     let error = zvf(&["pyramid", &pack, "--in-place"]).refused(2);
-    assert!(error.ends_with("make a folder of it with zvf unpack"), "{error}");
+    assert!(error.ends_with("unpack it with zvf unpack"), "{error}");
 }
 
 /// The table of exit codes in the overview of commands.

@@ -174,9 +174,9 @@ fn tensors_are_converted_and_gathered() {
             vec!["convert", &frame, "nowhere"],
             "the extension of nowhere is not a known form: give --to",
         ),
-        (vec!["convert", &frame, "a.zarr", "--to", "hdf"], "\"hdf\" is no form of arrays"),
-        (vec!["convert", &frame, "b.zarr", "--compressor", "x"], "\"x\" is no compressor"),
-        (vec!["convert", &frame, "b.zarr", "--shuffle", "x"], "\"x\" is no shuffle"),
+        (vec!["convert", &frame, "a.zarr", "--to", "hdf"], "\"hdf\" is not a form of arrays"),
+        (vec!["convert", &frame, "b.zarr", "--compressor", "x"], "\"x\" is not a compressor"),
+        (vec!["convert", &frame, "b.zarr", "--shuffle", "x"], "\"x\" is not a shuffle"),
         (vec!["convert", &frame, "b.zarr", "--codec", "zstd:10"], "levels are 0 to 9, not 10"),
     ] {
         let refused = zvf(&[&["tensor"], &args[..]].concat());

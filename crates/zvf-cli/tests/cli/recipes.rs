@@ -51,7 +51,11 @@ fn a_recipe_is_continued_where_it_stopped() {
     let args = ["run", recipe.to_str().unwrap()];
     let ran = zvf(&args);
     assert_eq!(ran.code, 4, "{}", ran.err);
-    assert!(ran.err.contains("step 4-convert") && ran.err.contains("AlreadyExists"), "{}", ran.err);
+    assert!(
+        ran.err.contains("step 4-convert") && ran.err.contains("already exists"),
+        "{}",
+        ran.err
+    );
     assert!(ran.out.contains("failed  4-convert"), "{}", ran.out);
     assert_eq!(fs::read_to_string(folder.path().join("b.ply")).unwrap(), "of somebody else");
 }

@@ -76,18 +76,14 @@ fn invalid_requests_leave_no_file() {
         (
             &["--colour", "fb"][..],
             2,
-            "zvf: InvalidArgument, there is no vertex attribute \"fb\": there is code, fa; did you \
+            "zvf: there is no vertex attribute \"fb\": there is code, fa; did you \
              mean \"fa\"?",
         ),
-        (
-            &["--axes", "x,w"],
-            2,
-            "zvf: InvalidArgument, there is no axis \"w\"; the axes are x, y, z",
-        ),
+        (&["--axes", "x,w"], 2, "zvf: there is no axis \"w\"; the axes are x, y, z"),
         (
             &["--axes", "x,x"],
             2,
-            "zvf: InvalidArgument, axes: expected one to three different axes of the store, found \
+            "zvf: axes: expected one to three different axes of the store, found \
              [0, 0] of 3",
         ),
     ] {

@@ -110,10 +110,7 @@ fn ls_lists_arrays_with_chunks_and_sizes() {
     );
 
     let error = zvf(&["ls", basic.arg(), "1"]).refused(2);
-    assert_eq!(
-        error,
-        "zvf: InvalidArgument, no array lies below \"1\"; leave the path out to see all"
-    );
+    assert_eq!(error, "zvf: no array lies below \"1\"; leave the path out to see all");
 }
 
 #[test]
@@ -136,7 +133,7 @@ fn cell_shows_fragments_links_and_rows() {
     let error = zvf(&["cell", mesh.arg(), "9.9.9"]).refused(4);
     assert!(error.ends_with("; the level has 15 chunks, from 0.0.0"), "{error}");
     let error = zvf(&["cell", mesh.arg(), "a.b"]).refused(2);
-    assert!(error.starts_with("zvf: InvalidKey in chunk key"), "{error}");
+    assert!(error.starts_with("zvf: in chunk key"), "{error}");
     let negative = store("pl2_negative");
     let chunks = zvf(&["ls", "--json", negative.arg(), "0/vertices"]).json();
     assert!(chunks["arrays"][0]["chunks"].as_u64().unwrap() > 0);
@@ -247,16 +244,16 @@ fn prints_completions_and_manual_pages() {
     assert!(zvf(&["man"]).clean().contains(".TH zvf 1"));
     assert!(zvf(&["man", "query"]).clean().contains(".TH zvf-query 1"));
     let error = zvf(&["man", "nope"]).refused(2);
-    assert!(error.contains("there is no subcommand \"nope\"; there is info, ls, query"), "{error}");
+    assert!(
+        error.contains("there is no subcommand \"nope\"; the subcommands are info, ls, query"),
+        "{error}"
+    );
 }
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["info", "ls", "query", "object", "group", "cell", "completions", "man"] {
-        let help = zvf(&[command, "--help"]).clean();
-        assert!(help.contains("Examples:\n  zvf "), "{command}");
-    }
-    assert!(zvf(&["blob", "validate", "--help"]).clean().contains("Examples:"));
-    let help = zvf(&["--help"]).clean();
+    assert!(zvf(&["blob", "validate", "--help"]).clean().contains("Examples:\n  zvf "));
+    assert!(zvf(&["help", "query"]).clean().contains("- inside: All vertices are inside"));
+    let help = zvf(&["help"]).clean();
     assert!(help.contains("Exit codes: 0 success") && help.contains("6 conflict"), "{help}");
 }

@@ -43,8 +43,7 @@ async fn executors_answer_like_one_process() {
 async fn stores_of_each_kind_answer_sql_like_queries() {
     let folder = archives::scratch();
     let cluster = Cluster::start(2, 4);
-    // Each store has its own session; all run concurrently.
-    let mut checks = Vec::new();
+    let mut stores = Vec::new();
     for id in [
         "pc3_objects",
         "ln3_basic",
@@ -62,19 +61,9 @@ async fn stores_of_each_kind_answer_sql_like_queries() {
         "v080_ms3_triangles",
     ] {
         let path = archives::unpack_cached(folder.path(), id).display().to_string();
-        let context = remote(&cluster).await;
-        checks.push((id, tokio::spawn(async move { check::check(&path, &context).await })));
+        stores.push((path, remote(&cluster).await));
     }
-    let (mut passed, mut failed) = (0, Vec::new());
-    for (id, verdict) in checks {
-        match verdict.await.unwrap() {
-            Ok(verdict) => {
-                passed += verdict.passed;
-                failed.extend(verdict.failed.into_iter().map(|line| format!("{id}: {line}")));
-            }
-            Err(error) => failed.push(format!("{id}: {error}")),
-        }
-    }
+    let (passed, failed) = check::check_all(stores).await;
     assert!(failed.is_empty(), "{}\n{}", failed.join("\n"), cluster.logs());
     assert!(passed > 100, "{passed}");
 }

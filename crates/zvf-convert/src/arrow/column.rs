@@ -22,7 +22,22 @@ use super::from_arrow_error;
 use crate::error::{bad_code, cannot_hold};
 
 /// Converts an attribute with its metadata; a row of several values becomes a list.
-pub(crate) fn attribute_array(field: &Field) -> Result<(ArrowField, ArrayRef)> {
+///
+/// ```
+/// use zvf_convert::attribute_array;
+/// use zvf_metadata::Dtype;
+/// use zvf_model::{Column, Field};
+///
+/// let mass = Column::new(Dtype::FLOAT32, 1, 1.5_f32.to_le_bytes().to_vec().into())?;
+/// let (field, values) = attribute_array(&Field::new("mass", mass))?;
+/// assert_eq!((field.name().as_str(), values.len()), ("mass", 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// When a code has no category, or the column has a type that Arrow lacks.
+pub fn attribute_array(field: &Field) -> Result<(ArrowField, ArrayRef)> {
     let nullable = field.categories.as_ref().is_some_and(may_be_null);
     let values = match &field.categories {
         Some(categories) => dictionary_array(&field.name, &field.column, categories)?,

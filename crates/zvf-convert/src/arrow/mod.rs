@@ -21,10 +21,10 @@ use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema};
 use zvf_error::{Error, Result};
 use zvf_model::Batch;
 
+pub use column::attribute_array;
 pub use files::{ArrowWriter, ParquetWriter};
 
 use crate::elements::row_number;
-use crate::elements_as_rows;
 use crate::error::cannot_hold;
 use crate::table::Table;
 
@@ -49,29 +49,6 @@ pub fn record_batch(batch: &Batch) -> Result<RecordBatch> {
     named_record_batch(batch, "position", 0)
 }
 
-/// Converts the edges or faces of `batch` with their attributes: `vertices` is a list of the rows they join,
-/// counted from `first`. Returns `None` where the batch has no elements.
-///
-/// ```
-/// use zvf_convert::element_record_batch;
-/// use zvf_metadata::Dtype;
-/// use zvf_model::{Batch, Column, Elements, Kind};
-///
-/// let points = Column::new(Dtype::FLOAT32, 2, vec![0; 24].into())?;
-/// let batch = Batch::new(Kind::Graph, points).with_elements(Elements::new(2, vec![0, 1, 1, 2])?)?;
-/// let edges = element_record_batch(&batch, 0)?.unwrap();
-/// assert_eq!((edges.num_rows(), edges.schema().field(0).name().as_str()), (2, "vertices"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`record_batch`], or when a vertex has a number past the largest `int64`.
-pub fn element_record_batch(batch: &Batch, first: u64) -> Result<Option<RecordBatch>> {
-    let rows = elements_as_rows(batch, first)?;
-    rows.map(|rows| named_record_batch(&rows, "vertices", 0)).transpose()
-}
-
 /// Converts the vertices of `batch` with the positions called `first`, and the parts counted from `first_part`.
 pub(crate) fn named_record_batch(
     batch: &Batch,
@@ -80,7 +57,7 @@ pub(crate) fn named_record_batch(
 ) -> Result<RecordBatch> {
     let mut columns = vec![column::position_array(first, batch.positions())?];
     for field in batch.fields() {
-        columns.push(column::attribute_array(field)?);
+        columns.push(attribute_array(field)?);
     }
     let table = Table::new(batch, &[]).with_first_part(first_part);
     let rows = 0..batch.len();

@@ -9,6 +9,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Categories, Column, Elements, Field, Kind, ObjectId, Parts, Value};
 
 use super::*;
+use crate::elements_as_rows;
 
 fn floats(values: &[f32], width: u32) -> Column {
     let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -148,12 +149,12 @@ fn shares_codes_as_keys_of_a_dictionary() {
     for (codes, message) in [
         (
             small_column("uint8", 1, &[0, 2]),
-            "OutOfBounds, cannot decode the categories of \"label\": code 2 is none of 1 categories",
+            "OutOfBounds, cannot decode the categories of \"label\": code 2 has no category (of 1)",
         ),
         (
             small_column("float32", 1, &[0; 8]),
-            "OutOfBounds, cannot decode the categories of \"label\": a value that is no whole number is none of 1 \
-             categories",
+            "OutOfBounds, cannot decode the categories of \"label\": a value that is not a whole number has no category \
+             (of 1)",
         ),
     ] {
         let error = record_batch(&labelled(codes, vec![Value::from("x")], None)).unwrap_err();
@@ -175,10 +176,11 @@ fn keeps_the_unit_and_description_of_an_attribute() {
 #[test]
 fn edges_are_rows_of_their_own() {
     let batch = Batch::new(Kind::Graph, floats(&[1.0, 2.0, 3.0], 1));
-    assert!(element_record_batch(&batch, 0).unwrap().is_none());
+    assert!(elements_as_rows(&batch, 0).unwrap().is_none());
     let weight = Field::new("w", small_column("uint8", 1, &[7, 8]));
     let edges = Elements::new(2, vec![0, 1, 1, 2]).unwrap().with_field(weight).unwrap();
-    let rows = element_record_batch(&batch.with_elements(edges).unwrap(), 5).unwrap().unwrap();
+    let rows = elements_as_rows(&batch.with_elements(edges).unwrap(), 5).unwrap().unwrap();
+    let rows = named_record_batch(&rows, "vertices", 0).unwrap();
     let ends = rows.column(0).as_fixed_size_list().values().as_primitive::<Int64Type>().values();
     assert_eq!(ends, &[5, 6, 6, 7]);
     assert_eq!(rows.column(1).as_primitive::<UInt8Type>().values(), &[7, 8]);

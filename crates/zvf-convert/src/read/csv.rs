@@ -19,7 +19,7 @@ pub use table::{TextRow, TextTable, is_missing_word, read_table};
 
 use std::collections::VecDeque;
 
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -157,10 +157,9 @@ impl Skipped {
             return;
         }
         let (listed, first) = (self.first.len() as u64, self.first.join("; "));
-        let words = if rows == 1 { "row was" } else { "rows were" };
         let more =
             if rows > listed { format!("; and {} more", rows - listed) } else { String::new() };
-        self.notes.push(format!("{rows} bad {words} skipped: {first}{more}"));
+        self.notes.push(format!("{} skipped: {first}{more}", format_count(rows, "bad row")));
     }
 }
 
@@ -193,7 +192,7 @@ impl Roles {
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
             let bad = records.bad_header(Class::InvalidArgument, expected, list_names(names));
-            return Err(bad.with_hint("say which columns are positions"));
+            return Err(bad.with_hint("name the columns of positions, as in --positions x,y,z"));
         }
         let default_object = names.iter().position(|name| name == OBJECT);
         let object = columns.object.as_ref().map(find_column).transpose()?.or(default_object);

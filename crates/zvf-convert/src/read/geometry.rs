@@ -288,7 +288,7 @@ pub(super) fn open_companion(
         let shown: String = name.chars().take(60).collect();
         let place = "a reference to another file";
         let bad = bad_input(Class::InvalidKey, format, place, expected, format!("{shown:?}"));
-        bad.with_hint("put the file beside the one that names it")
+        bad.with_hint("put the file next to the one that names it")
     };
     let below = "a plain name below the folder of this file";
     let plain = !name.is_empty()

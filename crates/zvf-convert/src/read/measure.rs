@@ -74,7 +74,7 @@ pub(super) fn add_measures(
         let (dtype, width) = measure.shape(axes);
         for name in measure.names() {
             if header.object_fields.iter().any(|field| &*field.name == *name) {
-                let hint = "leave out the one that is computed; the one of the file is read";
+                let hint = "leave it out of --object-attr: that of the file is read";
                 let found = format!("{name:?} in the file already");
                 let bad = input_error("attributes of objects", "each name once", found);
                 return Err(bad.with_hint(hint));

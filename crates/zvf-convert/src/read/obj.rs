@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::str::SplitAsciiWhitespace;
 
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -158,16 +158,17 @@ impl LineCounts {
     fn list_left_out(&self, keyword: Option<&str>) -> Vec<String> {
         let mut all: Vec<(u64, &str)> =
             self.left_out.iter().map(|(what, count)| (*count, *what)).collect();
-        for (word, count, what) in [("f", self.faces, "faces"), ("l", self.lines, "lines")] {
+        for (word, count, what) in [("f", self.faces, "face"), ("l", self.lines, "line")] {
             if keyword != Some(word) && count > 0 {
                 all.push((count, what));
             }
         }
-        let describe = |(count, what): (u64, &str)| match CORNER_ATTRIBUTES.contains(&what) {
-            true => format!(
-                "{count} {what}; to keep them, give each vertex its own in a PLY or glTF file"
-            ),
-            false => format!("{count} {what}"),
+        let describe = |(count, what): (u64, &str)| {
+            let mut text = format_count(count, what);
+            if CORNER_ATTRIBUTES.contains(&what) {
+                text.push_str("; to keep them, give each vertex its own in a PLY or glTF file");
+            }
+            text
         };
         all.into_iter().map(describe).collect()
     }
@@ -334,22 +335,22 @@ impl Body {
 
 /// The lines that are left out: their keywords and their contents.
 const LEFT_OUT: [(&str, &str); 13] = [
-    ("vt", "texture coordinates"),
-    ("vn", "normals"),
-    ("vp", "points of parameter space"),
-    ("p", "points"),
-    ("o", "names of objects"),
-    ("g", "groups"),
-    ("s", "smoothing groups"),
-    ("usemtl", "uses of materials"),
-    ("mtllib", "libraries of materials"),
-    ("curv", "curves"),
-    ("curv2", "curves"),
-    ("surf", "surfaces"),
-    ("cstype", "curves"),
+    ("vt", "texture coordinate"),
+    ("vn", "normal"),
+    ("vp", "parameter-space point"),
+    ("p", "point"),
+    ("o", "object name"),
+    ("g", "group"),
+    ("s", "smoothing group"),
+    ("usemtl", "material reference"),
+    ("mtllib", "material file"),
+    ("curv", "curve"),
+    ("curv2", "curve"),
+    ("surf", "surface"),
+    ("cstype", "curve"),
 ];
 /// Attributes that other formats store for each vertex. OBJ stores them for each corner of a face.
-const CORNER_ATTRIBUTES: [&str; 2] = ["texture coordinates", "normals"];
+const CORNER_ATTRIBUTES: [&str; 2] = ["texture coordinate", "normal"];
 /// Number of values of a vertex that are parsed.
 const MAX_WORDS: usize = 8;
 /// Characters of a bad value that a message shows.

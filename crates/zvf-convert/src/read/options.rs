@@ -221,7 +221,7 @@ pub struct ColumnRoles {
 ///     _ => 0,
 /// }).sum();
 /// assert_eq!(rows, 2);
-/// assert!(reader.notes()[0].starts_with("1 bad row was skipped: line 3"));
+/// assert!(reader.notes()[0].starts_with("1 bad row skipped: line 3"));
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -135,7 +135,7 @@ impl Corners {
 
 /// Maximum number of corners of a face that is split into triangles.
 const MAX_POLYGON_CORNERS: u64 = 65_536;
-const TRIANGULATE: &str = "ask for triangles";
+const TRIANGULATE: &str = "use --triangles";
 
 #[cfg(test)]
 mod tests {
@@ -170,7 +170,7 @@ mod tests {
             let Refusal { class, expected, hint } = done.unwrap_err();
             (class, expected, hint)
         };
-        let hint = Some("ask for triangles");
+        let hint = Some("use --triangles");
         assert_eq!(same.check_face(3), Ok(()));
         assert_eq!(
             words(same.check_face(4)),

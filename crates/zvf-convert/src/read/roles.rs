@@ -115,7 +115,7 @@ pub(super) fn point_kind(options: &ReadOptions, format: &'static str) -> Result<
     if !kind.has_links() {
         return Ok(kind);
     }
-    let hint = "ask for points, lines, polylines or streamlines";
+    let hint = "choose points, lines, polylines or streamlines with --kind";
     let expected = format!("edges or faces of a {kind}");
     let bad = bad_input(Class::Unsupported, format, "the file", expected, "vertices only");
     Err(bad.with_hint(hint))
@@ -171,7 +171,7 @@ impl Roles {
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
-            let hint = "say which fields are positions";
+            let hint = "name the fields of positions, as in --positions x,y,z";
             return Err(input_error(Class::InvalidArgument, expected, names()).with_hint(hint));
         }
         let object =

@@ -152,7 +152,7 @@ fn refuses_missing_files_and_unknown_formats() {
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
     assert_eq!(error.class(), Class::NotFound);
     let line = join_causes(&error, error.source());
-    assert_eq!(line, "NotFound, cannot read: No such file or directory (os error 2)");
+    assert_eq!(line, "NotFound, cannot read: no such file or folder");
     std::fs::write(&path, "x\n7\n").unwrap();
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
     assert_eq!(

@@ -103,7 +103,7 @@ impl<'a> Xml<'a> {
                 Event::Comment(_) | Event::PI(_) | Event::Decl(_) => {}
                 Event::DocType(kind) => {
                     if kind.contains(&b'[') {
-                        let expected = "no declarations and no entities of its own";
+                        let expected = "no declarations of entities";
                         return Err(self.input_error(Class::Unsupported, expected, "a DTD"));
                     }
                 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use zvf_error::format_count;
 use zvf_format::num::nearest_f32;
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
@@ -77,9 +78,8 @@ impl Chains {
     /// Returns the loss of objects of several parts.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         let loss = (self.extra_runs > 0).then(|| {
-            let text =
-                format!("objects of several parts are split: {} streamlines more", self.extra_runs);
-            Loss::new(text)
+            let more = format_count(self.extra_runs, "more streamline");
+            Loss::new(format!("objects of several parts are split: {more}"))
         });
         loss.into_iter().collect()
     }
@@ -150,7 +150,7 @@ impl Millimeters {
     /// Returns the loss of precision, if rounding changed a number.
     pub(crate) fn losses(&self, what: &str) -> Vec<Loss> {
         let changed = (self.changed > 0)
-            .then(|| Loss::new(format!("{} {what} were rounded to float32", self.changed)));
+            .then(|| Loss::new(format!("{} rounded to float32", format_count(self.changed, what))));
         changed.into_iter().collect()
     }
 }

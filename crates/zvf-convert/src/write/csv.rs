@@ -192,7 +192,7 @@ mod tests {
         let error = CsvWriter::new(Vec::new(), &[]).write(&batch).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "OutOfBounds, cannot decode the categories of \"label\": code 1 is none of 1 categories"
+            "OutOfBounds, cannot decode the categories of \"label\": code 1 has no category (of 1)"
         );
     }
 }

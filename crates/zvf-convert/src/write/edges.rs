@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
@@ -47,7 +47,8 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     }
     let isolated = has_edge.iter().filter(|has_edge| !**has_edge).count();
     if isolated > 0 {
-        losses.push(Loss::new(format!("{isolated} nodes without an edge are dropped")));
+        let nodes = format_count(isolated, "node");
+        losses.push(Loss::new(format!("{nodes} without an edge dropped")));
     }
     Ok(losses)
 }

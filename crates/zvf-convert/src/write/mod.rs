@@ -116,7 +116,7 @@ impl Default for WriteOptions {
 /// ```
 pub const EXTRA_OPTIONS: &[(&str, &str)] = &[
     ("draco.bits", "positions rounded to a grid of so many bits"),
-    ("geojson.crs", "the coordinate reference system, where the input says none"),
+    ("geojson.crs", "the coordinate reference system, where the input states none"),
     ("las.point_format", "the point format, 0 to 10"),
     ("las.scale", "the distance of the grid of coordinates"),
     ("las.version", "1.2, 1.3 or 1.4"),
@@ -192,7 +192,7 @@ pub(crate) fn count_u32(n: usize, format: &'static str, what: &'static str) -> R
 /// Sets `has_begun`, and refuses a second kind where a file holds one.
 pub(crate) fn begin_once(has_begun: &mut bool, format: &'static str) -> Result<()> {
     if std::mem::replace(has_begun, true) {
-        let advice = "write each kind to a file of its own, with --kind";
+        let advice = "write each kind to a separate file, with --kind";
         return Err(cannot_hold(format, "several kinds".to_owned(), advice));
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_model::{Elements, ObjectId};
 
 use super::collected_input::{CollectedInput, format_coordinate, format_number};
@@ -59,12 +59,13 @@ fn find_losses(input: &CollectedInput) -> Vec<Loss> {
     let short = input.batch.parts().iter().filter(|part| part.rows.len() < 2).count();
     let mut losses = Vec::new();
     if input.header.kind.is_chain() && short > 0 {
-        losses.push(Loss::new(format!("{short} lines of fewer than two vertices are dropped")));
+        let short = format_count(short, "line");
+        losses.push(Loss::new(format!("{short} of fewer than two vertices dropped")));
     }
     let not_finite =
         (0..input.batch.len()).flat_map(|row| input.point(row)).find(|x| !x.is_finite());
     if let Some(x) = not_finite {
-        losses.push(Loss::new(format!("a coordinate {} is written as it is", format_number(x))));
+        losses.push(Loss::new(format!("a coordinate {} is written unchanged", format_number(x))));
     }
     losses
 }

@@ -275,7 +275,7 @@ fn drops_vertices_without_an_object() {
     assert_eq!((report.vertices, report.objects), (1, 1));
     let losses: Vec<String> = report.losses.iter().map(ToString::to_string).collect();
     let expected =
-        "2 vertices without an object are dropped: precomputed holds objects only".to_owned();
+        "2 vertices without an object dropped: precomputed holds objects only".to_owned();
     assert!(losses.contains(&expected), "{losses:?}");
     let by_id: Vec<PathBuf> = std::fs::read_dir(folder.path().join("by_id"))
         .unwrap()
@@ -437,6 +437,7 @@ fn trees_are_written_parents_first_and_circles_are_refused() {
     );
     assert_eq!(
         write(circle.as_bytes(), Format::Graphml).unwrap_err(),
-        "Unsupported, SWC cannot hold a graph with 1 edges that close circles: write GraphML, VTP or PLY"
+        "Unsupported, SWC cannot hold a graph with cycles, closed by 1 edge: write GraphML, VTP \
+         or PLY"
     );
 }

@@ -1,6 +1,6 @@
 //! Hemispheres for GIFTI and `FreeSurfer`, with vertices in the order of their files.
 
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::num::floor_i64;
 use zvf_model::{Field, Kind, Value};
 
@@ -123,7 +123,7 @@ pub(crate) fn split_hemispheres(
         }
     }
     if dropped_vertices > 0 && is_values(input) {
-        let what = format!("{dropped_vertices} values without an object");
+        let what = format!("{} without an object", format_count(dropped_vertices, "value"));
         let advice = "give all of them to an object, or none";
         return Err(cannot_hold("a folder of surfaces", what, advice));
     }
@@ -153,12 +153,14 @@ pub(crate) fn split_hemispheres(
     let mut losses = Vec::new();
     if dropped_vertices > 0 {
         losses.push(Loss::new(format!(
-            "{dropped_vertices} vertices without an object are dropped: a folder has a surface for each object"
+            "{} without an object dropped: a folder has a surface for each object",
+            format_count(dropped_vertices, "vertex")
         )));
     }
     if dropped_faces > 0 {
         losses.push(Loss::new(format!(
-            "{dropped_faces} triangles whose vertices are not all of one object are dropped"
+            "{} dropped: the vertices belong to several objects",
+            format_count(dropped_faces, "triangle")
         )));
     }
     Ok((all, losses))
@@ -200,8 +202,8 @@ mod tests {
             assert_eq!(
                 losses,
                 [
-                    "1 vertices without an object are dropped: a folder has a surface for each object",
-                    "2 triangles whose vertices are not all of one object are dropped",
+                    "1 vertex without an object dropped: a folder has a surface for each object",
+                    "2 triangles dropped: the vertices belong to several objects",
                 ],
                 "{format}"
             );
@@ -209,6 +211,6 @@ mod tests {
         let numbers = Column::new(Dtype::INT64, 1, vec![0; 7 * 8].into()).unwrap();
         let values = Batch::new(Kind::PointCloud, numbers).with_vertex_objects(owners).unwrap();
         let error = write_folder(Format::Gifti, &["vertex"], &values).unwrap_err();
-        assert!(error.contains("1 values without an object"), "{error}");
+        assert!(error.contains("1 value without an object"), "{error}");
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 
 use super::collected_input::{CollectedInput, format_coordinate, format_value};
 use super::{Encoded, Loss, Opened, Target, WriteOptions};
@@ -47,7 +47,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     let mut losses = Vec::new();
     for (name, has_field) in [("radius", radius.is_some()), ("type", kind.is_some())] {
         if !has_field {
-            losses.push(Loss::new(format!("there is no {name}: 0 is written")));
+            losses.push(Loss::new(format!("{name} is missing: 0 is written")));
         }
     }
     Ok(losses)
@@ -139,6 +139,7 @@ fn root_trees(nodes: usize, edges: &[([usize; 2], Option<usize>)]) -> Result<Vec
     if tree_edges == edges.len() {
         return Ok(parents);
     }
-    let what = format!("a graph with {} edges that close circles", edges.len() - tree_edges);
+    let closing = format_count(edges.len() - tree_edges, "edge");
+    let what = format!("a graph with cycles, closed by {closing}");
     Err(cannot_hold("SWC", what, "write GraphML, VTP or PLY"))
 }

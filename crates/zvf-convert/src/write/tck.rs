@@ -105,7 +105,7 @@ impl Sink for TckWriter<'_> {
         }
         self.out.flush()?;
         self.report.losses = self.chains.losses();
-        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinates")));
+        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinate")));
         Ok(self.report)
     }
 }

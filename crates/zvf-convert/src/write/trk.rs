@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::num::saturating_usize;
 use zvf_model::{Batch, Column, Field, ObjectId};
 
@@ -120,9 +120,8 @@ impl Sink for TrkWriter<'_> {
         self.report.losses = self.chains.losses();
         self.report.losses.extend(dimension_loss);
         if self.rounded_values > 0 {
-            let text =
-                format!("{} values of attributes were rounded to float32", self.rounded_values);
-            self.report.losses.push(Loss::new(text));
+            let values = format_count(self.rounded_values, "attribute value");
+            self.report.losses.push(Loss::new(format!("{values} rounded to float32")));
         }
         Ok(self.report)
     }

@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, ObjectId};
@@ -195,7 +195,8 @@ impl<'a> TrxWriter<'a> {
             }
         }
         if missing > 0 {
-            let text = format!("{missing} members of groups are not among the streamlines written");
+            let members = format_count(missing, "member");
+            let text = format!("{members} of groups dropped: not in the written streamlines");
             self.report.losses.push(Loss::new(text));
         }
         Ok(())
@@ -310,7 +311,7 @@ impl Sink for TrxWriter<'_> {
         }
         self.report.objects = self.rows.len() as u64;
         self.report.losses.extend(self.chains.losses());
-        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinates")));
+        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinate")));
         Ok(self.report)
     }
 }
@@ -344,7 +345,7 @@ fn member_name(name: &str, column: &Column) -> Result<String> {
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains(['.', '/', '\\', '\0']) {
         let what = format!("the name {name:?}");
-        let advice = "names have no dot and no slash: leave it out with --attributes";
+        let advice = "names must not have a dot or a slash: leave it out with --attributes";
         return Err(cannot_hold("TRX", what, advice));
     }
     Ok(())

@@ -9,7 +9,7 @@ use zvf::ObjectId;
 use zvf::model::{LevelReader, Members};
 
 use super::{Rows, ScanContext, numbers};
-use crate::columns::{Origin, object_number, open_level};
+use crate::columns::{Origin, open_level};
 use crate::values::attribute_values;
 use crate::{bad_request, external_error};
 
@@ -82,7 +82,7 @@ fn member_batch(context: &ScanContext, group: u64, members: &[ObjectId]) -> Resu
     let column = |column: &crate::columns::TableColumn| -> ArrayRef {
         match column.field.name().as_str() {
             "group" => numbers(vec![group; members.len()]),
-            _ => Arc::new(Int64Array::from_iter_values(members.iter().copied().map(object_number))),
+            _ => Arc::new(Int64Array::from_iter_values(members.iter().map(|id| id.0))),
         }
     };
     context.batch(context.layout.columns.iter().map(column).collect(), members.len())

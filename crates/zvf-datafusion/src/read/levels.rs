@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, ListBuilder};
-use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
 use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
 use zvf::inspect::LevelSummary;
@@ -30,38 +32,45 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
         all.push(level);
         all.extend(extra_kinds);
     }
-    let mut columns = Vec::with_capacity(context.layout.columns.len());
-    for column in &context.layout.columns {
-        columns.push(build_column(column.field.name(), &all)?);
-    }
-    let batch = context.batch(columns, all.len());
-    Ok(stream::iter([batch]).boxed())
+    let table = table(&all)?;
+    let columns = context.layout.columns.iter().map(|column| {
+        let name = column.field.name();
+        let found = table.column_by_name(name).cloned();
+        found.ok_or_else(|| bad_request("a column of levels", "another", name))
+    });
+    let columns = columns.collect::<Result<_>>()?;
+    Ok(stream::iter([context.batch(columns, all.len())]).boxed())
 }
 
-/// Builds the column `name` of the table.
-fn build_column(name: &str, all: &[LevelSummary]) -> Result<ArrayRef> {
+/// Returns the table of levels, with all its columns.
+pub(crate) fn table(all: &[LevelSummary]) -> Result<RecordBatch> {
     let counts = |count: &dyn Fn(&LevelSummary) -> Option<u64>| -> ArrayRef {
         Arc::new(all.iter().map(count).collect::<UInt64Array>())
     };
     let links = |level: &LevelSummary| {
         level.links.iter().filter(|links| links.delta == 0).map(|links| links.links).sum()
     };
-    Ok(match name {
-        "level" => Arc::new(UInt32Array::from_iter_values(all.iter().map(|level| level.level))),
-        "kind" => Arc::new(all.iter().map(|level| level.kind.as_deref()).collect::<StringArray>()),
-        "vertices" => {
-            Arc::new(Int64Array::from_iter_values(all.iter().map(|level| level.vertices)))
-        }
-        "chunks" => counts(&|level| level.chunks),
-        "objects" => counts(&|level| level.objects),
-        "groups" => counts(&|level| level.groups),
-        "links" => counts(&links),
-        "parent" => Arc::new(all.iter().map(|level| level.parent).collect::<Int64Array>()),
-        "error" => Arc::new(all.iter().map(|level| level.error).collect::<Float64Array>()),
-        "chunk_shape" => shapes(all.iter().map(|level| Some(level.chunk_shape.as_slice()))),
-        "bin_shape" => shapes(all.iter().map(|level| level.bin_shape.as_deref())),
-        _ => return Err(bad_request("a column of levels", "another", name)),
-    })
+    let levels = UInt32Array::from_iter_values(all.iter().map(|level| level.level));
+    let kinds = all.iter().map(|level| level.kind.as_deref()).collect::<StringArray>();
+    let vertices = Int64Array::from_iter_values(all.iter().map(|level| level.vertices));
+    let parents = all.iter().map(|level| level.parent).collect::<Int64Array>();
+    let errors = all.iter().map(|level| level.error).collect::<Float64Array>();
+    let chunk_shapes = shapes(all.iter().map(|level| Some(level.chunk_shape.as_slice())));
+    let bin_shapes = shapes(all.iter().map(|level| level.bin_shape.as_deref()));
+    let columns: [(_, ArrayRef, _); 11] = [
+        ("level", Arc::new(levels), false),
+        ("kind", Arc::new(kinds), true),
+        ("vertices", Arc::new(vertices), false),
+        ("chunks", counts(&|level| level.chunks), true),
+        ("objects", counts(&|level| level.objects), true),
+        ("groups", counts(&|level| level.groups), true),
+        ("links", counts(&links), true),
+        ("parent", Arc::new(parents), true),
+        ("error", Arc::new(errors), true),
+        ("chunk_shape", chunk_shapes, true),
+        ("bin_shape", bin_shapes, true),
+    ];
+    Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
 }
 
 fn shapes<'a>(all: impl Iterator<Item = Option<&'a [f64]>>) -> ArrayRef {

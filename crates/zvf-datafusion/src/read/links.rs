@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, new_null_array};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use datafusion::error::Result;
 use futures_util::stream::StreamExt as _;
 use zvf::store::KeyTable;
-use zvf::{Batch, Columns, Elements};
+use zvf::{Batch, Columns, Elements, Query};
 
 use super::vertices::{chunk_names, decode_places};
 use super::{Rows, ScanContext};
-use crate::columns::{Origin, object_number, open_level};
+use crate::columns::{Origin, open_level};
 use crate::scan::Task;
+use crate::values::arrow_values;
 use crate::{bad_request, external_error};
 
 /// Reads the links of a task.
@@ -19,7 +20,8 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     let reader = context.store.reader();
     let level = open_level(&reader, context.scan.options).await?;
     let chunks = level.chunks().await.map_err(external_error)?;
-    let mut query = task.narrow_links(context.scan.base_query())?.with_places();
+    let query = task.narrow(context.scan.base_query(), Query::with_links_of_chunks)?;
+    let mut query = query.with_places();
     let names: Vec<String> =
         context.layout.attributes().map(|name| format!("link.{name}")).collect();
     if !names.is_empty() {
@@ -33,15 +35,7 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
         let batch = batch.map_err(external_error)?;
         match batch.elements() {
             Some(elements) => record_batch(&context, &batch, elements, &chunks),
-            None => context.batch(
-                context
-                    .layout
-                    .columns
-                    .iter()
-                    .map(|column| new_null_array(column.field.data_type(), 0))
-                    .collect(),
-                0,
-            ),
+            None => Ok(RecordBatch::new_empty(Arc::clone(&context.schema))),
         }
     });
     Ok(rows.boxed())
@@ -59,7 +53,6 @@ fn record_batch(
         place.ok_or_else(|| bad_request("the end of a link", "a vertex of the answer", "another"))
     };
     let owners = batch.vertex_objects();
-    let values = zvf::convert::element_record_batch(batch, 0).map_err(external_error)?;
     let ends = |end: usize| elements.iter().filter_map(move |element| element.get(end).copied());
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
     for column in &context.layout.columns {
@@ -74,16 +67,14 @@ fn record_batch(
                 Arc::new(UInt32Array::from(rows.collect::<Result<Vec<_>>>()?))
             }
             Origin::Object(end) => Arc::new(Int64Array::from_iter(ends(*end).map(|row| {
-                owners.and_then(|owners| owners.get(row).copied().flatten()).map(object_number)
+                owners.and_then(|owners| owners.get(row).copied().flatten()).map(|id| id.0)
             }))),
             Origin::Attribute(name) => {
-                let index = elements.fields().iter().position(|field| {
+                let found = elements.fields().iter().find(|field| {
                     &*field.name == name.as_str() || field.name.strip_prefix("link.") == Some(name)
                 });
-                let found = index
-                    .zip(values.as_ref())
-                    .map(|(index, rows)| Arc::clone(rows.column(index + 1)));
-                found.ok_or_else(|| bad_request("an answer", "its columns", name))?
+                let found = found.ok_or_else(|| bad_request("an answer", "its columns", name));
+                arrow_values(found?)?
             }
             Origin::Axis { .. }
             | Origin::Geometry

@@ -1,7 +1,7 @@
 //! Reading of tasks: the rows of the tables as record batches.
 
 mod groups;
-mod levels;
+pub(crate) mod levels;
 mod links;
 mod objects;
 mod vertices;

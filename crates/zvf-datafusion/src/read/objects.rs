@@ -13,7 +13,7 @@ use zvf::model::{LevelReader, ObjectIndex, ObjectManifest};
 use zvf::{ObjectId, UnknownIds};
 
 use super::{Rows, ScanContext, numbers};
-use crate::columns::{Origin, object_number, open_level};
+use crate::columns::{Origin, open_level};
 use crate::geometry::line_column;
 use crate::scan::Task;
 use crate::values::attribute_values;
@@ -86,15 +86,17 @@ async fn batch(
             }
             (Origin::Object(_), _) => {
                 let ids = index.ids_of(rows).await.map_err(external_error)?;
-                Arc::new(Int64Array::from_iter_values(ids.into_iter().map(object_number)))
+                Arc::new(Int64Array::from_iter_values(ids.into_iter().map(|id| id.0)))
             }
             (Origin::Geometry, _) => {
                 let ids = index.ids_of(rows).await.map_err(external_error)?;
                 read_lines(context, column.field.data_type(), &ids).await?
             }
             (Origin::Own, "row") => numbers(rows.to_vec()),
-            (Origin::Own, "fragments") => count_each(&manifests, count_fragments)?,
-            (Origin::Own, "chunks") => count_each(&manifests, count_chunks)?,
+            (Origin::Own, "fragments") => {
+                Arc::new(manifests.iter().map(|one| one.view().len()).collect::<UInt64Array>())
+            }
+            (Origin::Own, "chunks") => numbers(manifests.iter().map(count_chunks).collect()),
             _ => return Err(bad_request("a column of objects", "another", name)),
         });
     }
@@ -116,27 +118,13 @@ async fn read_lines(
     line_column(data_type, ids, &answer.batch)
 }
 
-/// Applies `count` to each manifest.
-fn count_each(
-    manifests: &[ObjectManifest],
-    count: impl Fn(&ObjectManifest) -> Result<Option<u64>>,
-) -> Result<ArrayRef> {
-    let counts = manifests.iter().map(count).collect::<Result<Vec<_>>>()?;
-    Ok(Arc::new(UInt64Array::from(counts)))
-}
-
-/// Returns the number of fragments of an object.
-fn count_fragments(manifest: &ObjectManifest) -> Result<Option<u64>> {
-    Ok(manifest.view().len())
-}
-
 /// Returns the number of distinct chunks of an object. A block may claim any number of fragments, so blocks are counted.
-fn count_chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
+fn count_chunks(manifest: &ObjectManifest) -> u64 {
     let blocks = manifest.view().blocks();
     let blocks = blocks.filter(|block| !block.fragments.is_empty());
     let keys = blocks.map(|block| block.chunk.iter().map(|at| at.get()).collect());
     let distinct: HashSet<Vec<i64>> = keys.collect();
-    Ok(Some(to_u64(distinct.len())))
+    to_u64(distinct.len())
 }
 
 /// Objects of a batch.
@@ -168,6 +156,6 @@ mod tests {
             blob.extend([start, count].map(u64::to_le_bytes).as_flattened());
         }
         let manifest = ObjectManifest::new(0, 1, blob.into()).unwrap();
-        assert_eq!(count_chunks(&manifest).unwrap(), Some(1));
+        assert_eq!(count_chunks(&manifest), 1);
     }
 }

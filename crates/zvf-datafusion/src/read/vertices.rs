@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray as _;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array};
 use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
 use zvf::format::num::usize_from_u32;
 use zvf::query::LOCATION_FIELD;
 use zvf::store::KeyTable;
-use zvf::{Batch, Columns};
+use zvf::{Batch, Columns, Query};
 
 use super::{Rows, ScanContext, take_every_nth};
 use crate::columns::{Origin, open_level};
 use crate::geometry::point_column;
 use crate::joined::{fragment_column, is_group_column};
 use crate::scan::Task;
+use crate::values::{arrow_values, coordinates};
 use crate::{bad_request, external_error};
 
 /// Reads the vertices of a task.
 pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
-    let mut query = task.narrow(context.scan.vertex_query()?)?;
+    let mut query = task.narrow(context.scan.vertex_query()?, Query::in_chunks)?;
     if let Some(limit) = context.scan.limit {
         query = query.limit(limit);
     }
@@ -67,10 +67,7 @@ fn record_batch(
     batch: &Batch,
     chunks: Option<&KeyTable>,
 ) -> Result<RecordBatch> {
-    let rows = zvf::convert::record_batch(batch).map_err(external_error)?;
-    let positions = rows.column(0).as_fixed_size_list();
-    let axes = positions.value_length().try_into();
-    let axes = axes.map_err(|_negative| bad_request("the positions", "axes", "less than none"))?;
+    let (positions, axes) = (coordinates(batch.positions())?, batch.positions().width());
     let places = match chunks {
         Some(_) => decode_places(batch)?,
         None => Vec::new(),
@@ -83,9 +80,9 @@ fn record_batch(
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
     for column in &context.layout.columns {
         columns.push(match &column.origin {
-            Origin::Axis { axis, .. } => take_every_nth(positions.values(), *axis, axes)?,
-            Origin::Attribute(name) => attribute(batch, &rows, name)?,
-            Origin::FragmentAttribute(name) => attribute(batch, &rows, &fragment_column(name))?,
+            Origin::Axis { axis, .. } => take_every_nth(&positions, *axis, usize_from_u32(axes))?,
+            Origin::Attribute(name) => attribute(batch, name)?,
+            Origin::FragmentAttribute(name) => attribute(batch, &fragment_column(name))?,
             Origin::Groups | Origin::GroupNames | Origin::GroupAttribute(_) => {
                 let memberships = context.memberships.as_ref().zip(lists.as_ref());
                 let (memberships, lists) = memberships
@@ -94,7 +91,7 @@ fn record_batch(
             }
             Origin::Object(_) => match batch.vertex_objects() {
                 Some(owners) => Arc::new(arrow_array::Int64Array::from_iter(
-                    owners.iter().map(|owner| owner.map(crate::columns::object_number)),
+                    owners.iter().map(|owner| owner.map(|id| id.0)),
                 )),
                 None => arrow_array::new_null_array(column.field.data_type(), batch.len()),
             },
@@ -104,7 +101,7 @@ fn record_batch(
             Origin::Row(_) => {
                 Arc::new(UInt32Array::from_iter_values(places.iter().map(|place| place.row)))
             }
-            Origin::Geometry => point_column(column.field.data_type(), positions)?,
+            Origin::Geometry => point_column(column.field.data_type(), &positions)?,
             Origin::Own => {
                 return Err(bad_request("a column of vertices", "another", column.field.name()));
             }
@@ -114,11 +111,9 @@ fn record_batch(
 }
 
 /// Returns the attribute `name` of an answer.
-fn attribute(batch: &Batch, rows: &RecordBatch, name: &str) -> Result<ArrayRef> {
-    let index = batch.fields().iter().position(|field| &*field.name == name);
-    let index = index.ok_or_else(|| bad_request("an answer", "its columns", name))?;
-    // Column 0 holds the positions.
-    Ok(Arc::clone(rows.column(index + 1)))
+fn attribute(batch: &Batch, name: &str) -> Result<ArrayRef> {
+    let field = batch.field(name);
+    arrow_values(field.ok_or_else(|| bad_request("an answer", "its columns", name))?)
 }
 
 /// The chunk and the row of a stored vertex.

@@ -11,22 +11,23 @@ mod values;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use datafusion::arrow::array::Float64Array;
+use datafusion::arrow::array::{ArrayRef, AsArray as _};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
+use futures_util::stream::{self, StreamExt as _};
 use zvf::inspect::GroupView;
 use zvf::{Batch, Bounds, Columns, Kind, LevelId, Query, Reader};
 use zvf_datafusion::{StoreHandle, TableName, TableOptions, ZvfTable};
 
 /// The result of the comparison of a store.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
+struct Verdict {
     /// Number of equal answers.
-    pub(crate) passed: usize,
+    passed: usize,
     /// The differences, one line each.
-    pub(crate) failed: Vec<String>,
+    failed: Vec<String>,
 }
 
 impl Verdict {
@@ -50,8 +51,31 @@ impl Verdict {
     }
 }
 
+/// Compares stores by path, each in its own session, several at once; returns the number of equal answers, and the
+/// differences.
+pub(crate) async fn check_all(
+    stores: impl IntoIterator<Item = (String, SessionContext)>,
+) -> (usize, Vec<String>) {
+    let checks = stores.into_iter().map(|(path, context)| async move {
+        let store = path.clone();
+        (path, tokio::spawn(async move { check(&store, &context).await }).await.unwrap())
+    });
+    let (mut passed, mut failed) = (0, Vec::new());
+    for (path, verdict) in stream::iter(checks).buffer_unordered(4).collect::<Vec<_>>().await {
+        let lines = match verdict {
+            Ok(verdict) => {
+                passed += verdict.passed;
+                verdict.failed
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        failed.extend(lines.into_iter().map(|line| format!("{path}: {line}")));
+    }
+    (passed, failed)
+}
+
 /// Compares all tables of the store at `path`.
-pub(crate) async fn check(path: &str, context: &SessionContext) -> Result<Verdict> {
+async fn check(path: &str, context: &SessionContext) -> Result<Verdict> {
     let mut verdict = Verdict::default();
     let store = StoreHandle::open(path, zvf::OpenOptions::default()).await?;
     let reader = store.reader();
@@ -83,22 +107,18 @@ fn replace(context: &SessionContext, name: &str, table: ZvfTable) -> Result<()> 
 
 /// Returns the single number of a statement; NaN for null or no row.
 pub(crate) async fn number(context: &SessionContext, sql: &str) -> Result<f64> {
+    Ok(first_row(context, sql).await?.first().copied().unwrap_or(f64::NAN))
+}
+
+/// Returns the numbers of the first row, NaN for null; none without a row.
+async fn first_row(context: &SessionContext, sql: &str) -> Result<Vec<f64>> {
     let batches = context.sql(sql).await?.collect().await?;
     let batch = batches.iter().find(|batch| batch.num_rows() > 0);
-    let Some(batch) = batch else { return Ok(f64::NAN) };
-    let column = cast(batch.column(0), &DataType::Float64)?;
-    let column = column.as_any().downcast_ref::<Float64Array>();
-    Ok(column.filter(|column| column.is_valid_at(0)).map_or(f64::NAN, |column| column.value(0)))
-}
-
-trait IsValidAt {
-    fn is_valid_at(&self, row: usize) -> bool;
-}
-
-impl IsValidAt for Float64Array {
-    fn is_valid_at(&self, row: usize) -> bool {
-        datafusion::arrow::array::Array::is_valid(self, row)
-    }
+    let number = |column: &ArrayRef| {
+        let numbers = cast(column, &DataType::Float64)?;
+        Ok(numbers.as_primitive::<Float64Type>().iter().next().flatten().unwrap_or(f64::NAN))
+    };
+    batch.into_iter().flat_map(|batch| batch.columns()).map(number).collect()
 }
 
 /// A comparison of the tables of one kind of geometry at one level.
@@ -247,13 +267,16 @@ impl LevelCheck<'_> {
                 true => format!("{}", mean.round() as i64),
                 false => format!("{mean:?}"),
             };
-            for op in ["<", "<=", ">", ">=", "="] {
-                let pushed = format!("SELECT count(*) FROM v WHERE {name} {op} {literal}");
-                // Filters are not pushed below a limit, so the engine evaluates this condition.
-                let engine_sql = format!(
-                    "SELECT count(*) FROM (SELECT {name} AS a FROM v LIMIT 1000000000) WHERE a {op} {literal}"
-                );
-                let expected = number(context, &engine_sql).await?;
+            let conditions = ["<", "<=", ">", ">=", "="].map(|op| format!("{op} {literal}"));
+            let counts = conditions.each_ref().map(|is| format!("count(*) FILTER (WHERE a {is})"));
+            // Filters are not pushed below a limit, so the engine evaluates these conditions.
+            let engine_sql = format!(
+                "SELECT {} FROM (SELECT {name} AS a FROM v LIMIT 1000000000)",
+                counts.join(", ")
+            );
+            let expected = first_row(context, &engine_sql).await?;
+            for (condition, expected) in conditions.iter().zip(expected) {
+                let pushed = format!("SELECT count(*) FROM v WHERE {name} {condition}");
                 verdict.same(&self.name(&pushed), number(context, &pushed).await?, expected);
             }
         }

@@ -14,18 +14,11 @@ async fn archived_stores_answer_sql_like_queries() {
     let folder = archives::scratch();
     // Use several partitions, independent of the number of cores.
     let config = SessionConfig::new().with_target_partitions(3);
-    let context = SessionContext::new_with_config(config);
-    let (mut passed, mut failed) = (0, Vec::new());
-    for id in archives::ids() {
-        let path = archives::unpack_cached(folder.path(), &id);
-        match check::check(path.to_str().unwrap(), &context).await {
-            Ok(verdict) => {
-                passed += verdict.passed;
-                failed.extend(verdict.failed.into_iter().map(|line| format!("{id}: {line}")));
-            }
-            Err(error) => failed.push(format!("{id}: {error}")),
-        }
-    }
+    let stores = archives::ids().into_iter().map(|id| {
+        let path = archives::unpack_cached(folder.path(), &id).display().to_string();
+        (path, SessionContext::new_with_config(config.clone()))
+    });
+    let (passed, failed) = check::check_all(stores).await;
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert!(passed > 500, "{passed}");
 }

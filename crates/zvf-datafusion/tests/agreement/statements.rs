@@ -48,7 +48,8 @@ async fn accepts_named_arguments() {
         for arguments in [
             format!("'{path}', level => 1, kind => 'streamline'"),
             format!("'{path}', 'vertices', level => 1"),
-            format!("level => 1, table => 'vertices', path => '{path}'"),
+            format!("level => 1, table => 'VERTICES', Path => '{path}'"),
+            format!("'vertices', path => '{path}', level => 2 - 1"),
             format!(
                 "'{path}', 1, kind => 'streamline', geometry => true, group_attributes => false"
             ),
@@ -81,6 +82,7 @@ async fn accepts_named_arguments() {
             ("level => 1.5", "expected the number of a level, found 1.5"),
             ("table => 'mesh'", "expected one of vertices, objects"),
             ("geometry => 1", "the option geometry: expected true or false, found 1"),
+            ("path => 7", "zvf(): expected the path or URL of a store in quotes"),
         ] {
             let error =
                 plan_error(&context, &format!("SELECT * FROM zvf('{path}', {arguments})")).await;

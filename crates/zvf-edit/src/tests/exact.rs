@@ -1,7 +1,6 @@
 //! Tests that ids and row numbers are exact: none is rounded by a float, and malformed ones are refused.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use archives::Unpacked;
 use serde_json::{Value as Json, json};
@@ -14,10 +13,9 @@ use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::{GC, positions, run};
+use super::{GC, begin, open, positions, run};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
-use crate::journal::Journal;
 use crate::medium::block_on;
 use crate::references::read_references;
 use crate::scalar::Scalar;
@@ -93,13 +91,9 @@ fn add_level(store: &Path, options: Options) {
     assert_eq!(levels.unwrap().len(), 1);
 }
 
-fn snapshot(store: &Path) -> Snapshot {
-    Snapshot::open(&Arc::new(Journal::open_beside(store).unwrap())).unwrap()
-}
-
 /// Reads the owners of all fragments of a level, chunk by chunk.
 fn owners(store: &Path, level: u32) -> Vec<i64> {
-    let snap = snapshot(store);
+    let snap = begin(store).snap;
     let path = format!("{level}/fragment_attributes/object_id");
     let column = CellArray::open(&snap, &path).unwrap().expect("levels say whose fragments are");
     let cells = column.chunks().into_iter().map(|chunk| column.read(&snap, &chunk).unwrap());
@@ -131,7 +125,7 @@ fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
     add_level(&store, Options { renumber: true, ..Options::default() });
     let sources = || {
         let path = "1/object_attributes/source_id";
-        let column = open_row_column(&snapshot(&store), path, "source_id").unwrap().unwrap();
+        let column = open_row_column(&begin(&store).snap, path, "source_id").unwrap().unwrap();
         let rows = column.array.bytes.chunks_exact(8);
         rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
     };
@@ -143,27 +137,29 @@ fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
 #[test]
 fn refuses_ids_that_a_type_does_not_hold_exactly() {
     let exact = 1 << 24; // the last id before `float32` has gaps
-    for (scalar, id, is_held) in [
-        (Scalar::Int(8), i64::MAX, true),
-        (Scalar::UInt(8), LARGE_ID + 1, true),
-        (Scalar::Float(8), LARGE_ID, true),
-        (Scalar::Float(8), LARGE_ID + 1, false),
-        (Scalar::Float(8), i64::MAX, false),
-        (Scalar::Float(4), exact, true),
-        (Scalar::Float(4), exact + 1, false),
-        (Scalar::Int(1), 128, false),
-        (Scalar::UInt(4), -1, false),
+    for (name, id, is_held) in [
+        ("int64", i64::MAX, true),
+        ("uint64", LARGE_ID + 1, true),
+        ("float64", LARGE_ID, true),
+        ("float64", LARGE_ID + 1, false),
+        ("float64", i64::MAX, false),
+        ("float32", exact, true),
+        ("float32", exact + 1, false),
+        ("int8", 128, false),
+        ("uint32", -1, false),
     ] {
+        let scalar = Scalar::parse(name).unwrap().0;
         let bytes = scalar.encode_id(id);
         assert_eq!(bytes.is_ok(), is_held, "{scalar:?} {id}");
         assert!(bytes.is_err() || scalar.to_i64(&bytes.unwrap()) == Some(id), "{scalar:?} {id}");
     }
-    for (scalar, bytes) in [
-        (Scalar::Float(8), f64::NAN.to_le_bytes()),
-        (Scalar::Float(8), 0.5_f64.to_le_bytes()),
-        (Scalar::Float(8), 9_223_372_036_854_775_808.0_f64.to_le_bytes()),
-        (Scalar::UInt(8), u64::MAX.to_le_bytes()),
+    for (name, bytes) in [
+        ("float64", f64::NAN.to_le_bytes()),
+        ("float64", 0.5_f64.to_le_bytes()),
+        ("float64", 9_223_372_036_854_775_808.0_f64.to_le_bytes()),
+        ("uint64", u64::MAX.to_le_bytes()),
     ] {
+        let scalar = Scalar::parse(name).unwrap().0;
         assert_eq!(scalar.to_i64(&bytes), None, "{scalar:?} {bytes:?}");
     }
 }
@@ -214,7 +210,7 @@ fn refuses_references_beyond_the_limits() {
 }
 
 /// Changes a document of a store.
-fn change_document(store: &Path, path: &str, change: impl Fn(&mut Json)) {
+pub(super) fn change_document(store: &Path, path: &str, change: impl FnOnce(&mut Json)) {
     let path = store.join(path).join("zarr.json");
     let mut doc: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     change(&mut doc);
@@ -265,9 +261,12 @@ fn refuses_object_columns_with_malformed_width() {
     for malformed in [json!([2, 1_u64 << 32]), json!([2, -1]), json!([2, 1, 1]), json!("2")] {
         let doc = |doc: &mut Json| doc["shape"] = malformed.clone();
         change_document(&store, path, doc);
-        let snap = snapshot(&store);
+        let snap = Snapshot::open(&open(&store)).unwrap();
         let error = open_row_column(&snap, path, "mass").unwrap_err();
-        assert_eq!(error.class, Class::BadShape, "{malformed} {error}");
+        assert!(
+            [Class::BadShape, Class::BadTag, Class::Negative].contains(&error.class),
+            "{malformed} {error}"
+        );
     }
 }
 

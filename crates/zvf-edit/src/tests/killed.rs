@@ -1,9 +1,8 @@
 //! Tests of what killed writers leave in folders, and of bytes of programs that do not know the
 //! journal.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use archives::Unpacked;
 use bytes::Bytes;
@@ -12,7 +11,7 @@ use zvf_format::Class;
 use zvf_publish::Disk;
 use zvf_store::{OpenOptions, Store};
 
-use super::{GC, run, tree};
+use super::{GC, open, run, tree};
 use crate::changes::Changes;
 use crate::journal::Journal;
 use crate::options::CommitOptions;
@@ -37,8 +36,8 @@ fn folders(root: &Path) -> BTreeSet<PathBuf> {
 fn commit_pending(journal: &Journal, seq: u64, changes: &[(&str, Option<&'static str>)]) {
     let changes: Changes =
         changes.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.map(Bytes::from))).collect();
-    let before: HashMap<String, Option<Bytes>> =
-        changes.keys().map(|key| (key.clone(), journal.store.get(key).unwrap())).collect();
+    let keys = changes.keys.keys();
+    let before = keys.map(|key| (key.clone(), journal.store.get(key).unwrap())).collect();
     let txid = format!("t{seq}");
     let staged = journal.stage(&txid, &changes, &before).unwrap();
     let body = json!({"seq": seq, "txid": txid, "keys": staged.keys});
@@ -52,7 +51,7 @@ fn accepting() -> CommitOptions {
 #[test]
 fn foreign_bytes_that_are_accepted_are_the_old_ones_of_the_commit() {
     let store = Unpacked::new("sl3_streamlines");
-    let journal = Journal::open_beside(store.path()).unwrap();
+    let journal = open(store.path());
     run(store.path(), &[json!({"op": "object.remove", "objects": [0]})]).unwrap();
     let keys = ["0/zarr.json", "0/vertices/zarr.json"];
     commit_pending(&journal, 2, &[(keys[0], Some("{}")), (keys[1], None)]);
@@ -83,10 +82,10 @@ fn foreign_bytes_that_are_accepted_are_the_old_ones_of_the_commit() {
 #[test]
 fn a_commit_that_did_not_happen_leaves_no_folders() {
     let store = Unpacked::new("sl3_streamlines");
-    let journal = Journal::open_beside(store.path()).unwrap();
+    let journal = open(store.path());
     let before = folders(store.path());
-    let changes = Changes::from([("0/new/column/c/0".to_owned(), Some(Bytes::from("bytes")))]);
-    let staged = journal.stage("t", &changes, &HashMap::new()).unwrap();
+    let changes = [("0/new/column/c/0".to_owned(), Some(Bytes::from("bytes")))];
+    let staged = journal.stage("t", &changes.into_iter().collect(), &Changes::default()).unwrap();
     assert_eq!(folders(store.path()), before);
     // As when the process is killed.
     std::mem::forget(staged);
@@ -116,11 +115,11 @@ fn a_commit_that_is_applied_twice_leaves_the_folders_of_one_that_is_applied_once
             1,
         );
         std::fs::write(root, marked).unwrap();
-        commit_pending(&Journal::open_beside(store.path()).unwrap(), 1, &changes);
+        commit_pending(&open(store.path()), 1, &changes);
         store
     };
     let once = subject();
-    Journal::open_beside(once.path()).unwrap().apply_all_pending().unwrap();
+    open(once.path()).apply_all_pending().unwrap();
     assert!(!once.path().join("9").exists());
     for is_late in [false, true] {
         for nth in 0.. {
@@ -128,7 +127,7 @@ fn a_commit_that_is_applied_twice_leaves_the_folders_of_one_that_is_applied_once
             let disk = Disk::default().with_failure_at(nth, 5, is_late);
             let place = Place::from(store.path()).with_disk(disk.clone());
             let failed = Journal::open(&place).unwrap().apply_all_pending().is_err();
-            Journal::open_beside(store.path()).unwrap().apply_all_pending().unwrap();
+            open(store.path()).apply_all_pending().unwrap();
             assert!(tree(store.path()) == tree(once.path()), "call {nth}");
             assert!(!store.path().join("9").exists(), "call {nth}");
             if !failed && disk.call_count() <= nth {
@@ -144,7 +143,7 @@ fn a_later_commit_that_is_applied_stands_where_the_mark_of_an_earlier_one_is_los
     let before = tree(store.path());
     run(store.path(), &[json!({"op": "object.remove", "objects": [0]})]).unwrap();
     undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
-    let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
+    let journal = open(store.path());
     let done = journal.side.folder().unwrap().path(&format!("done/{:020}", 1));
     std::fs::remove_file(done).unwrap();
     journal.apply_all_pending().unwrap();
@@ -161,7 +160,7 @@ fn a_missing_record_is_refused_where_it_is_needed() {
         )
         .unwrap();
     }
-    let journal = Journal::open_beside(store.path()).unwrap();
+    let journal = open(store.path());
     let read = |may_begin_later| {
         let records = journal.read_records(&[1, 2, 3], may_begin_later);
         records.map(|records| records.iter().map(|record| record.seq).collect::<Vec<_>>())
@@ -185,7 +184,7 @@ fn numbers_that_none_can_follow_are_refused() {
     let store = Unpacked::new("sl3_streamlines");
     let line = json!({"op": "object.remove", "objects": [0]});
     run(store.path(), std::slice::from_ref(&line)).unwrap();
-    let side = Journal::open_beside(store.path()).unwrap().side;
+    let side = &open(store.path()).side;
     std::fs::write(side.folder().unwrap().path(&format!("log/{}", u64::MAX)), "").unwrap();
     assert_eq!(run(store.path(), &[line]).unwrap_err().class, Class::OutOfBounds);
     assert_eq!(log(store.path(), None).unwrap_err().class, Class::OutOfBounds);

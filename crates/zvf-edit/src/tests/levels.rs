@@ -12,7 +12,7 @@ use zvf_pyramid::{LevelContent, Reference, build_reference};
 use zvf_pyramid::{Method, Options, Strategy, build};
 use zvf_store::BuildOptions;
 
-use super::{GC, axes, positions, run, tree};
+use super::{GC, begin, move_all, positions, run, tree};
 use crate::levels::read_stale;
 use crate::medium::block_on;
 use crate::options::{CommitOptions, Refresh};
@@ -36,9 +36,7 @@ fn build_anew(store: &Path, make: impl FnOnce(&str)) {
 
 /// Moves all vertices, so that chunks are added and removed.
 fn edit(store: &Path) {
-    let offset = vec![9.5; axes(store)];
-    let line = json!({"op": "vertex.move", "vertices": {"all": true}, "by": offset});
-    run(store, &[line]).unwrap();
+    run(store, &[move_all(store, 9.5)]).unwrap();
 }
 
 /// Reads all files but the documents, in which an edit stays visible.
@@ -133,9 +131,7 @@ fn check_reference_levels(content: LevelContent) {
     run(store.path(), &[line]).unwrap();
     refresh(store.path(), Refresh::Stale, &CommitOptions::default()).unwrap();
     let manifests = |level: u32| {
-        let journal =
-            std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
-        let snap = crate::snapshot::Snapshot::open(&journal).unwrap();
+        let snap = begin(store.path()).snap;
         let path = format!("{level}/object_index/manifests");
         crate::row_array::RowArray::open(&snap, &path).unwrap().unwrap().rows
     };
@@ -153,9 +149,7 @@ fn fragments_of_coarser_levels_lose_removed_owners() {
         let options = Options { levels: Some(1), size: Some(80.0), ..Options::default() };
         block_on(build(&address(store.path()), &options, &build_options(), |_level| {})).unwrap();
         let owners = || {
-            let journal =
-                std::sync::Arc::new(crate::journal::Journal::open_beside(store.path()).unwrap());
-            let snap = crate::snapshot::Snapshot::open(&journal).unwrap();
+            let snap = begin(store.path()).snap;
             let path = "1/fragment_attributes/object_id";
             let column = crate::arrays::CellArray::open(&snap, path).unwrap().expect("it is there");
             let cells =

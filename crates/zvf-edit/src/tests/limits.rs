@@ -1,31 +1,20 @@
 //! Stores that state numbers at the limits of 64 bits, or more than memory holds, are refused and do not stop the program.
 
 use archives::Unpacked;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use zvf_format::Class;
 
-use super::{axes, run};
-
-/// Changes the document of an array.
-fn change_document(store: &Unpacked, array: &str, change: impl FnOnce(&mut Json)) {
-    let path = store.path().join(array).join("zarr.json");
-    let mut doc: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    change(&mut doc);
-    std::fs::write(&path, serde_json::to_vec(&doc).unwrap()).unwrap();
-}
-
-fn move_all(store: &Unpacked) -> Json {
-    json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![1.0; axes(store.path())]})
-}
+use super::exact::change_document;
+use super::{move_all, run};
 
 #[test]
 fn chunks_too_far_from_the_origin_are_refused() {
     for origin in [i64::MIN, i64::MAX] {
         let store = Unpacked::new("pl2_negative");
-        let line = move_all(&store);
+        let line = move_all(store.path(), 2.5);
         let before = archives::tree(store.path());
         let chunk = if origin < 0 { i64::MAX } else { i64::MIN };
-        change_document(&store, "0/vertices", |doc| {
+        change_document(store.path(), "0/vertices", |doc| {
             let attributes = doc["attributes"].as_object_mut().unwrap();
             attributes.insert("chunk_grid_origin".into(), json!([origin, origin]));
             let keys = attributes["nonempty_chunks"].as_array_mut().unwrap();
@@ -43,11 +32,11 @@ fn a_grid_that_does_not_fit_64_bits_is_refused() {
     for shift in [1e15, -1e15] {
         let store = Unpacked::new("pl2_negative");
         for array in ["0/vertices", "0/vertex_fragments"] {
-            change_document(&store, array, |doc| {
+            change_document(store.path(), array, |doc| {
                 doc["shape"] = json!([i64::MAX, i64::MAX]);
             });
         }
-        let mut line = move_all(&store);
+        let mut line = move_all(store.path(), 2.5);
         line["by"] = json!([shift, shift]);
         // The grid is as large as 64 bits allow, and cannot grow in front of its origin.
         let found = run(store.path(), &[line]).map_err(|error| (error.class, error.to_string()));
@@ -64,8 +53,8 @@ fn a_grid_that_does_not_fit_64_bits_is_refused() {
 #[test]
 fn shards_of_countless_cells_are_refused() {
     let store = Unpacked::new("pl2_negative");
-    let line = move_all(&store);
-    change_document(&store, "0/vertices", |doc| {
+    let line = move_all(store.path(), 2.5);
+    change_document(store.path(), "0/vertices", |doc| {
         let codecs = doc["codecs"].take();
         let shape = vec![1_u64 << 31; 2];
         doc["chunk_grid"]["configuration"]["chunk_shape"] = json!(shape);
@@ -93,7 +82,7 @@ fn rows_that_are_declared_and_not_stored_are_refused_above_a_limit() {
         ("0/groups", json!([many]), json!([many])),
     ] {
         let store = Unpacked::new("sl3_streamlines");
-        change_document(&store, array, |doc| {
+        change_document(store.path(), array, |doc| {
             doc["shape"] = shape.clone();
             doc["chunk_grid"]["configuration"]["chunk_shape"] = chunk.clone();
         });
@@ -131,7 +120,7 @@ fn columns_whose_name_is_no_name_of_an_array_are_refused() {
 #[test]
 fn a_kind_that_is_no_text_is_refused() {
     let store = Unpacked::new("sl3_streamlines");
-    change_document(&store, "", |doc| {
+    change_document(store.path(), "", |doc| {
         let kinds = &mut doc["attributes"]["zarr_vectors"]["geometry_types"];
         kinds.as_array_mut().unwrap().push(json!(5));
     });

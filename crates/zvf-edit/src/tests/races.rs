@@ -12,14 +12,13 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
-use super::GC;
+use super::{GC, begin_on};
 use crate::epoch::Epoch;
 use crate::error::EditError;
 use crate::journal::Journal;
 use crate::medium::block_on;
 use crate::options::CommitOptions;
 use crate::script::commit;
-use crate::transaction::Transaction;
 use crate::{Editor, Place, Undo, gc, log, undo};
 
 /// The names and contents of the objects of a backend.
@@ -80,7 +79,7 @@ fn a_writer_that_begins_again_conflicts_with_every_commit_before_its_own() {
     let lose = |nth: Option<usize>| {
         let backend = backend();
         let journal = Arc::new(Journal::open(&place(&backend)).unwrap());
-        let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+        let mut writer = begin_on(&journal);
         writer.apply(&set(0.25)).unwrap();
         insert_all(&backend, &first);
         insert_all(&backend, second.iter().filter(staged));
@@ -153,7 +152,7 @@ fn gc_keeps_the_files_of_a_commit_under_way() {
     let place = Place::in_object_store(backend, "data/a.zv".into(), &OpenOptions::default());
     edit(&place, &shift(1)).unwrap();
     let journal = Arc::new(Journal::open(&place).unwrap());
-    let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+    let mut writer = begin_on(&journal);
     writer.apply(&shift(0)).unwrap();
     let plan = writer.plan(&CommitOptions::default()).unwrap();
     let staged = journal.stage("t", &plan.changes, &plan.before).unwrap();
@@ -178,7 +177,7 @@ fn a_late_put_after_an_undo_is_not_read() {
     }
     let read = || {
         let journal = Arc::new(Journal::open(&place).unwrap());
-        let mut transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
+        let mut transaction = begin_on(&journal);
         let geometry = &mut transaction.kinds[0];
         let all = geometry.all_vertices().unwrap();
         all.into_iter().map(|v| geometry.position(v)).collect::<Vec<_>>()
@@ -232,11 +231,11 @@ fn a_commit_asks_for_the_log_once_for_each_step() {
     let backend = backend();
     let place = place(&backend);
     let journal = Arc::new(Journal::open(&place).unwrap());
-    let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+    let mut writer = begin_on(&journal);
     let all = json!({"op": "vertex.set", "vertices": {"all": true}, "values": {"fa": 0.5}});
     writer.apply(&all).unwrap();
     let plan = writer.plan(&CommitOptions::default()).unwrap();
-    assert!(plan.changes.len() > 30, "{}", plan.changes.len());
+    assert!(plan.changes.keys.len() > 30, "{}", plan.changes.keys.len());
     backend.forget();
     commit(&journal, writer, &CommitOptions::default()).unwrap();
     let requests = backend.requests();

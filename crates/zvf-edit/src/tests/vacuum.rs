@@ -14,35 +14,28 @@ use zvf_format::Class;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_store::OpenOptions;
 
-use super::{Positions, STORES, positions, run};
+use super::{Positions, STORES, begin, positions, run};
 use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::geometry::Geometry;
 use crate::indexes::manifest_bytes;
-use crate::journal::Journal;
 use crate::links::End;
-use crate::transaction::Transaction;
 use crate::{
     CommitOptions, Place, Undo, VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum,
     undo, vacuum,
 };
 
-fn begin(store: &Path) -> Transaction {
-    let journal = Arc::new(Journal::open_beside(store).unwrap());
-    Transaction::begin(&journal, Path::new(".")).unwrap()
-}
-
 /// Writes waste into a store without a journal: a row in no fragment at the end of every second chunk; every third object
 /// and the last two are removed; the third has the fragments of the first.
 fn put_waste(store: &Path) {
     let mut transaction = begin(store);
-    let mut changes = Changes::new();
+    let mut changes = Changes::default();
     let is_sole = !store.join("1").exists();
     for geometry in &mut transaction.kinds {
         add_rows(geometry, &mut changes);
         remove_objects(geometry, is_sole, &mut changes);
     }
-    for (key, bytes) in changes {
+    for (key, bytes) in changes.read_all().unwrap() {
         std::fs::write(store.join(key), bytes.unwrap()).unwrap();
     }
 }
@@ -225,12 +218,12 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let mut index = FragmentIndexBuilder::new();
         rows.iter().for_each(|rows| index.push_rows(rows).unwrap());
         geometry.fragments.put_chunk(&key, index.encode());
-        let mut changes = Changes::new();
+        let mut changes = Changes::default();
         geometry.fragments.flush(&snap, &mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
         objects.manifests.rows[removed as usize] = manifest_bytes(objects.rank, &[]).unwrap();
         objects.manifests.flush(&mut changes, 16384).unwrap();
-        for (key, bytes) in changes {
+        for (key, bytes) in changes.read_all().unwrap() {
             std::fs::write(store.path().join(key), bytes.unwrap()).unwrap();
         }
         let before = kept_positions(store.path());

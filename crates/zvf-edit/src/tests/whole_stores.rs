@@ -1,10 +1,8 @@
 //! Tests of what copies, replaces or restores a whole store beside other processes.
 
-use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use archives::Unpacked;
@@ -12,27 +10,17 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::record::CommitRecord;
 
-use super::{GC, axes, positions, run, tree};
+use super::{GC, begin_on, move_all, open, positions, run, tree};
 use crate::changes::Changes;
-use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::place::journal_folder;
 use crate::script::commit;
-use crate::transaction::Transaction;
 use crate::{Division, Rewrite, Undo, checkout, commit_levels, find_commit, gc, log, split, undo};
-
-fn move_all(store: &Path) -> Json {
-    json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![2.5; axes(store)]})
-}
-
-fn open(store: &Path) -> Arc<Journal> {
-    Arc::new(Journal::open_beside(store).unwrap())
-}
 
 #[test]
 fn gc_leaves_the_copy_of_a_rewrite() {
     let store = Unpacked::new("pl2_negative");
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
     let before = tree(store.path());
     let rewrite = Rewrite::begin(store.path()).unwrap().unwrap();
     let report = gc(store.path(), GC).unwrap();
@@ -51,7 +39,7 @@ fn gc_leaves_the_copy_of_a_rewrite() {
 #[test]
 fn a_copy_that_lost_files_is_not_committed() {
     let store = Unpacked::new("pl2_negative");
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
     let before = tree(store.path());
     let lost = ["", "zarr.json", "0/vertices/c", "0/object_index/manifests/c"];
     for lost in lost.into_iter().chain(["0/vertices/zarr.json", "0/object_index/zarr.json"]) {
@@ -76,12 +64,12 @@ fn a_copy_that_lost_files_is_not_committed() {
 #[test]
 fn a_store_whose_root_a_commit_removed_comes_back() {
     let store = Unpacked::new("pl2_negative");
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
     let before = tree(store.path());
     let journal = open(store.path());
     let keys = journal.store.walk("").unwrap();
     let changes: Changes = keys.iter().map(|key| (key.clone(), None)).collect();
-    let old: HashMap<_, _> =
+    let old: Changes =
         keys.iter().map(|key| (key.clone(), journal.store.get(key).unwrap())).collect();
     let staged = journal.stage("all", &changes, &old).unwrap();
     let body = json!({"seq": 2, "txid": "all", "epoch": null, "report": {}, "keys": staged.keys});
@@ -89,11 +77,12 @@ fn a_store_whose_root_a_commit_removed_comes_back() {
     let record = CommitRecord::new(2, "all", staged.keys.clone());
     journal.apply_record(record, staged).unwrap();
     assert!(!store.path().join("zarr.json").exists());
-    let error = run(store.path(), &[move_all(Unpacked::new("pl2_negative").path())]).unwrap_err();
+    let error =
+        run(store.path(), &[move_all(Unpacked::new("pl2_negative").path(), 2.5)]).unwrap_err();
     assert_eq!(error.class, Class::NotFound, "{error}");
     undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
     assert_eq!(tree(store.path()), before);
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
 }
 
 #[test]
@@ -101,7 +90,7 @@ fn a_first_edit_is_made_on_the_store_that_is_there_when_it_commits() {
     let store = Unpacked::new("pl2_negative");
     let expected = positions(store.path()).len();
     let journal = open(store.path());
-    let mut transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
+    let mut transaction = begin_on(&journal);
     transaction.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
     // A command replaces the store, whose root then says something else.
     let aside = store.path().with_file_name("aside");
@@ -127,7 +116,7 @@ fn a_first_edit_is_made_on_the_store_that_is_there_when_it_commits() {
 fn bytes_of_a_store_and_of_its_replacement_are_not_mixed() {
     let (store, other) = (Unpacked::new("pl2_negative"), Unpacked::new("sl3_streamlines"));
     let journal = open(store.path());
-    let snap = Transaction::begin(&journal, Path::new(".")).unwrap().snap;
+    let snap = begin_on(&journal).snap;
     fs::rename(store.path(), store.path().with_file_name("aside")).unwrap();
     let read = || [snap.get("0/vertices/c/0/0").map(drop), snap.list("0").map(drop)];
     let gone = read();
@@ -140,7 +129,7 @@ fn bytes_of_a_store_and_of_its_replacement_are_not_mixed() {
 #[test]
 fn gc_waits_for_whoever_applies_a_commit() {
     let store = Unpacked::new("pl2_negative");
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
     let temp = store.path().join("0/.tmp-4711-1");
     let applying = open(store.path()).lock(true, Duration::ZERO).unwrap().unwrap();
     fs::write(&temp, "about to be renamed").unwrap();
@@ -161,7 +150,7 @@ fn a_log_with_nothing_but_a_temporary_file_is_no_journal() {
     fs::create_dir_all(&log).unwrap();
     fs::write(log.join(".tmp-4711-1"), "killed").unwrap();
     assert!(journal.lock_for_first().unwrap().is_some());
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
     assert!(journal.lock_for_first().unwrap().is_none());
 }
 
@@ -170,7 +159,7 @@ fn commits_are_undone_one_by_one_and_by_id() {
     let store = Unpacked::new("pl2_negative");
     let mut states = vec![positions(store.path())];
     for _ in 0..3 {
-        run(store.path(), &[move_all(store.path())]).unwrap();
+        run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
         states.push(positions(store.path()));
     }
     let undo = |what| undo(store.path(), what, &CommitOptions::default());
@@ -181,7 +170,7 @@ fn commits_are_undone_one_by_one_and_by_id() {
     // An undo is undone by its head.
     undo(Undo::To(4)).unwrap();
     assert_eq!(positions(store.path()), states[2]);
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
     let id = |head: u64| {
         let entries = log(store.path(), None).unwrap();
         let entry = entries.iter().find(|entry| entry["head"] == head).unwrap();
@@ -206,7 +195,7 @@ fn commits_are_undone_one_by_one_and_by_id() {
 fn a_checkout_is_there_once_it_is_whole() {
     let store = Unpacked::new("pl2_negative");
     let before = tree(store.path());
-    run(store.path(), &[move_all(store.path())]).unwrap();
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
     let out = store.path().with_file_name("then.zarrvectors");
     let names = || fs::read_dir(out.parent().unwrap()).unwrap().count();
     let count = names();
@@ -222,7 +211,7 @@ fn a_checkout_is_there_once_it_is_whole() {
     let root: Json = serde_json::from_slice(&fs::read(out.join("zarr.json")).unwrap()).unwrap();
     assert!(root["attributes"]["zvf"]["journal"].is_null(), "the history stays with the original");
     assert_eq!(checkout(store.path(), 0, &out).unwrap_err().class, Class::AlreadyExists);
-    run(&out, &[move_all(&out)]).unwrap();
+    run(&out, &[move_all(&out, 2.5)]).unwrap();
 }
 
 #[test]

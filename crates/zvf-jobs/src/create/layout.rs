@@ -13,6 +13,7 @@ use std::time::SystemTime;
 
 use serde_json::Value as Json;
 use zvf_convert::read::Reader;
+use zvf_error::{format_count, group_digits};
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Header, Piece};
@@ -417,7 +418,7 @@ fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
     let Some(cells) = &recipe.shard_shape else { return Ok(()) };
     let what = "chunks of a shard";
     if recipe.write.compat {
-        return Err(bad_request_error(what, "none in what the reference reads", "some"));
+        return Err(bad_request_error(what, "none, which zarr-vectors requires", "some"));
     }
     if cells.len() != 1 && cells.len() != axes {
         let found = format!("{} numbers for {axes} axes", cells.len());
@@ -451,22 +452,21 @@ impl fmt::Display for Layout {
         if named && self.shifts.iter().any(|shift| shift.first_id() != 0) {
             let firsts: Vec<String> =
                 self.shifts.iter().map(|s| s.first_id().to_string()).collect();
-            writeln!(f, "objects     file by file, ids from {} on", firsts.join(", "))?;
+            writeln!(f, "objects     first object id of each file: {}", firsts.join(", "))?;
         }
         match self.chunks {
             Some(chunks) => {
                 let mean_vertices = self.vertices.checked_div(chunks).unwrap_or(0);
+                let mean = format_count(mean_vertices, "vertex");
+                let chunks = group_digits(chunks);
                 writeln!(f, "chunks      {:?}, {chunks} in the bounds", self.chunk)?;
-                writeln!(
-                    f,
-                    "            about {mean_vertices} vertices in each, if they lay evenly"
-                )?;
+                writeln!(f, "            on average {mean} in each")?;
             }
             None => writeln!(f, "chunks      {:?}, more than 10^19 in the bounds", self.chunk)?,
         }
         match &self.shard {
-            Some(shard) => write!(f, "shards      {shard:?} chunks in one object")?,
-            None => write!(f, "shards      none: one object for each chunk and array")?,
+            Some(shard) => write!(f, "shards      {shard:?} chunks per object")?,
+            None => write!(f, "shards      none: one object per chunk and array")?,
         }
         for left_out in &self.header.left_out {
             write!(f, "\nnot read    {left_out}")?;

@@ -152,7 +152,7 @@ impl Layouts {
                         units.join(", ")
                     });
                     let several = named.collect::<Vec<_>>().join(" and ");
-                    let note = format!("units, {several}: numbers are kept as they are");
+                    let note = format!("units, {several}: numbers are kept unchanged");
                     first.header.notes.push(note);
                 }
             }
@@ -203,7 +203,7 @@ mod tests {
         let header = layouts.by_kind[1].1.header.clone();
         layouts.by_kind[1].1.header = header.with_unit("millimeter");
         layouts.agree(&recipe).unwrap();
-        let note = "units, micrometer and millimeter: numbers are kept as they are";
+        let note = "units, micrometer and millimeter: numbers are kept unchanged";
         assert_eq!(unit_and_notes(&layouts), (None, vec![note.to_owned()]));
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -141,7 +141,7 @@ impl Stage {
 impl std::fmt::Display for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
-            Self::Look => "looking",
+            Self::Look => "scanning",
             Self::Read => "reading",
             Self::Write => "writing",
         })

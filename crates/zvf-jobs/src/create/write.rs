@@ -209,7 +209,7 @@ pub(super) fn lock(folder: &Path) -> Result<File, Error> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let found = "another process that makes it";
-            Err(bad_request_error("the store", "nobody who makes it already", found))
+            Err(bad_request_error("the store", "no other process that creates it", found))
         }
         Err(TryLockError::Error(error)) => Err(scratch(error)),
     }

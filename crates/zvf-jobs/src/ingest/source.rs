@@ -173,7 +173,7 @@ fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
 }
 
 fn unreadable_error(path: &Path, error: &std::io::Error) -> Error {
-    let found = format!("{}: {error}", path.display());
+    let found = format!("{}: {}", path.display(), zvf_error::error_text(error));
     bad_request_error("the input", "a file that can be read", &found)
 }
 

@@ -108,7 +108,7 @@ impl CellView {
                 .get(0)
                 .map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
             let absent =
-                Error::missing(&level.node().path().join("vertices")?, "this chunk was asked for");
+                Error::missing(&level.node().path().join("vertices")?, "this chunk was requested");
             return Err(absent.or_hint(|| first));
         }
         let mut faults = Vec::new();

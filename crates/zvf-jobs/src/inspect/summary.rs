@@ -108,7 +108,8 @@ impl Summary {
         let parametric_objects = match parametric_objects {
             Err(error) if is_of_backend(error.class()) => return Err(error),
             Err(error) => {
-                notices.push(format!("objects given by formulas cannot be counted: {error}"));
+                let why = error.message();
+                notices.push(format!("parametric objects cannot be counted: {why}"));
                 None
             }
             Ok(count) => count,

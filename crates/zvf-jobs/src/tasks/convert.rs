@@ -147,7 +147,7 @@ impl ConvertPart {
             return Ok(());
         }
         let text = format!(
-            "{}: expected the file as it was when the plan was made, found that it changed since; plan again in another folder",
+            "{}: the file changed after the plan was written; plan again in another folder",
             path.display()
         );
         Err(Error::custom(Class::Conflict, text).with_op("read"))

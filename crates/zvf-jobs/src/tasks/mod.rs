@@ -192,7 +192,8 @@ impl Tasks {
         let current = (FORMAT, VERSION, env!("CARGO_PKG_VERSION"));
         if (head.format.as_str(), head.version, head.zvf.as_str()) != current {
             let text = format!(
-                "{folder}/{PLAN}: expected a plan of zvf {}, version {VERSION}, found one of {} {}, version {}; run the build that made it, or plan again",
+                "{folder}/{PLAN}: expected a plan of zvf {}, version {VERSION}, found one of {} \
+                 {}, version {}; use the version that wrote it, or plan again",
                 current.2, head.format, head.zvf, head.version
             );
             return Err(Error::custom(Class::InvalidArgument, text).with_op("open"));
@@ -246,7 +247,7 @@ impl Tasks {
             return Ok(());
         }
         let text = format!(
-            "{address}: expected the store as it was when {}/{PLAN} was made, found that it changed since; plan again in another folder",
+            "{address}: the store changed after {}/{PLAN} was written; plan again in another folder",
             self.folder
         );
         Err(Error::custom(Class::Conflict, text).with_op("read"))

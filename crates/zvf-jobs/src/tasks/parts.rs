@@ -128,9 +128,7 @@ impl PartsFolder {
             Self::Local { output, .. } => output.display().to_string(),
             Self::Remote { output, .. } => output.clone(),
         };
-        let text = format!(
-            "{output}: expected a name that is free, found something; give another name, or remove it"
-        );
+        let text = format!("{output}: already exists; give another name, or remove it");
         Error::custom(Class::AlreadyExists, text).with_op("write")
     }
 
@@ -336,8 +334,8 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
 }
 
 pub(super) fn path_error(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
-    let text = format!("{}: {error}", path.display());
-    Error::io(op, std::io::Error::new(error.kind(), text))
+    let text = format!("{}: {}", path.display(), zvf_error::error_text(error));
+    Error::custom(zvf_error::io_class(error.kind()), text).with_op(op)
 }
 
 /// Suffix of the hidden name.

@@ -238,7 +238,8 @@ impl Tasks {
             if !level.is_whole()? {
                 self.folder.remove(&[key(record.task)]).await?;
                 let text = format!(
-                    "{}: expected level {} as task {} made it, found something else or nothing; run the task again",
+                    "{}: expected level {} as task {} wrote it, found something else or nothing; \
+                     run the task again",
                     level.folder.display(),
                     level.level,
                     record.task

@@ -7,7 +7,7 @@ Every fault has fields, so that a program need not read messages:
 ...     zvf.open("/nowhere/at/all")
 ... except FileNotFoundError as error:
 ...     print(type(error).__name__, error.class_name, error.hint)
-NotFoundError NotFound give the folder of the store, the one with its zarr.json
+NotFoundError NotFound give the folder of the store, which contains zarr.json
 """
 
 from __future__ import annotations

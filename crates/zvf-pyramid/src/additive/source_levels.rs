@@ -24,7 +24,7 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
         }
         let fragment_names = level.fragment_attribute_names().await?.names;
         if let Some(name) = fragment_names.iter().find(|name| **name != *OWNER) {
-            return refused("attributes of fragments", "none: fragments are made anew", name);
+            return refused("attributes of fragments", "none: fragments are rebuilt", name);
         }
         let of_links = level.link_attribute_names().await?.names;
         if (kind.is_chain() || kind == Kind::Skeleton && !is_explicit(level))

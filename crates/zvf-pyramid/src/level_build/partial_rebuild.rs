@@ -138,7 +138,7 @@ impl KindBuild<'_> {
         // Without a recipe, the level was built in another way.
         let recipe = level.node().meta().extras.get(RECIPE).cloned().unwrap_or_default();
         if !self.is_same_recipe(&recipe) || level.chunk_shape().sizes() != self.step.chunk {
-            return refuse("the level was made in another way");
+            return refuse("the level was built in another way");
         }
         if kind.has_links() && !is_by_objects(&recipe) {
             return refuse(NOT_BY_OBJECTS);
@@ -389,4 +389,4 @@ impl PreviousKind<'_> {
 }
 
 /// Why nothing of a level is reused whose objects with edges or faces were built together.
-pub(super) const NOT_BY_OBJECTS: &str = "objects of the level were not made each by itself";
+pub(super) const NOT_BY_OBJECTS: &str = "the level was not built object by object";

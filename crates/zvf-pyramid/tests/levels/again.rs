@@ -152,7 +152,7 @@ async fn refresh_with_other_options_rebuilds_whole_levels() {
     let reasons: Vec<_> =
         rebuilt.iter().map(|level| (level.built == level.all, level.reason)).collect();
     let below_reason = "all of the level below was built again";
-    let level_reason = "the level was made in another way";
+    let level_reason = "the level was built in another way";
     assert_eq!(reasons, [(true, Some(level_reason)), (true, Some(below_reason))]);
     let files = archives::tree(Path::new(&address));
     build(&address, &sized(4.0)).await;

@@ -61,7 +61,7 @@ pub(super) fn check<'a>(
             let listed: Vec<String> =
                 categories.values().iter().take(LISTED).map(ToString::to_string).collect();
             let more = if categories.values().len() > LISTED { ", .." } else { "" };
-            let why = format!("there is no such category: there is {}{more}", listed.join(", "));
+            let why = format!("no such category: the categories are {}{more}", listed.join(", "));
             let comparison = Predicate::Compare(column.clone(), Comparison::Equal, value.clone());
             note(store, comparison.to_string(), why);
         }
@@ -91,7 +91,7 @@ impl Holds<'_> {
             Some(all) if all.missing_code().is_some() || all.values().contains(&Value::Null) => {
                 return None;
             }
-            Some(_) => "no code says that a value is missing: an empty text is a value like others",
+            Some(_) => "no value is marked as missing: an empty text is a value",
             None if self.dtype.kind == DtypeKind::Float => {
                 "missing numbers are NaN: they are those for which \"not (x < 0 or x >= 0)\" holds"
             }

@@ -144,7 +144,10 @@ fn unknown_names_list_the_columns() {
         ("vertex.nix", "there is no vertex attribute \"nix\": there is at, label, v"),
         ("fragment.nix", "there is no fragment attribute \"nix\": there is code"),
         ("object.nix", "there is no object attribute \"nix\": there is mass, size"),
-        ("link.w", "an attribute of links cannot be asked of a polyline: it has no edges or faces"),
+        (
+            "link.w",
+            "an attribute of links is not possible for a polyline: it has no edges or faces",
+        ),
     ] {
         let error = fixture.run(&Query::all().columns(select(&[name]))).unwrap_err();
         assert_eq!(

@@ -147,8 +147,8 @@ fn impossible_conditions_are_refused_with_a_reason() {
         ("object.nix = 1", "there is no object attribute \"nix\": there is mass, size"),
         ("fragment.nix = 1", "there is no fragment attribute \"nix\": there is code"),
         ("group.nix = 1", "there is no group attribute \"nix\": there is none"),
-        ("v[1] = 1", "v has 1 values a row: there is no value 1"),
-        ("object.mass[2] = 1", "mass has 1 values a row: there is no value 2"),
+        ("v[1] = 1", "v has 1 value per row: there is no value 1"),
+        ("object.mass[2] = 1", "mass has 1 value per row: there is no value 2"),
         (
             "v > 1 or object.mass > 1",
             "object.mass belongs to a object, and stands in one condition with values of something \
@@ -178,15 +178,18 @@ fn impossible_conditions_are_refused_with_a_reason() {
 #[test]
 fn conditions_that_hold_nowhere_are_noted() {
     for (condition, text) in [
-        ("label = 'd'", "label = \"d\" holds nowhere: there is no such category: there is a, b, c"),
+        (
+            "label = 'd'",
+            "label = \"d\" is never true: no such category: the categories are a, b, c",
+        ),
         (
             "label in ('a', 'z')",
-            "label = \"z\" holds nowhere: there is no such category: there is a, b, c",
+            "label = \"z\" is never true: no such category: the categories are a, b, c",
         ),
-        ("v is null", "v is null holds nowhere: missing numbers are NaN"),
+        ("v is null", "v is null is never true: missing numbers are NaN"),
         (
             "group.name = 'g7'",
-            "group.name = \"g7\" holds nowhere: no group passes; the first ones are g0, g1",
+            "group.name = \"g7\" is never true: no group passes; the first ones are g0, g1",
         ),
         ("label = 'a' and v > 99 and group.name = 'g0' and object.mass is null", ""),
     ] {

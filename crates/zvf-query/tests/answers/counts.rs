@@ -153,7 +153,7 @@ fn conditions_on_axes_reduce_the_cells_read() {
     assert_eq!(numbers(&fixture.run(&query).unwrap().batch), [10, 11, 12, 13, 14]);
     assert_eq!(cells(&fixture, &query), 2);
     let error = fixture.run(&filtered("x[1] > 3")).unwrap_err();
-    assert_eq!(error.to_string(), "InvalidArgument, x has 1 values a row: there is no value 1");
+    assert_eq!(error.to_string(), "InvalidArgument, x has 1 value per row: there is no value 1");
 }
 
 /// Narrowing by axes excludes no row of the answer, in any query.

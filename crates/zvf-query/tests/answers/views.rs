@@ -58,7 +58,7 @@ fn the_original_order_is_restored() {
     assert_eq!(numbers(&fixture.run(&Query::all()).unwrap().batch), [1, 3, 2, 0]);
     let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).fixture();
     let error = fixture.run(&Query::all().order(Order::Original)).unwrap_err();
-    let text = "InvalidArgument, the original order cannot be asked of a point_cloud: the store does not \
+    let text = "InvalidArgument, the original order is not possible for a point_cloud: the store does not \
                keep it: points come sorted by where they are";
     assert_eq!(error.to_string(), text);
     let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).one_object().fixture();

@@ -164,7 +164,7 @@ async fn an_answer_of_a_level_that_lacks_edits_says_so() {
     let reader = Reader::new(unpacked.open().await);
     assert!(reader.run(&Query::all()).await.unwrap().notices.is_empty());
     let notices = reader.run(&Query::all().at_level(LevelId(1))).await.unwrap().notices;
-    let text = "level 1 lacks edits of level 0 that came after it was built: build it again with zvf pyramid";
+    let text = "level 1 lacks edits of level 0 that came after it was built: rebuild it with zvf pyramid --refresh";
     assert_eq!(notices.iter().map(ToString::to_string).collect::<Vec<_>>(), [text]);
 }
 

@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(
             limiter.try_acquire(41).unwrap_err().to_string(),
             "LimitExceeded, bytes held: expected at most 100, found 101; \
-             more than the limit allows: ask for less, or raise the limit",
+             more than the limit allows: request less, or raise the limit",
         );
         let leaving = limiter.acquire_blocking(40);
         let (blocking_room, trying_room) = (limiter.clone(), limiter.clone());

@@ -220,8 +220,7 @@ async fn stores_appear_complete() {
     assert!(!at.exists());
     let error = begin(&at).await.unwrap_err();
     assert_eq!(error.class(), Class::Conflict);
-    let text = "Conflict, store: expected nobody else at work on it, found another process that changes it (lock \
-                .a.zv.zvf-lock)";
+    let text = "Conflict, store: another process is changing it (lock .a.zv.zvf-lock)";
     assert_eq!(error.to_string(), text);
     build.publish(&root()).await.unwrap();
     assert!(at.join("zarr.json").is_file());
@@ -386,7 +385,7 @@ async fn a_store_that_changed_since_it_was_opened_is_not_replaced() {
     let error = late_build.check_source(&source).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Conflict, store: expected what was there at the beginning, found one that was changed meanwhile"
+        "Conflict, store: it changed while the command ran: found one that was changed meanwhile"
     );
     drop(late_build);
     // A program that ignores locks changed the store.

@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "LimitExceeded in 0/claimed, rows that are missing to fill a chunk: expected at most \
-             16777216, found 4294967293; more than the limit allows: ask for less, or raise the limit"
+             16777216, found 4294967293; more than the limit allows: request less, or raise the limit"
         );
         let array = build.verbatim_array("0/filled", document(5)).unwrap();
         array.put_rows(&[0], &rows).unwrap();

@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(
                 error.to_string(),
                 "Truncated, blosc: the stream does not decode; \
-                 the object is cut short: copy it again, or run \"zvf repair --plan\"",
+                 the object is truncated: copy it again, or run \"zvf repair --dry-run\"",
             );
         }
     }

@@ -426,7 +426,9 @@ impl Staged {
         match &self.when {
             When::Applied => Ok(is_one_of(&[self.span])),
             When::Pending(known) if is_folder && !is_one_of(known) => {
-                let text = "a commit is not applied, and something that does not know the journal changed the key; look at it, then edit with --accept-foreign to go on from what is there";
+                let text = "a commit is not applied, and a program that does not know the journal \
+                            changed the key; check it, then edit with --accept-foreign to \
+                            continue from it";
                 Err(Error::custom(Class::Conflict, text).at_key(&get.key))
             }
             When::Pending(_) | When::Later => Ok(false),
@@ -479,7 +481,8 @@ fn below<'a>(key: &'a Key, prefix: &Key) -> Option<&'a str> {
 }
 
 fn collected_error(key: &Key) -> Error {
-    let text = "it was changed since the store was opened, and what it was is no longer kept; open the store again";
+    let text = "it changed after the store was opened, and its earlier content is gone; open the \
+                store again";
     Error::custom(Class::FileChanged, text).at_key(key)
 }
 

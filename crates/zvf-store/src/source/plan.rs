@@ -145,7 +145,7 @@ pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer> {
     }
     let Range { start, end } = get.range.resolve(read.size);
     if end > read.size {
-        let rule = "one that holds the bytes asked for";
+        let rule = "one that holds the requested bytes";
         return Err(Error::new(Class::Truncated, "size", rule, read.size));
     }
     let (size, version) = (read.size, read.version.clone());
@@ -271,7 +271,7 @@ mod tests {
             (Get::suffix(a.clone(), 12), read(0, b"0123456789"), Ok(b"0123456789")),
             (at("a", 9, 1).with_version(version.clone()), read(9, b"9"), Ok(b"9")),
             (at("a", 8, 3), read(8, b"89"),
-                Err("Truncated in a at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
+                Err("Truncated in a at 8..11, size: expected one that holds the requested bytes, found 10; the object is truncated: copy it again, or run \"zvf repair --dry-run\"")),
             (at("a", 2, 3), read(2, b"23"),
                 Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 2")),
             (Get::object(a.clone()), read(1, b"123456789"),

@@ -174,7 +174,7 @@ async fn a_small_array_without_a_chunk_is_all_zero_and_one_without_bytes_is_abse
     assert_eq!(
         read("78.0.0").await.unwrap_err().to_string(),
         "LimitExceeded in 0/vertices/78.0.0, bytes of one chunk: expected at most 100663296, \
-         found 1099511627776; more than the limit allows: ask for less, or raise the limit",
+         found 1099511627776; more than the limit allows: request less, or raise the limit",
     );
 }
 
@@ -190,7 +190,7 @@ async fn an_array_that_was_listed_must_be_there() {
     memory.delete(&document.as_str().into()).await.unwrap();
     assert_eq!(
         cells.read(&key, Caching::Keep).await.unwrap_err().to_string(),
-        format!("NotFound in 0/vertices/{key}, a listing showed this array and it is not there"),
+        format!("NotFound in 0/vertices/{key}, a listing showed this array, but it does not exist"),
     );
 }
 
@@ -283,7 +283,7 @@ async fn foreign_arrays_are_refused() {
     let table: [(&str, Vec<u8>, &str); 10] = [
         ("dense", array(&huge, &[3], &[3], &json!([little])),
          "LimitExceeded in 0/made, bytes of an item: expected at most 100663296, found 4611686018427387904; \
-          more than the limit allows: ask for less, or raise the limit"),
+          more than the limit allows: request less, or raise the limit"),
         ("dense", array(&u16s, &[3], &[3], &json!([])),
          "Unsupported in 0/made, codec from items to bytes \"none\": this build cannot read it"),
         ("dense", array(&u16s, &[3], &[3], &json!([{"name": "transpose", "configuration": {"order": [1]}}, little])),
@@ -292,10 +292,10 @@ async fn foreign_arrays_are_refused() {
          "Unsupported in 0/made, codec of numbers \"vlen-bytes\": this build cannot read it"),
         ("dense", array(&u16s, &[1 << 40], &[1], &json!([little])),
          "LimitExceeded in 0/made, bytes of rows: expected at most 100663296, found 2199023255552; \
-          more than the limit allows: ask for less, or raise the limit"),
+          more than the limit allows: request less, or raise the limit"),
         ("dense", array(&u16s, &[8_000_000], &[1], &json!([little])),
          "LimitExceeded in 0/made, chunks of one read: expected at most 1048576, found 18446744073709551615; \
-          more than the limit allows: ask for less, or raise the limit"),
+          more than the limit allows: request less, or raise the limit"),
         ("dense", array(&vlens, &[3], &[3], &json!([vlen])),
          "BadTag in 0/made, data_type of a standalone array: expected items of one size, found another data type"),
         ("rows", array(&vlens, &[3, 3], &[3, 3], &json!([vlen])),

@@ -19,7 +19,7 @@ impl Ingest {
     ) -> Result<Outcome> {
         if self.lost {
             return Err(task_error(
-                "rows that were put aside".to_owned(),
+                "rows that were spilled to disk".to_owned(),
                 "all that were pushed".to_owned(),
                 "a push that failed: write the store anew".to_owned(),
             ));

@@ -27,7 +27,7 @@ use crate::stages::temporary_path;
 /// Creates the folder of a new plan. Files of a plan that was removed may still be there.
 pub(super) fn make(folder: &Path) -> Result<()> {
     if let Some(name) = find_foreign(folder)? {
-        let expected = "an empty folder: what is in it is removed at the end".to_owned();
+        let expected = "an empty folder, because its contents are removed at the end".to_owned();
         return Err(task_error(folder.display().to_string(), expected, name));
     }
     for name in OWN.into_iter().chain(LAST).filter(|name| *name != LOCK) {
@@ -57,7 +57,8 @@ pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>> {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
             let task = folder.display().to_string();
-            let expected = if alone { "no process that runs tasks" } else { "nobody who finishes" };
+            let expected =
+                if alone { "no process that runs tasks" } else { "no process that finishes" };
             let (expected, found) = (expected.to_owned(), "one at work".to_owned());
             Err(too_early_error(task, expected, found))
         }
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(
             make(folder.path()).unwrap_err().sentence(),
             format!(
-                "{}: expected an empty folder: what is in it is removed at the end, found notes.txt",
+                "{}: expected an empty folder, because its contents are removed at the end, found notes.txt",
                 folder.path().display()
             )
         );
@@ -229,7 +230,7 @@ mod tests {
         let _alone = lock_work(folder.path(), true).unwrap().unwrap();
         assert_eq!(
             message(lock_work(folder.path(), false).unwrap_err()),
-            "expected nobody who finishes, found one at work"
+            "expected no process that finishes, found one at work"
         );
     }
 }

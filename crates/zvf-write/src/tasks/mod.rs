@@ -156,7 +156,7 @@ impl Tasks {
         options: WriteOptions,
     ) -> Result<Self> {
         let Some(plan) = TaskPlan::read(folder)? else {
-            let expected = "a plan, made by `plan`".to_owned();
+            let expected = "a plan, written by `plan`".to_owned();
             let task = folder.display().to_string();
             return Err(task_error(task, expected, "none".to_owned()));
         };
@@ -416,7 +416,7 @@ impl Tasks {
             }
         }
         let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
-        let expected = "every object that it wrote to be there; it is to be run again".to_owned();
+        let expected = "all objects that it wrote; run it again".to_owned();
         let found = format!("none for {array}, chunk {}", shorten_list(&chunks));
         Ok(task_error(shorten_list(&forgotten), expected, found))
     }

@@ -219,7 +219,7 @@ async fn a_missing_object_is_rewritten() {
     let error = tasks.finish().await.unwrap_err().sentence();
     assert!(
         error.ends_with(
-            ": expected every object that it wrote to be there; it is to be run again, found none for \
+            ": expected all objects that it wrote; run it again, found none for \
              0/vertices, chunk 1.0"
         ),
         "{error}"

@@ -274,7 +274,10 @@ fn finishing_fails_while_a_task_runs() {
     let cells = Task { stage: Stage::Cells, number: 0 };
     for error in [tasks.router(0).unwrap_err(), run(tasks.run(cells)).unwrap_err()] {
         let error = error.sentence();
-        assert!(error.ends_with(": expected nobody who finishes, found one at work"), "{error}");
+        assert!(
+            error.ends_with(": expected no process that finishes, found one at work"),
+            "{error}"
+        );
     }
     drop(exclusive_lock);
     let error = run(tasks.finish()).unwrap_err().sentence();

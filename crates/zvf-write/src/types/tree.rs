@@ -72,7 +72,7 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees> {
         }
     }
     match (0..rows).zip(&tree).find(|(_, tree)| **tree == NONE) {
-        Some((row, _)) => Err(fault(row, "is its own ancestor, or behind one that is")),
+        Some((row, _)) => Err(fault(row, "is in a cycle of parents, or leads to one")),
         None => Ok(Trees { order, tree, roots }),
     }
 }
@@ -142,7 +142,7 @@ mod tests {
             errors.map(|error| error.sentence()),
             [
                 "vertex 10 of a skeleton has two parents",
-                "vertex 11 of a skeleton is its own ancestor, or behind one that is",
+                "vertex 11 of a skeleton is in a cycle of parents, or leads to one",
                 "vertex 11 of a skeleton has its parent in another object",
                 "object 1 of a skeleton must be one tree, found 2 vertices without a parent",
                 "a batch of skeleton: an edge: expected 2 vertices, the child first, found 3",

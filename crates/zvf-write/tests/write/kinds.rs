@@ -155,10 +155,10 @@ async fn objects_without_ids_are_numbered_across_kinds() {
     let report = writer.finish().await.unwrap();
     assert_eq!(
         report.to_string(),
-        "18 vertices in 6 chunks, 9 objects, 1 links; skeleton: 5 vertices, 3 objects, 0 links; \
-         line: 6 vertices, 3 objects, 0 links; graph: 3 vertices, 1 objects, 0 links; polyline: 2 \
-         vertices, 2 objects, 1 links; point_cloud: 2 vertices, 0 objects, 0 links; \
-         objects are not numbered 0, 1, 2, …: zarr-vectors finds them only by their ids"
+        "18 vertices in 6 chunks, 9 objects, 1 link; skeleton: 5 vertices, 3 objects, 0 links; \
+         line: 6 vertices, 3 objects, 0 links; graph: 3 vertices, 1 object, 0 links; polyline: 2 \
+         vertices, 2 objects, 1 link; point_cloud: 2 vertices, 0 objects, 0 links; \
+         objects are not numbered 0, 1, 2, …: zarr-vectors finds them by their ids only"
     );
     let reader = Reader::new(open(memory).await);
     let expected_ids: [&[i64]; 5] = [&[0, 1, 8], &[2, 3, 21], &[4], &[7, 20], &[]];
@@ -195,7 +195,7 @@ async fn invalid_mixtures_are_refused() {
     writer.push(&part(Kind::Graph, 5)).unwrap();
     assert_eq!(
         writer.finish().await.unwrap_err().to_string(),
-        "InvalidArgument, object 5 is both a graph and a streamline: ids are those of all kinds together"
+        "InvalidArgument, object 5 is both a graph and a streamline: ids are unique over all kinds"
     );
 }
 

@@ -105,8 +105,8 @@ async fn mismatched_batches_are_refused() {
             bounded(),
             raise,
             vec![single_point(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
-            "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
-          or let the bounds grow, if that is wanted",
+            "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out, \
+          or let the bounds grow",
         ),
         (
             schema(Polyline),
@@ -143,7 +143,7 @@ async fn mismatched_batches_are_refused() {
             schema(Skeleton),
             raise,
             vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
-            "InvalidArgument, vertex 0 of a skeleton is its own ancestor, or behind one that is",
+            "InvalidArgument, vertex 0 of a skeleton is in a cycle of parents, or leads to one",
         ),
         (
             schema(Skeleton),

@@ -11,7 +11,7 @@ use zvf::{BadQuery, Error, Kind, LevelId, Reader};
 
 use super::{Convert, StoreQueries};
 use crate::commands::job::{self, Job};
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
 use crate::target::check_overwrite;
 
@@ -61,7 +61,7 @@ impl Convert {
     ) -> anyhow::Result<Vec<(ObjectId, String)>> {
         let level = reader.level_of_kind(LevelId(0), kind).await?;
         let index = level.objects().await?;
-        let Some(index) = index else { return Err(Usage::new("the store has no objects").into()) };
+        let Some(index) = index else { return refuse("the store has no objects") };
         let ids = match asked {
             Some(asked) => BTreeSet::from_iter(asked).into_iter().collect(),
             None => index.ids_of(&(0..index.slots()).collect::<Vec<u64>>()).await?,
@@ -72,8 +72,7 @@ impl Convert {
         let names = match level.object_attribute("name").await? {
             Some(names) => Some(names.rows(&rows).await?),
             None if self.output.contains("{name}") => {
-                let usage = Usage::new("the objects of the store have no column name");
-                return Err(usage.with_hint("use {id}").into());
+                return refuse("the objects of the store have no attribute \"name\"; use {id}");
             }
             None => None,
         };
@@ -86,8 +85,9 @@ impl Convert {
             let name = zvf::metadata::path_segment(&name);
             let output = self.output.replace("{id}", &id.0.to_string()).replace("{name}", &name);
             if !taken.insert(output.clone()) {
-                let usage = Usage::new(format!("two objects would be written to {output}"));
-                return Err(usage.with_hint("use {id}, which no two objects share").into());
+                return refuse(format!(
+                    "two objects would be written to {output}; use {{id}}, which is unique"
+                ));
             }
             if !self.dry_run {
                 check_overwrite(Path::new(&output), self.options.overwrite())?;

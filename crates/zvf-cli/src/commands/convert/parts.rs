@@ -9,7 +9,7 @@ use zvf::{Kind, Timeouts};
 use super::{Convert, StoreQueries, To, is_store, needs_store};
 use crate::commands::recorded::{self, Recorded};
 use crate::commands::task::make_absolute;
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 use crate::session::Session;
 
 impl Recorded<Convert> {
@@ -21,8 +21,10 @@ impl Recorded<Convert> {
     ) -> anyhow::Result<Plan> {
         let Self { args: convert, words } = self;
         let Some(to) = convert.to else {
-            let usage = Usage::new("a folder of parts has no name that stands for a format");
-            return Err(usage.with_hint("choose the format of parts with --to").into());
+            return refuse(
+                "the name of a folder does not tell the format of its parts; choose the format of \
+                 parts with --to",
+            );
         };
         convert.check_divisible()?;
         let extension = match to {
@@ -37,7 +39,7 @@ impl Recorded<Convert> {
         let store = match convert.inputs.as_slice() {
             [only] if is_store(only) => make_absolute(&only.to_string_lossy())?,
             files if files.iter().any(is_store) => {
-                return Err(Usage::new("a store among other inputs: divide it alone").into());
+                return refuse("a store cannot be divided together with other inputs");
             }
             files => {
                 if let Some(option) = convert.narrow.first_given() {
@@ -52,15 +54,15 @@ impl Recorded<Convert> {
             return Err(super::needs_file(option));
         }
         if to == To::Store {
-            let usage = Usage::new("a store as a folder of stores");
-            return Err(usage.with_hint("write it again whole, with zvf convert").into());
+            return refuse(
+                "a store cannot be written as a folder of stores; copy it with zvf convert",
+            );
         }
         let queries = convert.plan_queries(session, &store, true).await?;
         let StoreQueries { reader, query, kinds, .. } = queries;
         let &[kind] = kinds.as_slice() else {
             let names: Vec<&str> = kinds.into_iter().map(Kind::token).collect();
-            let usage = Usage::new(format!("the store holds {}", names.join(", ")));
-            return Err(usage.with_hint("choose one with --kind").into());
+            return refuse(format!("the store holds {}; choose one with --kind", names.join(", ")));
         };
         let from = (&reader, store.as_str(), &open);
         let shares = (shares, by_objects);
@@ -72,10 +74,10 @@ impl Convert {
     /// Refuses options that cannot be applied to parts.
     fn check_divisible(&self) -> Result<(), Usage> {
         let refused = |what: &str, hint: &str| {
-            Err(Usage::new(format!("{what} of a folder of parts")).with_hint(hint))
+            refuse(format!("{what} is not possible for a folder of parts; {hint}"))
         };
         if let Some(option) = self.narrow.first_of_whole() {
-            return refused(option, "parts are narrowed by --bbox, --where and their like");
+            return refused(option, "use --bbox, --where and the like");
         }
         if self.dry_run {
             return refused("--dry-run", "zvf convert itself prints what would be lost");
@@ -90,13 +92,10 @@ impl Convert {
             return refused("standard input", "name files: tasks read them again");
         }
         if self.inputs.iter().any(|input| input.to_string_lossy().starts_with(super::PRECOMPUTED)) {
-            return refused("precomputed behind a URL", "make a store of it with zvf create");
+            return refused("precomputed at a URL", "create a store from it with zvf create");
         }
         if self.format_options.iter().any(|(name, _)| name == "precomputed.lods") {
-            return refused(
-                "--format-option precomputed.lods",
-                "convert the whole with zvf convert",
-            );
+            return refused("--format-option precomputed.lods", "use zvf convert");
         }
         Ok(())
     }
@@ -119,7 +118,7 @@ pub(crate) async fn run_part(
     let input = match (store, part.and_then(|part| part.path())) {
         (Some(store), _) => PathBuf::from(store),
         (None, Some(path)) => path.to_owned(),
-        (None, None) => return Err(Usage::new("a plan without a store or files").into()),
+        (None, None) => return refuse("the plan has no store and no files"),
     };
     convert.inputs = vec![input];
     convert.output = text_of(run.path())?;
@@ -151,5 +150,5 @@ fn with_absolute_path(word: String) -> anyhow::Result<String> {
 
 fn text_of(path: &Path) -> Result<String, Usage> {
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Usage::new(format!("a path that is no text: {}", path.display())))
+    text.ok_or_else(|| Usage::new(format!("the path is not valid UTF-8: {}", path.display())))
 }

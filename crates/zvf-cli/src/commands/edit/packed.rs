@@ -11,7 +11,7 @@ use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{AtomicTensorFile, PackOptions};
 
 use crate::commands::is_remote_url;
-use crate::outcome::Usage;
+use crate::outcome::refuse;
 use crate::session::Session;
 
 /// A packed store and the folder in which it is edited, which is removed on drop.
@@ -30,8 +30,9 @@ impl PackedStore {
             return Ok(None);
         }
         if is_remote_url(address) {
-            let usage = Usage::new("packed stores are edited on this machine");
-            return Err(usage.with_hint("copy the file here, and the result back").into());
+            return refuse(
+                "packed stores are edited on this machine; copy the file here, and the result back",
+            );
         }
         let failed = || format!("cannot unpack {address}");
         // Begun before the file is read: from now on a change of the file is noticed.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 
 /// Which vertices are selected; all flags must hold.
 #[derive(Args, Clone, Debug, Default)]
@@ -79,9 +79,9 @@ impl Select {
         put("all", self.all.then_some(Json::Bool(true)));
         put("count", self.count.map(Json::from));
         if fields.keys().all(|name| matches!(name.as_str(), "kind" | "count")) {
-            let usage = Usage::new("nothing is selected");
-            return Err(
-                usage.with_hint("give --object, --index, --box, --where or another, or --all")
+            return refuse(
+                "nothing is selected; give --object, --index, --box, --where or another \
+                 selection, or --all",
             );
         }
         Ok(fields.into())
@@ -105,18 +105,18 @@ pub(crate) fn position(text: &str, what: &str) -> Result<Json, Usage> {
     let numbers: Vec<Json> = text.split(',').map(|part| value(part.trim())).collect();
     match numbers.iter().all(Json::is_number) {
         true => Ok(numbers.into()),
-        false => Err(Usage::new(format!("{what} {text}: numbers are wanted, such as 1,2.5,-3"))),
+        false => refuse(format!("{what} {text}: expected numbers, such as 1,2.5,-3")),
     }
 }
 
 fn integers(text: &str, what: &str) -> Result<Json, Usage> {
     let numbers: Result<Vec<i64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
-    let wrong = |_| Usage::new(format!("{what} {text}: integers are wanted, such as 0,-2,5"));
+    let wrong = |_| Usage::new(format!("{what} {text}: expected integers, such as 0,-2,5"));
     numbers.map(Json::from).map_err(wrong)
 }
 
 fn index(text: &str) -> Result<Json, Usage> {
-    let wrong = || Usage::new(format!("--index {text}: N, N,N,.. or FROM:TO is wanted"));
+    let wrong = || Usage::new(format!("--index {text}: expected N, N,N,.. or FROM:TO"));
     let number = |part: &str| part.trim().parse::<i64>().map_err(|_no_number| wrong());
     match text.split_once(':') {
         Some((from, to)) => Ok(json!({"from": number(from)?, "to": number(to)?})),
@@ -126,13 +126,13 @@ fn index(text: &str) -> Result<Json, Usage> {
 }
 
 fn corners(text: &str) -> Result<Json, Usage> {
-    let wrong = || Usage::new(format!("--box {text}: LO:HI is wanted, such as 0,0:10,10"));
+    let wrong = || Usage::new(format!("--box {text}: expected LO:HI, such as 0,0:10,10"));
     let (low, high) = text.split_once(':').ok_or_else(wrong)?;
     Ok(json!([position(low, "--box")?, position(high, "--box")?]))
 }
 
 fn ball(text: &str) -> Result<Json, Usage> {
-    let wrong = || Usage::new(format!("--ball {text}: CENTER:RADIUS is wanted, such as 1,2,3:5"));
+    let wrong = || Usage::new(format!("--ball {text}: expected CENTER:RADIUS, such as 1,2,3:5"));
     let (center, radius) = text.split_once(':').ok_or_else(wrong)?;
     let radius: f64 = radius.trim().parse().map_err(|_no_number| wrong())?;
     Ok(json!({"center": position(center, "--ball")?, "radius": radius}))

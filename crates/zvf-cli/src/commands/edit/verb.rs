@@ -6,12 +6,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value as Json, json};
 
 use super::select::{Select, number_or_text, position, value};
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 
 /// One operation.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Set columns of vertices, or with --of object of objects.
+    /// Set columns of vertices, or of objects with --of object.
     Set(Set),
     /// Move vertices.
     Move(Move),
@@ -241,13 +241,13 @@ pub(crate) struct Append {
     store: String,
     /// The file, as zvf create reads it.
     file: PathBuf,
-    /// Its format [default: by its name].
+    /// The format [default: by the name of the file].
     #[arg(long)]
     format: Option<String>,
     /// The kind, where the store holds several.
     #[arg(long)]
     kind: Option<String>,
-    /// Keep the ids of the file; an id that was used before is a fault.
+    /// Keep the ids of the file; an id that was used before is an error.
     #[arg(long)]
     keep_ids: bool,
 }
@@ -398,7 +398,7 @@ fn add_fields(mut line: Json, more: Json) -> Json {
 fn values(list: &[String]) -> Result<Map<String, Json>, Usage> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, text)) if !name.is_empty() => Ok((name.to_owned(), value(text))),
-        _ => Err(Usage::new(format!("{text}: COLUMN=VALUE is wanted"))),
+        _ => refuse(format!("{text}: expected COLUMN=VALUE")),
     };
     list.iter().map(pair).collect()
 }
@@ -458,7 +458,7 @@ mod tests {
         ] {
             let args = std::iter::once("zvf").chain(text.split_whitespace());
             let line = Line::try_parse_from(args).unwrap().verb.to_line(|_kind| Ok(true));
-            assert!(line.unwrap_err().to_string().starts_with("InvalidArgument"));
+            assert!(line.unwrap_err().is::<Usage>());
         }
     }
 }

@@ -10,7 +10,7 @@ use zvf::tasks::{Plan, PyramidJob, Tasks};
 
 use super::Pyramid;
 use crate::commands::task::{make_absolute, print_earlier};
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 use crate::session::Session;
 
 impl Pyramid {
@@ -28,13 +28,13 @@ impl Pyramid {
         let refresh = self.refresh;
         let given = [
             ("a new store", self.new.is_some(), "copy the store first"),
-            ("--dry-run", self.dry_run, "zvf pyramid itself prints what would be built"),
-            ("--additive", self.additive, "make such levels with zvf pyramid itself"),
-            ("--refresh", refresh, "build levels again with zvf pyramid itself"),
-            ("--reference", self.is_reference(), "make such levels with zvf pyramid itself"),
+            ("--dry-run", self.dry_run, "zvf pyramid prints what would be built"),
+            ("--additive", self.additive, "build such levels with zvf pyramid"),
+            ("--refresh", refresh, "rebuild levels with zvf pyramid"),
+            ("--reference", self.is_reference(), "build such levels with zvf pyramid"),
         ];
         if let Some((what, _, hint)) = given.into_iter().find(|(_, given, _)| *given) {
-            return Err(Usage::new(format!("{what} of levels made by tasks")).with_hint(hint));
+            return refuse(format!("{what} is not possible for levels that tasks build; {hint}"));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::json;
 use zvf::Counts;
 
-use crate::table;
+use crate::table::{self, format_count};
 
 /// Prints the result of [`Reader::count`](zvf::Reader::count).
 pub(super) fn print(counts: &Counts, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -14,20 +14,10 @@ pub(super) fn print(counts: &Counts, json: bool, out: &mut dyn Write) -> anyhow:
         let counts = json!({"vertices": vertices, "parts": parts, "elements": elements});
         return table::json(&counts, out);
     }
-    let count = |n: u64, name: &str| {
-        let name = match (n, name) {
-            (1, "vertices") => "vertex",
-            (1, name) => name.trim_end_matches('s'),
-            (_, name) => name,
-        };
-        format!("{} {name}", table::count(n))
-    };
-    let mut words = vec![count(vertices, "vertices")];
+    let mut words = vec![format_count(vertices, "vertex")];
     if parts > 0 {
-        words.push(count(parts, "parts"));
+        words.push(format_count(parts, "part"));
     }
-    if let Some(elements) = elements {
-        words.push(count(elements, "elements"));
-    }
+    words.extend(elements.map(|elements| format_count(elements, "element")));
     Ok(writeln!(out, "{}", words.join(", "))?)
 }

@@ -2,7 +2,7 @@
 
 use zvf::{Notice, Store};
 
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 
 /// The parts of an answer that depend on a listing.
 #[derive(Clone, Copy, Debug)]
@@ -34,17 +34,17 @@ pub(super) fn check(store: &Store, parts: ListedParts) -> Result<(), Usage> {
     }
     if parts.all_attributes && !declares && !attributes.is_empty() {
         let text = format!(
-            "the attributes in {} cannot be listed here, and no document declares them",
+            "the attributes in {} cannot be listed, and no metadata declares them; name them with \
+             --attributes NAMES (or none), or leave them out with --allow-missing",
             attributes.join(", ")
         );
-        return Err(Usage::new(text).with_hint(
-            "name them with --attributes NAMES or none, or answer without them with --allow-missing",
-        ));
+        return refuse(text);
     }
     if parts.elements && !links.is_empty() {
-        let text = format!("the links in {} cannot be listed here", links.join(", "));
-        return Err(Usage::new(text).with_hint(
-            "leave them out with --no-elements, or answer with those that are found with --allow-missing",
+        return refuse(format!(
+            "the links in {} cannot be listed; leave them out with --no-elements, or use those \
+             that are found with --allow-missing",
+            links.join(", ")
         ));
     }
     Ok(())

@@ -26,7 +26,7 @@ use self::region::Where;
 use self::write::{AnswerSink, Format};
 use crate::commands::group;
 use crate::commands::job::Job;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::{Session, sentences};
 use crate::size::size;
 use crate::table;
@@ -50,8 +50,9 @@ pub(crate) struct Query {
     /// The spatial relation between geometry and region, and which part of a match is returned.
     #[arg(long, value_enum)]
     mode: Option<ModeWord>,
-    /// Geometry of this kind, where the store holds several [default: the kind of the first of --objects, else the
-    /// first kind of the store].
+    /// The kind of geometry, where the store holds several [default: that of the first of
+    /// --objects, or else the
+    /// first].
     #[arg(long)]
     kind: Option<Kind>,
     /// Only these objects, in this order: 7,9,20..30 (the end of a range is not included).
@@ -78,11 +79,11 @@ pub(crate) struct Query {
     /// Return at most N vertices; an object or element is never cut. 0 returns all.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Skip cells that are recorded and missing, and attributes and links that the backend cannot list; the command
-    /// reports them.
+    /// Skip missing cells, and attributes and links that the backend cannot list; a note names
+    /// them.
     #[arg(long)]
     allow_missing: bool,
-    /// Read only what this level adds, where it is an increment to the next coarser one.
+    /// Read only what an additive level adds to the next coarser one.
     #[arg(long = "increment-only", alias = "own-level-only")]
     own_level_only: bool,
     /// Print what will be read, and afterwards what was read; the data itself only with --output.
@@ -140,8 +141,9 @@ impl Query {
             None => self.first_kind(session, &reader).await?,
         };
         if self.elements.is_some() && !kind.has_links() {
-            let usage = Usage::new(format!("a {kind} has no edges or faces to write"));
-            return Err(usage.with_hint("leave --elements out").into());
+            return refuse(format!(
+                "{kind} geometry has no edges or faces to write; leave --elements out"
+            ));
         }
         if !self.groups.is_empty() {
             query = query.in_groups(self.group_numbers(session, &reader).await?);
@@ -174,7 +176,7 @@ impl Query {
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
         let (written, remarks) = if self.stream || self.streams_rows(kind, &output) {
-            let on_progress = |n| progress.count(to_u64(n), format!("{n} vertices"));
+            let on_progress = |n| progress.count("", to_u64(n), "vertex");
             let check = || self.check_lacking(&reader, &output);
             (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
         } else {
@@ -216,8 +218,9 @@ impl Query {
             ("--count", self.count),
         ] {
             if given {
-                let usage = Usage::new(format!("{option} is not for {format}"));
-                return Err(usage.with_hint("write npy, csv, jsonl, ply or parquet").into());
+                return refuse(format!(
+                    "{option} is not for {format}; write npy, csv, jsonl, ply or parquet"
+                ));
             }
         }
         let reader = session.reader(&self.store).await?;
@@ -251,8 +254,10 @@ impl Query {
         let (file, elements) = (self.output.as_deref(), self.elements.as_deref());
         let output = Output::choose(self.format, session.json(), file, elements)?;
         if self.stream && !output.format.streams() {
-            let usage = Usage::new("this format is written at once, not batch by batch");
-            return Err(usage.with_hint("leave --stream out, or write csv, jsonl or npy").into());
+            return refuse(
+                "this format cannot be written batch by batch; leave --stream out, or write csv, \
+                 jsonl or npy",
+            );
         }
         let elements = output.elements.as_ref().map(|(path, _)| path);
         for path in output.file.iter().chain(elements) {
@@ -287,7 +292,7 @@ impl Query {
         let number = self.number().map_or(0, |level| level.0);
         let level = session.level(reader.store(), number).await?;
         let kind = level.kinds().first().copied();
-        kind.ok_or_else(|| Usage::new(format!("level {number} has no geometry")).into())
+        kind.ok_or_else(|| Usage::new(format!("level {number} holds no geometry")).into())
     }
 
     /// Returns the query that the arguments state.
@@ -365,7 +370,9 @@ impl Query {
         let other_kinds: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
         let names = other_kinds.join(", ");
         (!other_kinds.is_empty()).then(|| {
-            format!("this is the {first} of the store; it holds also {names}: ask with --kind")
+            format!(
+                "this is the {first} of the store, which also holds {names}: choose with --kind"
+            )
         })
     }
 
@@ -381,7 +388,7 @@ impl Query {
         let target = match (&output.file, out) {
             (Some(path), _) => file(path)?,
             (None, Some(out)) => output.format.to_stream(out),
-            (None, None) => return Err(Usage::new("there is nowhere to write to").into()),
+            (None, None) => return refuse("there is nowhere to write to"),
         };
         let elements = match &output.elements {
             Some((path, format)) => Some((*format, file(path)?)),
@@ -439,23 +446,17 @@ pub(crate) async fn with_advice<T>(
 }
 
 fn format_written(vertices: usize, path: &std::path::Path) -> String {
-    let vertices = to_u64(vertices);
-    let vertices = if vertices == 1 {
-        "1 vertex".to_owned()
-    } else {
-        format!("{} vertices", table::count(vertices))
-    };
-    format!("{vertices} in {}", path.display())
+    format!("{} in {}", table::format_count(vertices, "vertex"), path.display())
 }
 
 /// Returns the note about edges or faces that the format cannot hold.
 fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
-    let things = if kind == Kind::Mesh { "faces" } else { "edges" };
+    let thing = if kind == Kind::Mesh { "face" } else { "edge" };
     (left_out > 0).then(|| {
         format!(
-            "{} {things} are not in this format: write them with --elements FILE, or the answer as \
-             jsonl or ply",
-            table::count(left_out)
+            "{} left out, which this format cannot hold: write them with --elements FILE, or the \
+             answer as jsonl or ply",
+            table::format_count(left_out, thing)
         )
     })
 }
@@ -502,7 +503,7 @@ fn print_notices(
     if let Some(answer) = answer {
         words.extend(sentences(&answer.notices));
         words.extend(answer.missing.iter().map(|Missing { array, chunk }| {
-            format!("{array} has no chunk {chunk} although it is recorded: left out")
+            format!("{array} lists chunk {chunk}, which does not exist: left out")
         }));
         let unknown: Vec<String> = answer.unknown_objects.iter().map(ToString::to_string).collect();
         if !unknown.is_empty() {
@@ -510,10 +511,12 @@ fn print_notices(
         }
         if answer.truncated && answer.is_empty {
             words.push(
-                "the limit is below the first object, which is not cut: raise --limit".to_owned(),
+                "the first object has more vertices than --limit, and objects are not cut: raise \
+                 --limit"
+                    .to_owned(),
             );
         } else if answer.truncated {
-            words.push("the limit cut the answer off: there is more".to_owned());
+            words.push("the answer was cut at --limit: there is more".to_owned());
         }
     }
     Ok(session.print_notices(out, words)?)
@@ -524,14 +527,12 @@ fn explain(plan: &Plan, answer: &Answer, as_json: bool, out: &mut dyn Write) -> 
         return table::json(&json!({"plan": plan_json(plan), "answer": answer_json(answer)}), out);
     }
     writeln!(out, "{plan}\n")?;
-    writeln!(
-        out,
-        "answer    {} vertices, {} parts",
-        answer.batch.len(),
-        answer.batch.parts().len()
-    )?;
+    let vertices = table::format_count(answer.batch.len(), "vertex");
+    let parts = table::format_count(answer.batch.parts().len(), "part");
+    writeln!(out, "answer    {vertices}, {parts}")?;
     if let Some(elements) = answer.batch.elements() {
-        writeln!(out, "elements  {} of {} vertices", elements.len(), elements.width())?;
+        let count = table::count(to_u64(elements.len()));
+        writeln!(out, "elements  {count} of {} vertices each", elements.width())?;
     }
     writeln!(out, "{}", answer.figures)?;
     Ok(())
@@ -639,7 +640,7 @@ pub(crate) struct Ids(pub(crate) Vec<ObjectId>);
 
 /// Parses ids and half-open ranges, separated by commas.
 pub(crate) fn ids(text: &str) -> Result<Ids, String> {
-    let wrong = |part: &str| format!("{part:?} is no id and no range such as 20..30");
+    let wrong = |part: &str| format!("{part:?} is not an object id or a range such as 20..30");
     let mut ids = Vec::new();
     for part in text.split(',').map(str::trim) {
         let number = |text: &str| text.trim().parse::<i64>().map_err(|_no_number| wrong(part));
@@ -648,10 +649,12 @@ pub(crate) fn ids(text: &str) -> Result<Ids, String> {
             Some((start, end)) => {
                 let range = number(start)?..number(end)?;
                 if range.is_empty() {
-                    return Err(format!("{part:?} holds no id: a range ends after its start"));
+                    return Err(format!(
+                        "the range {part:?} is empty: its end must be above its start"
+                    ));
                 }
                 if range.start.abs_diff(range.end) > MAX_IDS {
-                    return Err(format!("{part:?} are more than {MAX_IDS} ids"));
+                    return Err(format!("{part:?} has more than {MAX_IDS} ids"));
                 }
                 ids.extend(range.map(ObjectId));
             }
@@ -710,14 +713,14 @@ mod tests {
         assert_eq!(parse("7, -9,2..4,7"), Ok(vec![7, -9, 2, 3, 7]));
         assert_eq!(parse("-2..0"), Ok(vec![-2, -1]));
         for range in ["4..4", "9..2"] {
-            let text = format!("{range:?} holds no id: a range ends after its start");
+            let text = format!("the range {range:?} is empty: its end must be above its start");
             assert_eq!(parse(range), Err(text));
         }
-        assert_eq!(parse("a"), Err("\"a\" is no id and no range such as 20..30".into()));
+        assert_eq!(parse("a"), Err("\"a\" is not an object id or a range such as 20..30".into()));
         assert!(parse("").is_err() && parse("1..").is_err() && parse("1,,2").is_err());
         assert_eq!(
             parse("-9223372036854775808..9223372036854775807").unwrap_err(),
-            "\"-9223372036854775808..9223372036854775807\" are more than 100000000 ids"
+            "\"-9223372036854775808..9223372036854775807\" has more than 100000000 ids"
         );
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use zvf::convert::format::MissingFormat;
 
 use super::write::Format;
-use crate::outcome::Usage;
+use crate::outcome::{Usage, refuse};
 
 /// The files and formats of one query.
 #[derive(Debug)]
@@ -40,8 +40,9 @@ impl Output {
         let elements = match elements {
             None => None,
             Some(_) if format.holds_elements() => {
-                let usage = Usage::new("this format holds edges and faces in the same file");
-                return Err(usage.with_hint("leave --elements out"));
+                return refuse(
+                    "this format writes edges and faces to the same file; leave --elements out",
+                );
             }
             Some(path) => {
                 let elements_format = match given.filter(|_| path.extension().is_none()) {
@@ -49,9 +50,11 @@ impl Output {
                     None => format_of_file("--elements", path)?,
                 };
                 if elements_format.holds_elements() {
-                    let usage =
-                        Usage::new(format!("{} cannot be a table of elements", path.display()));
-                    return Err(usage.with_hint("name it .csv, .npy, .arrow, .arrows or .parquet"));
+                    return refuse(format!(
+                        "{} cannot hold a table of elements; name it .csv, .npy, .arrow, .arrows \
+                         or .parquet",
+                        path.display()
+                    ));
                 }
                 Some((path.to_owned(), elements_format))
             }
@@ -63,7 +66,7 @@ impl Output {
 /// Returns the format of a file name; devices and pipes take CSV.
 fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
     if path.is_dir() {
-        return Err(Usage::new(format!("{} is a folder", path.display())).with_hint("name a file"));
+        return refuse(format!("{} is a folder; name a file", path.display()));
     }
     if let Some(format) = Format::from_extension(path) {
         return Ok(format);
@@ -72,15 +75,17 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
         return Ok(Format::Csv);
     }
     if let Some(missing) = MissingFormat::from_extension(path) {
-        return Err(Usage::new(missing.to_string()));
+        return refuse(missing.to_string());
     }
-    let text = format!("the name {} of {option} stands for no output format", path.display());
     let mut extensions = Format::extensions();
     if option == "--output" {
         extensions.extend(other_extensions());
     }
-    let extensions = extensions.join(", ");
-    Err(Usage::new(text).with_hint(format!("end it in one of {extensions}, or give --format")))
+    refuse(format!(
+        "cannot tell the format of {option} {}; end it in one of {}, or give --format",
+        path.display(),
+        extensions.join(", ")
+    ))
 }
 
 /// Returns the extensions of the formats that `zvf convert` writes.
@@ -123,15 +128,13 @@ mod tests {
     fn unknown_names_are_refused_with_a_list_of_formats() {
         for name in ["x.docx", "x.blend", "x"] {
             let error = choose((None, Some(name), None)).unwrap_err();
-            let text = format!(
-                "InvalidArgument, the name {name} of --output stands for no output format; "
-            );
+            let text = format!("cannot tell the format of --output {name}; ");
             assert!(error.starts_with(&text) && error.contains(".npy, .csv, .jsonl"), "{error}");
             assert!(error.contains(", .swc"), "{error}");
         }
         for (name, text) in [
-            ("e.txt", "the name e.txt of --elements stands for no output format"),
-            ("e.ply", "e.ply cannot be a table of elements"),
+            ("e.txt", "cannot tell the format of --elements e.txt"),
+            ("e.ply", "e.ply cannot hold a table of elements"),
         ] {
             let error = choose((None, None, Some(name))).unwrap_err();
             assert!(error.contains(text), "{error}");

@@ -76,7 +76,7 @@ impl Where {
 
 /// Parses a box: its two corners.
 pub(crate) fn bbox(text: &str) -> anyhow::Result<Bounds> {
-    let wrong = || Usage::new(format!("--bbox {text:?} is no box")).with_hint(BBOX_FORM);
+    let wrong = || Usage::new(format!("--bbox {text:?} is not a box; {BBOX_FORM}"));
     let all = numbers(&text.replacen(':', ",", 1)).ok_or_else(wrong)?;
     let (low, high) = all.split_at(all.len() / 2);
     let is_divided = match text.split_once(':') {
@@ -105,21 +105,21 @@ fn extend(limits: Bounds, axes: usize) -> anyhow::Result<Bounds> {
 }
 
 fn ball(text: &str) -> anyhow::Result<Region> {
-    let wrong = || Usage::new(format!("--ball {text:?} is no ball")).with_hint(BALL_FORM);
+    let wrong = || Usage::new(format!("--ball {text:?} is not a ball; {BALL_FORM}"));
     let (centre, radius) = text.split_once(':').ok_or_else(wrong)?;
     let (centre, radius) = numbers(centre).zip(number(radius)).ok_or_else(wrong)?;
     Region::ball(&centre, radius).map_err(zvf::Error::from).context("--ball")
 }
 
 fn half_space(text: &str) -> anyhow::Result<HalfSpace> {
-    let wrong = || Usage::new(format!("--half-space {text:?} is none")).with_hint(SPACE_FORM);
+    let wrong = || Usage::new(format!("--half-space {text:?} is not a half-space; {SPACE_FORM}"));
     let (normal, offset) = text.split_once(':').ok_or_else(wrong)?;
     let (normal, offset) = numbers(normal).zip(number(offset)).ok_or_else(wrong)?;
     HalfSpace::new(&normal, offset).map_err(zvf::Error::from).context("--half-space")
 }
 
 fn polygon(text: &str) -> anyhow::Result<Vec<[f64; 2]>> {
-    let wrong = || Usage::new(format!("--prism {text:?} is no polygon")).with_hint(PRISM_FORM);
+    let wrong = || Usage::new(format!("--prism {text:?} is not a polygon; {PRISM_FORM}"));
     let corner = |text: &str| <[f64; 2]>::try_from(numbers(text)?).ok();
     let corners: Option<Vec<[f64; 2]>> = text.split(';').map(corner).collect();
     Ok(corners.ok_or_else(wrong)?)
@@ -133,8 +133,8 @@ fn prism_axes(text: &str, names: &[String]) -> anyhow::Result<[usize; 2]> {
     };
     let both = text.split_once(',').and_then(|(a, b)| place(a).zip(place(b)));
     let (a, b) = both.ok_or_else(|| {
-        Usage::new(format!("--prism-axes {text:?} are not two axes"))
-            .with_hint(format!("the axes are {}", names.join(", ")))
+        let known = names.join(", ");
+        Usage::new(format!("--prism-axes {text:?} does not name two axes; the axes are {known}"))
     })?;
     Ok([a, b])
 }
@@ -212,26 +212,26 @@ mod tests {
         for (result, text) in [
             (
                 region(|at| at.bbox = Some("1,2".into())),
-                "InvalidArgument, --bbox \"1,2\" is no box; write both corners, as in 0,0,0:10,10,10, \
+                "--bbox \"1,2\" is not a box; write both corners, as in 0,0,0:10,10,10, \
                  or 0,0:10,10 for the first two axes",
             ),
             (
                 region(|at| at.bbox = Some("1,2:3".into())),
-                "InvalidArgument, --bbox \"1,2:3\" is no box; write both corners, as in 0,0,0:10,10,10, \
+                "--bbox \"1,2:3\" is not a box; write both corners, as in 0,0,0:10,10,10, \
                  or 0,0:10,10 for the first two axes",
             ),
             (
                 region(|at| at.ball = Some("1,nan:3".into())),
-                "InvalidArgument, --ball \"1,nan:3\" is no ball; write centre and radius, as in 5,5,5:2.5",
+                "--ball \"1,nan:3\" is not a ball; write centre and radius, as in 5,5,5:2.5",
             ),
             (
                 region(|at| at.half_space = vec!["1".into()]),
-                "InvalidArgument, --half-space \"1\" is none; write normal and offset, as in 0,0,1:12 \
+                "--half-space \"1\" is not a half-space; write normal and offset, as in 0,0,1:12 \
                  for z <= 12",
             ),
             (
                 region(|at| at.prism = Some("1,2,3".into())),
-                "InvalidArgument, --prism \"1,2,3\" is no polygon; write its corners, as in \
+                "--prism \"1,2,3\" is not a polygon; write its corners, as in \
                  \"0,0;10,0;10,10\"",
             ),
             (
@@ -239,7 +239,7 @@ mod tests {
                     at.prism = Some("0,0;1,0;0,1".into());
                     at.prism_axes = "x".into();
                 }),
-                "InvalidArgument, --prism-axes \"x\" are not two axes; the axes are x, y, z",
+                "--prism-axes \"x\" does not name two axes; the axes are x, y, z",
             ),
         ] {
             assert_eq!(result.unwrap_err().to_string(), text);

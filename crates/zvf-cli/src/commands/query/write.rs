@@ -19,21 +19,21 @@ use crate::target::Out;
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A NumPy array, one record a vertex.
+    /// A NumPy array, one record per vertex.
     Npy,
-    /// Comma-separated text, one line a vertex.
+    /// Comma-separated text, one line per vertex.
     Csv,
     /// JSON lines: vertices, or parts with their vertices; then edges or faces.
     Jsonl,
     /// The polygon file format: vertices, edges or faces.
     Ply,
-    /// An Arrow file, one row a vertex.
+    /// An Arrow file, one row per vertex.
     #[cfg(feature = "arrow")]
     Arrow,
     /// The same as a stream, which can be read while it is written.
     #[cfg(feature = "arrow")]
     Arrows,
-    /// A Parquet file, one row a vertex.
+    /// A Parquet file, one row per vertex.
     #[cfg(feature = "arrow")]
     Parquet,
 }

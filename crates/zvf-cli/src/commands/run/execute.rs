@@ -303,10 +303,7 @@ fn push(journal: &mut Journal, step: &Planned, status: &Status) -> anyhow::Resul
 fn problems_failure(reply: &Reply) -> Failure {
     let text = String::from_utf8_lossy(&reply.output);
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("problems").to_owned();
-    Failure {
-        class: zvf::format::Class::InvalidArgument,
-        message: format!("problems found: {first}"),
-    }
+    Failure::new(format!("problems found: {first}"))
 }
 
 /// Returns a step and its result as JSON.

@@ -22,7 +22,7 @@ use anyhow::Context as _;
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::outcome::Usage;
+use crate::outcome::refuse;
 
 /// A step that was done.
 #[derive(Clone, Debug)]
@@ -49,8 +49,9 @@ impl Journal {
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
-                let usage = Usage::new("another run of this recipe is under way");
-                return Err(usage.with_hint("wait for it, or give --journal").into());
+                return refuse(
+                    "another run of this recipe is in progress; wait for it, or give --journal",
+                );
             }
             Err(fs::TryLockError::Error(error)) => return Err(error).with_context(place),
         }
@@ -187,7 +188,7 @@ mod tests {
             origin: BTreeMap::new(),
         };
         let mut journal = Journal::open(&path).unwrap();
-        assert!(Journal::open(&path).unwrap_err().to_string().contains("under way"));
+        assert!(Journal::open(&path).unwrap_err().to_string().contains("in progress"));
         journal.push("one", entry("1")).unwrap();
         drop(journal);
         let torn = b"{\"key\": \"2\", \"outp";

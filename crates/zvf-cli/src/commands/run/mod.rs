@@ -25,7 +25,7 @@ use self::journal::{Journal, hash_all};
 use self::plan::Planned;
 use self::recipe::Recipe;
 use crate::interrupt::Interrupted;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table;
 use crate::target::{NewFile, Out};
@@ -81,7 +81,7 @@ impl Run {
         for setting in &self.vars {
             let Some((name, value)) = setting.split_once('=').filter(|(name, _)| !name.is_empty())
             else {
-                return Err(Usage::new(format!("--set {setting}: expected NAME=VALUE")).into());
+                return refuse(format!("--set {setting}: expected NAME=VALUE"));
             };
             recipe.vars.set(name, &value.replace('$', "$$"), Mark { line: 1, column: 1 });
         }

@@ -84,7 +84,7 @@ fn push(all: &mut Vec<Planned>, planned: Planned) -> Result<(), Fault> {
         .iter()
         .find(|output| !is_in_place && all.iter().any(|earlier| earlier.outputs.contains(output)));
     if let Some(output) = twice {
-        let text = format!("{output} is the output of an earlier step too");
+        let text = format!("{output} is also the output of an earlier step");
         return Err(Fault::new(planned.mark, text));
     }
     all.push(planned);
@@ -220,7 +220,7 @@ fn expand(text: &str, mark: Mark, earlier: &[Planned]) -> Result<Vec<String>, Fa
     let outputs = earlier.iter().flat_map(|step| &step.outputs);
     found.extend(outputs.filter(|output| pattern.matches_with(output, MATCHING)).cloned());
     if found.is_empty() {
-        return Err(Fault::new(mark, format!("no file is called {text}")));
+        return Err(Fault::new(mark, format!("no file matches {text}")));
     }
     Ok(found.into_iter().collect())
 }
@@ -275,11 +275,11 @@ mod tests {
         for (text, expected) in [
             ("steps:\n  - validate: a\n    options: {depth: 2, deep: 1}", "3:25 "),
             ("steps:\n  - validate: a\n    options: {depth: 9}", "3:15 "),
-            ("steps:\n  - validate: nowhere/*.zv", "2:15 no file is called nowhere/*.zv"),
+            ("steps:\n  - validate: nowhere/*.zv", "2:15 no file matches nowhere/*.zv"),
             ("steps:\n  - edit: a", "2:5 edit needs the option script"),
             (
                 "steps:\n  - convert: a\n    to: b.csv\n  - convert: c\n    to: b.csv",
-                "4:5 b.csv is the output",
+                "4:5 b.csv is also the output",
             ),
         ] {
             let fault = steps(text).unwrap_err();

@@ -160,7 +160,7 @@ impl Vars {
             return Err(Fault::new(mark, format!("no variable {name:?}; known: {names}")));
         };
         if inside.iter().any(|outer| outer == name) {
-            return Err(Fault::new(text.mark, format!("the variable {name:?} stands for itself")));
+            return Err(Fault::new(text.mark, format!("the variable {name:?} refers to itself")));
         }
         inside.push(name.to_owned());
         let value = self.expand_within(text, inside)?;
@@ -397,7 +397,7 @@ mod tests {
         let expand = |text: &str| vars.expand(&Text { mark, text: text.to_owned() });
         assert_eq!(expand("$$5 $x").unwrap(), "$5 $x");
         assert_eq!(expand("${c}").unwrap_err().text, "no variable \"c\"; known: a, b");
-        assert!(expand("${a}").unwrap_err().text.contains("stands for itself"));
+        assert!(expand("${a}").unwrap_err().text.contains("refers to itself"));
         assert!(expand("${a").unwrap_err().text.contains("without an end"));
     }
 }

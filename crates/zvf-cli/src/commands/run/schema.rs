@@ -50,7 +50,7 @@ pub(super) fn schema() -> Json {
             "description": {"type": "string"},
             "vars": {
                 "type": "object",
-                "description": "Texts that ${NAME} stands for.",
+                "description": "The texts of ${NAME}.",
                 "additionalProperties": text,
             },
             "steps": {

@@ -14,8 +14,7 @@ use super::{tasks, unknown_job_error};
 use crate::commands::edit;
 use crate::commands::pyramid;
 use crate::commands::validate::{Shown, observe};
-use crate::outcome::Outcome;
-use crate::outcome::Usage;
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -83,7 +82,7 @@ impl Finish {
     /// Refuses options of a validation for other work.
     fn check_no_sarif(&self) -> Result<(), Usage> {
         match &self.sarif {
-            Some(_) => Err(Usage::new("--sarif is about a validation, and the plan is none")),
+            Some(_) => refuse("--sarif is for the plan of a validation, which this is not"),
             None => Ok(()),
         }
     }
@@ -101,7 +100,7 @@ impl Finish {
         drop(progress);
         let parts = parts.with_context(|| format!("cannot finish {}", self.folder))?;
         let output = &job.target().output;
-        let count = table::format_count(zvf::format::num::to_u64(parts.len()), "part");
+        let count = table::format_count(parts.len(), "part");
         session.print(out, &json!({"output": output, "parts": parts}), |out| {
             Ok(writeln!(out, "{count} in {output}")?)
         })?;
@@ -137,6 +136,6 @@ pub(crate) fn print_earlier(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     session.print(out, &json!({"store": store, made: null}), |out| {
-        Ok(writeln!(out, "{store} had been finished by an earlier run")?)
+        Ok(writeln!(out, "{store} was finished by an earlier run")?)
     })
 }

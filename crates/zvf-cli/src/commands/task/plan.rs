@@ -89,7 +89,7 @@ pub(crate) struct PlanVacuum {
     work: Work,
     #[command(flatten)]
     shares: Shares,
-    /// Assume a single writer: for backends that cannot create an object only if it is absent.
+    /// Assume a single writer, for backends without conditional writes.
     #[arg(long)]
     single_writer: bool,
 }
@@ -202,7 +202,7 @@ async fn print_plan(
     })?;
     if !session.json() {
         let hint = format!(
-            "run each with: zvf task run {folder} --task I; then: zvf task finish {folder}"
+            "run each task: zvf task run {folder} --task N; then: zvf task finish {folder}"
         );
         session.print_notices(out, [hint])?;
     }

@@ -85,7 +85,7 @@ pub(crate) fn print_ran(
     let tasks: Vec<&Value> = ran.iter().map(|(_, task)| task).collect();
     session.print(out, &json!({ "tasks": tasks }), |out| {
         for (words, task) in ran {
-            let how = if task["ran"] == true { "done" } else { "had been done" };
+            let how = if task["ran"] == true { "done" } else { "already done" };
             writeln!(out, "task {}, {words}: {how}", task["task"])?;
         }
         Ok(())
@@ -125,7 +125,7 @@ async fn run_task(
             tasks.run_level(number, &open, &pyramid::building(session)).await?
         }
         (Job::Vacuum(_), _) => {
-            let progress = session.progress("writing chunks again");
+            let progress = session.progress("rewriting chunks");
             progress.set(format!("task {number}"));
             tasks.run_vacuum(number, &open).await?
         }

@@ -11,7 +11,7 @@ use zvf::format::num::to_u64;
 use zvf::store::{BloscCompressor, BloscShuffle};
 use zvf::tensor::{AnyArray, ArrayForm, ConvertOptions, Memory};
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -80,7 +80,7 @@ struct ChunkOptions {
 
 impl ChunkOptions {
     fn options(self, session: &Session, dataset: String) -> anyhow::Result<ConvertOptions> {
-        let unknown = |what: &str, name: &str| Usage::new(format!("{name:?} is no {what}"));
+        let unknown = |what: &str, name: &str| Usage::new(format!("{name:?} is not a {what}"));
         let (name, level) = match self.codec.split_once(':') {
             Some((name, level)) => (name, Some(level)),
             None => (self.codec.as_str(), None),
@@ -97,7 +97,7 @@ impl ChunkOptions {
         let shuffle = BloscShuffle::from_name(&self.shuffle);
         let shuffle = shuffle.ok_or_else(|| unknown("shuffle", &self.shuffle))?;
         if level > 9 {
-            return Err(Usage::new(format!("levels are 0 to 9, not {level}")).into());
+            return refuse(format!("levels are 0 to 9, not {level}"));
         }
         let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
         Ok(ConvertOptions {
@@ -122,7 +122,7 @@ impl Convert {
     ) -> anyhow::Result<Outcome> {
         let form = match &self.to {
             Some(name) => ArrayForm::from_name(name)
-                .ok_or_else(|| Usage::new(format!("{name:?} is no form of arrays")))?,
+                .ok_or_else(|| Usage::new(format!("{name:?} is not a form of arrays")))?,
             None => ArrayForm::from_path(&self.new).ok_or_else(|| {
                 Usage::new(format!("the extension of {} is not a known form: give --to", self.new))
             })?,
@@ -149,7 +149,7 @@ impl Convert {
                 out,
                 "{}: {}, shape {}, chunks {}{}",
                 self.new,
-                new.numpy_dtype().unwrap_or_else(|| format!("items of {} bytes", new.item_size())),
+                new.numpy_dtype().unwrap_or_else(|| format!("{}-byte items", new.item_size())),
                 table::vector(new.shape()),
                 table::vector(new.chunk_shape()),
                 blocks.unwrap_or_default()

@@ -27,8 +27,9 @@ use zvf::validate::{
 use zvf::Error;
 
 use crate::interrupt::Interrupted;
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{Outcome, refuse};
 use crate::session::Session;
+use crate::table;
 use crate::target::{NewFile, Out};
 
 /// Check a store against every rule of the format, and list everything that is wrong.
@@ -71,7 +72,7 @@ pub(crate) struct CheckOptions {
     /// Only these rules, such as C21,C28.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     rules: Vec<String>,
-    /// Count what only a strict reader refuses as an error too.
+    /// Also report as errors what only a strict reader refuses.
     #[arg(long)]
     strict: bool,
     /// Findings to show; all are counted, and 0 shows all.
@@ -104,7 +105,8 @@ impl Validate {
 
 /// Returns the note that nothing is known of leftovers next to a store.
 pub(crate) fn unknown_leftovers(error: &Error) -> String {
-    format!("cannot look for what killed commands left next to the store: {error}")
+    let why = error.message();
+    format!("cannot look for files that killed commands left next to the store: {why}")
 }
 
 /// A report to print.
@@ -161,7 +163,9 @@ impl Shown<'_> {
             }
         }
         if !session.json() {
-            writeln!(out, "journal: {records} commits, {} faults", findings.len())?;
+            let records = table::format_count(records, "commit");
+            let faults = table::format_count(findings.len(), "fault");
+            writeln!(out, "journal: {records}, {faults}")?;
         }
         Ok(!findings.is_empty())
     }
@@ -199,8 +203,9 @@ impl CheckOptions {
         let mut rules = Vec::new();
         for id in &self.rules {
             let Some(rule) = Rule::find(id) else {
-                let usage = Usage::new(format!("there is no rule {id:?}"));
-                return Err(usage.with_hint("rules are called S1, M3, C21 and the like").into());
+                return refuse(format!(
+                    "there is no rule {id:?}; rules have names such as S1, M3 and C21"
+                ));
             };
             rules.push(rule);
         }

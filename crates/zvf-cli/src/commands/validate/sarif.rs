@@ -53,7 +53,7 @@ fn notifications(report: &Report) -> Vec<Value> {
     let mut all: Vec<Value> = report.skipped.iter().map(to_notification).collect();
     let mut say = |text: String| all.push(json!({"level": "warning", "message": {"text": text}}));
     if let Some(sample) = report.sample {
-        say(format!("only a sample was looked into: {} of the cells", sample.share()));
+        say(format!("only a sample of the cells was checked: {}", sample.share()));
     }
     if !report.complete {
         say("stopped before the end".to_owned());
@@ -63,7 +63,7 @@ fn notifications(report: &Report) -> Vec<Value> {
 
 fn to_notification(finding: &Finding) -> Value {
     let text = format!(
-        "not looked into, {}: expected {}, found {}",
+        "not checked, {}: expected {}, found {}",
         finding.subject, finding.expected, finding.found
     );
     json!({

@@ -5,7 +5,7 @@ use std::io::Write;
 use zvf::format::num::to_u64;
 use zvf::validate::{Finding, Report, Severity};
 
-use crate::table::{bytes, count};
+use crate::table::{bytes, count, format_count};
 
 /// Writes the report as text.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -32,14 +32,14 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
     let checked = report.checked;
     writeln!(
         out,
-        "looked at {} levels, {} arrays, {} cells, {}: {} rows, {} objects, {} links",
-        checked.levels,
-        checked.arrays,
-        count(checked.cells),
+        "checked {}, {}, {}, {}: {}, {}, {}",
+        format_count(checked.levels, "level"),
+        format_count(checked.arrays, "array"),
+        format_count(checked.cells, "cell"),
         bytes(checked.bytes),
-        count(checked.rows),
-        count(checked.objects),
-        count(checked.links),
+        format_count(checked.rows, "row"),
+        format_count(checked.objects, "object"),
+        format_count(checked.links, "link"),
     )?;
     write_skipped(report, out)?;
     writeln!(out, "{address}: {}", sum(report))?;
@@ -50,7 +50,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
 fn write_skipped(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let reason = |finding: &Finding| match finding.subject.as_str() {
         "names" => "nothing lists it here".to_owned(),
-        what => format!("{} {what}, where {} are kept", finding.found, finding.expected),
+        what => format!("{} {what}, of which {} are kept", finding.found, finding.expected),
     };
     let mut rest: Vec<(String, &Finding)> = report.skipped.iter().map(|f| (reason(f), f)).collect();
     while let Some((first, _)) = rest.first() {
@@ -61,12 +61,12 @@ fn write_skipped(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
             path => format!("{} of {path}", f.rule.id),
         });
         let places: Vec<String> = places.collect();
-        writeln!(out, "not looked into, {first}: {}", places.join(", "))?;
+        writeln!(out, "not checked, {first}: {}", places.join(", "))?;
         rest = remaining;
     }
     if let Some(sample) = report.sample {
         let share = sample.share();
-        writeln!(out, "looked into a share of {share} of the cells: totals were not compared")?;
+        writeln!(out, "checked a share of {share} of the cells: totals were not compared")?;
     }
     Ok(())
 }
@@ -91,20 +91,16 @@ fn place(finding: &Finding) -> String {
 
 /// Returns one line with the totals.
 pub(crate) fn sum(report: &Report) -> String {
-    let words = |n: u64, word: &str| match n {
-        1 => format!("1 {word}"),
-        n => format!("{} {word}s", count(n)),
-    };
     let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
     let mut text = match (errors, warnings) {
-        (0, 0) => "nothing wrong".to_owned(),
-        _ => format!("{}, {}", words(errors, "error"), words(warnings, "warning")),
+        (0, 0) => "no errors".to_owned(),
+        _ => format!("{}, {}", format_count(errors, "error"), format_count(warnings, "warning")),
     };
     if report.sample.is_some() {
         text.push_str(", in a sample");
     }
     if !report.skipped.is_empty() {
-        text.push_str(", not everything looked into");
+        text.push_str("; some checks skipped");
     }
     if !report.complete {
         text.push_str(", stopped before the end");

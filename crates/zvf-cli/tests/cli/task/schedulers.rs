@@ -109,7 +109,7 @@ impl Cluster {
         }
         let repeated = self.run_ok(&format!("zvf task run {work} --all --quiet"), None);
         let count: usize = stages.iter().map(Vec::len).sum();
-        assert_eq!(repeated.matches("had been done").count(), count, "{repeated}");
+        assert_eq!(repeated.matches("already done").count(), count, "{repeated}");
     }
 }
 
@@ -192,7 +192,7 @@ fn a_divided_vacuum_on_s3_leaves_the_same_store() {
         cluster.run_ok(&format!("zvf task finish {WORK}"), None);
         assert_eq!(cluster.s3.tree("brain.zarrvectors"), expected, "{scheduler:?}");
         let repeated = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
-        assert!(repeated.ends_with("had been finished by an earlier run\n"), "{repeated}");
+        assert!(repeated.ends_with("was finished by an earlier run\n"), "{repeated}");
     }
 }
 
@@ -242,7 +242,7 @@ fn the_scripts_build_levels_in_folders_and_on_s3() {
             "{scheduler:?}"
         );
         let repeated = cluster.run_ok(&format!("zvf task finish {WORK} --remove"), None);
-        assert!(repeated.ends_with("had been finished by an earlier run\n"), "{repeated}");
+        assert!(repeated.ends_with("was finished by an earlier run\n"), "{repeated}");
         assert!(cluster.s3.tree("plan").is_empty(), "{scheduler:?}");
     }
     cluster.check_no_scratch();

@@ -52,7 +52,7 @@ fn the_store_becomes_that_of_zvf_vacuum() {
     let repeated: serde_json::Value = serde_json::from_str(&repeated).unwrap();
     assert_eq!(repeated, serde_json::json!({"store": address, "commits": null}));
     let repeated = run_ok(&["task", "finish", &work, "--remove"]);
-    assert_eq!(repeated, format!("{address} had been finished by an earlier run\n"));
+    assert_eq!(repeated, format!("{address} was finished by an earlier run\n"));
     assert!(!Path::new(&work).exists());
 }
 
@@ -87,7 +87,7 @@ fn failures_have_the_exit_code_of_their_cause() {
     let edited = tree(store.path());
     let late = run(&["task", "run", &work, "--all"]);
     assert_eq!(late.status.code(), Some(6), "the task belongs to an earlier version");
-    assert!(String::from_utf8(late.stderr).unwrap().contains("it changed since"));
+    assert!(String::from_utf8(late.stderr).unwrap().contains(" changed after "));
     let other_plan = ["task", "plan", "vacuum", &address, "--work-dir", &work];
     assert_eq!(run(&other_plan).status.code(), Some(4), "the folder holds another plan");
     run_ok(&["task", "remove", &work]);

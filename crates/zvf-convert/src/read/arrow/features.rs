@@ -9,7 +9,7 @@ use super::cells::{read_cell, stored_type};
 use super::geometry::{self, GeometryColumn};
 use super::{BatchIter, Batches, input_error};
 use crate::error::bad_input;
-use crate::read::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
+use crate::read::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape, note_empty};
 use crate::read::geojson::with_units;
 use crate::read::roles::default_axes;
 use crate::read::values::new_column;
@@ -34,10 +34,7 @@ pub(super) fn open(
     };
     let width = index_u32(axis_count);
     let left_out = first.left_out;
-    if first.empty_features > 0 {
-        let count = first.empty_features;
-        notes.push(format!("{count} features have no place: objects without vertices"));
-    }
+    notes.extend(note_empty(first.empty_features));
     let mut columns = first.columns;
     let unit = geometry.crs.as_ref().and_then(crs::find_unit);
     let header = Header {

@@ -119,7 +119,7 @@ impl Table {
             positions.iter().map(|at| number_type(fields.get(*at)?.data_type())).collect();
         let Some((dtype, width)) = types.first().copied().flatten() else {
             let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"".to_owned();
-            let hint = "say which columns are positions";
+            let hint = "name the columns of positions, as in --positions x,y,z";
             return Err(fault(Class::NotFound, expected).with_hint(hint));
         };
         let is_same = |column_type: &Option<(Dtype, u32)>| {

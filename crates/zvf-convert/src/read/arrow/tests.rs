@@ -127,7 +127,10 @@ fn refuses_tables_without_positions() {
     let bytes = writer.finish().unwrap();
     let input = Input::reader(std::io::Cursor::new(bytes));
     let error = open(input, None, &ReadOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("found \"length\"; say which columns are positions"), "{error}");
+    assert!(
+        error.contains("found \"length\"; name the columns of positions, as in --positions x,y,z"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn refuses_invalid_tables() {
             b"a,b\n1,2\n",
             none(),
             "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
-             where there are any, found \"a\", \"b\"; say which columns are positions",
+             where there are any, found \"a\", \"b\"; name the columns of positions, as in --positions x,y,z",
         ),
         (
             b"x,x\n",
@@ -280,8 +280,8 @@ fn refuses_invalid_tables() {
     let graph = ReadOptions { kind: Some(Kind::Graph), ..ReadOptions::default() };
     assert_eq!(
         dump(Format::Csv, b"x\n", &graph).unwrap_err(),
-        "Unsupported in CSV, the file: expected edges or faces of a graph, found vertices only; ask for \
-         points, lines, polylines or streamlines"
+        "Unsupported in CSV, the file: expected edges or faces of a graph, found vertices only; choose \
+         points, lines, polylines or streamlines with --kind"
     );
     let chain = ReadOptions { kind: Some(Kind::Polyline), ..ReadOptions::default() };
     assert_eq!(

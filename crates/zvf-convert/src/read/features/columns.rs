@@ -213,7 +213,8 @@ impl Columns {
             let is_integer = builder.declared.is_some_and(|dtype| dtype.kind != DtypeKind::Float);
             if storage == StorageType::Float && (is_integer || forms.ints) && !forms.floats {
                 notes.push(format!(
-                    "{:?} has whole numbers and missing values: it is float64, NaN where missing",
+                    "{:?} has whole numbers and missing values: it is stored as float64, with NaN \
+                     where missing",
                     builder.name
                 ));
             }

@@ -22,3 +22,9 @@ pub(crate) mod wkb;
 pub(crate) use columns::{Cell, Columns};
 pub(crate) use rows::{FLOAT64, FeatureBatcher};
 pub(crate) use shapes::{GeometrySummary, Part, PartKind, Shape};
+
+/// Returns the note about features without a geometry, if there are any.
+pub(crate) fn note_empty(features: u64) -> Option<String> {
+    let count = zvf_error::format_count(features, "feature");
+    (features > 0).then(|| format!("{count} without a geometry: objects without vertices"))
+}

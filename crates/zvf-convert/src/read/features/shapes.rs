@@ -114,7 +114,7 @@ impl GeometrySummary {
             Some(Kind::PointCloud) if self.points || self.vertices == 0 => Kind::PointCloud,
             Some(kind) => {
                 let names: Vec<String> = kinds.iter().map(ToString::to_string).collect();
-                let hint = "ask for a kind that is there";
+                let hint = "choose a kind that the file has";
                 return Err(input_error(&names.join(" or "), format!("a wish for {kind}"), hint));
             }
         };

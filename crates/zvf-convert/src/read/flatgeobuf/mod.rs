@@ -22,7 +22,7 @@ use zvf_format::num::{index_u32, to_u64};
 use self::buffer::Table;
 use self::feature::{BadFeature, FgbColumn, feature_error, read_cells, read_shape};
 use super::crs;
-use super::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
+use super::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape, note_empty};
 use super::geojson::with_units;
 use super::input::Bytes;
 use super::roles::default_axes;
@@ -409,9 +409,7 @@ fn run_first_pass(
         columns.end_row();
     }
     let mut notes = columns.choose_types();
-    if empty_features > 0 {
-        notes.push(format!("{empty_features} features have no place: objects without vertices"));
-    }
+    notes.extend(note_empty(empty_features));
     Ok((FirstPass { summary, columns, column_indices }, left_out, notes))
 }
 

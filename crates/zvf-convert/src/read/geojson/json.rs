@@ -214,7 +214,7 @@ impl<'a> Text<'a> {
             let quoted = &self.text[self.used - 1..self.used + end + 1];
             let text: Result<String, _> = serde_json::from_str(quoted);
             Cow::Owned(text.map_err(|_escape| {
-                self.input_error(Class::Encoding, "a text", "an escape that is none")
+                self.input_error(Class::Encoding, "a text", "an invalid escape")
             })?)
         };
         self.used += end + 1;

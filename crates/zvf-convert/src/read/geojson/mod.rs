@@ -23,7 +23,7 @@ use zvf_format::num::index_u32;
 use self::feature::Feature;
 use self::json::{NAME, Text, next_byte, take_byte, take_value};
 use super::crs;
-use super::features::{Cell, Columns, FeatureBatcher, GeometrySummary, Shape};
+use super::features::{Cell, Columns, FeatureBatcher, GeometrySummary, Shape, note_empty};
 use super::input::Bytes;
 use super::roles::default_axes;
 use super::source::{Sequence, Source};
@@ -166,10 +166,7 @@ impl FirstPass {
         if self.has_extra_numbers {
             self.left_out.push("numbers of positions after the third".to_owned());
         }
-        if self.empty_features > 0 {
-            let count = self.empty_features;
-            self.notes.push(format!("{count} features have no place: objects without vertices"));
-        }
+        self.notes.extend(note_empty(self.empty_features));
     }
 }
 

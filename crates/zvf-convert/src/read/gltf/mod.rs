@@ -16,7 +16,7 @@ mod accessor;
 mod scene;
 
 use serde_json::{Value as Json, json};
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -402,11 +402,13 @@ fn join_attributes(instances: &[Instance<'_>], geometry: &mut Geometry) -> Resul
         }
         if missing_count > 0 {
             let value = if first.dtype().kind == DtypeKind::Float { "NaN" } else { "0" };
-            let note = format!("{name} of {missing_count} objects that have none is {value}");
+            let objects = format_count(missing_count, "object");
+            let note = format!("{name} is {value} for {objects} without a value");
             geometry.notes.push(note);
         }
         if mismatch_count > 0 {
-            let note = format!("{name} of {mismatch_count} objects where it has another type");
+            let objects = format_count(mismatch_count, "object");
+            let note = format!("{name} of {objects}, where it has another type");
             geometry.left_out.push(note);
         }
         geometry.fields.push(Field::new(name, new_column(first.dtype(), first.width(), bytes)?));

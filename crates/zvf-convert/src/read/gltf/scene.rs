@@ -1,7 +1,7 @@
 //! The node tree of a glTF scene: matrices, and an iterative depth-first walk.
 
 use serde_json::Value as Json;
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::Class;
 
 use super::accessor::{Document, as_index, member};
@@ -96,7 +96,8 @@ impl Document<'_> {
         let with_mesh =
             self.array("nodes").iter().filter(|node| member(node, "mesh").is_some()).count();
         if with_mesh > mesh_nodes.len() {
-            notes.push(format!("{} nodes of no scene", with_mesh - mesh_nodes.len()));
+            let nodes = format_count(with_mesh - mesh_nodes.len(), "node");
+            notes.push(format!("{nodes} without a scene"));
         }
         let primitives = self.array("meshes").iter().flat_map(|mesh| mesh["primitives"].as_array());
         let morphs =

@@ -83,7 +83,7 @@ fn restores_the_winding_of_mirrored_nodes() {
     let mirrored = &read.elements[..3];
     let plain: Vec<i64> = read.elements[12..15].iter().map(|row| row - 12).collect();
     assert_eq!(mirrored, [plain[0], plain[2], plain[1]]);
-    assert_eq!(read.left_out, ["1 nodes of no scene"]);
+    assert_eq!(read.left_out, ["1 node without a scene"]);
 }
 
 #[test]

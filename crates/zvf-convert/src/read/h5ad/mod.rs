@@ -18,7 +18,7 @@ mod columns;
 mod file;
 
 use serde_json::{Value as Json, json};
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -77,7 +77,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     left_out.extend(list_left_out(&file, &key));
     let nan_count = count_nan_rows(&positions);
     if nan_count > 0 {
-        column_notes.push(format!("{nan_count} cells have no place: their positions are NaN"));
+        let cells = format_count(nan_count, "cell");
+        column_notes.push(format!("{cells} without a position: it is NaN"));
     }
     let width = positions.width();
     let header = Header {

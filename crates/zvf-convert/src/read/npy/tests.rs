@@ -190,7 +190,7 @@ fn refuses_unsupported_arrays() {
         (
             array("[('a', '<f4'), ('b', '<f4')]", "False", "(1,)", &[0; 8]),
             "InvalidArgument in npy, the fields of a record: expected a field \"position\", or \"x\", \
-             \"y\", \"z\", found \"a\", \"b\"; say which fields are positions",
+             \"y\", \"z\", found \"a\", \"b\"; name the fields of positions, as in --positions x,y,z",
         ),
         (
             array("[('x', '<f4'), ('y', '<f8')]", "False", "(1,)", &[0; 12]),

@@ -56,7 +56,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         if named.array.rows() != rows {
             let expected = format!("{rows} rows, as many as there are positions");
             let found = named.array.rows().to_string();
-            let hint = "say which arrays are wanted";
+            let hint = "choose arrays with --positions and --attributes";
             return Err(
                 input_error(Class::CountMismatch, &named.name, expected, found).with_hint(hint)
             );
@@ -188,7 +188,7 @@ impl<'a> MemberArrays<'a> {
                 self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
             let bad =
                 input_error(Class::InvalidArgument, "the archive", expected, names.join(", "));
-            return Err(bad.with_hint("say which arrays are positions"));
+            return Err(bad.with_hint("name the arrays of positions with --positions"));
         };
         let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
         let elements = ELEMENT_NAMES.into_iter().find_map(find_name);

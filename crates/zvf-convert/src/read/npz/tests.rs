@@ -173,13 +173,13 @@ fn refuses_broken_archives() {
         (
             archive(nothing, false, false),
             "InvalidArgument in npz, the archive: expected an array \"positions\", or \"x\", \"y\", \"z\", \
-             found ; say which arrays are positions",
+             found ; name the arrays of positions with --positions",
         ),
         (damaged, "Checksum, cannot read: the checksum of label.npy is another"),
         (
             with("label.npy", array("|u1", "(3,)", &[0; 3])),
-            "CountMismatch in npz, label: expected 4 rows, as many as there are positions, found 3; say \
-             which arrays are wanted",
+            "CountMismatch in npz, label: expected 4 rows, as many as there are positions, found 3; choose \
+             arrays with --positions and --attributes",
         ),
         (
             with("faces.npy", array("<f4", "(1, 3)", &[0; 12])),

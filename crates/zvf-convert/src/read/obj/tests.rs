@@ -20,14 +20,14 @@ fn reads_faces_lines_and_points() {
         ..default()
     };
     let fans = ReadOptions { polygons: Polygons::Triangles, ..default() };
-    let left_out = "not 1 libraries of materials, not 2 normals; to keep them, give each vertex its own in a PLY or \
-                glTF file, not 1 uses of materials";
+    let left_out = "not 1 material file, not 1 material reference, not 2 normals; to keep them, give each \
+                vertex its own in a PLY or glTF file";
     for (text, options, expected) in [
         (
             mesh,
             default(),
             format!(
-                "mesh of float32, elements of Some(3), {left_out}, not 1 lines\nx,y,z\n0,0,0\n1,0,0\n1,1,0\n\
+                "mesh of float32, elements of Some(3), {left_out}, not 1 line\nx,y,z\n0,0,0\n1,0,0\n1,1,0\n\
                  0,1,0.5\nv0,v1,v2\n0,1,2\n3,2,0\n"
             ),
         ),
@@ -92,12 +92,12 @@ fn refuses_broken_files() {
         ),
         (
             "v 0 0 0\nf 1 1\n",
-            "BadShape in OBJ, line 2: expected from 3 to 8 corners, found 2; ask for triangles",
+            "BadShape in OBJ, line 2: expected from 3 to 8 corners, found 2; use --triangles",
         ),
         (
             "v 0 0 0\nf 1 1 1\nf 1 1 1 1\n",
-            "CountMismatch in OBJ, line 3: expected 3 corners as the first face has, found 4; ask for \
-             triangles",
+            "CountMismatch in OBJ, line 3: expected 3 corners as the first face has, found 4; use \
+             --triangles",
         ),
         ("v 0 0 0\nl 1\n", "BadShape in OBJ, line 2: expected 2 vertices or more, found 1"),
     ] {

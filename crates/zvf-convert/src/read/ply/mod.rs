@@ -392,7 +392,7 @@ impl Pieces {
 }
 
 /// The hint of the note on a list that is not read.
-const LIST_HINT: &str = "to keep them, make each number a property of its own";
+const LIST_HINT: &str = "to keep them, make each number a separate property";
 
 #[cfg(test)]
 mod tests;

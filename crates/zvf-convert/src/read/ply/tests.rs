@@ -71,7 +71,7 @@ fn reads_edges_and_skips_other_elements() {
     let text = b"2 0.5 1 9\n1 0 7\n2 3 1 2 3 -1\n1 200 0\n5\n\n";
     let expected = "graph of float32, w uint8, elements of Some(2), not 1 camera elements, not 99 nothing \
         elements, not 1 last elements, not the lists tags of vertices; to keep them, make each number a \
-        property of its own\nx,object\n1,7\n2,\nv0,v1,w\n\
+        separate property\nx,object\n1,7\n2,\nv0,v1,w\n\
         0,1,200\n";
     let expected = expected.replace("float32, w uint8, elements", "float32, elements");
     assert_eq!(
@@ -157,7 +157,7 @@ fn refuses_broken_headers() {
         (
             "ply\nformat ascii 1.0\nelement vertex 1\nproperty float a\nend_header\n",
             "InvalidArgument in PLY, the fields of a record: expected a field \"position\", or \"x\", \
-             \"y\", \"z\", found \"a\"; say which fields are positions",
+             \"y\", \"z\", found \"a\"; name the fields of positions, as in --positions x,y,z",
         ),
     ] {
         let found = dump(Format::Ply, text.as_bytes(), &ReadOptions::default());
@@ -204,13 +204,13 @@ fn refuses_broken_bodies() {
         ),
         (
             "1 2\n2 0 1",
-            "BadShape in PLY, line 9, column \"vertex_index\": expected from 3 to 8 corners, found 2; ask \
-             for triangles",
+            "BadShape in PLY, line 9, column \"vertex_index\": expected from 3 to 8 corners, found 2; use \
+             --triangles",
         ),
         (
             "1 2\n3 0 1 0\n4 0 1 0 1",
             "CountMismatch in PLY, line 10, column \"vertex_index\": expected 3 corners as the first face \
-             has, found 4; ask for triangles",
+             has, found 4; use --triangles",
         ),
         (
             "1 2\nx",

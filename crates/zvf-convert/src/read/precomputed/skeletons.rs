@@ -37,7 +37,7 @@ pub(super) fn open(
     options: &ReadOptions,
 ) -> Result<Reader> {
     if info.contains_key("annotation_type") {
-        let found = "that of skeletons beside an annotation_type";
+        let found = "that of skeletons, and an annotation_type";
         return Err(input_error(Class::BadTag, "info @type", "neuroglancer_annotations_v1", found));
     }
     let attributes = parse_attributes(info)?;

@@ -182,7 +182,7 @@ fn join_value_files(
         None => {
             let mut geometry = Geometry::new(Kind::PointCloud, vertex_numbers);
             geometry.axes = vec!["vertex".to_owned()];
-            let note = "there is no surface: the positions are the numbers of the vertices";
+            let note = "the file has no surface: the positions are vertex numbers";
             geometry.notes.push(note.to_owned());
             geometry
         }

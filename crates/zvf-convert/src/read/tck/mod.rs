@@ -15,7 +15,7 @@
 mod header;
 
 use serde_json::{Value as Json, json};
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::Dtype;
@@ -45,8 +45,8 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         header.records.push(("tck".to_owned(), json!({"keys": Json::Array(keys)})));
     }
     if tck_header.odd_lines > 0 {
-        let lines = tck_header.odd_lines;
-        header.left_out.push(format!("{lines} lines of the header that are no \"key: value\""));
+        let lines = format_count(tck_header.odd_lines, "line");
+        header.left_out.push(format!("{lines} of the header without \"key: value\""));
     }
     let notes = Notes::default();
     let mut pieces = Pieces {
@@ -189,8 +189,8 @@ impl Pieces {
             self.current += 1;
         }
         if let Some(count) = self.count.filter(|count| i64::try_from(*count) != Ok(self.current)) {
-            let found = self.current;
-            self.notes.push(format!("the header counts {count} streamlines, there are {found}"));
+            let (count, found) = (format_count(count, "streamline"), self.current);
+            self.notes.push(format!("the header states {count}, the file has {found}"));
         }
         self.is_at_end = true;
         Ok(())

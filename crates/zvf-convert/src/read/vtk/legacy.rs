@@ -347,7 +347,7 @@ impl<'a> Parser<'a> {
         let word = &rest[..end];
         self.at += white + end;
         std::str::from_utf8(word).map_err(|_no_text| {
-            self.input_error(Class::Encoding, "a number", "bytes that are no text")
+            self.input_error(Class::Encoding, "a number", "bytes that are not text")
         })
     }
 

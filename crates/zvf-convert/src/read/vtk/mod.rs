@@ -287,7 +287,7 @@ impl PolyData {
         let used: std::collections::HashSet<usize> = rows.iter().copied().collect();
         if used.len() < self.points.len() && self.verts.len() == 0 {
             let unused = self.points.len() - used.len();
-            geometry.left_out.push(format!("{unused} points that no cell names"));
+            geometry.left_out.push(format!("points that no cell names: {unused}"));
         }
         geometry.fields = match is_identity {
             true => self.point_data.clone(),

@@ -87,7 +87,7 @@ fn reads_each_kind_of_a_file() {
     assert_eq!(
         error.to_string(),
         "CountMismatch in VTK, cell 7: expected 6 corners as the first face has, found 3 corners; \
-         ask for triangles"
+         use --triangles"
     );
     let mesh = read(Kind::Mesh, Polygons::Triangles).unwrap();
     assert_eq!((mesh.positions.len(), mesh.width), (90, 3));

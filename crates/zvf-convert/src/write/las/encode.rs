@@ -248,7 +248,7 @@ fn put_integer(
         Value::Bool(flag) => i128::from(*flag),
         Value::Null | Value::Float(_) | Value::Text(_) => {
             return Err(refuse(format!(
-                "{value} in {:?}, which has whole numbers",
+                "{value} in {:?}, which holds whole numbers",
                 slot.field.name
             )));
         }

@@ -19,7 +19,7 @@ mod schema;
 use std::io::{Cursor, Seek as _, SeekFrom, Write};
 
 use serde_json::{Map, Value as Json};
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::Batch;
 
@@ -138,7 +138,7 @@ impl<'a> LasWriter<'a> {
             let batches = &state.pending_batches;
             let axes = batches.first().map_or(3, |batch| batch.positions().width());
             let grid = Grid::fit(batches, usize_from_u32(axes));
-            let no_grid = || refuse("coordinates that are no numbers, or infinite".to_owned());
+            let no_grid = || refuse("coordinates that are NaN or infinite".to_owned());
             state.grid = Some(grid.ok_or_else(no_grid)?);
             self.write_start(state)?;
         }
@@ -291,8 +291,8 @@ impl Sink for LasWriter<'_> {
         self.end(&mut state)?;
         if state.summary.moved_coordinates > 0 {
             state.losses.push(Loss::new(format!(
-                "{} coordinates move by up to {:e}: LAS stores whole numbers times {:?}",
-                state.summary.moved_coordinates,
+                "{} moved by up to {:e}: LAS stores whole numbers times {:?}",
+                format_count(state.summary.moved_coordinates, "coordinate"),
                 state.summary.max_shift,
                 state.grid.map_or([0.0; 3], |grid| grid.scales)
             )));

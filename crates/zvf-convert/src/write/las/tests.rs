@@ -139,7 +139,7 @@ fn the_scale_keeps_decimals() {
     assert!(losses.is_empty(), "{losses:?}");
     let (_, losses) =
         write_cloud(&cloud(&[[std::f64::consts::PI, 0.0, 0.0]]), &WriteOptions::default()).unwrap();
-    assert!(losses[0].starts_with("1 coordinates move by up to "), "{losses:?}");
+    assert!(losses[0].starts_with("1 coordinate moved by up to "), "{losses:?}");
 }
 
 #[test]

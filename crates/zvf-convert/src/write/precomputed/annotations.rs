@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_model::{Field, Kind, Value};
 use zvf_precomputed::encode::scatter;
 
@@ -133,8 +133,7 @@ fn check_lengths(objects: &Objects) -> Result<()> {
         None => Ok(()),
         Some((id, rows)) => {
             let what = format!("an annotation of {} vertices, object {id}", rows.len());
-            let advice =
-                "an annotation is a point or a line: leave objects out, or write polylines";
+            let advice = "annotations are points or lines: leave objects out, or write polylines";
             Err(cannot_hold("precomputed", what, advice))
         }
     }
@@ -276,9 +275,8 @@ fn parse_relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<St
         }
     }
     if lost > 0 {
-        losses.push(Loss::new(format!(
-            "{lost} groups are dropped: they are no relationship with an id"
-        )));
+        let lost = format_count(lost, "group");
+        losses.push(Loss::new(format!("{lost} dropped: not relationships with an id")));
     }
     all
 }

@@ -28,7 +28,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
-use zvf_error::Result;
+use zvf_error::{Result, format_count};
 use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
@@ -175,18 +175,19 @@ impl Sink for PrecomputedWriter {
                 annotations::write(&self.folder, sharding, objects, &mut report.losses)?;
             }
         }
-        report.losses.extend(objects.lengths.losses("coordinates and attributes"));
+        report.losses.extend(objects.lengths.losses("coordinate or attribute value"));
         if objects.zero_values > 0 {
             report.losses.push(Loss::new(format!(
-                "{} values of attributes that are missing or not finite are written as 0",
-                objects.zero_values
+                "{} missing or not finite, written as 0",
+                format_count(objects.zero_values, "attribute value")
             )));
         }
         let levels = [&*objects].into_iter().chain(coarser);
         let dropped: usize = levels.map(|level| level.unowned_vertices).sum();
         if dropped > 0 {
             report.losses.push(Loss::new(format!(
-                "{dropped} vertices without an object are dropped: precomputed holds objects only"
+                "{} without an object dropped: precomputed holds objects only",
+                format_count(dropped, "vertex")
             )));
         }
         Ok(report)
@@ -211,7 +212,7 @@ impl Objects {
             ids.insert(*object, id);
             if object_rows.insert(id, row).is_some() {
                 let what = format!("two objects of the id {id}");
-                let advice = "ids have to differ: leave the column of ids out";
+                let advice = "ids must differ: leave the column of ids out";
                 return Err(cannot_hold("precomputed", what, advice));
             }
         }

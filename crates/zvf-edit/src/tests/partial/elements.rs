@@ -318,7 +318,7 @@ fn linked_objects_are_rebuilt_fully() {
     check_full("joined", &json!({"op": "link.add", "links": between}), reason);
     check_full("elsewhere", &first, reason);
     let removal = json!({"op": "link.remove", "links": between});
-    check_full("apart", &removal, "objects of the level were not made each by itself");
+    check_full("apart", &removal, "the level was not built object by object");
     assert_partial("again", &pair, &small_moves_of(Kind::Graph));
 }
 

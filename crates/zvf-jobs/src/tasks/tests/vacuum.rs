@@ -182,7 +182,7 @@ async fn a_commit_after_the_plan_is_a_conflict_and_nothing_is_lost() {
         let edited = fixture.tree();
         let error = finish(&tasks).await.unwrap_err();
         assert_eq!(error.class(), Class::Conflict, "{error}");
-        assert!(error.to_string().contains("it changed since"), "{error}");
+        assert!(error.to_string().contains(" changed after "), "{error}");
         assert_eq!(fixture.tree(), edited);
         let head = if has_journal { 2 } else { 1 };
         assert!(!is_vacuumed(&fixture.path(), (head, &tasks.digest)).unwrap());

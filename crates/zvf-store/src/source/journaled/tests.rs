@@ -8,6 +8,8 @@ use serde_json::json;
 
 use zvf_error::Result;
 
+use zvf_format::num::to_u64;
+
 use super::*;
 use crate::budget::Budget;
 use crate::source::Backend;
@@ -18,7 +20,9 @@ type Change<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
 fn commit(seq: u64, changes: &[Change<'_>]) -> Vec<(String, Vec<u8>)> {
     let mut staged = [Vec::new(), Vec::new()];
     let mut span = |side: usize, text: Option<&str>| {
-        Some(StagedSpan::append(&mut staged[side], text?.as_bytes()))
+        let span = StagedSpan::of(text?.as_bytes(), to_u64(staged[side].len()));
+        staged[side].extend(text?.as_bytes());
+        Some(span)
     };
     let keys: Vec<RecordKey> = changes
         .iter()

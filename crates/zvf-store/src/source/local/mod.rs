@@ -525,7 +525,8 @@ fn runtime_stopped_error(op: &'static str) -> Error {
 
 fn open_error(error: io::Error) -> Error {
     if matches!(error.kind(), io::ErrorKind::NotADirectory) {
-        Error::new(Class::InvalidArgument, "store", "a directory", "a file")
+        Error::custom(Class::InvalidArgument, "it is a file, not a store")
+            .with_hint("create a store from it with \"zvf create\"")
     } else {
         Error::io("open", error)
     }

@@ -84,8 +84,8 @@ fn ranges_are_cut_out_of_files() {
         (Get::object(key("c")), Ok(None)),
         (Get::object(key("c/1")), Ok(None)),
         (Get::object(key("c/0/1")), Ok(None)),
-        (Get::range(c.clone(), 8, 3), Err("Truncated in c/0 at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
-        (Get::range(c, u64::MAX, u64::MAX), Err("Truncated in c/0 at 18446744073709551615..18446744073709551615, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
+        (Get::range(c.clone(), 8, 3), Err("Truncated in c/0 at 8..11, size: expected one that holds the requested bytes, found 10; the object is truncated: copy it again, or run \"zvf repair --dry-run\"")),
+        (Get::range(c, u64::MAX, u64::MAX), Err("Truncated in c/0 at 18446744073709551615..18446744073709551615, size: expected one that holds the requested bytes, found 10; the object is truncated: copy it again, or run \"zvf repair --dry-run\"")),
     ];
     for (get, expected) in table {
         let answer = load(&local, get.clone());
@@ -148,7 +148,7 @@ fn one_file_larger_than_the_budget_is_refused() {
     assert_eq!(
         load(&local, Get::object(key("large"))).unwrap_err().to_string(),
         "LimitExceeded in large, bytes of one read: expected at most 4096, found 5000; \
-         more than the limit allows: ask for less, or raise the limit",
+         more than the limit allows: request less, or raise the limit",
     );
     assert!(load(&local, Get::object(key("small"))).unwrap().is_some());
     assert_eq!(
@@ -175,8 +175,11 @@ fn a_changed_file_is_another_version() {
 fn a_path_that_is_no_directory_is_refused() {
     let (dir, _) = store(&[("file", b"")]);
     for (name, message) in [
-        ("file", "InvalidArgument, store: expected a directory, found a file"),
-        ("none", "NotFound, entity not found (os error 2)"),
+        (
+            "file",
+            "InvalidArgument, it is a file, not a store; create a store from it with \"zvf create\"",
+        ),
+        ("none", "NotFound, no such file or folder"),
     ] {
         let budget = Budget::new(&OpenOptions::default());
         let error = Local::open(&dir.path().join(name), budget).unwrap_err();

@@ -74,7 +74,7 @@ fn a_server_is_read_as_it_answers() {
         ("a pause that is too long", vec![refused("429 Slow", "Retry-After: 3600\r\n")], all.clone(),
             Err((Class::Throttled, "Throttled in a b/c, the store answered 429")), vec!["GET /data/store/a%20b/c;"]),
         ("past the end", vec![refused("416 Range", ""), full_reply("")], Get::range(at.key.clone(), 20, 3),
-            Err((Class::Truncated, "Truncated in a b/c at 20..23, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\"")),
+            Err((Class::Truncated, "Truncated in a b/c at 20..23, size: expected one that holds the requested bytes, found 10; the object is truncated: copy it again, or run \"zvf repair --dry-run\"")),
             vec!["GET /data/store/a%20b/c;range: bytes=20-22;", "HEAD /data/store/a%20b/c;"]),
         ("refused", vec![refused("403 No", "")], all.clone(), Err((Class::PermissionDenied, "PermissionDenied in a b/c, the store refuses")), vec!["GET /data/store/a%20b/c;"]),
         ("bad request", vec![refused("400 No", "")], all, Err((Class::InvalidArgument, "InvalidArgument in a b/c, the store answered 400")), vec!["GET /data/store/a%20b/c;"]),

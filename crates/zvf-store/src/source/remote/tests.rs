@@ -97,9 +97,9 @@ async fn each_fault_ends_in_the_right_bytes_or_a_typed_error() {
         ("more than asked", vec![LongBody], get_all(), Err("FileChanged in a, reply: expected 10 bytes, found 14"), "get all"),
         ("more than a range", vec![LongBody], at(2, 3), Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 7"), "get 2-4"),
         ("another range", vec![WrongRange], at(2, 3), Err("FileChanged in a at 2..5, reply: expected 3 bytes, found 3"), "get 2-4"),
-        ("past the end", vec![], at(8, 3), Err("Truncated in a at 8..11, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\""), "get 8-10"),
-        ("behind the end", vec![], at(20, 3), Err("Truncated in a at 20..23, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\""), "get 20-22, head all"),
-        ("at the end of numbers", vec![], at(u64::MAX - 1, u64::MAX), Err("Truncated in a at 18446744073709551614..18446744073709551615, size: expected one that holds the bytes asked for, found 10; the object is cut short: copy it again, or run \"zvf repair --plan\""), "get 18446744073709551614-18446744073709551614, head all"),
+        ("past the end", vec![], at(8, 3), Err("Truncated in a at 8..11, size: expected one that holds the requested bytes, found 10; the object is truncated: copy it again, or run \"zvf repair --dry-run\""), "get 8-10"),
+        ("behind the end", vec![], at(20, 3), Err("Truncated in a at 20..23, size: expected one that holds the requested bytes, found 10; the object is truncated: copy it again, or run \"zvf repair --dry-run\""), "get 20-22, head all"),
+        ("at the end of numbers", vec![], at(u64::MAX - 1, u64::MAX), Err("Truncated in a at 18446744073709551614..18446744073709551615, size: expected one that holds the requested bytes, found 10; the object is truncated: copy it again, or run \"zvf repair --dry-run\""), "get 18446744073709551614-18446744073709551614, head all"),
         ("no ranges", vec![NotSupported], at(2, 3), Ok(Some(b"234")), "get 2-4, get all"),
         ("no suffixes", vec![NotSupported], last(3), Ok(Some(b"789")), "get -3, head all, get 7-9"),
         ("neither", vec![NotSupported, Delay(Duration::ZERO), NotSupported], last(3), Ok(Some(b"789")), "get -3, head all, get 7-9, get all"),
@@ -195,7 +195,7 @@ async fn slow_requests_are_reported_every_five_seconds() {
     });
     let options = OpenOptions { on_retry: Some(hook), ..OpenOptions::default() };
     read_single(&remote(&store, &options), Get::object(key("a"))).await.unwrap_err();
-    let expected = ["a was asked for 1 time in 10 s (Timeout): trying again"];
+    let expected = ["a failed 1 time in 10 s (Timeout): trying again"];
     assert_eq!(*messages.lock().unwrap(), expected);
 
     // Fast answers are not reported.
@@ -392,7 +392,7 @@ async fn bytes_in_flight_wait_and_a_read_too_large_is_refused() {
     assert_eq!(
         error.to_string(),
         "LimitExceeded in large, bytes of one read: expected at most 102400, found 102401; \
-         more than the limit allows: ask for less, or raise the limit",
+         more than the limit allows: request less, or raise the limit",
     );
 }
 
