@@ -36,7 +36,7 @@ fn a_repository_is_edited_and_read_at_every_version() {
     assert!(run_ok(&["validate", &address]).contains("no errors"));
     let refused = zvf(&["convert", plain, &address]);
     assert!(
-        refused.code != 0 && refused.err.contains("expected a new repository, found one"),
+        refused.code != 0 && refused.err.contains("already exists"),
         "{refused:?}"
     );
 

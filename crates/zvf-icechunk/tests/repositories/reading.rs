@@ -139,7 +139,7 @@ async fn single_objects_are_never_written() {
     let address = repository.address("");
     let error = Store::backend(&address, &options()).unwrap_err();
     assert_eq!(error.class(), Class::Unsupported);
-    assert!(error.to_string().contains("changed by whole commits"), "{error}");
+    assert!(error.to_string().contains("changed by commits only"), "{error}");
     let build = zvf_store::BuildOptions { store: options(), ..Default::default() };
     let error = zvf_store::Build::begin(&address, build).await.unwrap_err();
     assert_eq!(error.class(), Class::Unsupported);
