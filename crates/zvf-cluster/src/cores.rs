@@ -17,20 +17,16 @@ use ballista_scheduler::state::task_manager::JobInfoCache;
 
 /// The state of a cluster, which counts the cores that are held.
 pub(crate) struct Cores {
-    state: Arc<dyn ClusterState>,
-    held: Mutex<HashMap<String, u32>>,
+    pub(crate) state: Arc<dyn ClusterState>,
+    pub(crate) held: Mutex<HashMap<String, u32>>,
 }
 
 impl Cores {
-    pub(crate) fn new(state: Arc<dyn ClusterState>) -> Self {
-        Self { state, held: Mutex::default() }
-    }
-
     fn held(&self) -> MutexGuard<'_, HashMap<String, u32>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back all cores, once no task has an answer that somebody waits for.
+    /// Gives back all cores, once nobody waits for the result of a task.
     pub(crate) async fn free_all(&self) -> Result<()> {
         let held = std::mem::take(&mut *self.held());
         self.state.unbind_tasks(held.into_iter().collect()).await
@@ -46,38 +42,34 @@ impl ClusterState for Cores {
         executors: Option<HashSet<String>>,
     ) -> Result<Vec<BoundTask>> {
         let tasks = self.state.bind_schedulable_tasks(distribution, jobs, executors).await?;
-        for (executor, task) in &tasks {
-            *self.held().entry(executor.clone()).or_default() += task.vcores_consumed;
+        for (id, task) in &tasks {
+            *self.held().entry(id.clone()).or_default() += task.vcores_consumed;
         }
         Ok(tasks)
     }
 
     /// Gives back cores that are held; those of a task that ended after [`Cores::free_all`] are not.
     async fn unbind_tasks(&self, slots: Vec<ExecutorSlot>) -> Result<()> {
-        let free = |(executor, cores): ExecutorSlot| {
+        let free = |(id, cores): ExecutorSlot| {
             let mut held = self.held();
-            let held = held.entry(executor.clone()).or_default();
+            let held = held.entry(id.clone()).or_default();
             let freed = cores.min(*held);
             *held -= freed;
-            (executor, freed)
+            (id, freed)
         };
         self.state.unbind_tasks(slots.into_iter().map(free).collect()).await
     }
 
-    async fn register_executor(
-        &self,
-        metadata: ExecutorMetadata,
-        data: ExecutorData,
-    ) -> Result<()> {
-        self.state.register_executor(metadata, data).await
+    async fn register_executor(&self, of: ExecutorMetadata, data: ExecutorData) -> Result<()> {
+        self.state.register_executor(of, data).await
     }
 
-    async fn save_executor_metadata(&self, metadata: ExecutorMetadata) -> Result<()> {
-        self.state.save_executor_metadata(metadata).await
+    async fn save_executor_metadata(&self, of: ExecutorMetadata) -> Result<()> {
+        self.state.save_executor_metadata(of).await
     }
 
-    async fn get_executor_metadata(&self, executor: &str) -> Result<ExecutorMetadata> {
-        self.state.get_executor_metadata(executor).await
+    async fn get_executor_metadata(&self, id: &str) -> Result<ExecutorMetadata> {
+        self.state.get_executor_metadata(id).await
     }
 
     async fn registered_executor_metadata(&self) -> Vec<ExecutorMetadata> {
@@ -88,17 +80,17 @@ impl ClusterState for Cores {
         self.state.save_executor_heartbeat(heartbeat).await
     }
 
-    async fn remove_executor(&self, executor: &str) -> Result<()> {
-        self.held().remove(executor);
-        self.state.remove_executor(executor).await
+    async fn remove_executor(&self, id: &str) -> Result<()> {
+        self.held().remove(id);
+        self.state.remove_executor(id).await
     }
 
     fn executor_heartbeats(&self) -> HashMap<String, ExecutorHeartbeat> {
         self.state.executor_heartbeats()
     }
 
-    fn get_executor_heartbeat(&self, executor: &str) -> Option<ExecutorHeartbeat> {
-        self.state.get_executor_heartbeat(executor)
+    fn get_executor_heartbeat(&self, id: &str) -> Option<ExecutorHeartbeat> {
+        self.state.get_executor_heartbeat(id)
     }
 
     async fn cluster_state_events(&self) -> Result<ClusterStateEventStream> {

@@ -5,6 +5,7 @@
 //! client      a session whose statements run on a cluster
 //! statement   statements of the client, which run again if an executor is lost
 //! server      the scheduler and the executor, with these codecs
+//! cores       the cores that tasks hold, so that those of lost tasks are given back
 //! metrics     what a process has done, for monitoring
 //! stage       the work of an executor, whose errors say what was lost
 //! ```
@@ -29,6 +30,7 @@
 
 mod client;
 mod codec;
+#[cfg(feature = "server")]
 mod cores;
 #[cfg(feature = "server")]
 mod metrics;

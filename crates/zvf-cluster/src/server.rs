@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ballista::prelude::SessionConfigExt as _;
@@ -111,7 +111,7 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
         ..SchedulerConfig::default()
     };
     let cluster = BallistaCluster::new_from_config(&scheduler_config).await.map_err(wrap_error)?;
-    let cores = Arc::new(Cores::new(cluster.cluster_state()));
+    let cores = Arc::new(Cores { state: cluster.cluster_state(), held: Mutex::default() });
     let cluster = BallistaCluster::new(Arc::<Cores>::clone(&cores), cluster.job_state());
     let codec = BallistaCodec::new(Arc::<LogicalCodec>::default(), Arc::<PhysicalCodec>::default());
     let endpoint = scheduler_config.scheduler_endpoint();

@@ -35,10 +35,7 @@ fn a_repository_is_edited_and_read_at_every_version() {
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
     assert!(run_ok(&["validate", &address]).contains("no errors"));
     let refused = zvf(&["convert", plain, &address]);
-    assert!(
-        refused.code != 0 && refused.err.contains("already exists"),
-        "{refused:?}"
-    );
+    assert!(refused.code != 0 && refused.err.contains("already exists"), "{refused:?}");
 
     let script = folder.path().join("script.jsonl");
     let line = r#"{"op": "vertex.move", "vertices": {"all": true}, "by": [1, 0, 0]}"#;
