@@ -47,10 +47,10 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         say(link);
     }
     ensure!(broken.is_empty(), "{} broken links", broken.len());
-    if BOOK.settle(house.program("mdbook").args(&["--version"]).output().is_some()) {
-        house.program("mdbook").args(&["build", "docs"]).run()?;
+    if BOOK.settle(house.program("mdbook").words("--version").output().is_some()) {
+        house.program("mdbook").words("build docs").run()?;
     }
-    let doc = house.cargo(&["doc", "--no-deps", "--bins"]).args(&published_set(house)?);
+    let doc = house.cargo("doc --no-deps --bins").args(&published_set(house)?);
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
