@@ -79,8 +79,8 @@ fn make_contenders<'a>(
     let model = to.join("bench-model.zarrvectors");
     let copy = to.join("bench-copy.zarrvectors");
     vec![
-        Contender::new("zvf, in shards", Role::Zvf, || write_and_count(batch, to, true)),
-        Contender::new("zvf, a file a cell", Role::Variant, || write_and_count(batch, to, false)),
+        Contender::zvf("zvf, in shards", || write_and_count(batch, to, true)),
+        Contender::variant("zvf, a file a cell", || write_and_count(batch, to, false)),
         reference
             .contender(request)
             .and_then(move |turn| Ok(turn.with_count(count_vertices(&theirs)?))),
