@@ -241,6 +241,20 @@ impl FaultStore {
         self.state().record_put(&path);
     }
 
+    /// Returns all objects by their paths, uncounted and without faults.
+    pub async fn objects(&self) -> BTreeMap<String, Bytes> {
+        let mut objects = BTreeMap::new();
+        let listed: Vec<_> = self.inner.list(None).collect().await;
+        for meta in listed.into_iter().flatten() {
+            if let Ok(got) = self.inner.get(&meta.location).await
+                && let Ok(bytes) = got.bytes().await
+            {
+                objects.insert(meta.location.to_string(), bytes);
+            }
+        }
+        objects
+    }
+
     /// Plans a fault for the `nth` operation from now on.
     pub fn plan(&self, nth: usize, fault: Fault) {
         let mut state = self.state();
