@@ -6,7 +6,7 @@ use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
-use super::{CollectedPieces, Loss, Report, Sink, Target, WriteOptions};
+use super::{CollectedPieces, Encode, Report, Sink, Target, WriteOptions};
 use crate::read::{Group, Header, Piece};
 use crate::table::{field_value, vertex_owners};
 
@@ -19,9 +19,6 @@ pub(crate) struct CollectedInput {
     pub(crate) object_fields: Vec<Field>,
     pub(crate) groups: Vec<Group>,
 }
-
-/// Encodes the input, and returns the losses that only the values show.
-pub(crate) type Encode = fn(&CollectedInput, &mut Target<'_>, &WriteOptions) -> Result<Vec<Loss>>;
 
 /// Opens a writer that collects its input and then calls `encode`.
 pub(crate) fn open<'a>(

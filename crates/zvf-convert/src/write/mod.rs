@@ -62,7 +62,6 @@ pub(crate) mod vtp;
 mod zip;
 
 pub use collect::CollectedPieces;
-pub(crate) use collected_input::Encode;
 pub use image::{read_image, set_image};
 pub use loss::find_losses;
 pub use precomputed::LOD_SCALE;
@@ -85,6 +84,9 @@ use crate::read::{Header, Piece, Reader};
 pub(crate) type Opened<'a> = Result<Box<dyn Sink + 'a>>;
 /// The losses of an encoded file.
 pub(crate) type Encoded = Result<Vec<Loss>>;
+/// Encodes the input, and returns the losses that only the values show.
+pub(crate) type Encode =
+    fn(&collected_input::CollectedInput, &mut Target<'_>, &WriteOptions) -> Encoded;
 
 /// Options for writing a file.
 ///
