@@ -55,10 +55,7 @@ impl Formats {
             let yes = |is: bool| if is { "yes" } else { "-" }.to_owned();
             let extensions: Vec<String> =
                 format.extensions().iter().map(|end| format!(".{end}")).collect();
-            let stream = match (
-                can.streams_in && format.is_read(),
-                can.streams_out && format.is_written(),
-            ) {
+            let stream = match (can.streams_in, can.streams_out && format.is_written()) {
                 (true, true) => "in, out",
                 (true, false) => "in",
                 (false, true) => "out",
@@ -67,7 +64,7 @@ impl Formats {
             table.row(vec![
                 format.token().to_owned(),
                 if can.is_folder { "a folder".to_owned() } else { extensions.join(" ") },
-                yes(format.is_read()),
+                yes(true),
                 yes(format.is_written()),
                 kinds(can),
                 attributes(can.vertex_attributes),
@@ -94,7 +91,7 @@ fn describe(format: Format) -> Value {
         "title": format.name(),
         "extensions": format.extensions(),
         "is_folder": can.is_folder,
-        "in": format.is_read(),
+        "in": true,
         "out": format.is_written(),
         "kinds": can.kinds.iter().map(|kind| kind.token()).collect::<Vec<_>>(),
         "several_kinds": can.several_kinds,
@@ -107,7 +104,7 @@ fn describe(format: Format) -> Value {
         "groups": groups(can.groups),
         "ids": ids(can.ids),
         "unit": unit(can.units),
-        "streams_in": can.streams_in && format.is_read(),
+        "streams_in": can.streams_in,
         "streams_out": can.streams_out && format.is_written(),
         "ranges": can.ranges,
     })

@@ -332,12 +332,11 @@ fn measure(text: &str) -> Result<Measure, String> {
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    Format::from_token(text).filter(|format| format.is_read()).ok_or_else(|| {
+    Format::from_token(text).ok_or_else(|| {
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
         }
-        let formats = Format::ALL.iter().filter(|format| format.is_read());
-        let names: Vec<&str> = formats.map(|format| format.token()).collect();
+        let names: Vec<&str> = Format::ALL.iter().map(|format| format.token()).collect();
         format!("expected one of {}", names.join(", "))
     })
 }
