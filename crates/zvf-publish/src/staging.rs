@@ -25,16 +25,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 
 use crate::addition::{self, Addition};
-use crate::disk::Disk;
+use crate::disk::{Disk, found};
 use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::lock::FileLock;
-use crate::name::{
-    SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, resolve_target, unique_id,
-};
 use crate::permissions;
 use crate::target::TargetLock;
+use crate::target::{
+    SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, resolve_target, unique_id,
+};
 use crate::tree::{carry_over, link_tree};
 
 /// How a folder is published.
@@ -78,10 +78,7 @@ impl StagingOptions {
     ///
     /// [`PublishError::Taken`] and [`PublishError::NotReplaceable`].
     pub fn check_target(&self, target: &Path) -> Result<(), PublishError> {
-        let about = match fs::symlink_metadata(target) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            about => about?,
-        };
+        let Some(about) = found(fs::symlink_metadata(target))? else { return Ok(()) };
         if !about.is_dir() {
             if about.is_file() && self.replace && self.replace_file {
                 return Ok(());
