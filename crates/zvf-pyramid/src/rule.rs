@@ -19,7 +19,8 @@ use crate::error::setting_error;
 /// assert_eq!(Aggregation::Drop.to_string(), "drop");
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Aggregation {
     /// Their mean; a vertex that represents several of level 0 has that weight.
@@ -58,11 +59,7 @@ impl Aggregation {
         match field.column.dtype().kind {
             _ if !merged => Self::First,
             DtypeKind::Float if field.categories.is_none() => Self::Mean,
-            DtypeKind::Bool
-            | DtypeKind::Int
-            | DtypeKind::UInt
-            | DtypeKind::Float
-            | DtypeKind::Text => Self::Mode,
+            _ => Self::Mode,
         }
     }
 
@@ -83,18 +80,6 @@ impl fmt::Display for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = Self::WORDS.iter().find(|(rule, _)| rule == self);
         f.pad(word.map_or("", |(_, word)| word))
-    }
-}
-
-impl serde::Serialize for Aggregation {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Aggregation {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

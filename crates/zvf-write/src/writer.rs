@@ -305,9 +305,7 @@ impl LevelWriter {
     ///
     /// As [`Writer::finish`].
     pub async fn finish(self, edit_level: impl FnMut(Kind, &mut LevelDoc)) -> Result<Report> {
-        let Writer { build, kinds, .. } = self.writer;
-        let outcome = kinds.finish(&build, self.level, edit_level, |_, _, _, _| Ok(())).await?;
-        Ok(outcome.report)
+        self.finish_placed(edit_level, &mut |_, _, _, _| Ok(())).await
     }
 
     /// Records the locations of vertices for [`finish_placed`](Self::finish_placed). Must be called

@@ -18,7 +18,7 @@ use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
     Aggregation, KindOptions, LevelReport, Method, Options, PyramidEvent, PyramidPlan, RowsHook,
-    Strategy, build_with_notices,
+    Strategy,
 };
 use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 
@@ -250,7 +250,7 @@ impl Pyramid {
         if self.is_reference() {
             return zvf::pyramid::build_reference(address, &self.as_reference(), how).await;
         }
-        build_with_notices(address, options, how, on_event).await
+        zvf::pyramid::build(address, options, how, on_event).await
     }
 
     /// Returns whether the levels are those of the reference implementation.

@@ -50,7 +50,8 @@ impl Tasks {
         }
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let from = (&store, folder);
-        let built = zvf_pyramid::build_in_folder(from, options, how, levels, on_event).await;
+        let built =
+            zvf_pyramid::build_in_folder(from, options, how, (levels, None), on_event).await;
         let (built, made) = match built {
             Ok(built) => built,
             Err(error) => {

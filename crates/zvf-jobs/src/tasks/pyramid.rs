@@ -15,7 +15,7 @@ use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_format::Class;
-use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan};
+use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan, Reuse};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::folder::FINISHED;
@@ -159,10 +159,11 @@ impl Tasks {
         self.check_store_at(address, open).await?;
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let to = (&store, run.path());
-        let made = zvf_pyramid::build_level(to, options, how, &finer, level_of(number)?).await?;
+        let finer = (finer.as_slice(), Some(level_of(number)?));
+        let (_, made) = zvf_pyramid::build_in_folder(to, options, how, finer, |_| {}).await?;
         self.check_store_at(address, open).await?;
         let files = run.keep(&self.folder).await?;
-        let (name, report) = (run.run().to_owned(), Json::Bool(made.is_some()));
+        let (name, report) = (run.run().to_owned(), Json::Bool(!made.is_empty()));
         Ok(Record::from_run(&self.digest, number, name, report).with_files(files))
     }
 
@@ -211,8 +212,8 @@ impl Tasks {
                 };
             return if is_finished { Ok(None) } else { Err(changed) };
         }
-        let to = (address, folder);
-        Ok(Some(zvf_pyramid::build_with_levels(to, options, how, levels, on_event).await?))
+        let reuse = Reuse::Kept(folder, levels);
+        Ok(Some(zvf_pyramid::build_reusing(address, options, how, reuse, on_event).await?))
     }
 
     /// Returns the levels of the first `count` tasks, which must all be done and intact. Levels on

@@ -11,7 +11,7 @@ use zvf_model::{Column, LevelReader};
 use zvf_store::Store;
 
 use super::error::unsupported_error;
-use super::form::{LayerForm, LayerSummary};
+use super::layer::{LayerForm, LayerSummary};
 
 /// The axes of a store.
 #[derive(Clone, Debug)]
@@ -88,13 +88,8 @@ impl Space {
         for axis in 0..3 {
             let scale = self.nanometers(axis);
             let offset = self.offset.get(axis).copied().unwrap_or(0.0) * scale; // a flat store has no third axis
-            if let Some(row) = rows.get_mut(4 * axis..4 * axis + 4) {
-                row.copy_from_slice(&match axis {
-                    0 => [scale, 0.0, 0.0, offset],
-                    1 => [0.0, scale, 0.0, offset],
-                    _ => [0.0, 0.0, scale, offset],
-                });
-            }
+            rows[5 * axis] = scale;
+            rows[4 * axis + 3] = offset;
         }
         Ok(rows)
     }

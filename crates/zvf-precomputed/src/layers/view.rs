@@ -4,8 +4,7 @@ use serde_json::{Value as Json, json};
 
 use zvf_error::Result;
 
-use super::form::LayerForm;
-use super::layer::Precomputed;
+use super::layer::{LayerForm, Precomputed};
 use super::segments::Ids;
 
 impl Precomputed {

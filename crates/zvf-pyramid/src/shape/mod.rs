@@ -32,7 +32,7 @@ mod walk;
 
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
-use zvf_model::{Batch, Column, Elements, Field, ObjectId};
+use zvf_model::{Batch, Column, Elements, Field};
 
 use crate::batches::count_elements;
 use crate::clusters::{Clusters, weights};
@@ -132,17 +132,15 @@ fn merge_batch(
         made = made.with_field(field)?;
     }
     if let Some(objects) = batch.vertex_objects() {
-        made = made.with_vertex_objects(objects_of(objects, clusters.heads()))?;
+        let heads = clusters.heads().iter();
+        made =
+            made.with_vertex_objects(heads.map(|row| objects[usize_from_u32(*row)]).collect())?;
     }
     Ok(made)
 }
 
-fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId>> {
-    rows.iter().map(|row| objects.get(usize_from_u32(*row)).copied().flatten()).collect()
-}
-
 /// Returns the squared distance between two points.
-fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
@@ -170,7 +168,7 @@ impl<'a> Segment<'a> {
 }
 
 /// Returns row `row` of positions on `axes` axes.
-fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
+pub(crate) fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
     let start = usize_from_u32(row) * axes;
-    at.get(start..start + axes).unwrap_or(&[])
+    &at[start..start + axes]
 }
