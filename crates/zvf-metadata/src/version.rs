@@ -16,8 +16,8 @@ use core::str::FromStr;
 
 use serde_json::Value;
 
-use super::error::{At, MetadataError};
-use super::fields;
+use super::error::{At, BLOCK, MetadataError};
+use super::members::Member;
 use zvf_format::{Class, Hint};
 
 /// A layout family.
@@ -120,16 +120,10 @@ impl Version {
     /// [`Class::UnsupportedVersion`] below 0.6.
     pub fn require_family(self) -> Result<LayoutFamily, MetadataError> {
         self.family().ok_or_else(|| {
-            let at = At::Document.key("zarr_vectors");
-            let at = at.key("zv_version");
+            let at = BLOCK.key("zv_version");
             let error = MetadataError::rule(Class::UnsupportedVersion, &at, "0.6 or later", "less");
             error.with_text(alloc::format!("{self}")).with_hint(Hint::OlderLayout)
         })
-    }
-
-    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let text: String = fields::text(at, value)?;
-        Self::parse_at(at, &text)
     }
 
     fn parse_at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
@@ -145,6 +139,22 @@ impl Version {
             version.parts = version.parts.saturating_add(1); // at most 3
         }
         Ok(version)
+    }
+}
+
+impl Default for Version {
+    fn default() -> Self {
+        Self::KNOWN
+    }
+}
+
+impl Member for Version {
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        Self::parse_at(at, &String::read(at, value)?)
+    }
+
+    fn to_value(&self) -> Value {
+        alloc::format!("{self}").into()
     }
 }
 

@@ -28,7 +28,7 @@ use super::cells::{CellPlan, CellSink};
 use super::shards::count_kept_cells;
 use crate::cache::Caching;
 use crate::codec::CodecPipeline;
-use crate::docs::document;
+use crate::docs::{document, document_node};
 use crate::key::Key;
 use crate::layout::{Cells, chunk_grid};
 use crate::open::Store;
@@ -148,7 +148,7 @@ impl Rearrangement {
         let rest = objects.into_iter().map(|(key, _)| key);
         let rest: Vec<Key> = rest.filter(|key| *key != root && !lies_in(key, &arranged)).collect();
         for keys in rest.chunks(READ_BATCH_CELLS) {
-            for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
+            for (key, bytes) in keys.iter().zip(store.shared_state().stored_objects(keys).await?) {
                 let bytes = match strip_copies(&bytes) {
                     Some(text) => text.into(),
                     None => bytes,
@@ -174,7 +174,7 @@ impl Rearrangement {
         doc: &ArrayDoc,
         (moved, on_progress): (&mut RearrangeCounts, &mut impl FnMut(&RearrangeCounts)),
     ) -> Result<()> {
-        let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
+        let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
         let plan = self.plan(key, doc).at_key(key)?;
@@ -277,20 +277,11 @@ impl Build {
             self.take_copied_name(node, is_array);
         }
         for keys in keys.chunks(READ_BATCH_CELLS) {
-            for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
+            for (key, bytes) in keys.iter().zip(store.shared_state().stored_objects(keys).await?) {
                 self.object(key.clone(), vec![bytes])?;
             }
         }
         Ok(to_u64(keys.len()))
-    }
-}
-
-/// Returns the node that `object` is the document of.
-fn document_node(object: &Key) -> Result<Option<Key>> {
-    match object.as_str().rsplit_once('/') {
-        None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
-        Some((node, DOCUMENT)) => Key::root().join(node).map(Some),
-        _ => Ok(None),
     }
 }
 
@@ -345,6 +336,5 @@ fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
     slashes.any(|(at, _)| arrays.contains(&key.as_str()[..at]))
 }
 
-const DOCUMENT: &str = "zarr.json";
 /// Number of cells or objects that are read at once.
 const READ_BATCH_CELLS: usize = 256;
