@@ -194,6 +194,8 @@ pub struct ZarrVectors {
     pub coordinate_offset: Option<Vec<f64>>,
     /// The layout of object indexes (`dense`); the arrays decide.
     pub manifest_layout: Option<String>,
+    /// Cells per shard of the arrays over the chunk grid, unparsed: a number or one for each axis.
+    pub shard_shape: Option<Value>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
@@ -220,6 +222,7 @@ impl ZarrVectors {
             attribute_specs: None,
             coordinate_offset: None,
             manifest_layout: None,
+            shard_shape: None,
             extras: Object::new(),
         }
     }
@@ -260,6 +263,30 @@ impl ZarrVectors {
         self.reduction_factor.unwrap_or(8)
     }
 
+    /// Returns the declared cells per shard on each axis of a chunk key of `rank` components, or
+    /// `None` if the value is not a positive number, or one for each axis of space.
+    #[must_use]
+    pub fn declared_shard(&self, rank: usize) -> Option<Vec<u64>> {
+        let sides = match self.shard_shape.as_ref()? {
+            Value::Array(sides) => {
+                let leading = rank.checked_sub(sides.len()).filter(|leading| *leading < 2)?;
+                let sides = sides.iter().map(Value::as_u64);
+                core::iter::repeat_n(Some(1), leading).chain(sides).collect::<Option<Vec<_>>>()?
+            }
+            side => vec![side.as_u64()?; rank],
+        };
+        (!sides.contains(&0)).then_some(sides)
+    }
+
+    /// Declares the cells per shard: one number for all axes of a chunk key, or one for each.
+    pub fn declare_shard(&mut self, cells: &[u64]) {
+        let axes = cells.len().saturating_sub(self.chunk_shape.len()); // a leading one is not stated
+        self.shard_shape = Some(match cells {
+            [side] => (*side).into(),
+            _ => cells.iter().copied().skip(axes).collect(),
+        });
+    }
+
     /// Parses the declared attributes, or returns `None` if there are none.
     #[must_use]
     pub fn attribute_specs(&self) -> Option<Result<AttributeSpecs, MetadataError>> {
@@ -298,6 +325,7 @@ impl ZarrVectors {
             attribute_specs: fields.take("attribute_specs", any_value)?,
             coordinate_offset: fields.take("coordinate_offset", numbers)?,
             manifest_layout: fields.take("manifest_layout", text)?,
+            shard_shape: fields.take("shard_shape", any_value)?,
             extras: fields.into_remaining(),
         })
     }
@@ -323,6 +351,7 @@ impl ZarrVectors {
             .put_some("reduction_factor", self.reduction_factor)
             .put_some("coordinate_offset", self.coordinate_offset.as_deref().map(floats))
             .put_some("manifest_layout", self.manifest_layout.as_deref())
+            .put_some("shard_shape", self.shard_shape.clone())
             .with_extras(&self.extras)
             .into()
     }

@@ -7,6 +7,8 @@
 //! M22              names of missing arrays are removed
 //! M21 S14          tokens are added
 //! S10              ome, from axes and levels
+//! M23              shard_shape is removed
+//! S21              zarr_vectors_presence is removed, if that is asked for
 //! C24              object_ids_sorted becomes false
 //! C41              link_fragments: one range over all links of each chunk
 //! ```
@@ -19,7 +21,7 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, ChunkPath, MAX_WIDTH, Offsets};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::encode_cell;
-use zvf_metadata::{ArrayDoc, CodecSpec, Node, Ome};
+use zvf_metadata::{ArrayDoc, CodecSpec, LevelDoc, Node, Ome};
 use zvf_store::{Cells, Store};
 use zvf_validate::Finding;
 
@@ -40,13 +42,14 @@ pub(crate) enum Repair {
 /// Repairs one finding if no guess is needed.
 pub(crate) async fn repair_finding(
     store: &Store,
-    name: &str,
+    (name, end_deferral): (&str, bool),
     finding: &Finding,
     documents: &mut Documents,
 ) -> Result<Repair> {
     let node = finding.path.strip_suffix("/zarr.json").unwrap_or(&finding.path);
     let node = if node == "zarr.json" { "" } else { node };
     let done = match (finding.rule.id, finding.subject.as_str()) {
+        ("C28", _) if !end_deferral && is_deferred(store, finding).await? => false,
         ("C28" | "M18", "nonempty_chunks") => list(store, finding, documents).await?,
         ("C8", _) => {
             set(store, documents, finding, node, &["zarr_vectors_level", "vertex_count"]).await?
@@ -75,11 +78,35 @@ pub(crate) async fn repair_finding(
         }
         ("M22", _) => remove_missing_names(store, node, documents).await?,
         ("M21" | "S14", "format_capabilities") => token(store, finding, documents).await?,
+        ("M23", "shard_shape") => {
+            let remove = |node: &mut Node| {
+                let block = attributes(node).get_mut("zarr_vectors")?.as_object_mut()?;
+                block.shift_remove("shard_shape")?;
+                Some("shard_shape is removed: the arrays are packed in another way".to_owned())
+            };
+            documents.change(store, "", "M23", remove).await?
+        }
+        ("S21", _) if end_deferral => {
+            let remove = |node: &mut Node| {
+                attributes(node).shift_remove(LevelDoc::PRESENCE)?;
+                Some("the deferral of presence ends".to_owned())
+            };
+            documents.change(store, node, "S21", remove).await?
+        }
         ("S10", _) => ome(store, name, documents).await?,
         ("C41", "node") => return link_fragments(store, node).await,
         _ => false,
     };
     Ok(if done { Repair::Document } else { Repair::Left })
+}
+
+/// Returns whether writers still fill the level of a finding: then no list is written.
+async fn is_deferred(store: &Store, finding: &Finding) -> Result<bool> {
+    let level = finding.path.split('/').next().and_then(|level| level.parse().ok());
+    match level {
+        Some(level) => Ok(store.level(level).await?.meta().is_deferred()),
+        None => Ok(false),
+    }
 }
 
 /// Sets the count at `keys` to the right value.
