@@ -8,8 +8,9 @@
 //! M21 S14          tokens are added
 //! S10              ome, from axes and levels
 //! M23              shard_shape is removed
+//! G10              statements about groups of links are removed
 //! S21              zarr_vectors_presence is removed, if that is asked for
-//! C24              object_ids_sorted becomes false
+//! C24              object_ids_sorted becomes false, layout what the arrays are
 //! C41              link_fragments: one range over all links of each chunk
 //! ```
 
@@ -93,11 +94,38 @@ pub(crate) async fn repair_finding(
             };
             documents.change(store, node, "S21", remove).await?
         }
+        ("C24", "layout") => {
+            let layout = finding.expected.split(',').next().unwrap_or_default().to_owned();
+            let state = |node: &mut Node| {
+                *attributes(node).get_mut("layout")? = layout.clone().into();
+                Some(format!("layout becomes {layout}, as the arrays are"))
+            };
+            documents.change(store, node, "C24", state).await?
+        }
+        ("G10", _) => withdraw_groups(store, &finding.path, documents).await?,
         ("S10", _) => ome(store, name, documents).await?,
         ("C41", "node") => return link_fragments(store, node).await,
         _ => false,
     };
     Ok(if done { Repair::Document } else { Repair::Left })
+}
+
+/// Removes the statement that links are grouped by fragment, in both spellings.
+async fn withdraw_groups(store: &Store, path: &str, documents: &mut Documents) -> Result<bool> {
+    let Some((level, _)) = path.split_once("/link") else { return Ok(false) };
+    let words = || Some("the statement about groups of links is removed".to_owned());
+    let level_flag = |node: &mut Node| {
+        let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
+        block.shift_remove("fragment_link_groups").and_then(|_| words())
+    };
+    let mut done = documents.change(store, level, "G10", level_flag).await?;
+    let family = format!("{level}/links/0");
+    for array in store.nodes().children(&family).await?.names {
+        let flag =
+            |node: &mut Node| attributes(node).shift_remove("link_groups").and_then(|_| words());
+        done |= documents.change(store, &format!("{family}/{array}"), "G10", flag).await?;
+    }
+    Ok(done)
 }
 
 /// Returns whether writers still fill the level of a finding: then no list is written.
