@@ -89,7 +89,7 @@ impl Task {
                 file.publish()?;
             }
             Self::Repair => {
-                let plan = zvf_repair::plan(&open().await?, NAME).await?;
+                let plan = zvf_repair::plan(&open().await?, NAME, false).await?;
                 ensure!(!plan.is_empty(), "nothing to repair");
                 zvf_repair::apply_local_on(disk, target, &plan, &CommitGate::default())?;
             }

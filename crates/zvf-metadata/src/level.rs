@@ -81,6 +81,9 @@ pub struct LevelDoc {
 }
 
 impl LevelDoc {
+    /// The attribute that says that writers still fill a level.
+    pub const PRESENCE: &str = "zarr_vectors_presence";
+
     /// Describes level `level` without contents.
     #[must_use]
     pub fn new(level: u32) -> Self {
@@ -122,6 +125,12 @@ impl LevelDoc {
     #[must_use]
     pub fn stale(&self) -> Option<&Value> {
         self.attributes.get("zvf")?.get("stale").filter(|stale| !stale.is_null())
+    }
+
+    /// Returns whether writers still fill the level: what is stored is present, listed or not.
+    #[must_use]
+    pub fn is_deferred(&self) -> bool {
+        self.attributes.get(Self::PRESENCE).is_some_and(|state| state == "deferred")
     }
 
     /// Returns the largest distance between the geometry of this level and that of level 0, in

@@ -47,9 +47,9 @@ impl Ome {
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
         let none = Object::new();
         let axes: Vec<_> = axes.iter().map(Axis::to_value).collect();
-        let world = Put::new().put("name", "world").put("axes", axes).with_extras(&none);
+        let world = Put::new().put("id", "world").put("name", "world").put("axes", axes);
         let scene = Put::new()
-            .put("coordinateSystems", vec![Value::Object(world)])
+            .put("coordinateSystems", vec![Value::Object(world.with_extras(&none))])
             .put("coordinateTransformations", Vec::<Value>::new());
         let attributes = Put::new().put("scene", scene.with_extras(&none)).with_extras(&none);
         Self {

@@ -178,6 +178,8 @@ pub struct ZarrVectors {
     pub coordinate_offset: Option<Vec<f64>>,
     /// The layout of object indexes (`dense`); the arrays decide.
     pub manifest_layout: Option<String>,
+    /// Cells per shard of the arrays over the chunk grid, unparsed: a number or one for each axis.
+    pub shard_shape: Option<Value>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
@@ -225,6 +227,30 @@ impl ZarrVectors {
         self.reduction_factor.unwrap_or(8)
     }
 
+    /// Returns the declared cells per shard on each axis of a chunk key of `rank` components, or
+    /// `None` if the value is not a positive number, or one for each axis of space.
+    #[must_use]
+    pub fn declared_shard(&self, rank: usize) -> Option<Vec<u64>> {
+        let sides = match self.shard_shape.as_ref()? {
+            Value::Array(sides) => {
+                let leading = rank.checked_sub(sides.len()).filter(|leading| *leading < 2)?;
+                let sides = sides.iter().map(Value::as_u64);
+                core::iter::repeat_n(Some(1), leading).chain(sides).collect::<Option<Vec<_>>>()?
+            }
+            side => vec![side.as_u64()?; rank],
+        };
+        (!sides.contains(&0)).then_some(sides)
+    }
+
+    /// Declares the cells per shard: one number for all axes of a chunk key, or one for each.
+    pub fn declare_shard(&mut self, cells: &[u64]) {
+        let axes = cells.len().saturating_sub(self.chunk_shape.len()); // a leading one is not stated
+        self.shard_shape = Some(match cells {
+            [side] => (*side).into(),
+            _ => cells.iter().copied().skip(axes).collect(),
+        });
+    }
+
     /// Parses the declared attributes, or returns `None` if there are none.
     #[must_use]
     pub fn attribute_specs(&self) -> Option<Result<AttributeSpecs, MetadataError>> {
@@ -260,6 +286,7 @@ impl Document for ZarrVectors {
         m.option("reduction_factor", &mut self.reduction_factor);
         m.option("coordinate_offset", &mut self.coordinate_offset);
         m.option("manifest_layout", &mut self.manifest_layout);
+        m.option("shard_shape", &mut self.shard_shape);
         m.extras(&mut self.extras);
     }
 }

@@ -18,6 +18,11 @@ pub struct LevelId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId(pub i64);
 
+impl ObjectId {
+    /// The id of a row of an object index that was reserved and is not written yet: of no object.
+    pub const RESERVED: Self = Self(-1);
+}
+
 impl fmt::Display for LevelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

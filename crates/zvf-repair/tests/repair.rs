@@ -27,20 +27,22 @@ async fn violated_rules(unpacked: &Unpacked) -> Vec<&'static str> {
 }
 
 async fn make_plan(unpacked: &Unpacked) -> Plan {
-    plan(&open(unpacked).await, "brain.zarrvectors").await.unwrap()
+    plan(&open(unpacked).await, "brain.zarrvectors", false).await.unwrap()
 }
 
 type Row = (&'static str, fn(&mut Files), &'static str);
 
 /// A store, a function that damages it, and the rule that it violates until the repair.
 #[rustfmt::skip]
-const REPAIRABLE: [Row; 14] = [
+const REPAIRABLE: [Row; 16] = [
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)), "C8"),
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["arrays_present"] = json!(["vertices", "links"])), "M22"),
     ("pc3_basic", |f| edit(f, "zarr.json", |d| drop(d["attributes"].as_object_mut().unwrap().remove("ome"))), "S10"),
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| drop(d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop())), "C28"),
     ("pc3_sharded", |f| edit(f, "0/vertices/zarr.json", |d| drop(d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop())), "C28"),
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().reverse()), "M18"),
+    ("pc3_basic", |f| edit(f, "zarr.json", |d| d["attributes"]["zarr_vectors"]["shard_shape"] = json!(3)), "M23"),
+    ("gr3_links", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["fragment_link_groups"] = json!(true)), "G10"),
     ("broken/vx_no_presence", |_| (), "C28"),
     ("broken/lv_tile_lie", |_| (), "C5"),
     ("broken/oi_ids_not_sorted", |_| (), "C24"),
@@ -177,7 +179,7 @@ async fn is_repaired(store: &Arc<FaultStore>) -> bool {
 #[tokio::test]
 async fn a_backend_replaces_conditionally() {
     let (store, original) = faulty_store().await;
-    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
     let backup = apply(&store, &plan).await.unwrap().unwrap();
     assert_eq!(backup.as_ref(), "data/brain.zvf/repair-1");
     assert_eq!(object(&store, "data/brain.zvf/repair-1/0/zarr.json").await.unwrap(), original);
@@ -192,7 +194,7 @@ async fn a_backend_replaces_conditionally() {
 #[tokio::test(start_paused = true)]
 async fn an_edit_that_begins_meanwhile_ends_the_repair() {
     let (store, original) = faulty_store().await;
-    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
     store.forget();
     // After the list of the log, and before the first read of an object.
     store.plan(2, Fault::Delay(std::time::Duration::from_secs(2)));
@@ -210,7 +212,7 @@ async fn an_edit_that_begins_meanwhile_ends_the_repair() {
 async fn a_backend_that_ignores_conditions_is_refused() {
     for fault in [Fault::Unconditional, Fault::NotSupported] {
         let (store, original) = faulty_store().await;
-        let plan = plan(&opened(&store).await, "brain").await.unwrap();
+        let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
         store.always(Some(fault));
         let error = apply(&store, &plan).await.unwrap_err();
         assert_eq!(error.class(), Class::Unsupported, "{error}");
@@ -237,7 +239,7 @@ async fn failed_requests_leave_the_old_or_the_new_object() {
         for nth in 0..7 {
             let context = format!("{fault:?} at {nth}");
             let (store, original) = faulty_store().await;
-            let plan = plan(&opened(&store).await, "brain").await.unwrap();
+            let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
             let repaired = plan.changes[0].after.to_vec();
             store.forget();
             store.plan(nth, fault.clone());
@@ -272,7 +274,7 @@ async fn missing_objects_are_created_only_if_still_absent() {
     for (path, bytes) in &files {
         store.insert(&format!("data/brain/{path}"), bytes).await;
     }
-    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
     assert!(plan.changes.iter().any(|change| change.before.is_none()));
     store.insert("data/brain/0/link_fragments/zarr.json", b"{}").await;
     let error = apply(&store, &plan).await.unwrap_err();

@@ -269,7 +269,7 @@ impl Store {
         let version = root.zarr_vectors.zv_version;
         if version.is_newer_than_known() {
             let [found, supported] =
-                [version, Version::KNOWN].map(|version| version.to_string().into());
+                [version, Version::NEWEST].map(|version| version.to_string().into());
             notices.add(Notice::NewerVersion { found, supported });
         }
         let shared = Arc::new(Shared {

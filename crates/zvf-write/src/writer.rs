@@ -354,6 +354,10 @@ pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
     block.links_convention = Some(convention(schema.kind, outcome.explicit).into());
     block.object_index_convention = Some(ObjectIndexConvention::Standard.into());
     block.cross_chunk_strategy = Some(CrossChunkStrategy::ExplicitLinks.into());
+    if let Some(cells) = &schema.shard {
+        let is_cube = cells.iter().all(|side| *side == cells[0]);
+        block.declare_shard(if is_cube { &cells[..1] } else { cells });
+    }
     if outcome.grouped {
         block.format_capabilities.push(Capability::FragmentLinkGroups.into());
     }

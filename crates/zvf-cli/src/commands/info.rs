@@ -150,6 +150,9 @@ fn print(
     if let Some(bins) = &summary.bin_shape {
         say("bins", &table::floats(bins))?;
     }
+    if let Some(cells) = &summary.shard_shape {
+        say("shards", &format!("{cells} cells on each axis, as declared"))?;
+    }
     if !summary.capabilities.is_empty() {
         say("features", &join_words(&summary.capabilities))?;
     }
@@ -234,6 +237,9 @@ fn name(level: &LevelSummary) -> String {
 }
 
 fn describe_origin(level: &LevelSummary) -> String {
+    if level.deferred {
+        return "deferred: writers still fill it".to_owned();
+    }
     let Some(parent) = level.parent else {
         let next = u64::from(level.level) + 1;
         return if level.additive {

@@ -36,6 +36,9 @@ pub(crate) struct Repair {
     /// Repair the store, and validate it.
     #[arg(long = "in-place", alias = "apply", group = "what")]
     apply: bool,
+    /// No writer fills a level any more: write the lists of chunks where presence is deferred.
+    #[arg(long)]
+    end_deferral: bool,
 }
 
 impl Repair {
@@ -153,7 +156,7 @@ impl Repair {
         // It is a store: nothing else is touched. A folder that is in use by now is not empty.
         empty.iter().filter(|_| self.apply).for_each(|folder| drop(std::fs::remove_dir(folder)));
         let progress = session.progress("planning repairs");
-        let plan = plan(&store, name).await;
+        let plan = plan(&store, name, self.end_deferral).await;
         drop(progress);
         plan.with_context(|| format!("cannot validate {}", self.store))
     }

@@ -21,7 +21,9 @@ use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
-use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, Node};
+use zvf_metadata::{
+    ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, LevelDoc, Node, Root,
+};
 
 use super::Build;
 use super::cells::{CellPlan, CellSink};
@@ -140,7 +142,20 @@ impl Rearrangement {
                     arranged.insert(key.as_str().to_owned());
                 }
                 Some(Node::Array(_)) => build.take_copied_name(key, true),
-                Some(Node::Group(_)) if !key.is_root() => build.take_copied_name(key, false),
+                Some(Node::Group(group)) if !key.is_root() => {
+                    if group
+                        .attributes
+                        .get(LevelDoc::PRESENCE)
+                        .is_some_and(|state| state == "deferred")
+                    {
+                        let rule = "a complete one: end its deferral by zvf repair --in-place --end-deferral";
+                        let found = "one whose presence is deferred: writers still fill it";
+                        return Err(
+                            Error::new(Class::Unsupported, "level", rule, found).at_key(&key)
+                        );
+                    }
+                    build.take_copied_name(key, false);
+                }
                 _ => {}
             }
         }
@@ -159,8 +174,17 @@ impl Rearrangement {
             on_progress(&moved);
         }
         let root = store.root_json();
-        let text =
+        let mut text =
             strip_copies(&root).unwrap_or_else(|| String::from_utf8_lossy(&root).into_owned());
+        let mut new = Root::parse(text.as_bytes())?;
+        match &self.shards {
+            Arrange::Keep => {}
+            Arrange::Cells => new.zarr_vectors.shard_shape = None,
+            Arrange::Shards(shape) => new.zarr_vectors.declare_shard(shape),
+        }
+        if new.zarr_vectors.shard_shape != store.root().zarr_vectors.shard_shape {
+            text = new.print();
+        }
         build.publish_text(text).await?;
         Ok(moved)
     }
