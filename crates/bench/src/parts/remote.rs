@@ -58,14 +58,14 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let ask = json!({"work": "boxes", "path": folder, "boxes": make_boxes(1, 0.001),
             "fresh": !warm, "once": true});
         let mut contenders = vec![
-            Contender::new("zvf, a file a cell", Role::Zvf, || {
+            Contender::new("zvf, one file per cell", Role::Zvf, || {
                 remote.measure_query(folder, handle(0))
             }),
             Contender::new("zvf, in shards", Role::Variant, || {
                 remote.measure_query(shards, handle(1))
             }),
             Contender::new("zvf, packed", Role::Variant, || remote.measure_query(pack, handle(2))),
-            Contender::new("one request a cell", Role::Limit, || remote.request_cells(&store)),
+            Contender::new("one request per cell", Role::Limit, || remote.request_cells(&store)),
         ];
         if bench.turns > 0 {
             contenders.insert(3, reference.counted_contender(ask, &server));

@@ -19,7 +19,7 @@
 //! they are left out, except `cargo run -p zvf-cli`. Each page, and the help of each subcommand,
 //! has its own copy of the staged files that it names.
 
-mod commands;
+pub(super) mod commands;
 mod stage;
 
 use std::fs;
@@ -70,7 +70,12 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
         let name = path.strip_prefix(house.path("")).unwrap_or(&path).display().to_string();
         pages.push((name, commands::of_page(&text)));
     }
-    help(&shell, &mut Vec::new(), &mut pages)?;
+    let mut problems = Vec::new();
+    help(house, &shell, &mut Vec::new(), &mut pages, &mut problems)?;
+    for problem in &problems {
+        say(problem);
+    }
+    ensure!(problems.is_empty(), "{} faults in help texts", problems.len());
     let (mut ran, mut wrong) = (0, Vec::new());
     for (name, commands) in &pages {
         if commands.is_empty() {
@@ -97,19 +102,23 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds the commands of the help of `words`, and of every subcommand below.
+/// Adds the commands and the faults of the help of `words`, and of every subcommand below.
 fn help(
+    house: &House,
     shell: &Shell,
     words: &mut Vec<String>,
     pages: &mut Vec<(String, Vec<Shown>)>,
+    problems: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let output = Command::new(shell.bin.join("zvf")).args(&*words).arg("--help").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "zvf {} --help fails", words.join(" "));
-    pages.push((format!("zvf {} --help", words.join(" ")), commands::of_help(&text)));
+    let name = format!("zvf {} --help", words.join(" "));
+    problems.extend(super::pages::check_help(house, &name, &text)?);
+    pages.push((name, commands::of_help(&text)));
     for name in commands::subcommands(&text) {
         words.push(name);
-        help(shell, words, pages)?;
+        help(house, shell, words, pages, problems)?;
         words.pop();
     }
     Ok(())
