@@ -56,7 +56,7 @@ def seconds(row, role):
 def find(row, who, matches):
     side = next((s for s in row["sides"] if matches(s)), None)
     if side is None: raise LookupError(f"{who} is not in the row")
-    if not turn(side): raise LookupError(f"{side['name']} is not installed: {side['result']['Err']}")
+    if not turn(side): raise LookupError(f"{side['name']} was not measured: {side['result']['Err']}")
     return side, turn(side)["seconds"]
 
 def rival(row):
@@ -64,7 +64,7 @@ def rival(row):
     found = seconds(row, "Reference") or min(peers, default=None)
     if found is not None: return found
     absent = next((s for s in row["sides"] if s["role"] in ("Reference", "Peer")), None)
-    raise LookupError(f"{absent['name']} is not installed: {absent['result']['Err']}" if absent else "no competitor")
+    raise LookupError(f"{absent['name']} was not measured: {absent['result']['Err']}" if absent else "no competitor")
 
 def bars(part, row):
     ahead = [("ahead", row["ahead"])] if row.get("ahead") else []
@@ -131,7 +131,7 @@ def row_lines(part, row):
         mark = {"Zvf": "**", "Variant": "**", "Limit": "*"}.get(side["role"], "")
         first = [row["work"], "" if row["count"] is None else str(row["count"])] if at == 0 else ["", ""]
         if not turn(side):
-            yield f"| {first[0]} | {first[1]} | {mark}{side['name']}{mark} | not installed: {cell(side['result']['Err'])} | | | | | |  |\n"
+            yield f"| {first[0]} | {first[1]} | {mark}{side['name']}{mark} | not measured: {cell(side['result']['Err'])} | | | | | |  |\n"
             continue
         t, cost = turn(side), turn(side)["cost"]
         ratio = "" if side["role"] == "Zvf" else f"{t['seconds'] / ours:.2f}"

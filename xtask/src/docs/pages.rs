@@ -74,8 +74,12 @@ impl Phrases {
 }
 
 /// What the README has: a picture, and the two commands that set everything up.
-const README_PARTS: [&str; 4] =
-    ["![", "\ncargo run -p zvf-cli -- demo stores\n", "\ncargo xtask test\n", "docs/src/install.md"];
+const README_PARTS: [&str; 4] = [
+    "![",
+    "\ncargo run -p zvf-cli -- demo stores\n",
+    "\ncargo xtask test\n",
+    "docs/src/install.md",
+];
 const README_LINES: usize = 90;
 const HELP_LINES: usize = 60;
 
