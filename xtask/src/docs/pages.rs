@@ -6,6 +6,7 @@ use std::fs;
 
 use zvf_format::Class;
 
+use super::run::commands;
 use crate::house::{House, list};
 
 /// Returns the violations on pages.
@@ -47,7 +48,8 @@ pub(super) fn check_help(house: &House, name: &str, text: &str) -> anyhow::Resul
     if lines > HELP_LINES {
         problems.push(format!(" {lines} lines (at most {HELP_LINES})"));
     }
-    if super::run::commands::of_help(text).is_empty() {
+    // A list of subcommands needs no example.
+    if commands::of_help(text).is_empty() && commands::subcommands(text).is_empty() {
         problems.push(" no example".to_owned());
     }
     Ok(problems.into_iter().map(|problem| format!("{name}:{problem}")).collect())
