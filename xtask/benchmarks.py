@@ -16,7 +16,7 @@ FIGURES = [
     ("lines", "all streamlines", "times", "packed and mapped", 3.0, "TRX"), ("shapes", "1 of 1000 ", "seconds", 30e-6),
     ("shapes", "500 of 1000 ", "seconds", 8e-3), ("open", "97336 chunks", "seconds", 0.3e-3),
     # Rounds of 20 ms, and what the machine needs beside them.
-    ("remote", "a new handle", "times", "one file per cell", 3.3, "one request per cell"),
+    ("remote", "a new handle", "times", "file per cell", 3.3, "one request per cell"),
     ("remote", "a new handle", "times", "in shards", 4.3, "one request per cell"),
     ("remote", "a new handle", "times", "packed", 2.3, "one request per cell"),
     ("files", "of CSV", "times", "", 3.0, "polars"), ("files", "of OBJ", "seconds", 0.35),

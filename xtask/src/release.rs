@@ -30,26 +30,27 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask release [PART..] [--debug]
        cargo xtask release --check [PART..]
 
-Parts are program, wheel, npm and crates; without names, all of them. Builds for x86-64 Linux with the C library of this
-machine. --debug takes the profile of tests, to try the steps in a fraction of the time. --check verifies the checksums and
-tries the files in empty environments: the program writes the demo, the Debian package is installed and removed, the wheel
-runs the first notebook, and each crate has its licences and its README. The package for JavaScript is tried when it is made.
-Nothing is published. Needs dpkg, python3, and Node for npm; wheel and npm need the network once.",
+Parts are program, wheel, npm and crates; without names, all of them. Builds for x86-64 Linux with
+the C library of this machine. --debug takes the profile of tests, to try the steps quickly. --check
+verifies the checksums and tries the files in empty environments: the program writes the demo, the
+Debian package is installed and removed, the wheel runs the first notebook, and each crate has its
+licences and its README. The package for JavaScript is tried when it is made. Nothing is published.
+Needs dpkg, python3, and Node for npm; wheel and npm need the network once.",
     run,
 };
 
 /// What can be made and tried by itself.
-struct Part {
+struct ReleasePart {
     name: &'static str,
     make: fn(&Release<'_>) -> anyhow::Result<()>,
     check: fn(&Release<'_>) -> anyhow::Result<()>,
 }
 
-const PARTS: [Part; 4] = [
-    Part { name: "program", make: make_program, check: check_program },
-    Part { name: "wheel", make: make_wheel, check: check_wheel },
-    Part { name: "npm", make: make_npm, check: |_| Ok(()) },
-    Part { name: "crates", make: make_crates, check: check_crates },
+const PARTS: [ReleasePart; 4] = [
+    ReleasePart { name: "program", make: make_program, check: check_program },
+    ReleasePart { name: "wheel", make: make_wheel, check: check_wheel },
+    ReleasePart { name: "npm", make: make_npm, check: |_| Ok(()) },
+    ReleasePart { name: "crates", make: make_crates, check: check_crates },
 ];
 
 /// The folder of a release, and how it is made.
@@ -157,7 +158,7 @@ fn control(glibc: &str) -> String {
     )
 }
 
-/// Runs the demo with the unpacked program; installs and removes the Debian package in an empty root.
+/// Runs the demo with the unpacked program; installs and removes the package in an empty root.
 fn check_program(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
     let folder = house.empty_folder("release-check")?;
@@ -269,10 +270,12 @@ fn write_lists(release: &Release<'_>) -> anyhow::Result<()> {
         for path in list(manifest.parent().context("no folder")?)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
             let is_notice = NOTICES.iter().any(|start| name.starts_with(start));
-            if is_notice && !package["source"].is_null() {
-                if let Ok(text) = fs::read_to_string(&path) {
-                    texts.entry(text).or_default().insert(format!("{id} ({license})"));
-                }
+            let is_foreign = !package["source"].is_null();
+            if is_foreign
+                && is_notice
+                && let Ok(text) = fs::read_to_string(&path)
+            {
+                texts.entry(text).or_default().insert(format!("{id} ({license})"));
             }
         }
     }
@@ -291,7 +294,7 @@ fn write_lists(release: &Release<'_>) -> anyhow::Result<()> {
     fs::write(release.dist.join("NOTES.md"), format!("# {notes}")).context("cannot write notes")
 }
 
-/// Returns the packages that the released programs and the package for Python consist of, as `NAME VERSION`.
+/// Returns the packages in the released programs and the wheel, as `NAME VERSION`.
 fn used(house: &House) -> anyhow::Result<BTreeSet<String>> {
     let words =
         ["tree", "--locked", "-p", "zvf-cli", "-p", "zvf-py", "-p", "zvf-wasm", "--all-features"];

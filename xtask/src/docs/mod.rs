@@ -24,8 +24,9 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask docs [--check | --open | --run [--sql]]
 
---check fails when a generated page is out of date. --open builds the book and shows it in a browser. The book is built when mdbook is installed;
-its links are checked either way. Warnings of rustdoc on published crates are errors.
+--check fails when a generated page is out of date. --open builds the book and shows it in a browser.
+The book is built when mdbook is installed; its links and the rules for pages are checked either way.
+Warnings of rustdoc on published crates are errors.
 
 --run builds the command and runs every command that the book, the README and --help show, each page
 on stores of its own, and fails when one ends with another exit code than shown. Pages that ask in SQL

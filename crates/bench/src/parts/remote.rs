@@ -58,7 +58,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let ask = json!({"work": "boxes", "path": folder, "boxes": make_boxes(1, 0.001),
             "fresh": !warm, "once": true});
         let mut contenders = vec![
-            Contender::new("zvf, one file per cell", Role::Zvf, || {
+            Contender::new("zvf, file per cell", Role::Zvf, || {
                 remote.measure_query(folder, handle(0))
             }),
             Contender::new("zvf, in shards", Role::Variant, || {

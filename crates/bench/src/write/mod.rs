@@ -80,9 +80,7 @@ fn make_contenders<'a>(
     let copy = to.join("bench-copy.zarrvectors");
     vec![
         Contender::new("zvf, in shards", Role::Zvf, || write_and_count(batch, to, true)),
-        Contender::new("zvf, one file per cell", Role::Variant, || {
-            write_and_count(batch, to, false)
-        }),
+        Contender::new("zvf, file per cell", Role::Variant, || write_and_count(batch, to, false)),
         reference
             .contender(request)
             .and_then(move |turn| Ok(turn.with_count(count_vertices(&theirs)?))),

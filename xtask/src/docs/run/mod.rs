@@ -19,7 +19,7 @@
 //! they are left out, except `cargo run -p zvf-cli`. Each page, and the help of each subcommand,
 //! has its own copy of the staged files that it names.
 
-pub(super) mod commands;
+mod commands;
 mod stage;
 
 use std::fs;
@@ -114,9 +114,11 @@ fn help(
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "zvf {} --help fails", words.join(" "));
     let name = format!("zvf {} --help", words.join(" "));
-    problems.extend(super::pages::check_help(house, &name, &text)?);
-    pages.push((name, commands::of_help(&text)));
-    for name in commands::subcommands(&text) {
+    let (shown, below) = (commands::of_help(&text), commands::subcommands(&text));
+    let has_example = !shown.is_empty() || !below.is_empty(); // a list of commands needs none
+    problems.extend(super::pages::check_help(house, &name, &text, has_example)?);
+    pages.push((name, shown));
+    for name in below {
         words.push(name);
         help(house, shell, words, pages, problems)?;
         words.pop();
