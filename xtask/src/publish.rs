@@ -42,7 +42,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 }
 
 /// Returns the published crates, each after its dependencies, otherwise sorted by name.
-fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
+pub(crate) fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
     let mut unordered: Vec<&Member> = members.iter().filter(|member| member.published).collect();
     let mut order = Vec::with_capacity(unordered.len());
     while !unordered.is_empty() {

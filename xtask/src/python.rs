@@ -132,7 +132,7 @@ fn run_examples(house: &House, python: &Path) -> anyhow::Result<()> {
 }
 
 /// Runs a notebook; the first cell that raises ends it with its error.
-const RUN_NOTEBOOK: &str = "import sys, nbformat, nbclient
+pub(crate) const RUN_NOTEBOOK: &str = "import sys, nbformat, nbclient
 nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=300).execute()
 print('ran', sys.argv[1])";
 

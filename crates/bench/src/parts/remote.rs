@@ -58,10 +58,10 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let ask = json!({"work": "boxes", "path": folder, "boxes": make_boxes(1, 0.001),
             "fresh": !warm, "once": true});
         let mut contenders = vec![
-            Contender::zvf("zvf, a file a cell", || remote.measure_query(folder, handle(0))),
+            Contender::zvf("zvf, file per cell", || remote.measure_query(folder, handle(0))),
             Contender::variant("zvf, in shards", || remote.measure_query(shards, handle(1))),
             Contender::variant("zvf, packed", || remote.measure_query(pack, handle(2))),
-            Contender::new("one request a cell", Role::Limit, || remote.request_cells(&store)),
+            Contender::new("one request per cell", Role::Limit, || remote.request_cells(&store)),
         ];
         if bench.turns > 0 {
             contenders.insert(3, reference.counted_contender(ask, &server));

@@ -149,7 +149,7 @@ pub(super) fn make_rings(count: u64) -> anyhow::Result<Batch> {
 }
 
 /// The settings of `CloudVolume`, as in its script.
-const SETTINGS: &str = "CloudVolume is asked with parallel=1 and cache=False: more processes add their start to files of \
+const SETTINGS: &str = "CloudVolume runs with parallel=1 and cache=False: more processes add their start to files of \
                         this disk, and a cache on the disk would copy the same files; one handle stays open.";
 pub(super) const NODES: usize = 100;
 /// The number of corners around a ring, and around its tube.
