@@ -99,7 +99,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 /// Builds the program, and packs it with its pages, as an archive and as a Debian package.
 fn make_program(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
-    let build = house.cargo(&["build", "--locked", "-p", "zvf-cli"]);
+    let build = house.cargo("build --locked -p zvf-cli");
     let (words, folder): (&[&str], _) = if release.is_debug {
         (&[], "debug")
     } else {
@@ -252,8 +252,10 @@ fn check_crates(release: &Release<'_>) -> anyhow::Result<()> {
 /// Writes the notices, the list of dependencies, and the notes on the release.
 fn write_lists(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
-    let words = ["metadata", "--locked", "--format-version", "1"];
-    let metadata = house.cargo(&words).output().context("cargo metadata fails")?;
+    let metadata = house
+        .cargo("metadata --locked --format-version 1")
+        .output()
+        .context("cargo metadata fails")?;
     let metadata: Value = serde_json::from_str(&metadata)?;
     let packages = metadata["packages"].as_array().context("no packages")?;
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -296,10 +298,9 @@ fn write_lists(release: &Release<'_>) -> anyhow::Result<()> {
 
 /// Returns the packages in the released programs and the wheel, as `NAME VERSION`.
 fn used(house: &House) -> anyhow::Result<BTreeSet<String>> {
-    let words =
-        ["tree", "--locked", "-p", "zvf-cli", "-p", "zvf-py", "-p", "zvf-wasm", "--all-features"];
-    let format = ["--edges", "normal", "--prefix", "none", "--format", "{p}"];
-    let tree = house.cargo(&words).args(&format).output().context("cargo tree fails")?;
+    let words = "tree --locked -p zvf-cli -p zvf-py -p zvf-wasm --all-features \
+        --edges normal --prefix none --format {p}";
+    let tree = house.cargo(words).output().context("cargo tree fails")?;
     let line = |line: &str| {
         let mut words = line.split_whitespace();
         Some(format!("{} {}", words.next()?, words.next()?.trim_start_matches('v')))
