@@ -231,13 +231,13 @@ impl ZarrVectors {
     /// `None` if the value is not a positive number, or one for each axis of space.
     #[must_use]
     pub fn declared_shard(&self, rank: usize) -> Option<Vec<u64>> {
-        let sides = match self.shard_shape.as_ref()? {
-            Value::Array(sides) => {
-                let leading = rank.checked_sub(sides.len()).filter(|leading| *leading < 2)?;
-                let sides = sides.iter().map(Value::as_u64);
-                core::iter::repeat_n(Some(1), leading).chain(sides).collect::<Option<Vec<_>>>()?
-            }
-            side => vec![side.as_u64()?; rank],
+        let shape = self.shard_shape.as_ref()?;
+        let sides = if let Some(sides) = shape.as_array() {
+            let leading = rank.checked_sub(sides.len()).filter(|leading| *leading < 2)?;
+            let sides = sides.iter().map(Value::as_u64);
+            core::iter::repeat_n(Some(1), leading).chain(sides).collect::<Option<Vec<_>>>()?
+        } else {
+            vec![shape.as_u64()?; rank]
         };
         (!sides.contains(&0)).then_some(sides)
     }
