@@ -137,10 +137,10 @@ impl KeyedFolder {
                 let entry = entry?;
                 if entry.file_type()?.is_dir() {
                     folders.push(entry.path());
-                } else if entry.file_name().to_str().is_some_and(is_temporary) {
-                    if let Some(about) = found_below(entry.metadata())? {
-                        found.push((entry.path(), about.len(), about.modified()?));
-                    }
+                } else if entry.file_name().to_str().is_some_and(is_temporary)
+                    && let Some(about) = found_below(entry.metadata())?
+                {
+                    found.push((entry.path(), about.len(), about.modified()?));
                 }
             }
         }
