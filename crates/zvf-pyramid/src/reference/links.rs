@@ -3,19 +3,19 @@
 use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
-use zvf_format::num::{index_u32, to_u64};
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Root;
 use zvf_store::{Build, CodecPipeline};
 
 use super::coarsen::{NONE, ReferenceLevel};
 use crate::links::{LinkedLevel, write_family};
-use crate::rows::lookup;
 
 /// Composes the parents of successive levels.
 pub(super) fn compose_steps(steps: &[Vec<u32>]) -> Vec<u32> {
     let Some((first, rest)) = steps.split_first() else { return Vec::new() };
     rest.iter().fold(first.clone(), |parents, step| {
-        parents.par_iter().map(|parent| lookup(step, *parent)).collect()
+        let next = |parent: &u32| step.get(usize_from_u32(*parent)).copied().unwrap_or(NONE);
+        parents.par_iter().map(next).collect()
     })
 }
 
