@@ -50,7 +50,9 @@ impl RecordSchema {
                 "POINT"
             }
             Kind::Line => "LINE",
-            _ => "POLYLINE",
+            Kind::Polyline | Kind::Streamline | Kind::Graph | Kind::Skeleton | Kind::Mesh | _ => {
+                "POLYLINE"
+            }
         };
         json!({
             "@type": "neuroglancer_annotations_v1",
