@@ -255,7 +255,7 @@ impl LinkedLevel {
             number: level.level().0,
             path: level.node().path().to_string(),
             keys: level.chunks().await?.iter().collect(),
-            shape: level.chunk_shape().clone(),
+            shape: *level.chunk_shape(),
         })
     }
 }

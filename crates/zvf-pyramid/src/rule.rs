@@ -56,10 +56,11 @@ impl Aggregation {
     /// Returns the rule for an attribute without a stated rule: it picks one of the values, unless
     /// they are floats and vertices are merged.
     pub(crate) fn default_for(field: &Field, merged: bool) -> Self {
-        match field.column.dtype().kind {
-            _ if !merged => Self::First,
-            DtypeKind::Float if field.categories.is_none() => Self::Mean,
-            _ => Self::Mode,
+        let is_number = field.column.dtype().kind == DtypeKind::Float && field.categories.is_none();
+        match (merged, is_number) {
+            (false, _) => Self::First,
+            (true, true) => Self::Mean,
+            (true, false) => Self::Mode,
         }
     }
 

@@ -134,9 +134,9 @@ struct Objects {
 
 impl Sink for PrecomputedWriter {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        let is_mesh = |collected: &CollectedPieces| collected.header.kind == Kind::Mesh;
-        let is_next_level = self.is_multilod && header.kind == Kind::Mesh;
-        if !self.collected.is_empty() && !(is_next_level && self.collected.iter().all(is_mesh)) {
+        let is_mesh = |header: &Header| self.is_multilod && header.kind == Kind::Mesh;
+        let mut before = self.collected.iter();
+        if !before.all(|before| is_mesh(&before.header) && is_mesh(header)) {
             return Err(second_kind("precomputed"));
         }
         self.collected.push(CollectedPieces::new(header, self.memory, "precomputed"));
