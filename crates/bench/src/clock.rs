@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use crate::row::{Cost, Turn};
-
 /// Shorter work is repeated until this many seconds have passed, so that clock resolution and cold
 /// caches do not decide.
 pub(crate) const ENOUGH: f64 = 0.02;
@@ -34,16 +32,6 @@ pub(crate) fn measure_repeated(
             return Ok(all / f64::from(times));
         }
     }
-}
-
-/// Measures work that returns its own cost; that of the last run counts.
-pub(crate) fn measure_cost(mut work: impl FnMut() -> anyhow::Result<Cost>) -> anyhow::Result<Turn> {
-    let mut cost = Cost::default();
-    let seconds = measure_repeated(|| {
-        cost = work()?;
-        Ok(())
-    })?;
-    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
 /// Returns the median.

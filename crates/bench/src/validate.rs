@@ -12,9 +12,9 @@ use futures_executor::block_on;
 use serde_json::json;
 use zvf_validate::{Observer, Options, validate};
 
-use crate::clock::measure_cost;
 use crate::contest::Contender;
 use crate::limit;
+use crate::parts::packed::measure_cost;
 use crate::parts::sample_data::{Points, open_store};
 use crate::peer::{Environment, Other};
 use crate::results::Results;

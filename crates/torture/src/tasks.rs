@@ -69,8 +69,9 @@ impl Task {
                 build::recompress(&store, Build::begin(address, options(true)).await?).await?;
             }
             Self::Migrate => {
-                let old = Unpacked::new("v070_gr3").open().await;
-                build::migrate(&old, Build::begin(address, options(false)).await?).await?;
+                let old = Unpacked::new("v070_gr3");
+                let build = Build::begin(address, options(false)).await?;
+                build::migrate(&old.open().await, build).await?;
             }
             Self::Unpack => {
                 let old = Unpacked::new("pc3_basic");

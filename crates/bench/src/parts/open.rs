@@ -9,8 +9,8 @@ use futures_executor::block_on;
 use serde_json::json;
 use zvf_model::LevelId;
 
-use crate::clock::measure_cost;
 use crate::contest::Contender;
+use crate::parts::packed::measure_cost;
 use crate::parts::sample_data::{Points, open_store};
 use crate::peer::Other;
 use crate::results::Results;

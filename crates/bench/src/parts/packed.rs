@@ -173,6 +173,16 @@ pub(crate) fn measure_answers(
     Ok(Turn { seconds, count: Some(count), cost })
 }
 
+/// Measures work that returns its own cost; that of the last run counts.
+pub(crate) fn measure_cost(mut work: impl FnMut() -> anyhow::Result<Cost>) -> anyhow::Result<Turn> {
+    let mut cost = Cost::default();
+    let seconds = measure_repeated(|| {
+        cost = work()?;
+        Ok(())
+    })?;
+    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+}
+
 /// Returns the files of the position cells that the boxes touch.
 pub(crate) fn list_touched_cells(store: &Path, boxes: &[[[f64; 3]; 2]]) -> Vec<PathBuf> {
     let side = SIDE / f64::from(CHUNKS);
