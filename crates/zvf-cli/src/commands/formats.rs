@@ -9,7 +9,7 @@ use zvf::convert::format::{
     Attributes, Capabilities, GroupSupport, IdSupport, MissingFormat, UnitSupport,
 };
 
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -25,7 +25,7 @@ pub(crate) struct Formats {}
 
 impl Formats {
     #[expect(clippy::unused_self, reason = "commands are run alike")]
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if session.json() {
             let all: Vec<Value> = Format::ALL
                 .iter()

@@ -13,7 +13,7 @@ use zvf::validate::Options;
 
 use super::in_place::InPlace;
 use super::validate;
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table::{self, count, format_count};
 
@@ -42,11 +42,7 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         // With a journal, the command repairs a copy, which is committed.
         let in_place = match self.apply {
             true => Some(InPlace::begin(&self.store, session)?),

@@ -28,8 +28,8 @@ pub(super) fn planned_head(
         let expected = "no repository of versions, for which zvf pyramid itself builds levels";
         return Err(bad_request_error("the store", expected, address));
     }
-    let is_committed = identity.head().is_some() || place.folder().is_none();
-    Ok(is_committed.then(|| identity.head().unwrap_or(0))) // 0 before the first commit
+    let is_committed = identity.head.is_some() || place.folder().is_none();
+    Ok(is_committed.then(|| identity.head.unwrap_or(0))) // 0 before the first commit
 }
 
 impl Tasks {

@@ -139,7 +139,7 @@ impl Tasks {
             }
             Err(error) => {
                 // The first error is returned.
-                drop(self.folder.remove_below(run.run()).await);
+                drop(self.folder.remove_below(&run.run).await);
                 run.discard();
                 Err(error)
             }
@@ -158,12 +158,12 @@ impl Tasks {
         let finer = self.kept_levels(number, &format!("task {number}"), &fetched).await?;
         self.check_store_at(address, open).await?;
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
-        let to = (&store, run.path());
+        let to = (&store, run.path.as_path());
         let finer = (finer.as_slice(), Some(level_of(number)?));
         let (_, made) = zvf_pyramid::build_in_folder(to, options, how, finer, |_| {}).await?;
         self.check_store_at(address, open).await?;
         let files = run.keep(&self.folder).await?;
-        let (name, report) = (run.run().to_owned(), Json::Bool(!made.is_empty()));
+        let (name, report) = (run.run.clone(), Json::Bool(!made.is_empty()));
         Ok(Record::from_run(&self.digest, number, name, report).with_files(files))
     }
 
@@ -183,7 +183,7 @@ impl Tasks {
         let (job, address) = self.pyramid_job()?;
         let run = RunFolder::new(&self.folder);
         let levels = self.kept_levels(job.vertices.len(), "to finish", &run).await?;
-        let (settings, kept) = ((&job.options, how), (levels.as_slice(), run.path()));
+        let (settings, kept) = ((&job.options, how), (levels.as_slice(), run.path.as_path()));
         let made = match job.head {
             Some(head) => self.commit_levels((address, open, head), settings, kept, on_event).await,
             None => self.replace_store((address, open), settings, kept, on_event).await,
