@@ -245,12 +245,10 @@ impl FaultStore {
     pub async fn objects(&self) -> BTreeMap<String, Bytes> {
         let mut objects = BTreeMap::new();
         let listed: Vec<_> = self.inner.list(None).collect().await;
-        for meta in listed.into_iter().flatten() {
-            if let Ok(got) = self.inner.get(&meta.location).await
-                && let Ok(bytes) = got.bytes().await
-            {
-                objects.insert(meta.location.to_string(), bytes);
-            }
+        for meta in listed {
+            let path = meta.expect("memory is listed").location;
+            let got = self.inner.get(&path).await.expect("it was listed");
+            objects.insert(path.to_string(), got.bytes().await.expect("bytes of memory are whole"));
         }
         objects
     }
