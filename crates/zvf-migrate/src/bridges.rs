@@ -14,8 +14,8 @@ use zvf_model::{ChunkFragments, ObjectManifest};
 
 use crate::cells::Target;
 use crate::links::Records;
+use crate::progress::Progress;
 use crate::rows::batches;
-use crate::run::Progress;
 
 /// Writes the bridges of a level, if there are any.
 pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {

@@ -13,8 +13,8 @@ use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{BadColumn, LevelReader};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
-use crate::run::Migration;
-use crate::run::Progress;
+use crate::options::Migration;
+use crate::progress::Progress;
 
 /// The destination of the cells of a level.
 pub(crate) struct Target<'a> {

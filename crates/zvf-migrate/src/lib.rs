@@ -50,10 +50,13 @@ mod bridges;
 mod cells;
 mod links;
 mod objects;
+mod options;
 mod plan;
+mod progress;
 mod rows;
 mod run;
 mod verify;
 
+pub use options::Migration;
 pub use plan::{Change, Plan};
-pub use run::{Migration, MigrationCounts};
+pub use progress::MigrationCounts;

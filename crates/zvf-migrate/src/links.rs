@@ -26,8 +26,8 @@ use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords};
 use zvf_store::{Caching, CellSink};
 
 use crate::cells::{COPY_BATCH_CELLS, Target, finish};
+use crate::progress::Progress;
 use crate::rows;
-use crate::run::Progress;
 
 /// The records of a family, sorted to their new places.
 pub(crate) struct Records {

@@ -7,8 +7,8 @@ use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, RowPlan};
 
 use crate::cells::Target;
+use crate::progress::Progress;
 use crate::rows::batches;
-use crate::run::Progress;
 
 /// Writes the object index of a level. To old readers an empty row means an object without
 /// fragments, to new ones it is an error: it becomes an empty manifest.

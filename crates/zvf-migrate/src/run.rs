@@ -5,68 +5,13 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{GroupDoc, Ome, Root, Version};
 use zvf_model::LevelReader;
-use zvf_store::{Build, CellPlan, CodecPipeline, Store};
+use zvf_store::{Build, CellPlan, Store};
 
 use crate::cells::{Rows, Target};
+use crate::options::Migration;
 use crate::plan::{Plan, PlannedLevel, Step, What};
+use crate::progress::{MigrationCounts, Progress};
 use crate::{bridges, cells, links, objects, rows, verify};
-
-/// The options of the new store.
-///
-/// ```
-/// let plain = zvf_migrate::Migration::default();
-/// assert_eq!((plain.shard, plain.codecs), (None, zvf_store::CodecPipeline::empty()));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Migration {
-    /// The name in the document of the store; empty for none.
-    pub name: String,
-    /// Cells per shard on each axis; a single number applies to all axes. `None` for one object per
-    /// cell.
-    pub shard: Option<Vec<u64>>,
-    /// The codecs of cells.
-    pub codecs: CodecPipeline,
-}
-
-/// The progress of a migration.
-///
-/// ```
-/// assert_eq!(zvf_migrate::MigrationCounts::default().cells, 0);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[non_exhaustive]
-pub struct MigrationCounts {
-    /// Finished levels.
-    pub levels: u64,
-    /// Cells of the chunk grid, including those of links.
-    pub cells: u64,
-    /// Records of links, each counted once.
-    pub links: u64,
-    /// Rows of object indexes.
-    pub objects: u64,
-    /// Objects of the backend that were copied unchanged.
-    pub copied: u64,
-    /// Bytes of the new objects with cells.
-    pub stored_bytes: u64,
-    /// Whether the new store was read back and compared with the old one. In an object store this
-    /// is `false`: the new store cannot be read before it is published.
-    #[serde(skip)]
-    pub verified: bool,
-}
-
-/// The progress, and the callback that reports it.
-pub(crate) struct Progress<'a> {
-    pub(crate) done: &'a mut MigrationCounts,
-    pub(crate) on_progress: &'a mut dyn FnMut(&MigrationCounts),
-}
-
-impl Progress<'_> {
-    /// Counts cells.
-    pub(crate) fn cells(&mut self, cells: usize) {
-        self.done.cells += zvf_format::num::to_u64(cells);
-        (self.on_progress)(self.done);
-    }
-}
 
 impl Plan {
     /// Writes the new store into `build`, and publishes it. Calls `on_progress` from time to time.
