@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::Object;
 use super::codec::{CodecKind, CodecSpec, Sharding, positive_counts};
-use super::data_type::{DataType, FillValue, split_configuration};
+use super::data_type::{DataType, FillValue, join_configuration, split_configuration};
 use super::error::{At, MetadataError};
 use super::fields::{Fields, Put};
 use super::group::node;
@@ -306,12 +306,6 @@ fn check_transformers(at: &At<'_>, value: Value) -> Result<(), MetadataError> {
         return Ok(());
     }
     Err(MetadataError::new(Class::Unsupported, at, Expected::Exactly(0), found))
-}
-
-pub(super) fn join_configuration(name: &str, configuration: Put) -> Value {
-    let none = Object::new();
-    let put = Put::new().put("name", name).put("configuration", configuration.with_extras(&none));
-    put.with_extras(&none).into()
 }
 
 /// Above the largest rank in this format: eight axes in space and one of categories.

@@ -20,7 +20,6 @@ use alloc::string::String;
 use serde_json::Value;
 
 use super::Object;
-use super::array::join_configuration;
 use super::dtype::{Dtype, DtypeKind};
 use super::error::{At, MetadataError};
 use super::fields::{Fields, Put, float, wrong_value_error};
@@ -246,6 +245,13 @@ impl FillValue {
     pub(super) fn to_value(&self) -> Value {
         self.spelled.clone()
     }
+}
+
+/// Returns the name and configuration of an extension as one object.
+pub(super) fn join_configuration(name: &str, configuration: Put) -> Value {
+    let none = Object::new();
+    let put = Put::new().put("name", name).put("configuration", configuration.with_extras(&none));
+    put.with_extras(&none).into()
 }
 
 /// Splits a name alone, or a name with its configuration, into the two.

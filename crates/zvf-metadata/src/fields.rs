@@ -13,9 +13,20 @@ use serde_json::{Number, Value};
 use super::Object;
 use super::error::{At, MetadataError, quoted};
 use super::keys::KeyList;
-use super::members::Member as _;
 use zvf_format::Class;
 use zvf_format::num;
+
+/// A value of a member.
+pub(super) trait Member: Sized {
+    /// Reads the value at `at`.
+    ///
+    /// # Errors
+    ///
+    /// If it is of another type.
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError>;
+
+    fn to_value(&self) -> Value;
+}
 
 /// An object that is being parsed.
 #[derive(Debug)]

@@ -14,19 +14,8 @@ use zvf_format::{Class, Expected};
 use super::Object;
 use super::arrays::OLD_TAG;
 use super::error::{At, MetadataError};
+pub(super) use super::fields::Member;
 use super::fields::{Fields, as_integer, float, list, wrong_value_error};
-
-/// A value of a member.
-pub(super) trait Member: Sized {
-    /// Reads the value at `at`.
-    ///
-    /// # Errors
-    ///
-    /// If it is of another type.
-    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError>;
-
-    fn to_value(&self) -> Value;
-}
 
 /// An object with known members. The default has those that may be absent.
 pub(super) trait Document: Clone + Default {

@@ -20,7 +20,7 @@ use std::path::Path;
 use crate::disk::{Disk, found};
 use crate::error::PublishError;
 use crate::identity::node;
-use crate::target::{SCRATCH_ADDED, SCRATCH_STORE, join_path};
+use crate::name::{SCRATCH_ADDED, SCRATCH_STORE, join_path};
 
 /// The names that are added to a folder, as in the list in the scratch folder.
 pub(crate) struct Addition<'a> {

@@ -504,6 +504,14 @@ pub(crate) fn found_below<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Returns the error for writing on a system where files cannot be distinguished from later ones
+/// with the same name.
+#[cfg(not(unix))]
+pub(crate) fn unidentified_error() -> io::Error {
+    let text = "zvf cannot identify, lock and sync files on this system, and so does not write";
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
 fn unsupported_error() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
@@ -557,7 +565,7 @@ fn sync_names(path: &Path) -> io::Result<()> {
 /// Fails: other systems cannot open a directory like a file.
 #[cfg(not(unix))]
 fn sync_names(_path: &Path) -> io::Result<()> {
-    Err(crate::identity::unidentified_error())
+    Err(unidentified_error())
 }
 
 /// The number of files that are synced in parallel.

@@ -17,10 +17,10 @@ use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::leftover::remove_leftovers;
 use crate::lock::{FileLock, is_same};
+use crate::name::{NEW_FILE, need_sibling, resolve_target, split_target, unique_id};
 use crate::permissions;
 use crate::staging::check_unchanged;
 use crate::target::TargetLock;
-use crate::target::{NEW_FILE, need_sibling, resolve_target, split_target, unique_id};
 
 /// How a file is published.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use std::{fs, io};
 
 use crate::disk::found;
 use crate::error::PublishError;
-use crate::target::{fnv1a, resolve_target};
+use crate::name::{fnv1a, resolve_target};
 
 /// The identity of a folder or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +98,7 @@ fn place(about: &fs::Metadata) -> io::Result<(u64, u64)> {
 
 #[cfg(not(unix))]
 fn place(_about: &fs::Metadata) -> io::Result<(u64, u64)> {
-    Err(unidentified_error())
-}
-
-/// Returns the error for writing on a system where files cannot be distinguished from later ones
-/// with the same name.
-#[cfg(not(unix))]
-pub(crate) fn unidentified_error() -> io::Error {
-    let text = "zvf cannot identify, lock and sync files on this system, and so does not write";
-    io::Error::new(io::ErrorKind::Unsupported, text)
+    Err(crate::disk::unidentified_error())
 }
 
 /// Returns the device and the inode of a file or folder.
@@ -123,7 +115,7 @@ pub(crate) fn is_same_device(first: &Path, second: &Path) -> io::Result<bool> {
 
 #[cfg(not(unix))]
 pub(crate) fn is_same_device(_one: &Path, _other: &Path) -> io::Result<bool> {
-    Err(unidentified_error())
+    Err(crate::disk::unidentified_error())
 }
 
 /// Returns the folder of the journal of the store at `store`: beside the folder to which links in

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::addition;
 use crate::disk::{Disk, found};
 use crate::lock::{FileLock, owner_path};
-use crate::target::{
+use crate::name::{
     NEW_FILE, SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, TARGET_LOCK, hidden_sibling, resolve_target,
     sibling_prefix,
 };

@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, found};
-use crate::target::unique_id;
+use crate::name::unique_id;
 
 /// A held lock.
 #[derive(Debug)]
@@ -284,7 +284,7 @@ pub(crate) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
 
 #[cfg(not(unix))]
 pub(crate) fn is_same(_file: &File, _path: &Path) -> io::Result<bool> {
-    Err(crate::identity::unidentified_error())
+    Err(crate::disk::unidentified_error())
 }
 
 /// `starttime` in `/proc/PID/stat`, counted from the program name.

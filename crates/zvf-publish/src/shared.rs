@@ -31,10 +31,10 @@ use crate::disk::Disk;
 use crate::error::PublishError;
 use crate::identity::{TargetIdentity, is_same_device};
 use crate::leftover::remove_leftovers;
+use crate::name::{SCRATCH_STORE, resolve_target, split_target, unique_id};
 use crate::permissions;
 use crate::staging::{StagingOptions, check_unchanged, exchange, open_dir, read_replaced};
 use crate::target::TargetLock;
-use crate::target::{SCRATCH_STORE, resolve_target, split_target, unique_id};
 use crate::tree::carry_over;
 
 /// One process's view of the shared folder. Dropping it removes nothing.

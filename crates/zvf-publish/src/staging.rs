@@ -30,11 +30,11 @@ use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
 use crate::lock::FileLock;
-use crate::permissions;
-use crate::target::TargetLock;
-use crate::target::{
+use crate::name::{
     SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, resolve_target, unique_id,
 };
+use crate::permissions;
+use crate::target::TargetLock;
 use crate::tree::{carry_over, link_tree};
 
 /// How a folder is published.

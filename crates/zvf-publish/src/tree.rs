@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::Disk;
 use crate::error::PublishError;
-use crate::target::join_path;
+use crate::name::join_path;
 
 /// Links all files below `from` to names below `to`, except those in or below a path for which `leave` returns true.
 /// Returns the paths of those called `marker`. Names that are not Unicode are refused.

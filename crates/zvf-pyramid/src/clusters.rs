@@ -12,12 +12,11 @@ use zvf_format::num::{f64_from_u64, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
-use crate::columns::{counts, floats, gather, put};
+use crate::columns::{counts, distance_sq, floats, gather, point, put};
 use crate::error::{setting_error, unsupported_error};
 use crate::rows::{NONE, row_number};
 use crate::rule::Aggregation;
 use crate::shape::largest_error::{ErrorLocation, LargestError, compare_points};
-use crate::shape::{distance_sq, point};
 
 /// Vertices, grouped by cluster.
 #[derive(Clone, Debug)]

@@ -6,8 +6,6 @@ use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
-use crate::shape::distance_sq;
-
 /// Returns all values of a column, row by row; NaN for values that are not numbers.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f64>() {
@@ -108,6 +106,17 @@ pub(crate) fn counts(values: &[u64]) -> Result<Column> {
 
 /// Floats from here on exceed signed 64-bit integers.
 const HALF: f64 = 9_223_372_036_854_775_807.0;
+
+/// Returns the squared distance between two points.
+pub(crate) fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// Returns row `row` of positions on `axes` axes.
+pub(crate) fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
+    let start = usize_from_u32(row) * axes;
+    &at[start..start + axes]
+}
 
 #[cfg(test)]
 mod tests {

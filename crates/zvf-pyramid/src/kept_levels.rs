@@ -22,11 +22,12 @@ use zvf_error::{Error, Result};
 use zvf_metadata::Root;
 use zvf_store::{Build, BuildOptions, Key, Store};
 
-use crate::build::{BuildTarget, build_levels};
+use crate::build::build_levels;
 use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
 use crate::error::{setting_error, unsupported_error};
 use crate::plan::PyramidPlan;
 use crate::report::{LevelReport, OnEvent, PyramidEvent};
+use crate::target::BuildTarget;
 use crate::{Options, levels};
 
 impl KeptLevel {

@@ -52,6 +52,7 @@ mod selection;
 mod shape;
 mod size;
 mod stale;
+mod target;
 
 pub use build::{Reuse, build, build_reusing};
 pub use checkpoint::KeptLevel;

@@ -37,12 +37,12 @@ use crate::stages::temporary_path;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SpillFolder {
-    inner: Arc<Inner>,
+    inner: Arc<SpillFiles>,
     memory: u64,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SpillFiles {
     parent: PathBuf,
     folder: OnceLock<Folder>,
     next: AtomicUsize, // the number of the next file
@@ -61,7 +61,7 @@ impl SpillFolder {
     #[must_use]
     pub fn new(parent: Option<PathBuf>, memory: u64) -> Self {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
-        let inner = Inner { parent, folder: OnceLock::new(), next: AtomicUsize::new(0) };
+        let inner = SpillFiles { parent, folder: OnceLock::new(), next: AtomicUsize::new(0) };
         Self { inner: Arc::new(inner), memory }
     }
 

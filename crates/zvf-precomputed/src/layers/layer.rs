@@ -33,7 +33,7 @@ use super::meshes::Meshes;
 use super::points::Points;
 use super::segments::segment_properties;
 use super::skeletons::Skeletons;
-use super::space::Space;
+use super::space::{LayerForm, LayerSummary, Space};
 use crate::encode::MultiLod;
 
 /// A store as precomputed objects.
@@ -61,32 +61,6 @@ pub struct Precomputed {
     mesh_slots: Semaphore,
     max_whole_faces: usize,
     max_cell_rows: u64,
-}
-
-/// The contents of a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LayerForm {
-    /// Annotations with their indexes.
-    Annotations,
-    /// Skeletons by segment.
-    Skeletons,
-    /// Meshes of several resolutions by segment.
-    Meshes,
-    /// Meshes of one resolution by segment.
-    LegacyMeshes,
-}
-
-/// A folder of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LayerSummary {
-    /// The name of the folder.
-    pub name: String,
-    /// The geometry in it.
-    pub kind: Kind,
-    /// The contents of the folder.
-    pub form: LayerForm,
 }
 
 /// The properties of a folder.

@@ -28,4 +28,5 @@ mod skeletons;
 mod space;
 mod view;
 
-pub use layer::{LayerForm, LayerSummary, Precomputed};
+pub use layer::Precomputed;
+pub use space::{LayerForm, LayerSummary};

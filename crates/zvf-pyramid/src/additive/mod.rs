@@ -30,7 +30,6 @@ use zvf_store::{BuildOptions, Store};
 
 use self::increment::IncrementWriter;
 use self::shares::Shares;
-use crate::build::BuildTarget;
 use crate::checkpoint::Checkpoint;
 use crate::error::unsupported_error;
 use crate::level_build::KindBuild;
@@ -39,6 +38,7 @@ use crate::plan::{KindPlan, Step};
 use crate::report::{LevelReport, OnEvent};
 use crate::root::Root;
 use crate::shape::Rules;
+use crate::target::BuildTarget;
 use crate::{Method, levels};
 
 /// Distributes the store at `address` over levels; `None` when there is nothing for a second level.

@@ -36,7 +36,7 @@ use zvf_model::{Batch, Column, Elements, Field};
 
 use crate::batches::count_elements;
 use crate::clusters::{Clusters, weights};
-use crate::columns::counts;
+use crate::columns::{counts, distance_sq, point};
 use crate::rows::row_number;
 use crate::rule::Aggregation;
 use crate::shape::largest_error::ErrorLocation;
@@ -139,11 +139,6 @@ fn merge_batch(
     Ok(made)
 }
 
-/// Returns the squared distance between two points.
-pub(crate) fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
-}
-
 /// A segment to which the distances of many points are measured.
 #[derive(Clone, Copy, Debug)]
 struct Segment<'a> {
@@ -165,10 +160,4 @@ impl<'a> Segment<'a> {
         let nearest = ends().map(|(a, b)| a + (b - a) * share);
         at.iter().zip(nearest).map(|(x, near)| (x - near) * (x - near)).sum()
     }
-}
-
-/// Returns row `row` of positions on `axes` axes.
-pub(crate) fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
-    let start = usize_from_u32(row) * axes;
-    &at[start..start + axes]
 }

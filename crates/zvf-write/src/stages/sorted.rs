@@ -21,7 +21,7 @@ use crate::stop::StopFlag;
 /// Accepts records in any order.
 #[derive(Debug)]
 pub(crate) struct ExternalSorter {
-    place: Place,
+    place: Destination,
     width: usize,     // not 0
     max_bytes: usize, // that may be held
     held: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct ExternalSorter {
 
 /// Where sorted records go.
 #[derive(Debug)]
-enum Place {
+enum Destination {
     Memory,
     File(PathBuf),
     /// Memory, or a file in this folder if they do not fit.
@@ -42,16 +42,16 @@ impl ExternalSorter {
     /// Returns a sorter of records of `width` bytes for the file at `path`, with about `memory`
     /// bytes in memory. Once `stop` is set, it accepts no more.
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
-        Self::limited(Place::File(path), width, memory, stop)
+        Self::limited(Destination::File(path), width, memory, stop)
     }
 
     /// Returns a sorter of records of `width` bytes that stay in memory if they fit.
     pub(crate) fn spilling(folder: &SpillFolder, width: usize) -> Self {
-        let place = Place::Spill(folder.clone());
+        let place = Destination::Spill(folder.clone());
         Self::limited(place, width, folder.memory(), &StopFlag::default())
     }
 
-    fn limited(place: Place, width: usize, memory: u64, stop: &StopFlag) -> Self {
+    fn limited(place: Destination, width: usize, memory: u64, stop: &StopFlag) -> Self {
         // While records are sorted, each has its number beside it.
         let records = saturating_usize(memory) / (width.max(1) + 4);
         let max_records = records.clamp(1024, usize_from_u32(u32::MAX));
@@ -64,7 +64,7 @@ impl ExternalSorter {
     pub(crate) fn in_memory(width: usize, stop: &StopFlag) -> Self {
         let (width, stop) = (width.max(1), stop.clone());
         let (held, runs) = (Vec::new(), Runs::default());
-        Self { place: Place::Memory, width, max_bytes: usize::MAX, held, runs, stop }
+        Self { place: Destination::Memory, width, max_bytes: usize::MAX, held, runs, stop }
     }
 
     /// Adds the record that consists of these parts.
@@ -87,9 +87,9 @@ impl ExternalSorter {
     /// Returns the sorted records, and the record of their file.
     pub(crate) fn finish(mut self) -> Result<(StepOutput, Option<WrittenFile>)> {
         let path = match &self.place {
-            Place::File(path) => path.clone(),
-            Place::Spill(folder) if !self.runs.0.is_empty() => folder.next_path("sorted")?,
-            Place::Memory | Place::Spill(_) => {
+            Destination::File(path) => path.clone(),
+            Destination::Spill(folder) if !self.runs.0.is_empty() => folder.next_path("sorted")?,
+            Destination::Memory | Destination::Spill(_) => {
                 let held = std::mem::take(&mut self.held);
                 return Ok((StepOutput::Held(sort_records(held, self.width).into()), None));
             }
@@ -112,10 +112,10 @@ impl ExternalSorter {
 
     fn spill(&mut self) -> Result<()> {
         let path = match &self.place {
-            Place::Memory => return Ok(()), // it holds all
+            Destination::Memory => return Ok(()), // it holds all
             // Other processes, also on other machines, may sort the same records.
-            Place::File(path) => temporary_path(path),
-            Place::Spill(folder) => folder.next_path("run")?,
+            Destination::File(path) => temporary_path(path),
+            Destination::Spill(folder) => folder.next_path("run")?,
         };
         self.write(path.clone())?;
         self.runs.0.push(path);

@@ -1,0 +1,172 @@
+//! Names next to a target.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::PublishError;
+
+/// Returns the path with its directory resolved; for a symbolic link, its destination.
+///
+/// # Errors
+///
+/// When the current directory cannot be read.
+pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
+    match std::fs::canonicalize(target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let path = std::path::absolute(target)?;
+            // The parent folder may exist, through links, while the target does not.
+            let above = path.parent().map(std::fs::canonicalize);
+            Ok(match (above, path.file_name()) {
+                (Some(Ok(above)), Some(name)) => above.join(name),
+                _ => path,
+            })
+        }
+        found => found,
+    }
+}
+
+/// Returns `.NAME.zvf-WORD` next to `target`, where a command keeps its scratch. A name that is too
+/// long is shortened, and a hash of the whole name is appended.
+///
+/// ```
+/// # use std::path::Path;
+/// use zvf_publish::hidden_sibling;
+///
+/// let short = hidden_sibling(Path::new("/data/a.zarrvectors"), "ingest").expect("a name");
+/// assert_eq!(short, Path::new("/data/.a.zarrvectors.zvf-ingest"));
+/// let long = hidden_sibling(&Path::new("/data").join("a".repeat(250)), "build-0123456789abcdef");
+/// assert!(long.expect("a name").file_name().expect("a name").len() <= 255);
+/// ```
+#[must_use]
+pub fn hidden_sibling(target: &Path, word: &str) -> Option<PathBuf> {
+    let mut name = hidden_stem(target.file_name()?);
+    name.push(".zvf-");
+    name.push(word);
+    Some(target.with_file_name(name))
+}
+
+/// Returns `.NAME`, shortened so that the longest suffix fits.
+fn hidden_stem(name: &OsStr) -> OsString {
+    let mut stem = OsString::from(".");
+    if name.len() <= MAX_STEM_BYTES {
+        stem.push(name);
+        return stem;
+    }
+    let text = name.to_string_lossy();
+    let (start, _) = text.split_at(text.floor_char_boundary(MAX_STEM_BYTES - 17));
+    let hash = fnv1a(name.as_encoded_bytes());
+    stem.push(format!("{start}~{hash:016x}"));
+    stem
+}
+
+/// Returns the parent folder of a target and its name, if the name is short enough for sibling
+/// names.
+pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishError> {
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+        return Err(no_name_error(target));
+    };
+    if name.len() > MAX_NAME_BYTES - JOURNAL_ENDING_BYTES {
+        return Err(PublishError::NameTooLong { found: name.len() });
+    }
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    Ok((parent, name))
+}
+
+/// Returns [`hidden_sibling`], or an error for a target without a name.
+pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, PublishError> {
+    hidden_sibling(target, word).ok_or_else(|| no_name_error(target))
+}
+
+fn no_name_error(target: &Path) -> PublishError {
+    PublishError::NoName(target.to_string_lossy().into_owned())
+}
+
+/// Joins a name to the path of a folder, with `/` between names.
+///
+/// # Errors
+///
+/// `InvalidInput` for a name that is not Unicode: as text it would be another name.
+pub(crate) fn join_path(folder: &str, name: &OsStr) -> io::Result<String> {
+    let name = name.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") })
+}
+
+/// Returns the prefix of the names of one kind next to `target`.
+pub(crate) fn sibling_prefix(target: &Path, word: &str) -> Option<OsString> {
+    let path = hidden_sibling(target, word)?;
+    path.file_name().map(OsStr::to_owned)
+}
+
+/// Returns a unique number.
+pub(crate) fn unique_id() -> String {
+    use std::hash::{BuildHasher as _, RandomState};
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
+}
+
+/// Returns the 64-bit FNV-1a hash: the same in every version and on every machine.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The word in the name of the lock of a target.
+pub(crate) const TARGET_LOCK: &str = "lock";
+/// The word in the names of files under construction.
+pub(crate) const NEW_FILE: &str = "new";
+/// The word in the names of scratch directories.
+pub(crate) const SCRATCH: &str = "build";
+/// The names in a scratch directory: its lock, the folder under its final names, the old folder if
+/// two names cannot be exchanged atomically, and the list of names that are added to the target.
+pub(crate) const SCRATCH_LOCK: &str = "lock";
+pub(crate) const SCRATCH_STORE: &str = "store";
+pub(crate) const SCRATCH_OLD: &str = "old";
+pub(crate) const SCRATCH_ADDED: &str = "added";
+/// The limit of file systems for one name.
+const MAX_NAME_BYTES: usize = 255;
+/// The length of the suffix `.zvf` of journals and backups.
+const JOURNAL_ENDING_BYTES: usize = 4;
+/// The limit without the leading dot, and `.zvf-build-` with a number or another suffix.
+const MAX_STEM_BYTES: usize = MAX_NAME_BYTES - 1 - 27;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_shortened_and_stay_apart() {
+        let name = |n: usize, last: char| format!("{}{last}", "ä".repeat(n));
+        let sibling = |name: &str| {
+            let path = hidden_sibling(&Path::new("/x").join(name), "build-0123456789abcdef");
+            path.unwrap().file_name().unwrap().to_owned()
+        };
+        let (first, second) = (sibling(&name(120, 'a')), sibling(&name(120, 'b')));
+        assert!(first != second && first.len() <= 255 && second.len() <= 255);
+        assert_eq!(sibling("a"), ".a.zvf-build-0123456789abcdef");
+        let longest = "a".repeat(227);
+        assert_eq!(sibling(&longest).len(), 255);
+        assert!(!sibling(&longest).to_string_lossy().contains('~'));
+        assert!(sibling(&"a".repeat(228)).to_string_lossy().contains('~'));
+    }
+
+    #[test]
+    fn only_names_in_unicode_are_joined_to_paths() {
+        assert_eq!(join_path("", OsStr::new("a")).unwrap(), "a");
+        assert_eq!(join_path("b/c", OsStr::new("a")).unwrap(), "b/c/a");
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStrExt as _;
+            let error = join_path("b", OsStr::from_bytes(b"a\xff")).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn names_without_room_are_refused() {
+        assert!(split_target(&Path::new("/x").join("a".repeat(251))).is_ok());
+        let error = split_target(&Path::new("/x").join("a".repeat(252))).unwrap_err();
+        assert!(matches!(error, PublishError::NameTooLong { found: 252 }));
+        assert!(matches!(split_target(Path::new("/")), Err(PublishError::NoName(_))));
+    }
+}
