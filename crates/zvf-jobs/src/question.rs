@@ -202,16 +202,8 @@ mod tests {
         {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
-        for text in [
-            "",
-            "MiB",
-            "0",
-            "-1",
-            "1.5GiB",
-            "1 parsec",
-            "99999999999999999999",
-            "18446744073709551615k",
-        ] {
+        let refused = "|MiB|0|-1|1.5GiB|1 parsec|99999999999999999999|18446744073709551615k";
+        for text in refused.split('|') {
             assert_eq!(parse_size(text), None, "{text}");
         }
     }

@@ -408,38 +408,10 @@ mod tests {
     /// The fast path accepts the same texts as the parser of the standard library and returns the same bits.
     #[test]
     fn parses_short_numbers_as_the_standard_library_does() {
-        let samples = [
-            "",
-            "-",
-            ".",
-            "-.",
-            "1",
-            "-0",
-            "0",
-            "1.",
-            ".5",
-            "-.5",
-            "+1",
-            "1.5",
-            "1..5",
-            "1.5.",
-            "1e5",
-            "0.1",
-            "0.3",
-            "123456789012345",
-            "1234567890123456",
-            "12345678901234.5",
-            "0.00000000000001",
-            "99.99999",
-            "--1",
-            "1_0",
-            "1,5",
-            "inf",
-            "0x1",
-            "\u{661}",
-            "9007199254740993",
-        ];
-        let mut texts: Vec<String> = samples.iter().map(ToString::to_string).collect();
+        let samples = "|-|.|-.|1|-0|0|1.|.5|-.5|+1|1.5|1..5|1.5.|1e5|0.1|0.3|\
+            123456789012345|1234567890123456|12345678901234.5|0.00000000000001|99.99999|\
+            --1|1_0|1,5|inf|0x1|\u{661}|9007199254740993";
+        let mut texts: Vec<String> = samples.split('|').map(ToString::to_string).collect();
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..20_000 {
             random ^= random << 13;
