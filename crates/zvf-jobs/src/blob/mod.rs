@@ -316,7 +316,7 @@ impl Settings {
         let found = dtype.and_then(|dtype| match dtype.kind {
             DtypeKind::Int => LinkInteger::new(u8::try_from(dtype.size).ok()?, true).ok(),
             DtypeKind::UInt => LinkInteger::new(u8::try_from(dtype.size).ok()?, false).ok(),
-            _ => None,
+            DtypeKind::Bool | DtypeKind::Float | DtypeKind::Text => None,
         });
         found.ok_or_else(|| bad_request_error("item", "int8 to int64 or uint8 to uint64", text))
     }
