@@ -295,7 +295,7 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected);
-        assert_eq!(remove(&address, false).unwrap().len(), 6);
+        assert_eq!(remove(&address, false).unwrap().len(), 7);
         let left: Vec<State> =
             list(&address).unwrap().iter().map(|leftover| leftover.state).collect();
         assert_eq!(left, [State::Resumable, State::Resumable, State::InUse]);
