@@ -16,9 +16,9 @@ FIGURES = [
     ("lines", "all streamlines", "times", "packed and mapped", 3.0, "TRX"), ("shapes", "1 of 1000 ", "seconds", 30e-6),
     ("shapes", "500 of 1000 ", "seconds", 8e-3), ("open", "97336 chunks", "seconds", 0.3e-3),
     # Rounds of 20 ms, and what the machine needs beside them.
-    ("remote", "a new handle", "times", "a file a cell", 3.3, "one request a cell"),
-    ("remote", "a new handle", "times", "in shards", 4.3, "one request a cell"),
-    ("remote", "a new handle", "times", "packed", 2.3, "one request a cell"),
+    ("remote", "a new handle", "times", "file per cell", 3.3, "one request per cell"),
+    ("remote", "a new handle", "times", "in shards", 4.3, "one request per cell"),
+    ("remote", "a new handle", "times", "packed", 2.3, "one request per cell"),
     ("files", "of CSV", "times", "", 3.0, "polars"), ("files", "of OBJ", "seconds", 0.35),
     ("pyramid", "a mesh of", "times", "", 3.0, "meshoptimizer"), ("edit", "move one of 1000000 ", "seconds", 10e-3),
     ("edit", "100000 random edits", "seconds", 0.5), ("tensor", "b2nd: plane across axis 2", "ahead", 1.5),
@@ -56,7 +56,7 @@ def seconds(row, role):
 def find(row, who, matches):
     side = next((s for s in row["sides"] if matches(s)), None)
     if side is None: raise LookupError(f"{who} is not in the row")
-    if not turn(side): raise LookupError(f"{side['name']} is not here: {side['result']['Err']}")
+    if not turn(side): raise LookupError(f"{side['name']} was not measured: {side['result']['Err']}")
     return side, turn(side)["seconds"]
 
 def rival(row):
@@ -64,7 +64,7 @@ def rival(row):
     found = seconds(row, "Reference") or min(peers, default=None)
     if found is not None: return found
     absent = next((s for s in row["sides"] if s["role"] in ("Reference", "Peer")), None)
-    raise LookupError(f"{absent['name']} is not here: {absent['result']['Err']}" if absent else "nobody else does it")
+    raise LookupError(f"{absent['name']} was not measured: {absent['result']['Err']}" if absent else "no competitor")
 
 def bars(part, row):
     ahead = [("ahead", row["ahead"])] if row.get("ahead") else []
@@ -96,7 +96,7 @@ def judge(part, row):
         limit = seconds(row, "Limit")
         if limit is not None and ours <= 2 * limit: return ""
         try: return "" if rival(row) >= 10 * ours else side
-        except LookupError as why: return side if limit is not None else f"no figure, and {why}"
+        except LookupError as why: return side if limit is not None else f"no target; {why}"
     for bar in wanted:
         try:
             met, side = judge_bar(row, bar)
@@ -131,7 +131,7 @@ def row_lines(part, row):
         mark = {"Zvf": "**", "Variant": "**", "Limit": "*"}.get(side["role"], "")
         first = [row["work"], "" if row["count"] is None else str(row["count"])] if at == 0 else ["", ""]
         if not turn(side):
-            yield f"| {first[0]} | {first[1]} | {mark}{side['name']}{mark} | not here: {cell(side['result']['Err'])} | | | | | |  |\n"
+            yield f"| {first[0]} | {first[1]} | {mark}{side['name']}{mark} | not measured: {cell(side['result']['Err'])} | | | | | |  |\n"
             continue
         t, cost = turn(side), turn(side)["cost"]
         ratio = "" if side["role"] == "Zvf" else f"{t['seconds'] / ours:.2f}"

@@ -39,8 +39,8 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let names: Vec<&str> = published.map(|member| member.name.as_str()).collect();
     document(house)?;
     let tool = house.target().join("api");
-    let words = ["build", "--quiet", "--locked", "--manifest-path", "xtask/api/Cargo.toml"];
-    house.cargo(&words).env("CARGO_TARGET_DIR", &tool.display().to_string()).run()?;
+    let build = house.cargo("build --quiet --locked --manifest-path xtask/api/Cargo.toml");
+    build.env("CARGO_TARGET_DIR", &tool.display().to_string()).run()?;
     let mut changed = Vec::new();
     for name in names {
         let index = house.target().join(format!("doc/{}.json", name.replace('-', "_")));
@@ -78,9 +78,11 @@ fn document(house: &House) -> anyhow::Result<()> {
     fs::create_dir_all(house.target())?;
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
     fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755))?;
-    let words = ["doc", "--quiet", "--no-deps"];
     let flags = "-Z unstable-options --output-format json --cap-lints allow";
-    let cargo = house.cargo(&words).args(&published_set(house)?).env("RUSTDOCFLAGS", flags);
+    let cargo = house
+        .cargo("doc --quiet --no-deps")
+        .args(&published_set(house)?)
+        .env("RUSTDOCFLAGS", flags);
     cargo.env("RUSTDOC", &rustdoc.display().to_string()).run()
 }
 

@@ -27,11 +27,8 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let folder = house.target().join("before");
     let tree = folder.join("tree");
     if !tree.join("Cargo.lock").is_file() {
-        let at = tree.display().to_string();
-        house
-            .program("git")
-            .args(&["worktree", "add", "--force", "--detach", &at, COMMIT])
-            .run()?;
+        let git = house.program("git").words("worktree add --force --detach");
+        git.arg(&tree).arg(COMMIT).run()?;
     }
     let (manifest, target) = (tree.join("Cargo.toml"), folder.join("build"));
     build(house, &manifest, &target)?;
@@ -55,9 +52,8 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
 }
 
 fn build(house: &House, manifest: &Path, target: &Path) -> anyhow::Result<()> {
-    let [manifest, target] = [manifest, target].map(|path| path.display().to_string());
-    let words = ["build", "--release", "--locked", "-p", "zvf-cli", "--manifest-path", &manifest];
-    house.cargo(&words).args(&["--target-dir", &target]).run()
+    let cargo = house.cargo("build --release --locked -p zvf-cli --manifest-path").arg(manifest);
+    cargo.arg("--target-dir").arg(target).run()
 }
 
 fn measure(program: &Path, words: &[std::ffi::OsString]) -> anyhow::Result<Duration> {

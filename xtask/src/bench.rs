@@ -38,20 +38,18 @@ With --loops: every loop of single functions (crates/bench/benches) whose name c
 
 fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--loops") {
-        let bench = ["bench", "-p", "bench", "--bench", "*", "--"];
-        return house.cargo(&bench).forward(args).run();
+        return house.cargo("bench -p bench --bench * --").forward(args).run();
     }
     // The command builds levels and reads files in its own process; both are built together because they share their
     // dependencies.
-    let both = ["build", "--quiet", "--release", "-p", "bench", "-p", "zvf-cli"];
     let fast = args.flag("--fast-codecs");
     let features = if fast { "bench/remote,bench/fast-codecs" } else { "bench/remote" };
-    house.cargo(&both).args(&["--features", features]).run()?;
+    house.cargo("build --quiet --release -p bench -p zvf-cli --features").arg(features).run()?;
     let folder = house.target().join("bench");
     let is_billion = args.peek("--billion");
     if is_billion && !args.peek("--no-sql") {
-        let engines = ["build", "--quiet", "--release", "-p", "zvf-sql", "-p", "zvf-cluster"];
-        house.cargo(&engines).args(&["--features", "zvf-sql/cluster"]).run()?;
+        let engines = "build --quiet --release -p zvf-sql -p zvf-cluster";
+        house.cargo(engines).words("--features zvf-sql/cluster").run()?;
     } else if !is_billion && wants_python(&args) {
         // This part tests the package as it is released.
         python::release_wheel(house, &folder.join("wheel"))?;
@@ -64,7 +62,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let is_done = program.arg("--folder").arg(&folder).forward(args).run();
     if run.exists() {
         let page = if is_billion { "docs/src/billion.md" } else { "docs/src/benchmarks.md" };
-        let script = house.program("python3").args(&["-B", "xtask/benchmarks.py"]);
+        let script = house.program("python3").words("-B xtask/benchmarks.py");
         script.arg(&run).arg(page).run()?;
     }
     is_done

@@ -74,8 +74,8 @@ const STEPS: [Step; 18] = [
     Step {
         name: "fmt",
         run: |house| {
-            house.cargo(&["fmt", "--all", "--check"]).run()?;
-            house.cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).run()
+            house.cargo("fmt --all --check").run()?;
+            house.cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()
         },
     },
     Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },

@@ -21,16 +21,10 @@ the lints lifted that only matter where input is hostile.",
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
-    let strict = house.cargo(&["clippy", "--no-deps", "--bins"]).args(&published_set(house)?);
-    strict.args(&["--", "-D", "warnings"]).run()?;
-
-    let mut lifted = vec!["clippy", "--all-targets"];
-    lifted.extend(everything());
-    lifted.extend(["--", "-D", "warnings"]);
-    for lint in LIFTED_IN_TESTS {
-        lifted.extend(["-A", lint]);
-    }
-    house.cargo(&lifted).run()
+    let strict = house.cargo("clippy --no-deps --bins").args(&published_set(house)?);
+    strict.words("-- -D warnings").run()?;
+    let all = house.cargo("clippy --all-targets").args(&everything()).words("-- -D warnings");
+    all.args(&LIFTED_IN_TESTS.map(|lint| format!("-A{lint}"))).run()
 }
 
 const LIFTED_IN_TESTS: [&str; 12] = [

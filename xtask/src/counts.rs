@@ -47,8 +47,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let table = fs::read_to_string(&path).unwrap_or_default();
     let (mut text, mut problems) = (HEAD.to_owned(), Vec::new());
     for (name, words) in COMMANDS {
-        let graph =
-            house.cargo(words).args(&["--locked", "--unit-graph", "-Z", "unstable-options"]);
+        let graph = house.cargo(words).words("--locked --unit-graph -Z unstable-options");
         // The pinned cargo is stable and the option unstable.
         let graph = graph.env("RUSTC_BOOTSTRAP", "1").output();
         let graph = graph.with_context(|| format!("cargo has no graph of {name}"))?;
@@ -165,7 +164,7 @@ fn lines_below(path: &Path) -> usize {
 }
 
 /// The commands of the README, as cargo builds them.
-const COMMANDS: [(&str, &[&str]); 2] = [("demo", &["build", "-p", "zvf-cli"]), ("test", &["test"])];
+const COMMANDS: [(&str, &str); 2] = [("demo", "build -p zvf-cli"), ("test", "test")];
 const HEAD: &str = "\
 # What the two commands of the README compile: `cargo run -p zvf-cli -- demo stores` and `cargo xtask test`.
 # Compared by `cargo xtask counts`, written with --write: exact, and at most so many lines.

@@ -20,12 +20,12 @@ is fetched; when it cannot be, that part is left out.",
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
-    let installed = house.cargo(&["deny", "--version"]).output().is_some();
+    let installed = house.cargo("deny --version").output().is_some();
     ensure!(installed, "cargo-deny is missing: `cargo install cargo-deny --locked`");
-    house.cargo(&["deny", "--all-features", "check", "bans", "licenses", "sources"]).run()?;
-    let is_fetched = house.cargo(&["deny", "fetch", "db"]).run().is_ok();
+    house.cargo("deny --all-features check bans licenses sources").run()?;
+    let is_fetched = house.cargo("deny fetch db").run().is_ok();
     if !ADVISORIES.settle(is_fetched) {
         return Ok(());
     }
-    house.cargo(&["deny", "--all-features", "check", "--disable-fetch", "advisories"]).run()
+    house.cargo("deny --all-features check --disable-fetch advisories").run()
 }

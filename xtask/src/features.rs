@@ -66,6 +66,6 @@ pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
 
 /// Checks this selection, without what it depends on: each of our crates has its own checks.
 fn check(house: &House, selection: &[&str]) -> anyhow::Result<()> {
-    let clippy = house.cargo(&["clippy", "-q", "--no-deps"]).args(selection);
-    clippy.args(&["--", "-D", "warnings"]).run()
+    let clippy = house.cargo("clippy -q --no-deps").args(selection);
+    clippy.words("-- -D warnings").run()
 }

@@ -44,8 +44,9 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         say(&format!("\n== {target}, {seconds} s"));
         let time = format!("-max_total_time={seconds}");
         house
-            .nightly("fuzz", &["fuzz", "run", &target])
-            .args(if target == FAST { &["--features", "fast-codecs"] } else { &[] })
+            .nightly("fuzz", "fuzz run")
+            .arg(&target)
+            .words(if target == FAST { "--features fast-codecs" } else { "" })
             .args(&folders)
             .args(&["--", &time, "-rss_limit_mb=512", "-timeout=2"])
             .args(&options)
@@ -74,9 +75,9 @@ fn targets(house: &House) -> anyhow::Result<Vec<String>> {
 }
 
 fn tools(house: &House) -> anyhow::Result<()> {
-    let nightly = house.nightly("", &["--version"]).output().is_some();
+    let nightly = house.nightly("", "--version").output().is_some();
     ensure!(nightly, "a nightly toolchain is missing: `rustup toolchain install nightly`");
-    let cargo_fuzz = house.nightly("", &["fuzz", "--version"]).output().is_some();
+    let cargo_fuzz = house.nightly("", "fuzz --version").output().is_some();
     ensure!(cargo_fuzz, "cargo-fuzz is missing: `cargo install cargo-fuzz --locked`");
     Ok(())
 }

@@ -64,9 +64,9 @@ impl House {
     }
 
     /// Returns a command of the current cargo.
-    pub(crate) fn cargo(&self, args: &[&str]) -> Program {
+    pub(crate) fn cargo(&self, words: &str) -> Program {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        self.program(&cargo).args(args)
+        self.program(&cargo).words(words)
     }
 
     /// Builds the command, the examples that checks start, and the programs of `more`, and returns
@@ -77,7 +77,7 @@ impl House {
         let programs = ["zvf-cli", "zvf-validate"].iter().chain(more);
         let programs: Vec<&str> = programs.flat_map(|name| ["-p", name]).collect();
         let selection = if self.is_ci { ci_set() } else { programs };
-        self.cargo(&["build", "--quiet", "--bins", "--examples"]).args(&selection).run()?;
+        self.cargo("build --quiet --bins --examples").args(&selection).run()?;
         Ok(self.target().join("debug"))
     }
 
@@ -86,7 +86,7 @@ impl House {
         if self.is_ci {
             return Ok(self.build_programs(&[])?.join("zvf"));
         }
-        self.cargo(&["build", "--quiet", "-p", "zvf-cli"]).run()?;
+        self.cargo("build --quiet -p zvf-cli").run()?;
         Ok(self.target().join("debug/zvf"))
     }
 
@@ -109,14 +109,14 @@ impl House {
     }
 
     /// Returns a command of the nightly cargo, in `folder` below the root.
-    pub(crate) fn nightly(&self, folder: &str, args: &[&str]) -> Program {
-        let Program(mut command) = self.program("rustup").args(&["run", "nightly", "cargo"]);
+    pub(crate) fn nightly(&self, folder: &str, words: &str) -> Program {
+        let Program(mut command) = self.program("rustup").words("run nightly cargo");
         command.current_dir(self.root.join(folder));
         // The current cargo sets these variables, which would select its toolchain again.
         for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
             command.env_remove(name);
         }
-        Program(command).args(args)
+        Program(command).words(words)
     }
 
     /// Returns a command of any program, started in the root.
@@ -173,6 +173,12 @@ pub(crate) fn ci_set() -> Vec<&'static str> {
 }
 
 impl Program {
+    /// Adds arguments without spaces, with spaces between them.
+    pub(crate) fn words(mut self, words: &str) -> Self {
+        self.0.args(words.split_whitespace());
+        self
+    }
+
     pub(crate) fn args(mut self, args: &[impl AsRef<OsStr>]) -> Self {
         self.0.args(args);
         self

@@ -21,15 +21,15 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let words: Vec<_> = args.into_words().collect();
     for package in PACKAGES {
         let built = house
-            .cargo(&["test", "-p", package, "--lib", "--no-run", "--target-dir", "target/loom"])
-            .args(&["--config", "build.rustflags=['--cfg', 'zvf_loom']"])
-            .args(&["--message-format", "json-render-diagnostics"])
+            .cargo("test --lib --no-run --target-dir target/loom -p")
+            .args(&[package, "--config", "build.rustflags=['--cfg', 'zvf_loom']"])
+            .words("--message-format json-render-diagnostics")
             .output()
             .with_context(|| format!("the models of {package} do not compile"))?;
         let program = built.lines().find_map(executable).context("cargo names no program")?;
-        house.program(&program).args(&["models::"]).args(&words).run()?;
+        house.program(&program).words("models::").args(&words).run()?;
         // A filter without a match would prove nothing.
-        let listed = house.program(&program).args(&["models::", "--list"]).output();
+        let listed = house.program(&program).words("models:: --list").output();
         let listed = listed.unwrap_or_default();
         ensure!(listed.contains("models::"), "{package} has no models");
     }

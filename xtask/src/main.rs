@@ -26,6 +26,7 @@ mod no_std;
 mod parts;
 mod publish;
 mod python;
+mod release;
 mod sql;
 mod test;
 mod tidy;
@@ -102,6 +103,7 @@ const COMMANDS: &[&Command] = &[
     &times::COMMAND,
     &api::COMMAND,
     &publish::COMMAND,
+    &release::COMMAND,
     &docs::COMMAND,
     &conformance::COMMAND,
     &torture::COMMAND,

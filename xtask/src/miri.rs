@@ -22,7 +22,7 @@ the interpreter is some hundred times slower than the machine.",
 };
 
 fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
-    let installed = house.nightly("", &["miri", "--version"]).output().is_some();
+    let installed = house.nightly("", "miri --version").output().is_some();
     ensure!(
         installed,
         "Miri is missing: `rustup toolchain install nightly --component miri,rust-src`"
@@ -35,8 +35,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     let words: Vec<_> = args.into_words().collect();
     for target in [None, Some("s390x-unknown-linux-gnu")] {
-        let mut miri = house.nightly("", &["miri", "test", "--lib"]).args(&PACKAGES);
-        miri = miri.args(&["--all-features"]);
+        let mut miri = house.nightly("", "miri test --lib --all-features").args(&PACKAGES);
         if let Some(target) = target {
             miri = miri.args(&["--target", target]);
         }
@@ -57,21 +56,18 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 /// system calls, and the interpreter supports neither maps of files nor signals: `torture sigbus` tests those.
 fn tables(house: &House) -> anyhow::Result<()> {
     house
-        .nightly("", &["miri", "test", "-p", "zvf-store", "--lib"])
-        .args(&["--no-default-features", "--features", "map"])
-        .args(&["--", "signal::place::tests::a_range_is_seen_whole_or_not_at_all"])
+        .nightly("", "miri test -p zvf-store --lib --no-default-features --features map --")
+        .arg("signal::place::tests::a_range_is_seen_whole_or_not_at_all")
         .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-many-seeds=0..32")
         .run()
 }
 
 /// Tests the filters of zvf-blosc with vector code. The interpreter cannot call C, so the codecs are left out.
 fn filters(house: &House) -> anyhow::Result<()> {
-    let features = ["--no-default-features", "--features", "fast-codecs"];
     let vectors = if cfg!(target_arch = "x86_64") { "-Ctarget-feature=+avx2" } else { "" };
     house
-        .nightly("", &["miri", "test", "-p", "zvf-blosc", "--lib"])
-        .args(&features)
-        .args(&["--", "filter::"])
+        .nightly("", "miri test -p zvf-blosc --lib --no-default-features --features fast-codecs")
+        .words("-- filter::")
         .env("PROPTEST_CASES", "8")
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
         // The interpreter supports the vectors that the compiler is configured for.

@@ -28,7 +28,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     for target in [BARE_METAL, "wasm32-unknown-unknown"] {
         require(house, target)?;
         for (package, features) in BUILDS {
-            let build = ["build", "-p", package, "--no-default-features", "--target", target];
+            let build = format!("build -p {package} --no-default-features --target {target}");
             house.cargo(&build).args(&["--features", features]).run()?;
         }
     }
@@ -37,7 +37,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 
 /// Fails with the installation command when a target is missing.
 fn require(house: &House, target: &str) -> anyhow::Result<()> {
-    let found = house.program("rustc").args(&["--print", "target-libdir", "--target", target]);
+    let found = house.program("rustc").words("--print target-libdir --target").arg(target);
     let folder = found.output().unwrap_or_default();
     ensure!(
         std::path::Path::new(folder.trim()).is_dir(),
@@ -47,18 +47,17 @@ fn require(house: &House, target: &str) -> anyhow::Result<()> {
 }
 
 fn firmware(house: &House) -> anyhow::Result<()> {
-    let build = ["build", "-p", "firmware", "--profile", "firmware", "--target", BARE_METAL];
-    house.cargo(&build).run()?;
+    house.cargo("build -p firmware --profile firmware --target").arg(BARE_METAL).run()?;
     let image = house.target().join(BARE_METAL).join("firmware").join("firmware");
     let bytes = fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
     let size = elf::sizes(&bytes).context("the firmware is not an ELF file of 32 bits")?;
     say(&format!("code {} B, data {} B, zeroed {} B", size.code, size.data, size.zeroed));
 
-    let emulator = house.program(EMULATOR).args(&["--version"]).output();
+    let emulator = house.program(EMULATOR).words("--version").output();
     ensure!(emulator.is_some(), "{EMULATOR} is missing (Debian: `apt-get install {EMULATOR}`)");
-    let machine = ["-machine", "mps2-an386", "-cpu", "cortex-m4", "-nographic"];
-    let semihosting = ["-semihosting-config", "enable=on,target=native", "-kernel"];
-    let run = house.program(EMULATOR).args(&machine).args(&semihosting).args(&[&image]);
+    let machine = "-machine mps2-an386 -cpu cortex-m4 -nographic";
+    let semihosting = "-semihosting-config enable=on,target=native -kernel";
+    let run = house.program(EMULATOR).words(machine).words(semihosting).arg(&image);
     run.run_within(Duration::from_secs(60))
 }
 

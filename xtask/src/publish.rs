@@ -32,18 +32,17 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         say(name);
     }
     if check || verify {
-        let packages = order.iter().flat_map(|name| ["-p", name]);
-        let words = ["package", "--quiet", "--allow-dirty", "--offline"];
-        let skipped = (!verify).then_some("--no-verify");
-        let words: Vec<&str> = words.into_iter().chain(skipped).chain(packages).collect();
+        let packages: Vec<&str> = order.iter().flat_map(|name| ["-p", name]).collect();
+        let package = house.cargo("package --quiet --allow-dirty --offline").args(&packages);
+        let package = package.words(if verify { "" } else { "--no-verify" });
         // Nothing is executed, so debug information would only fill the disk.
-        house.cargo(&words).env("CARGO_PROFILE_DEV_DEBUG", "0").run()?;
+        package.env("CARGO_PROFILE_DEV_DEBUG", "0").run()?;
     }
     Ok(())
 }
 
 /// Returns the published crates, each after its dependencies, otherwise sorted by name.
-fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
+pub(crate) fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
     let mut unordered: Vec<&Member> = members.iter().filter(|member| member.published).collect();
     let mut order = Vec::with_capacity(unordered.len());
     while !unordered.is_empty() {

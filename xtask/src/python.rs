@@ -14,7 +14,7 @@ use anyhow::ensure;
 
 use crate::Command;
 use crate::args::Args;
-use crate::house::{House, list, remove_folder};
+use crate::house::{House, Program, list, remove_folder};
 
 pub(crate) const COMMAND: Command = Command {
     name: "python",
@@ -83,18 +83,11 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         return run_reference_tests(house, &built, args);
     }
     let package = house.path("crates/zvf-py");
-    let config = package.join("pyproject.toml").display().to_string();
-    let root = package.display().to_string();
-    let tests = package.join("tests").display().to_string();
+    let config = package.join("pyproject.toml");
+    let pytest = house.program(&python).env("ZVF_RANDOM_SECONDS", seconds);
+    let pytest = pytest.words("-m pytest -q -c").arg(&config).arg("--rootdir").arg(&package);
     // The examples in the installed package, which has the compiled module.
-    let installed = ["--pyargs", "zvf"];
-    house
-        .program(&python)
-        .env("ZVF_RANDOM_SECONDS", seconds)
-        .args(&["-m", "pytest", "-q", "-c", &config, "--rootdir", &root, &tests])
-        .args(&installed)
-        .forward(args)
-        .run()?;
+    pytest.arg(package.join("tests")).words("--pyargs zvf").forward(args).run()?;
     check_types(house, &python, &config)?;
     run_examples(house, &python)
 }
@@ -105,39 +98,32 @@ fn run_reference_tests(house: &House, wheel: &Path, args: Args) -> anyhow::Resul
     install(house, &python, wheel)?;
     let folder = house.target().join("python-reference-tests");
     let archive = folder.join("zarr_vectors-0.9.2.tar.gz");
-    let into = folder.display().to_string();
     if !archive.exists() {
-        let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"];
-        house.program(&python).args(&download).args(&["--dest", &into, REFERENCE]).run()?;
+        let pip =
+            house.program(&python).words("-m pip download --quiet --no-deps --no-binary :all:");
+        pip.arg(REFERENCE).arg("--dest").arg(&folder).run()?;
     }
     // Unpacked again each time: the tests must be the published ones.
     let extracted = folder.join("zarr_vectors-0.9.2");
     remove_folder(&extracted)?;
-    let archive = archive.display().to_string();
-    house.program(&python).args(&["-m", "tarfile", "-e", &archive, &into]).run()?;
+    house.program(&python).words("-m tarfile -e").args(&[&archive, &folder]).run()?;
     let plugin = house.path("crates/zvf-py/tests/reference").display().to_string();
-    let tests = extracted.join("tests").display().to_string();
-    house
-        .program(&python)
-        .env("PYTHONPATH", &plugin)
-        .args(&["-m", "pytest", "-q", "-p", "zvf_as_reference", "--rootdir", &into])
-        .args(&["-c", "/dev/null", "-W", "ignore", &tests])
-        .forward(args)
-        .run()
+    let pytest = house.program(&python).env("PYTHONPATH", &plugin);
+    let pytest = pytest.words("-m pytest -q -p zvf_as_reference --rootdir").arg(&folder);
+    pytest.words("-c /dev/null -W ignore").arg(extracted.join("tests")).forward(args).run()
 }
 
 /// Checks the sources with mypy and pyright, and the stubs of the compiled module against the module.
-fn check_types(house: &House, python: &Path, config: &str) -> anyhow::Result<()> {
-    house.program(python).args(&["-m", "mypy", "--config-file", config]).run()?;
-    house.program(python).args(&["-m", "pyright", "--project", config]).run()?;
-    let stubs = ["-m", "mypy.stubtest", "--ignore-disjoint-bases", "zvf._zvf"];
-    house.program(python).args(&stubs).run()
+fn check_types(house: &House, python: &Path, config: &Path) -> anyhow::Result<()> {
+    house.program(python).words("-m mypy --config-file").arg(config).run()?;
+    house.program(python).words("-m pyright --project").arg(config).run()?;
+    house.program(python).words("-m mypy.stubtest --ignore-disjoint-bases zvf._zvf").run()
 }
 
 /// Runs every example program, and every notebook of the book from its first cell to its last.
 fn run_examples(house: &House, python: &Path) -> anyhow::Result<()> {
     for path in files_in(&house.path("crates/zvf-py/examples"), "py")? {
-        house.program(python).args(&[&path]).run()?;
+        house.program(python).arg(path).run()?;
     }
     for path in files_in(&house.path("docs/notebooks"), "ipynb")? {
         house.program(python).args(&["-c", RUN_NOTEBOOK, &path]).run()?;
@@ -146,7 +132,7 @@ fn run_examples(house: &House, python: &Path) -> anyhow::Result<()> {
 }
 
 /// Runs a notebook; the first cell that raises ends it with its error.
-const RUN_NOTEBOOK: &str = "import sys, nbformat, nbclient
+pub(crate) const RUN_NOTEBOOK: &str = "import sys, nbformat, nbclient
 nbclient.NotebookClient(nbformat.read(sys.argv[1], 4), timeout=300).execute()
 print('ran', sys.argv[1])";
 
@@ -165,11 +151,9 @@ pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::
     let requirements = tools.join("\n");
     if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != requirements) {
         if !python.exists() {
-            let folder = folder.display().to_string();
-            house.program("python3").args(&["-m", "venv", &folder]).run()?;
+            house.program("python3").words("-m venv").arg(&folder).run()?;
         }
-        let install = ["-m", "pip", "install", "--quiet"];
-        house.program(&python).args(&install).args(tools).run()?;
+        house.program(&python).words("-m pip install --quiet").args(tools).run()?;
         std::fs::write(&ready, requirements)?;
     }
     Ok(python)
@@ -177,10 +161,8 @@ pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::
 
 /// Builds the package with the profile of tests, with these options of maturin, and installs it; returns the wheel.
 fn develop(house: &House, python: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
-    let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
-    let out = house.target().join("python-wheels").display().to_string();
-    let build = ["-m", "maturin", "build", "--quiet", "--manifest-path", &manifest];
-    let maturin = house.program(python).args(&build).args(&["--out", &out]).args(features);
+    let out = house.target().join("python-wheels");
+    let maturin = maturin(house, python, "build --quiet", &out).args(features);
     let maturin = match house.ci_cargo()? {
         Some(cargo) => maturin.env("CARGO", &cargo.display().to_string()),
         None => maturin,
@@ -192,19 +174,22 @@ fn develop(house: &House, python: &Path, features: &[&str]) -> anyhow::Result<Pa
 }
 
 fn install(house: &House, python: &Path, file: &Path) -> anyhow::Result<()> {
-    let file = file.display().to_string();
-    let args = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", &file];
-    house.program(python).args(&args).run()
+    let pip = house.program(python).words("-m pip install --quiet --force-reinstall --no-deps");
+    pip.arg(file).run()
+}
+
+/// Returns a command of maturin that writes the package into `out`.
+fn maturin(house: &House, python: &Path, words: &str, out: &Path) -> Program {
+    let manifest = house.path("crates/zvf-py/Cargo.toml");
+    let maturin = house.program(python).words("-m maturin").words(words);
+    maturin.arg("--manifest-path").arg(manifest).arg("--out").arg(out)
 }
 
 /// Builds the released wheel into `out`; returns the file.
 pub(crate) fn release_wheel(house: &House, out: &Path) -> anyhow::Result<PathBuf> {
     let python = environment(house, "python-env", &TOOLS)?;
-    let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
-    let out = out.display().to_string();
-    let build = ["-m", "maturin", "build", "--quiet", "--release", "--manifest-path", &manifest];
-    house.program(&python).args(&build).args(&["--out", &out]).run()?;
-    newest(&out, "whl")
+    maturin(house, &python, "build --quiet --release", out).run()?;
+    newest(out, "whl")
 }
 
 /// Builds the released wheel and the source archive, and tests each in a fresh environment.
@@ -213,10 +198,7 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
     let wheel = release_wheel(house, &out)?;
     check_policy(house, python, &wheel)?;
     try_in_fresh_environment(house, &wheel, &[])?;
-    let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
-    let out = out.display().to_string();
-    let pack = ["-m", "maturin", "sdist", "--manifest-path", &manifest, "--out", &out];
-    house.program(python).args(&pack).run()?;
+    maturin(house, python, "sdist", &out).run()?;
     // The contents of the archive are tested, not its speed: it is built with the profile of tests.
     let archive = newest(&out, "gz")?;
     try_in_fresh_environment(house, &archive, &["--config-settings", "build-args=--profile dev"])
@@ -225,8 +207,8 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
 /// Fails unless the wheel runs on every Linux system of its policy.
 fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()> {
     let file = wheel.display().to_string();
-    let words = ["-m", "auditwheel", "show", &file];
-    let output = house.program(python).args(&words).run_keeping(|line| !line.trim().is_empty())?;
+    let show = house.program(python).words("-m auditwheel show").arg(wheel);
+    let output = show.run_keeping(|line| !line.trim().is_empty())?;
     let output = output.join(" ");
     ensure!(output.contains("manylinux_"), "{file} fits no policy of manylinux: {output}");
     Ok(())
@@ -237,12 +219,11 @@ fn try_in_fresh_environment(house: &House, file: &Path, words: &[&str]) -> anyho
     let folder = house.target().join("python-fresh");
     remove_folder(&folder)?;
     let python = environment(house, "python-fresh", &["pip"])?;
-    let file = file.display().to_string();
-    let install = ["-m", "pip", "install", "--quiet", &file];
-    house.program(&python).args(&install).args(words).run()?;
+    let install = house.program(&python).words("-m pip install --quiet");
+    install.arg(file).args(words).run()?;
     house.program(&python).args(&["-c", TRIAL]).run()?;
-    house.program(&python).args(&["-m", "zvf", "--version"]).run()?;
-    house.program(folder.join("bin/zvf")).args(&["--version"]).run()
+    house.program(&python).words("-m zvf --version").run()?;
+    house.program(folder.join("bin/zvf")).words("--version").run()
 }
 
 /// Writes a store and reads it.
@@ -251,8 +232,8 @@ ds = zvf.points(tempfile.mkdtemp() + '/a.zarrvectors', np.eye(3), attributes={'m
 assert ds.read(where='mass > 1')['mass'].tolist() == [2.0] and ds.validate(level=5).ok";
 
 /// Returns the newest file with this ending in a folder.
-fn newest(folder: &str, ending: &str) -> anyhow::Result<PathBuf> {
-    let mut found = files_in(Path::new(folder), ending)?;
+fn newest(folder: &Path, ending: &str) -> anyhow::Result<PathBuf> {
+    let mut found = files_in(folder, ending)?;
     found.sort_by_cached_key(|path| Path::new(path).metadata().and_then(|m| m.modified()).ok());
     Ok(found.pop().expect("an empty list is an error").into())
 }

@@ -22,17 +22,17 @@ use crate::python::environment;
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let stores: Vec<PathBuf> = args.into_words().map(PathBuf::from).collect();
     let packages = packages();
-    let strict = ["--lib", "--bins", "--all-features", "--", "-D", "warnings"];
-    house.cargo(&["clippy"]).args(&packages).args(&strict).run()?;
-    house.cargo(&["test", "--all-features"]).args(&packages).run()?;
+    let clippy = house.cargo("clippy --lib --bins --all-features").args(&packages);
+    clippy.words("-- -D warnings").run()?;
+    house.cargo("test --all-features").args(&packages).run()?;
     let programs = house.build_programs(&[])?;
     build(house)?;
     let demo = house.empty_folder("sql")?.join("demo");
-    house.program(programs.join("zvf")).args(&["demo", "--quiet"]).args(&[&demo]).run()?;
+    house.program(programs.join("zvf")).words("demo --quiet").args(&[&demo]).run()?;
     let stores = std::iter::once(&demo).chain(&stores);
     house.program(programs.join("examples/agreement")).args(&stores.collect::<Vec<_>>()).run()?;
     let torture = programs.join("examples/cluster-torture");
-    house.program(torture).args(&["--moments", "2"]).run()?;
+    house.program(torture).words("--moments 2").run()?;
     duckdb(house, &programs, &demo)?;
     run_sql_pages(house)
 }
@@ -47,7 +47,7 @@ pub(crate) fn torture(house: &House, args: Args) -> anyhow::Result<()> {
 /// Builds their programs and examples with all features, so that the engine is compiled once.
 pub(crate) fn build(house: &House) -> anyhow::Result<()> {
     let built = ["--quiet", "--profile", "test", "--all-features", "--bins", "--examples"];
-    house.cargo(&["build"]).args(&packages()).args(&built).run()
+    house.cargo("build").args(&packages()).args(&built).run()
 }
 
 fn packages() -> Vec<&'static str> {

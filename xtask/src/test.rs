@@ -21,7 +21,7 @@ temporary files of the tests are there; TMPDIR names another folder.",
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    let mut tests = house.cargo(&["test"]).forward(args);
+    let mut tests = house.cargo("test").forward(args);
     let memory = ram_folder(house);
     if let Some(folder) = &memory {
         // Tests write many small files, and wait for the disk.
@@ -52,7 +52,7 @@ impl Drop for RamFolder {
 
 /// Returns a folder in memory, if the system has room for one and the environment names no folder.
 fn ram_folder(house: &House) -> Option<RamFolder> {
-    let free = house.program("df").args(&["--output=fstype,avail", "/dev/shm"]).output()?;
+    let free = house.program("df").words("--output=fstype,avail /dev/shm").output()?;
     let mut words = free.split_whitespace().skip(2);
     let (kind, kib) = (words.next()?, words.next()?.parse::<u64>().ok()?);
     if env::var_os("TMPDIR").is_some() || kind != "tmpfs" || kib < ROOM_KIB {

@@ -29,9 +29,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let folder = house.target().join("times");
     let before = calibrate(house)?;
     let mut rows = vec![("calibration", before)];
-    for (name, words) in
-        [("demo", &["build", "-p", "zvf-cli"][..]), ("test", &["test", "--no-run"])]
-    {
+    for (name, words) in [("demo", "build -p zvf-cli"), ("test", "test --no-run")] {
         let build = house.cargo(words).env("CARGO_TARGET_DIR", &folder.display().to_string());
         let clock = Clock::start()?;
         build.run()?;
@@ -107,9 +105,9 @@ pub(crate) fn calibrate(house: &House) -> anyhow::Result<Spent> {
     fs::write(&file, source)?;
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let out = folder.join("libcalibration.rlib");
-    let words = ["--edition=2024", "--crate-type=lib", "-Copt-level=1", "-Ccodegen-units=1", "-o"];
+    let words = "--edition=2024 --crate-type=lib -Copt-level=1 -Ccodegen-units=1 -o";
     let clock = Clock::start()?;
-    let compiled = house.program(rustc).args(&words).args(&[out, file]).output();
+    let compiled = house.program(rustc).words(words).args(&[out, file]).output();
     ensure!(compiled.is_some(), "rustc does not compile the calibration");
     clock.stop()
 }

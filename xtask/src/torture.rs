@@ -52,10 +52,10 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     }
     // The command that these kill and measure is in the same folder.
     if NEEDS_COMMAND.iter().any(|word| args.peek(word)) {
-        let zvf = ["-p", "zvf-cli", "--bin", "zvf", "--features", "reference"];
-        house.cargo(&["build", "--quiet", "--release"]).args(&zvf).run()?;
+        let zvf = "-p zvf-cli --bin zvf --features reference";
+        house.cargo("build --quiet --release").words(zvf).run()?;
     }
-    house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
+    house.cargo("run --quiet --release -p torture --").forward(args).run()
 }
 
 /// Runs the tests of CI: a bounded part of each, with the programs built for tests.
@@ -67,7 +67,7 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
     let next = || rest.lock().expect("no holder panics").next();
     let run_parts = || -> anyhow::Result<()> {
         while let Some(words) = next() {
-            house.program(&torture).args(words).run()?;
+            house.program(&torture).words(words).run()?;
         }
         Ok(())
     };
@@ -76,12 +76,12 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
         let own = run_parts();
         own.and(other.join().expect("a part is a program: it fails, and does not panic"))
     })?;
-    let mount = ["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"];
-    if !SMALL_DISKS.settle(house.program("unshare").args(&mount).output().is_some()) {
+    let mount = house.program("unshare").words("--mount mount -t tmpfs tmpfs /mnt");
+    if !SMALL_DISKS.settle(mount.output().is_some()) {
         return Ok(());
     }
     for words in BOUNDED_AS_ROOT {
-        house.program(&torture).args(words).run()?;
+        house.program(&torture).words(words).run()?;
     }
     Ok(())
 }
@@ -103,43 +103,43 @@ const NEEDS_COMMAND: [&str; 12] = [
 ];
 /// Short runs for busy machines: rates and times are not checked. Each takes about half a minute of
 /// one processor; the full sizes are the defaults of the subcommands.
-const BOUNDED: [&[&str]; 33] = [
-    &["race-remote", "--loops", "200"],
-    &["faults", "--every", "199", "--then-random", "8"],
-    &["cancel", "--every", "5"],
-    &["disk-faults", "--every", "61"],
-    &["disk-cancel", "--every", "5"],
-    &["sigbus", "--n", "60"],
-    &["powerloss", "--states", "3000"],
-    &["kill9", "--what", "edit", "--loops", "8"],
-    &["kill9", "--what", "gc", "--loops", "10"],
-    &["kill9", "--what", "undo", "--loops", "5"],
-    &["kill9", "--what", "refresh", "--loops", "4"],
-    &["powerloss", "--edits", "--states", "500"],
-    &["faults", "--edits", "--every", "997", "--then-random", "8"],
-    &["faults", "--edits", "--small", "--every", "97"],
-    &["cancel", "--edits", "--every", "997"],
-    &["race", "--writers", "4", "--commits", "60"],
-    &["doubles", "--every", "40", "--rounds", "20"],
-    &["roles", "--rounds", "5"],
-    &["roles", "--rounds", "5", "--form", "link", "--only", "edit"],
-    &["roles", "--rounds", "5", "--form", "pack", "--only", "edit"],
-    &["signals", "--loops", "2"],
-    &["edit-model", "--n", "4000"],
-    &["edit-model", "--n", "1000", "--levels", "2"],
-    &["edit-script", "testdata/edits"],
-    &["rerun", "--loops", "2"],
-    &["clean", "--loops", "2"],
-    &["memory", "--size", "200000", "--limit", "48", "--every", "4"],
-    &["memory", "--pairs", "--size", "50000", "--limit", "32", "--every", "6"],
-    &["scale"],
-    &["http", "--n", "500"],
-    &["slow", "--conns", "70", "--secs", "10", "--factor", "1000"],
-    &["load", "--conns", "16", "--secs", "3", "--min-rate", "0", "--p99-ms", "60000"],
-    &["soak", "--secs", "9", "--slope-kib", "100000000"],
+const BOUNDED: [&str; 33] = [
+    "race-remote --loops 200",
+    "faults --every 199 --then-random 8",
+    "cancel --every 5",
+    "disk-faults --every 61",
+    "disk-cancel --every 5",
+    "sigbus --n 60",
+    "powerloss --states 3000",
+    "kill9 --what edit --loops 8",
+    "kill9 --what gc --loops 10",
+    "kill9 --what undo --loops 5",
+    "kill9 --what refresh --loops 4",
+    "powerloss --edits --states 500",
+    "faults --edits --every 997 --then-random 8",
+    "faults --edits --small --every 97",
+    "cancel --edits --every 997",
+    "race --writers 4 --commits 60",
+    "doubles --every 40 --rounds 20",
+    "roles --rounds 5",
+    "roles --rounds 5 --form link --only edit",
+    "roles --rounds 5 --form pack --only edit",
+    "signals --loops 2",
+    "edit-model --n 4000",
+    "edit-model --n 1000 --levels 2",
+    "edit-script testdata/edits",
+    "rerun --loops 2",
+    "clean --loops 2",
+    "memory --size 200000 --limit 48 --every 4",
+    "memory --pairs --size 50000 --limit 32 --every 6",
+    "scale",
+    "http --n 500",
+    "slow --conns 70 --secs 10 --factor 1000",
+    "load --conns 16 --secs 3 --min-rate 0 --p99-ms 60000",
+    "soak --secs 9 --slope-kib 100000000",
 ];
 /// Tests that require root.
-const BOUNDED_AS_ROOT: [&[&str]; 2] = [
-    &["diskfull", "--from", "256", "--step", "1024", "--disks", "3"],
-    &["diskfull", "--edits", "--from", "1024", "--to", "4096", "--step", "1024"],
+const BOUNDED_AS_ROOT: [&str; 2] = [
+    "diskfull --from 256 --step 1024 --disks 3",
+    "diskfull --edits --from 1024 --to 4096 --step 1024",
 ];

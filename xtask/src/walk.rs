@@ -25,16 +25,14 @@ numbers that docs/src/read-path.md states. --list prints every name. Needs valgr
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let list = args.flag("--list");
     args.end()?;
-    let valgrind = house.program("valgrind").args(&["--version"]).output();
+    let valgrind = house.program("valgrind").words("--version").output();
     ensure!(valgrind.is_some(), "valgrind is missing: `apt-get install valgrind`");
     // With the features of the README's commands, whose third-party packages are reused.
-    let mut build = vec!["build", "--quiet", "--example", "box"];
     // Functions that are inlined into their callers would not be counted.
-    let whole: Vec<String> = ["format", "metadata", "model", "query", "blosc", "b2nd", "tet"]
-        .map(|name| format!("profile.dev.package.zvf-{name}.opt-level=0"))
-        .into();
-    build.extend(whole.iter().flat_map(|setting| ["--config", setting]));
-    house.cargo(&build).env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").run()?;
+    let whole = ["format", "metadata", "model", "query", "blosc", "b2nd", "tet"]
+        .map(|name| format!("--config=profile.dev.package.zvf-{name}.opt-level=0"));
+    let build = house.cargo("build --quiet --example box").args(&whole);
+    build.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").run()?;
     let profile = house.target().join("walk.callgrind");
     let out = format!("--callgrind-out-file={}", profile.display());
     house

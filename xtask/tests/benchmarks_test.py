@@ -61,10 +61,10 @@ class Pages(unittest.TestCase):
 
     def test_what_cannot_be_compared_is_not_judged(self):
         alone = row("2000 objects", [side("zvf", "Zvf", 1.0)])
-        self.assertEqual(page.judge("ask", alone), "no figure, and nobody else does it")
+        self.assertEqual(page.judge("ask", alone), "no target; no competitor")
         alone["sides"].append(side("TRX, trx-python", "Peer", "no wheel"))
-        self.assertEqual(page.judge("ask", alone), "no figure, and TRX, trx-python is not here: no wheel")
-        for work, text in [("2000 streamlines, of 5", "TRX, trx-python is not here: no wheel"),
+        self.assertEqual(page.judge("ask", alone), "no target; TRX, trx-python was not measured: no wheel")
+        for work, text in [("2000 streamlines, of 5", "TRX, trx-python was not measured: no wheel"),
                            ("all streamlines", "in shards is not in the row; packed and mapped is not in the row")]:
             self.assertEqual(page.judge("lines", {**alone, "work": work}), text)
         self.assertEqual(page.judge("cores", alone), "one processor is not in the row")
@@ -82,7 +82,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.tables("ask", [part([entry])]).split("\n")[4:8], [
             "| a box | 5 | **zvf** | 1.00 ms |  |  |  |  |  | 3.0 MiB |",
             "|  |  | theirs | 50.0 ms | 50.00 of 40 wanted |  |  |  |  |  |",
-            "|  |  | other | not here: no wheel   here | | | | | |  |",
+            "|  |  | other | not measured: no wheel   here | | | | | |  |",
             "|  |  | *plain* | 500 µs | 0.50 |  |  |  |  |  |"])
 
     def test_missed_figures_growth_and_what_is_not_judged_are_listed(self):
@@ -94,8 +94,8 @@ class Pages(unittest.TestCase):
         self.assertEqual([entry for entry in text.split("\n") if entry.startswith(("| grow", "| ask"))], [
             "| grow | all points (zvf): n^1.50 | at most n^1.05 | of 10 |",
             "| ask | 2000 objects: 1.00 s, 2.0 times faster, 10.00 times the limit | 25 times as fast | the system 50 % |",
-            "| grow | all points, of 1: 1.00 ms |  | no figure, and TRX is not here: no   wheel |",
-            "| grow | all points, of 10: 31.6 ms |  | no figure, and TRX is not here: no   wheel |"])
+            "| grow | all points, of 1: 1.00 ms |  | no target; TRX was not measured: no   wheel |",
+            "| grow | all points, of 10: 31.6 ms |  | no target; TRX was not measured: no   wheel |"])
         self.assertIn("### Not judged", text)
 
     def test_results_of_one_amount_after_the_other_are_one_series(self):

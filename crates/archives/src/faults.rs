@@ -241,6 +241,18 @@ impl FaultStore {
         self.state().record_put(&path);
     }
 
+    /// Returns all objects by their paths, uncounted and without faults.
+    pub async fn objects(&self) -> BTreeMap<String, Bytes> {
+        let mut objects = BTreeMap::new();
+        let listed: Vec<_> = self.inner.list(None).collect().await;
+        for meta in listed {
+            let path = meta.expect("memory is listed").location;
+            let got = self.inner.get(&path).await.expect("it was listed");
+            objects.insert(path.to_string(), got.bytes().await.expect("bytes of memory are whole"));
+        }
+        objects
+    }
+
     /// Plans a fault for the `nth` operation from now on.
     pub fn plan(&self, nth: usize, fault: Fault) {
         let mut state = self.state();

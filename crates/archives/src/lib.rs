@@ -2,14 +2,11 @@
 //! no high crate:
 //!
 //! ```text
-//! stores    the archived stores of `testdata/zvf`, files over HTTP ([`http`]), an emulator of S3 ([`s3`]), tests that must
-//!           fail ([`expected_failure`])
+//! stores    the archived stores of `testdata/zvf`, files over HTTP ([`http`]), an emulator of S3 ([`s3`])
 //! faults    a backend that fails at planned operations ([`faults`])
 //! hostile   the runner of the hostile corpus, whose decoders are those of the lowest crates ([`hostile`])
 //! ```
 
-#[cfg(feature = "stores")]
-mod failing;
 #[cfg(feature = "faults")]
 pub mod faults;
 #[cfg(feature = "hostile")]
@@ -22,7 +19,5 @@ pub mod s3;
 #[cfg(feature = "stores")]
 mod stores;
 
-#[cfg(feature = "stores")]
-pub use failing::expected_failure;
 #[cfg(feature = "stores")]
 pub use stores::*;

@@ -45,6 +45,22 @@ impl<'a> Contender<'a> {
         Self { name: name.into(), role, run: Ok(Box::new(run)), file: None }
     }
 
+    /// Creates zvf in the form that is compared with the others.
+    pub(crate) fn zvf(
+        name: impl Into<String>,
+        run: impl FnMut() -> anyhow::Result<Turn> + 'a,
+    ) -> Self {
+        Self::new(name, Role::Zvf, run)
+    }
+
+    /// Creates zvf in another form.
+    pub(crate) fn variant(
+        name: impl Into<String>,
+        run: impl FnMut() -> anyhow::Result<Turn> + 'a,
+    ) -> Self {
+        Self::new(name, Role::Variant, run)
+    }
+
     /// Sets the file or folder that it queries, whose size is in the row.
     pub(crate) fn with_file(self, file: impl AsRef<Path>) -> Self {
         Self { file: Some(file.as_ref().to_owned()), ..self }

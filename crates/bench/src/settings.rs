@@ -117,6 +117,11 @@ impl Bench {
         }
     }
 
+    /// Returns an amount of scale 1 at this scale.
+    pub(crate) fn scaled(&self, amount: f64) -> u64 {
+        (amount * self.scale) as u64
+    }
+
     /// Returns the name of a workload that states an amount at scale 1.
     pub(crate) fn scale_name(&self, name: &str) -> String {
         if self.scale == 1.0 { name.to_owned() } else { format!("{name}, {} of that", self.scale) }

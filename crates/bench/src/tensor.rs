@@ -26,7 +26,7 @@ use crate::clock::{ENOUGH, measure_repeated};
 use crate::contest::Contender;
 use crate::peer::Other;
 use crate::results::Results;
-use crate::row::{Role, Turn};
+use crate::row::Turn;
 use crate::settings::Bench;
 
 /// One workload.
@@ -74,7 +74,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let mut ours = Ours::open(&work)?;
         let size = pool.install(|| ours.run())?.1;
         let mut contenders = vec![
-            Contender::new("zvf", Role::Zvf, || {
+            Contender::zvf("zvf", || {
                 pool.install(|| {
                     let mut count = 0;
                     let seconds = measure_repeated(|| {

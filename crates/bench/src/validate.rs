@@ -10,16 +10,15 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_store::{OpenOptions, Store};
-use zvf_validate::{Observer, Options, Report, validate};
+use zvf_validate::{Observer, Options, validate};
 
-use crate::clock::measure_repeated;
 use crate::contest::Contender;
 use crate::limit;
-use crate::parts::sample_data::Points;
+use crate::parts::packed::measure_cost;
+use crate::parts::sample_data::{Points, open_store};
 use crate::peer::{Environment, Other};
 use crate::results::Results;
-use crate::row::{Cost, Role, Turn};
+use crate::row::{Cost, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
@@ -31,16 +30,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         }
         let files = limit::list_files(&path)?;
         let contenders = vec![
-            Contender::new("zvf", Role::Zvf, || {
-                let mut cost = Cost::default();
-                let seconds = measure_repeated(|| {
-                    let (report, asked) = validate_store(&path)?;
-                    cost = asked;
-                    ensure!(report.is_clean(), "{name}: {:?}", report.findings);
-                    Ok(())
-                })?;
-                Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(1) })
-            }),
+            Contender::zvf("zvf", || measure_validation(&path)),
             reference.contender(json!({"work": "validate", "path": path, "level": 5})),
             Contender::reading("reading all files", &files),
         ];
@@ -52,7 +42,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
 /// Returns the stores to validate: those of zarr-vectors, or those of zvf if there are none.
 fn list_stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if bench.alone {
-        let points = Points { count: (1e6 * bench.scale) as u64, chunks: 4, shard: None };
+        let points = Points { count: bench.scaled(1e6), chunks: 4, shard: None };
         return Ok(vec![(
             "points".to_owned(),
             points.make_store(&bench.create_folder("validate")?)?,
@@ -62,21 +52,22 @@ fn list_stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if bench.own.is_none() {
         Environment::install_reference(&bench.folder)?.make_stores(&stores, bench.scale)?;
     }
-    let scaled_count = |amount: f64| (amount * bench.scale) as u64;
     Ok(vec![
         (
-            format!("{} points, two attributes", scaled_count(2e6)),
+            format!("{} points, two attributes", bench.scaled(2e6)),
             stores.join("attributes.zarrvectors"),
         ),
-        (format!("{} streamlines", scaled_count(2e4)), stores.join("streamlines.zarrvectors")),
+        (format!("{} streamlines", bench.scaled(2e4)), stores.join("streamlines.zarrvectors")),
     ])
 }
 
-fn validate_store(path: &Path) -> anyhow::Result<(Report, Cost)> {
-    let store = block_on(Store::open(
-        crate::parts::sample_data::to_address(path)?,
-        OpenOptions::default(),
-    ))?;
-    let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
-    Ok((report, Cost::from_stats(&Default::default(), &store.io_stats())))
+/// Opens and validates a store, which must be sound.
+pub(crate) fn measure_validation(path: &Path) -> anyhow::Result<Turn> {
+    let turn = measure_cost(|| {
+        let store = open_store(path)?.store().clone();
+        let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
+        ensure!(report.is_clean(), "{}: {:?}", path.display(), report.findings);
+        Ok(Cost::from_stats(&Default::default(), &store.io_stats()))
+    });
+    Ok(turn?.with_count(1))
 }

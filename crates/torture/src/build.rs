@@ -1,4 +1,4 @@
-//! Stores that record their generation in every part.
+//! Stores that record their generation in every part, and other small ones.
 //!
 //! Every cell of generation `g` holds a payload derived from `g` and its key, and the root document
 //! states `g`. So any store that is read back must be exactly one generation.
@@ -9,11 +9,15 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use zvf_error::{Error, Result};
+use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
-use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
+use zvf_metadata::{Axis, Dataset, Dtype, GroupDoc, Root, ZarrVectors};
+use zvf_model::{Batch, Column, Kind};
 use zvf_store::{
-    Build, BuildOptions, Caching, CellPlan, CodecPipeline, Key, OpenOptions, RowPlan, Store,
+    Arrange, Build, BuildOptions, Caching, CellPlan, CodecPipeline, Key, OpenOptions,
+    Rearrangement, RowPlan, Store,
 };
+use zvf_write::{Schema, Writer};
 
 /// Builds the store of generation `g`, and publishes it.
 pub(crate) async fn build_store(build: Build, g: u64, cells: i64) -> Result<()> {
@@ -68,6 +72,32 @@ async fn write_metadata(build: Build, g: u64, cells: i64) -> Result<()> {
     }
     rows.finish(|_| ()).await?;
     build.publish(&make_root(g)).await
+}
+
+/// Rewrites a store with other codecs.
+pub(crate) async fn recompress(store: &Store, build: Build) -> Result<()> {
+    let codecs = Some(CodecPipeline::zstd(1));
+    let plan = Rearrangement { shards: Arrange::Keep, codecs };
+    plan.apply(store, build, |_| ()).await.map(drop)
+}
+
+/// Migrates a store of an older version.
+pub(crate) async fn migrate(store: &Store, build: Build) -> Result<()> {
+    let plan = zvf_migrate::Plan::build(store).await?;
+    plan.apply(&zvf_migrate::Migration::default(), build, |_| ()).await.map(drop)
+}
+
+pub(crate) fn make_schema() -> Result<Schema> {
+    let axes = Axis::spatial(2).unwrap_or_default();
+    Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[2.0; 2])?)
+}
+
+/// Writes `count` points with a writer of the schema above.
+pub(crate) async fn write_points(mut writer: Writer, count: u16) -> Result<()> {
+    let at = (0..count).flat_map(|i| [f32::from(i), f32::from(i % 3)]).flat_map(f32::to_le_bytes);
+    let positions = Column::new(Dtype::FLOAT32, 2, at.collect::<Vec<u8>>().into())?;
+    writer.push(&Batch::new(Kind::PointCloud, positions))?;
+    writer.finish().await.map(drop)
 }
 
 fn make_plans(cells: i64) -> [(&'static str, CellPlan); 2] {

@@ -1,16 +1,17 @@
-//! Every command that writes, with its input and the files before it.
+//! The command `zvf`, and every command line that writes, with its input and the files before it.
 //!
-//! The folder of a case is copied to the place where the command runs; the arguments of the command
-//! name files in that place.
+//! Commands run in one folder, the place, in which they find their files by relative names; inputs
+//! are in the folder above it. The folder of a case is copied to the place before the command runs.
 
-use std::ffi::OsStr;
-use std::fmt::{Debug, Write as _};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
+
+use crate::trees::{copy_folder, remove_folder};
 
 /// The commands that are run, and how often.
 #[derive(Debug, clap::Args)]
@@ -20,13 +21,60 @@ pub(crate) struct Rounds {
     pub(crate) loops: Option<u64>,
     /// Only commands with this in their names.
     #[arg(long)]
-    what: Option<String>,
+    pub(crate) what: Option<String>,
 }
 
-impl Rounds {
-    /// Returns whether a command of this name is run.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.what.as_ref().is_none_or(|what| name.contains(what))
+/// The command, and the folder in which it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Zvf {
+    pub(crate) program: PathBuf,
+    pub(crate) place: PathBuf,
+}
+
+impl Zvf {
+    /// Returns the command of a line, without input and with captured output.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.place).args(line.split_whitespace());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn start(&self, line: &str) -> anyhow::Result<Child> {
+        let started = self.command(line).spawn();
+        started.with_context(|| format!("cannot start {}", self.program.display()))
+    }
+
+    /// Runs a line to its end.
+    pub(crate) fn ask(&self, line: &str) -> anyhow::Result<Output> {
+        Ok(self.start(line)?.wait_with_output()?)
+    }
+
+    /// Runs a line, which must succeed.
+    pub(crate) fn run(&self, line: &str) -> anyhow::Result<Output> {
+        let ended = self.ask(line)?;
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        ensure!(ended.status.success(), "{line}: {} {stderr}", ended.status);
+        Ok(ended)
+    }
+
+    /// Makes files in an empty place by these lines, and moves them to `folder`.
+    pub(crate) fn make_folder(&self, folder: &Path, lines: &[&str]) -> anyhow::Result<()> {
+        self.empty_place()?;
+        lines.iter().try_for_each(|line| self.run(line).map(drop))?;
+        fs::create_dir_all(folder.parent().context("a folder has a parent")?)?;
+        Ok(fs::rename(&self.place, folder)?)
+    }
+
+    pub(crate) fn empty_place(&self) -> anyhow::Result<()> {
+        remove_folder(&self.place)?;
+        Ok(fs::create_dir_all(&self.place)?)
+    }
+
+    /// Restores the initial files of a case in the place, and nothing else.
+    pub(crate) fn restore(&self, case: &Case) -> anyhow::Result<()> {
+        remove_folder(&self.place)?;
+        copy_folder(&case.before, &self.place)
     }
 }
 
@@ -36,7 +84,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// The files before the command.
     pub(crate) before: PathBuf,
-    pub(crate) words: Vec<String>,
+    pub(crate) line: String,
     /// The path that it creates or changes, below the place.
     pub(crate) target: &'static str,
     /// The exit code if its work is already done; `None` if it does the work again.
@@ -45,153 +93,83 @@ pub(crate) struct Case {
     pub(crate) is_stepwise: bool,
 }
 
-/// Returns every command that writes, run in `place` on stores of about `size` points; the files
-/// that must exist before it are made in `scratch`.
-pub(crate) fn prepare_cases(
-    zvf: &Path,
-    scratch: &Path,
-    place: &Path,
-    size: u64,
-) -> anyhow::Result<Vec<Case>> {
-    let empty = create_folder(scratch, "empty")?;
-    let [points, chains, mesh] = ["points.csv", "chains.csv", "mesh.ply"].map(|n| scratch.join(n));
-    write_points(&points, size)?;
-    write_chains(&chains, size)?;
-    fs::write(&mesh, encode_mesh(u32::try_from(size.isqrt())?)?)?;
-    let [points, chains, mesh] = [points, chains, mesh].map(|path| path.display().to_string());
-    let at = |name: &str| place.join(name).display().to_string();
-    let small = (size / 40).max(1).to_string();
-    let case = |name: &str, before: &Path, words: &[&str], target, replaces: bool| Case {
-        target,
-        done_code: (!replaces).then_some(TAKEN),
-        ..Case::new(name, before, words, place)
-    };
-
-    // The stores before the commands.
-    let make = |name: &str, words: &[&str]| -> anyhow::Result<PathBuf> {
-        let before = create_folder(scratch, name)?;
-        let _old = fs::remove_dir_all(place);
-        fs::create_dir(place)?;
-        run_command(zvf, words)?;
-        fs::remove_dir(&before)?;
-        fs::rename(place, &before)?;
-        Ok(before)
-    };
-    let a = at("a.zv");
-    let create = ["create", "-q", points.as_str(), a.as_str(), "--per-chunk", small.as_str()];
-    let with_points = make("points", &create)?;
-    let of_chains = ["create", "-q", &chains, &a, "--kind", "polyline", "--per-chunk", &small];
-    let with_chains = make("chains", &of_chains)?;
-    let of_mesh = ["create", "-q", &mesh, &a, "--per-chunk", &small];
-    let with_mesh = make("mesh", &of_mesh)?;
-    let out_of_core: Vec<&str> =
-        of_chains.iter().copied().chain(["--memory-limit", "2MiB"]).collect();
-    let overwrite: Vec<&str> = create.iter().copied().chain(["--overwrite"]).collect();
-    let out_of_core_over: Vec<&str> = out_of_core.iter().copied().chain(["--overwrite"]).collect();
-    let packed = copy_folder(scratch, "packed", &with_points)?;
-    let tet = packed.join("a.tet").display().to_string();
-    run_command(zvf, &["pack", "-q", &packed.join("a.zv").display().to_string(), &tet])?;
-    let damaged = copy_folder(scratch, "damaged", &with_points)?;
-    damage_vertex_count(&damaged.join("a.zv/0/zarr.json"), size)?;
-    let legacy = create_folder(scratch, "legacy")?;
-    archives::write(&legacy.join("old.zv"), &archives::files("v060_gr3"));
-    let planned = create_folder(scratch, "planned")?;
-    {
-        let _old = fs::remove_dir_all(place);
-        fs::create_dir(place)?;
-        run_command(
-            zvf,
-            &["ingest", "plan", "-q", &points, &a, "--per-chunk", &small, "--shares", "2"],
-        )?;
-        run_command(zvf, &["ingest", "run", "-q", &a, "--all"])?;
-        fs::remove_dir(&planned)?;
-        fs::rename(place, &planned)?;
-    }
-    let (b, old, tet) = (at("b.zv"), at("old.zv"), at("a.tet"));
-    let levels = |count| ["pyramid", "-q", "--in-place", a.as_str(), "--levels", count];
-    let mut all = vec![
-        case("create", &empty, &create, "a.zv", false),
-        case("create-out-of-core", &empty, &out_of_core, "a.zv", false),
-        case("create-overwrite", &with_chains, &overwrite, "a.zv", true),
-        case("create-overwrite-out-of-core", &with_points, &out_of_core_over, "a.zv", true),
-        case("ingest-finish", &planned, &["ingest", "finish", "-q", &a], "a.zv", true),
-        case("pyramid", &with_points, &levels("3"), "a.zv", true),
-        case("pyramid-chains", &with_chains, &levels("2"), "a.zv", true),
-        case("create-mesh", &empty, &of_mesh, "a.zv", false),
-        case("pyramid-mesh", &with_mesh, &levels("2"), "a.zv", true),
-        case("shard", &with_points, &["shard", "-q", &a, &b, "--cells", "4"], "b.zv", false),
-        case(
-            "shard-in-place",
-            &with_points,
-            &["shard", "-q", &a, "--in-place", "--cells", "4"],
-            "a.zv",
-            true,
-        ),
-        case(
-            "recompress",
-            &with_points,
-            &["recompress", "-q", &a, &b, "--codec", "zstd:3"],
-            "b.zv",
-            false,
-        ),
-        case(
-            "recompress-in-place",
-            &with_points,
-            &["recompress", "-q", &a, "--in-place", "--codec", "zstd:3"],
-            "a.zv",
-            true,
-        ),
-        case("migrate", &legacy, &["migrate", "-q", &old, &b], "b.zv", false),
-        case(
-            "migrate-overwrite",
-            &legacy,
-            &["migrate", "-q", &old, &old, "--overwrite"],
-            "old.zv",
-            true,
-        ),
-        case("repair", &damaged, &["repair", "-q", "--apply", &a], "a.zv", true),
-        case("pack", &with_points, &["pack", "-q", &a, &tet], "a.tet", false),
-        case("pack-overwrite", &packed, &["pack", "-q", &a, &tet, "--overwrite"], "a.tet", true),
-        case("unpack", &packed, &["unpack", "-q", &tet, &b], "b.zv", false),
-    ];
-    for case in &mut all {
-        case.is_stepwise = case.name == "repair";
-        match case.name.as_str() {
-            "ingest-finish" => case.done_code = Some(NO_PLAN),
-            "migrate-overwrite" => case.done_code = Some(IS_NEW),
-            _ => {}
-        }
-    }
-    Ok(all)
-}
-
 impl Case {
-    /// Returns a case of a command whose result is not compared; words that begin with `@` are
-    /// names in `place`.
-    pub(crate) fn new(name: &str, before: &Path, words: &[&str], place: &Path) -> Self {
-        let word = |word: &&str| match word.strip_prefix('@') {
-            Some(name) => place.join(name).display().to_string(),
-            None => (*word).to_owned(),
-        };
-        let words = words.iter().map(word).collect();
-        let (name, before) = (name.to_owned(), before.to_owned());
-        Self { name, before, words, target: "out", done_code: None, is_stepwise: false }
+    /// Returns a case of a command whose result is not compared.
+    pub(crate) fn new(name: impl Into<String>, before: &Path, line: impl Into<String>) -> Self {
+        let (name, before, line) = (name.into(), before.to_owned(), line.into());
+        Self { name, before, line, target: "out", done_code: None, is_stepwise: false }
+    }
+
+    /// Returns whether `what` is in its name, or nothing is asked for.
+    pub(crate) fn is_selected(&self, what: Option<&str>) -> bool {
+        what.is_none_or(|what| self.name.contains(what))
     }
 }
 
-/// Starts the command without input and captures its output.
-pub(crate) fn start_command<W: AsRef<OsStr>>(zvf: &Path, words: &[W]) -> anyhow::Result<Child> {
-    start_with(zvf, words, Stdio::null())
-}
-
-pub(crate) fn start_with<W: AsRef<OsStr>>(
-    zvf: &Path,
-    words: &[W],
-    stdin: Stdio,
-) -> anyhow::Result<Child> {
-    let mut command = Command::new(zvf);
-    command.args(words).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().with_context(|| format!("cannot start {}", zvf.display()))
+/// Returns every command that writes, run in the place on stores of about `size` points; inputs and
+/// the files that must exist before are made in the folder above the place.
+pub(crate) fn prepare_cases(zvf: &Zvf, size: u64) -> anyhow::Result<Vec<Case>> {
+    let scratch = zvf.place.parent().context("the place has a parent")?;
+    write_points(&scratch.join("points.csv"), size)?;
+    write_chains(&scratch.join("chains.csv"), size)?;
+    fs::write(scratch.join("mesh.ply"), encode_mesh(u32::try_from(size.isqrt())?)?)?;
+    let small = (size / 40).max(1);
+    let create = &*format!("create -q ../points.csv a.zv --per-chunk {small}");
+    let chains = &*format!("create -q ../chains.csv a.zv --kind polyline --per-chunk {small}");
+    let mesh = &*format!("create -q ../mesh.ply a.zv --per-chunk {small}");
+    let plan = &*format!("ingest plan -q ../points.csv a.zv --per-chunk {small} --shares 2");
+    let out_of_core = &*format!("{chains} --memory-limit 2MiB");
+    let before = |name: &str| scratch.join("before").join(name);
+    for (name, lines) in [
+        ("empty", &[][..]),
+        ("points", &[create]),
+        ("chains", &[chains]),
+        ("mesh", &[mesh]),
+        ("packed", &[create, "pack -q a.zv a.tet"]),
+        ("damaged", &[create]),
+        ("planned", &[plan, "ingest run -q a.zv --all"]),
+        ("legacy", &[]),
+    ] {
+        zvf.make_folder(&before(name), lines)?;
+    }
+    damage_vertex_count(&before("damaged/a.zv/0/zarr.json"), size)?;
+    archives::write(&before("legacy/old.zv"), &archives::files("v060_gr3"));
+    let over = |line: &str| format!("{line} --overwrite");
+    // The name, the files before, the line, the target, and the exit code if the work is done.
+    let cases = [
+        ("create", "empty", create, "a.zv", TAKEN),
+        ("create-out-of-core", "empty", out_of_core, "a.zv", TAKEN),
+        ("create-overwrite", "chains", &over(create), "a.zv", 0),
+        ("create-overwrite-out-of-core", "points", &over(out_of_core), "a.zv", 0),
+        ("ingest-finish", "planned", "ingest finish -q a.zv", "a.zv", NO_PLAN),
+        ("pyramid", "points", "pyramid -q --in-place a.zv --levels 3", "a.zv", 0),
+        ("pyramid-chains", "chains", "pyramid -q --in-place a.zv --levels 2", "a.zv", 0),
+        ("create-mesh", "empty", mesh, "a.zv", TAKEN),
+        ("pyramid-mesh", "mesh", "pyramid -q --in-place a.zv --levels 2", "a.zv", 0),
+        ("shard", "points", "shard -q a.zv b.zv --cells 4", "b.zv", TAKEN),
+        ("shard-in-place", "points", "shard -q a.zv --in-place --cells 4", "a.zv", 0),
+        ("recompress", "points", "recompress -q a.zv b.zv --codec zstd:3", "b.zv", TAKEN),
+        (
+            "recompress-in-place",
+            "points",
+            "recompress -q a.zv --in-place --codec zstd:3",
+            "a.zv",
+            0,
+        ),
+        ("migrate", "legacy", "migrate -q old.zv b.zv", "b.zv", TAKEN),
+        ("migrate-overwrite", "legacy", "migrate -q old.zv old.zv --overwrite", "old.zv", IS_NEW),
+        ("repair", "damaged", "repair -q --apply a.zv", "a.zv", 0),
+        ("pack", "points", "pack -q a.zv a.tet", "a.tet", TAKEN),
+        ("pack-overwrite", "packed", "pack -q a.zv a.tet --overwrite", "a.tet", 0),
+        ("unpack", "packed", "unpack -q a.tet b.zv", "b.zv", TAKEN),
+    ];
+    let case = |(name, files, line, target, done): (&str, _, &str, _, _)| Case {
+        target,
+        done_code: Some(done).filter(|done| *done != 0),
+        is_stepwise: name == "repair",
+        ..Case::new(name, &before(files), line)
+    };
+    Ok(cases.map(case).into())
 }
 
 /// Returns whether a report says that something was changed.
@@ -200,50 +178,33 @@ pub(crate) fn says_changed(ended: &Output) -> bool {
     report["changed"] == true
 }
 
-/// Runs the command, which must succeed.
-pub(crate) fn run_command<W: AsRef<OsStr> + Debug>(zvf: &Path, words: &[W]) -> anyhow::Result<()> {
-    let ended = Command::new(zvf).args(words).output()?;
-    ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
-    Ok(())
-}
-
-fn create_folder(scratch: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let folder = scratch.join("before").join(name);
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
-}
-
-fn copy_folder(scratch: &Path, name: &str, from: &Path) -> anyhow::Result<PathBuf> {
-    let to = create_folder(scratch, name)?;
-    fs::remove_dir(&to)?;
-    let copied = Command::new("cp").arg("-a").arg(from).arg(&to).status()?;
-    ensure!(copied.success(), "cannot copy {}", from.display());
-    Ok(to)
-}
-
 /// Decrements a vertex count in a document.
 fn damage_vertex_count(path: &Path, size: u64) -> anyhow::Result<()> {
     let text = fs::read_to_string(path)?;
     let [right, wrong] = [size, size - 1].map(|n| format!("\"vertex_count\": {n}"));
     ensure!(text.contains(&right), "{}: no {right}", path.display());
-    fs::write(path, text.replace(&right, &wrong))?;
-    Ok(())
+    Ok(fs::write(path, text.replace(&right, &wrong))?)
 }
 
 pub(crate) fn write_points(path: &Path, size: u64) -> anyhow::Result<()> {
-    let mut text = String::from("x,y,n\n");
-    for n in 0..size {
-        writeln!(text, "{},{},{n}", n * 37 % 1000, n / 200)?;
-    }
-    Ok(fs::write(path, text)?)
+    write_lines(path, "x,y,n", size, |n| format!("{},{},{n}", n * 37 % 1000, n / 200))
 }
 
 pub(crate) fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
-    let mut text = String::from("x,y,object\n");
-    for n in 0..size {
-        writeln!(text, "{},{},{}", n * 37 % 1000, n / 60, n / 40)?;
-    }
-    Ok(fs::write(path, text)?)
+    write_lines(path, "x,y,object", size, |n| format!("{},{},{}", n * 37 % 1000, n / 60, n / 40))
+}
+
+/// Writes a head and a line for each number.
+pub(crate) fn write_lines(
+    path: &Path,
+    head: &str,
+    count: u64,
+    line: impl Fn(u64) -> String,
+) -> anyhow::Result<()> {
+    let mut text = BufWriter::new(File::create(path)?);
+    writeln!(text, "{head}")?;
+    (0..count).try_for_each(|n| writeln!(text, "{}", line(n)))?;
+    Ok(text.flush()?)
 }
 
 /// Returns a mesh of `side` by `side` vertices as a binary PLY.

@@ -19,7 +19,7 @@ pub(crate) fn compare_fragment_index(blob: &[u8]) -> anyhow::Result<()> {
     let (naive, view) = (naive::decode_fragment_index(blob), FragmentIndex::parse(blob));
     let strict = FragmentIndex::parse_strict(blob).is_ok();
     let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
-    check_same("number", &naive.value.len(), &usize::try_from(view.len()).unwrap())?;
+    check_same("number", &(naive.value.len() as u64), &view.len())?;
     let mut extent = 0;
     for (f, (naive, fragment)) in naive.value.iter().zip(view.iter()).enumerate() {
         let owned = match fragment {
@@ -34,7 +34,7 @@ pub(crate) fn compare_fragment_index(blob: &[u8]) -> anyhow::Result<()> {
             }
         };
         check_same("fragment", naive, &owned)?;
-        check_same("random access", &view.get(u64::try_from(f).unwrap()), &Some(fragment))?;
+        check_same("random access", &view.get(f as u64), &Some(fragment))?;
     }
     check_same("extent", &extent, &view.extent().into())?;
     check_same("tiles", &is_tiling(&naive.value, extent), &view.tiles(view.extent()))?;
@@ -95,24 +95,21 @@ pub(crate) fn compare_manifest(blob: &[u8], axes: u64) -> anyhow::Result<()> {
         let block = blocks.next().context("blocks end early")?;
         let chunk: Vec<i128> = block.chunk.iter().map(|c| c.get().into()).collect();
         let raw: Vec<i64> = block.chunk.iter().map(|c| c.get()).collect();
-        let built = match block.fragments {
-            BlockFragments::Single(fragment) => builder.push_single(&raw, fragment),
-            BlockFragments::Range { start, count } => builder.push_range(&raw, start, count),
-            BlockFragments::Explicit(_) => {
-                builder.push_explicit(&raw, &block.fragments.iter().collect::<Vec<_>>())
+        let (built, owned) = match block.fragments {
+            BlockFragments::Single(fragment) => {
+                (builder.push_single(&raw, fragment), naive::Block::Single(chunk, fragment.into()))
             }
+            BlockFragments::Range { start, count } => (
+                builder.push_range(&raw, start, count),
+                naive::Block::Range(chunk, start.into(), count.into()),
+            ),
+            BlockFragments::Explicit(list) => (
+                builder.push_explicit(&raw, &block.fragments.iter().collect::<Vec<_>>()),
+                naive::Block::List(chunk, list.iter().map(|n| n.get().into()).collect()),
+            ),
         };
         built.context("cannot be built again")?;
         total += i128::from(block.fragments.len());
-        let owned = match block.fragments {
-            BlockFragments::Single(fragment) => naive::Block::Single(chunk, fragment.into()),
-            BlockFragments::Range { start, count } => {
-                naive::Block::Range(chunk, start.into(), count.into())
-            }
-            BlockFragments::Explicit(list) => {
-                naive::Block::List(chunk, list.iter().map(|n| n.get().into()).collect())
-            }
-        };
         check_same("block", naive, &owned)?;
     }
     check_same("end", &None, &blocks.next())?;
@@ -134,7 +131,7 @@ fn expand_block(block: &naive::Block) -> Vec<i128> {
 }
 
 pub(crate) fn compare_ragged(blob: &[u8], itemsize: u64, ncols: u64) -> anyhow::Result<()> {
-    let (size, columns) = (u8::try_from(itemsize).unwrap(), u32::try_from(ncols).unwrap());
+    let (size, columns) = (itemsize as u8, ncols as u32);
     let (naive, view) =
         (naive::decode_ragged(blob, itemsize, ncols), Ragged::parse(blob, size, columns));
     let strict = Ragged::parse_strict(blob, size, columns).is_ok();
@@ -156,8 +153,8 @@ pub(crate) fn compare_link_cell(
     width: u64,
     has_perm: bool,
 ) -> anyhow::Result<()> {
-    let element = LinkInteger::new(itemsize.try_into().unwrap(), true).unwrap();
-    let shape = RowShape::new(element, width.try_into().unwrap(), has_perm).unwrap();
+    let element = LinkInteger::new(itemsize as u8, true).unwrap();
+    let shape = RowShape::new(element, width as usize, has_perm).unwrap();
     let body = if inline { Body::Inline } else { Body::Flat };
     let (naive, view) = (
         naive::decode_link_rows(blob, inline, itemsize, width, has_perm),

@@ -11,7 +11,6 @@
 //! new one. When the same writer runs again, it succeeds, or reports that nothing is left to do,
 //! and leaves the same files as without a fault.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
@@ -20,7 +19,8 @@ use zvf_publish::Disk;
 
 use crate::Report;
 use crate::remote::{create_runtime, poll_times};
-use crate::tasks::{NAME, Task, Tree, read_target};
+use crate::tasks::{NAME, Task};
+use crate::trees::{Tree, list_names, read_tree};
 
 /// Fail every call of every writer once, in each way.
 #[derive(Debug, clap::Args)]
@@ -47,10 +47,10 @@ pub(crate) struct Cancel {
 /// The result of a writer without a fault.
 struct FaultFreeRun {
     /// The possible states, in order; for a repair, of each document separately.
-    states: Vec<Tree>,
-    after: Tree,
+    states: Vec<Option<Tree>>,
+    after: Option<Tree>,
     /// The names in the folder afterwards.
-    names: BTreeSet<String>,
+    names: Vec<String>,
     calls: usize,
 }
 
@@ -92,9 +92,9 @@ impl FaultFreeRun {
         let target = scratch.path().join(NAME);
         let disk = Disk::default().with_failure_at(usize::MAX, 0, false);
         create_runtime()?.block_on(task.prepare(&target))?;
-        let before = read_target(&target)?;
+        let before = read_tree(&target);
         create_runtime()?.block_on(task.perform(&target, &disk))?;
-        let after = read_target(&target)?;
+        let after = read_tree(&target);
         ensure!(before != after, "{task:?} changes nothing");
         let (names, calls) = (list_names(scratch.path())?, disk.call_count());
         let states = vec![before, after.clone()];
@@ -102,7 +102,7 @@ impl FaultFreeRun {
     }
 
     /// Returns whether this state may exist at some time.
-    fn allows(&self, task: Task, found: &Tree) -> bool {
+    fn allows(&self, task: Task, found: &Option<Tree>) -> bool {
         if self.states.contains(found) {
             return true;
         }
@@ -141,7 +141,7 @@ fn check_state(
     ended: Option<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     let target = folder.join(NAME);
-    let found = read_target(&target)?;
+    let found = read_tree(&target);
     let outcome = match &ended {
         None => "dropped".to_owned(),
         Some(Ok(())) => "done".to_owned(),
@@ -160,7 +160,7 @@ fn check_state(
         bail!("{outcome}; done again: {error:#}");
     }
     ensure!(
-        read_target(&target)? == fault_free.after,
+        read_tree(&target) == fault_free.after,
         "{outcome}; done again, it made something else"
     );
     let left = list_names(folder)?;
@@ -175,11 +175,6 @@ fn check_state(
 
 fn list_tasks(what: Option<Task>) -> impl Iterator<Item = Task> {
     Task::value_variants().iter().copied().filter(move |task| what.is_none_or(|what| what == *task))
-}
-
-fn list_names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let entries = std::fs::read_dir(folder)?;
-    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// Error numbers of the system, and whether the call took effect nevertheless.

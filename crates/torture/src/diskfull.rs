@@ -14,8 +14,9 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_store::Build;
 
-use crate::commands::{Case, prepare_cases, start_command};
-use crate::rerun::{FaultFreeRun, Tree, list_names, read_tree};
+use crate::commands::{Case, Zvf, prepare_cases};
+use crate::rerun::FaultFreeRun;
+use crate::trees::{Tree, list_names, read_tree};
 use crate::{Report, build};
 
 /// Test disks of every size.
@@ -79,23 +80,19 @@ impl Diskfull {
     }
 
     fn test_commands(&self, report: &mut Report) -> anyhow::Result<()> {
-        let zvf = report.zvf()?;
         let scratch = tempfile::tempdir()?;
-        let place = scratch.path().join("place");
+        let zvf = report.zvf(&scratch.path().join("place"))?;
         let mut all_full = 0;
-        for case in &prepare_cases(&zvf, scratch.path(), &place, self.size)? {
-            if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
-                continue;
-            }
-            let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
-            std::fs::remove_dir_all(&place)?;
-            std::fs::create_dir(&place)?;
+        let cases = prepare_cases(&zvf, self.size)?;
+        for case in cases.iter().filter(|case| case.is_selected(self.what.as_deref())) {
+            let fault_free = FaultFreeRun::prepare(&zvf, case)?;
+            zvf.empty_place()?;
             let (smallest, largest) = disk_sizes(case, &fault_free);
             let (mut full, mut successes) = (0_u64, 0_u64);
             for disk in 0..=self.disks {
                 let size = smallest + (largest - smallest) * disk / self.disks.max(1);
-                let mounted = Mounted::mount(&place, size)?;
-                let tried = run_command(&zvf, case, &fault_free, &place);
+                let mounted = Mounted::mount(&zvf.place, size)?;
+                let tried = run_command(&zvf, case, &fault_free);
                 drop(mounted);
                 match tried {
                     Ok(true) => successes += 1,
@@ -124,20 +121,14 @@ fn disk_sizes(case: &Case, fault_free: &FaultFreeRun) -> (u64, u64) {
     (least, least + 4 * after * PAGE / 1024 + 8192)
 }
 
-/// Runs the command on the disk at `place`; returns whether it succeeded, or what is wrong.
-fn run_command(
-    zvf: &Path,
-    case: &Case,
-    fault_free: &FaultFreeRun,
-    place: &Path,
-) -> anyhow::Result<bool> {
-    let mut copy = Command::new("cp");
-    let copied = copy.arg("-a").arg(format!("{}/.", case.before.display())).arg(place).status()?;
+/// Runs the command on the disk at the place; returns whether it succeeded, or what is wrong.
+fn run_command(zvf: &Zvf, case: &Case, fault_free: &FaultFreeRun) -> anyhow::Result<bool> {
+    let files = case.before.join(".");
+    let copied = Command::new("cp").arg("-a").args([&files, &zvf.place]).status()?;
     ensure!(copied.success(), "the disk has no room for the initial files");
-    let before = list_names(place)?;
-    let target = place.join(case.target);
-    let ended = start_command(zvf, &case.words)?.wait_with_output()?;
-    let found_tree = read_tree(&target);
+    let before = list_names(&zvf.place)?;
+    let ended = zvf.ask(&case.line)?;
+    let found_tree = read_tree(&zvf.place.join(case.target));
     let words = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     let code = ended.status.code();
     if code == Some(0) {
@@ -151,8 +142,7 @@ fn run_command(
         "it ended with {code:?}, and the old one is gone: {words}"
     );
     // Completed levels are kept for the next run.
-    let is_kept = |name: &String| fault_free.allows_name(&before, name);
-    match list_names(place)?.iter().find(|name| !is_kept(name)) {
+    match fault_free.find_leftover(zvf, &before)? {
         Some(name) => bail!("{name} remains: {words}"),
         None => Ok(false),
     }

@@ -18,12 +18,14 @@ mod pyramid;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 
+use crate::commands::Zvf;
 use crate::edits::kill::{self, What};
 use crate::rerun::{self, Kill};
+use crate::trees::check_names;
 use crate::{Report, build};
 use archives::random::Random;
 
@@ -82,11 +84,11 @@ impl Kill9 {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = tempfile::tempdir()?;
         let dir = self.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
-        let (zvf, loops) = (report.zvf()?, self.loops);
+        let (zvf, loops) = (report.zvf(&dir.join("place"))?, self.loops);
         let often = |report: &mut Report, replaces: bool| {
-            let is_selected =
-                |name: &str| name.starts_with("create") && name.contains("overwrite") == replaces;
-            rerun::run_cases(report, Kill::Often, &dir, (SIZE, loops), is_selected)
+            rerun::run_cases(report, Kill::Often, &dir, (SIZE, loops), |case| {
+                case.name.starts_with("create") && case.name.contains("overwrite") == replaces
+            })
         };
         match self.what {
             What::Build => self.kill_builds(&dir, report),
@@ -94,7 +96,7 @@ impl Kill9 {
             What::Overwrite => often(report, true),
             What::Pyramid => pyramid::run(&zvf, &dir, loops, report),
             What::Edit | What::Gc | What::Undo | What::Refresh => {
-                kill::run(self.what, &zvf, &dir, loops, report)
+                kill::run(self.what, zvf, loops, report)
             }
             What::Ingest => ingest::run(&zvf, &dir, loops, self.writers, report),
         }
@@ -111,10 +113,7 @@ impl Kill9 {
                 let first = (round * 64 + u64::try_from(writers.len())?) * 1_000 + 1;
                 writers.push(start_builder(&store, first, 0)?);
             }
-            let until = Instant::now() + Duration::from_micros(random.next() % 60_000);
-            while Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            std::thread::sleep(Duration::from_micros(random.next() % 60_000));
             let mut victim = writers.swap_remove(random.next_below(writers.len()));
             if let Some(status) = victim.try_wait()? {
                 report.count(Err(anyhow!("round {round}: a builder ended with {status}")));
@@ -136,9 +135,7 @@ impl Kill9 {
         }
         ensure!(start_builder(&store, 1, 1)?.wait()?.success(), "the last build failed");
         report.count(runtime.block_on(check_store(&store, &mut exists)));
-        let left: Vec<_> =
-            std::fs::read_dir(dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
-        report.check(left.len() == 1, || format!("left behind: {left:?}"));
+        report.count(check_names(dir, &["a.zv".to_owned()]));
         Ok(())
     }
 }
@@ -175,28 +172,17 @@ pub(crate) fn send_signal(child: &Child, signal: &str) -> anyhow::Result<()> {
 
 /// Kills a process after a time up to `within`; returns whether it was still running.
 fn kill_within(mut child: Child, within: Duration, random: &mut Random) -> anyhow::Result<bool> {
-    let micros = usize::try_from(within.as_micros())?.max(1);
-    std::thread::sleep(Duration::from_micros(u64::try_from(random.next_below(micros))?));
+    let micros = (within.as_micros() as u64).max(1);
+    std::thread::sleep(Duration::from_micros(random.next() % micros));
     let alive = child.try_wait()?.is_none();
     child.kill()?;
     child.wait()?;
     Ok(alive)
 }
 
-/// Creates folders of the inputs and of the killed commands.
-fn create_folders(dir: &Path) -> anyhow::Result<[PathBuf; 2]> {
-    let folders = ["inputs", "place"].map(|name| dir.join(name));
-    folders.iter().try_for_each(std::fs::create_dir_all)?;
-    Ok(folders)
-}
-
-/// Checks that nothing lies in `dir` next to `store`.
-fn check_nothing_left(dir: &Path, store: &Path) -> anyhow::Result<()> {
-    let entries = std::fs::read_dir(dir)?;
-    let names = entries.flatten().map(|entry| entry.path()).filter(|path| path != store);
-    let left: Vec<PathBuf> = names.collect();
-    ensure!(left.is_empty(), "left behind: {left:?}");
-    Ok(())
+/// Checks that nothing but the store is in the place.
+fn check_nothing_left(zvf: &Zvf) -> anyhow::Result<()> {
+    check_names(&zvf.place, &["a.zv".to_owned()])
 }
 
 /// Cells of a store.

@@ -30,15 +30,17 @@ mod sigbus;
 mod signals;
 mod stores;
 mod tasks;
+mod trees;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 
 use archives::random::Random;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use peak_alloc::PeakAlloc;
 
+use crate::commands::Zvf;
 use crate::rerun::Kill;
 
 #[global_allocator]
@@ -128,10 +130,13 @@ struct Report {
 }
 
 impl Report {
-    /// Returns the command under test.
-    fn zvf(&self) -> anyhow::Result<PathBuf> {
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        self.zvf.clone().map_or_else(default_zvf, Ok)
+    /// Returns the command under test, which runs in `place`.
+    fn zvf(&self, place: &Path) -> anyhow::Result<Zvf> {
+        let program = match &self.zvf {
+            Some(program) => path::absolute(program)?,
+            None => std::env::current_exe()?.with_file_name("zvf"),
+        };
+        Ok(Zvf { program, place: place.to_owned() })
     }
 
     /// Returns new random numbers of the seed.
@@ -217,6 +222,15 @@ fn main() -> anyhow::Result<ExitCode> {
         "{{\"name\":\"{name}\",\"n\":{n},\"failures\":{failures},\"seed\":{seed}}}"
     )?;
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs `work` for each number, each on a thread of its own.
+fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|n| scope.spawn(move || work(n))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no test panics")).collect()
+    })
 }
 
 /// Returns the default folder of the corpus.

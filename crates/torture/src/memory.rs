@@ -11,14 +11,12 @@ mod kinds;
 mod pairs;
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
 
 use crate::Report;
-use crate::commands::{Case, prepare_cases, start_command};
-use crate::rerun::restore;
+use crate::commands::{Zvf, prepare_cases};
 
 /// Measure the memory of every command under a limit.
 #[derive(Debug, clap::Args)]
@@ -46,23 +44,17 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = tempfile::tempdir()?;
-        let zvf = report.zvf()?;
-        let place = scratch.path().join("place");
+        let zvf = report.zvf(&scratch.path().join("place"))?;
         if self.pairs {
-            let (limits, rows) = ((&*self.limit, self.size), (self.every, self.what.as_deref()));
-            pairs::run(&zvf, scratch.path(), limits, rows, report)?;
-            return Ok(());
+            return pairs::run(&self, &zvf, report);
         }
         let (mib, size) = (self.limit[0], self.size.unwrap_or(1_000_000));
-        let limit = format!("{mib}MiB");
-        let mut all = prepare_cases(&zvf, scratch.path(), &place, size)?;
-        all.extend(kinds::prepare_cases(&zvf, scratch.path(), &place, size)?);
-        for case in all.into_iter().step_by(self.every.max(1)) {
-            if self.what.as_ref().is_some_and(|what| !case.name.contains(what)) {
-                continue;
-            }
-            restore(&case, &place)?;
-            let Some(held) = measure_peak(&zvf, &case, &limit)? else {
+        let mut all = prepare_cases(&zvf, size)?;
+        all.extend(kinds::prepare_cases(&zvf, scratch.path(), size)?);
+        let sampled = all.iter().step_by(self.every.max(1));
+        for case in sampled.filter(|case| case.is_selected(self.what.as_deref())) {
+            zvf.restore(case)?;
+            let Some(held) = measure_peak(&zvf, &case.line, mib)? else {
                 report.count(Ok(())); // it reported that the answer is too large
                 continue;
             };
@@ -77,14 +69,12 @@ impl Memory {
     }
 }
 
-/// Returns the peak memory of a command in KiB; `None` if it refused because of the limit.
-fn measure_peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u64>> {
-    let mut words = case.words.clone();
-    if let Some(at) = words.iter().position(|word| word == "--memory-limit") {
-        words.drain(at..at + 2);
-    }
-    words.extend(["--memory-limit".to_owned(), limit.to_owned()]);
-    let mut child = start_command(zvf, &words)?;
+/// Returns the peak memory of a command under a limit of `mib` MiB, in KiB; `None` if it refused
+/// because of the limit.
+fn measure_peak(zvf: &Zvf, line: &str, mib: u64) -> anyhow::Result<Option<u64>> {
+    // It replaces another limit of the line.
+    let line = line.replace(" --memory-limit 2MiB", "");
+    let mut child = zvf.start(&format!("{line} --memory-limit {mib}MiB"))?;
     let status = format!("/proc/{}/status", child.id());
     let mut held = 0;
     loop {
@@ -106,6 +96,6 @@ fn measure_peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u
     if stderr.contains("--memory-limit") {
         return Ok(None);
     }
-    ensure!(ended.status.success(), "{words:?}: {stderr}");
+    ensure!(ended.status.success(), "{line}: {stderr}");
     Ok(Some(held))
 }

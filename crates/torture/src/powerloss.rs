@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use zvf_store::internals::{Call, Disk, build_on, join_on};
 
-use self::model::{Counted, Inode, Model, NAME, Omitted, Recording, Tree, read_tree};
+use self::model::{Counted, Inode, Model, NAME, Omitted, Recording};
+use crate::trees::{Tree, read_tree};
 use crate::{Report, build};
 use archives::random::Random;
 
@@ -90,8 +91,8 @@ enum PublishKind {
 /// The calls of one build, and the states it may leave.
 struct Script {
     kind: PublishKind,
-    before: Tree,
-    after: Tree,
+    before: Option<Tree>,
+    after: Option<Tree>,
     recording: Recording,
     parent: PathBuf,
     shared: Option<Shared>,
@@ -202,7 +203,7 @@ impl Shared {
         model: &Model,
         crash: usize,
         kind: PublishKind,
-    ) -> anyhow::Result<Tree> {
+    ) -> anyhow::Result<Option<Tree>> {
         let scratch = archives::scratch();
         let parent = scratch.path().canonicalize()?;
         model.write(&parent);
@@ -236,7 +237,7 @@ async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::
 }
 
 /// Returns the store after the next build started on this disk and was abandoned.
-async fn recover_store(model: &Model) -> anyhow::Result<Tree> {
+async fn recover_store(model: &Model) -> anyhow::Result<Option<Tree>> {
     let scratch = archives::scratch();
     model.write(scratch.path());
     let target = scratch.path().join(NAME);

@@ -12,21 +12,17 @@
 //! without a kill, with nothing next to it, or reports that the target exists if nothing may be
 //! replaced.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
 use crate::Report;
-use crate::commands::{Case, Rounds, prepare_cases, says_changed, start_command};
+use crate::commands::{Case, Rounds, Zvf, prepare_cases, says_changed};
+use crate::trees::{Tree, find_difference, list_names, read_tree};
 use archives::random::Random;
-
-/// Files by their path.
-pub(crate) type Tree = BTreeMap<String, Vec<u8>>;
 
 /// How a command is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +47,10 @@ pub(crate) struct FaultFreeRun {
 /// Kills each command that writes, and runs it again.
 pub(crate) fn run(rounds: &Rounds, kill: Kill, report: &mut Report) -> anyhow::Result<()> {
     let loops = rounds.loops.unwrap_or(if kill == Kill::ThenClean { 50 } else { 100 });
-    let is_selected =
-        |name: &str| rounds.has(name) && (kill != Kill::ThenClean || name != "ingest-finish");
+    let is_selected = |case: &Case| {
+        case.is_selected(rounds.what.as_deref())
+            && (kill != Kill::ThenClean || case.name != "ingest-finish")
+    };
     let scratch = tempfile::tempdir()?;
     run_cases(report, kill, scratch.path(), (SIZE, loops), is_selected)
 }
@@ -63,29 +61,23 @@ pub(crate) fn run_cases(
     kill: Kill,
     scratch: &Path,
     (size, loops): (u64, u64),
-    is_selected: impl Fn(&str) -> bool,
+    is_selected: impl Fn(&Case) -> bool,
 ) -> anyhow::Result<()> {
-    let (zvf, mut random) = (report.zvf()?, report.random());
-    let place = scratch.join("place");
+    let (zvf, mut random) = (report.zvf(&scratch.join("place"))?, report.random());
     let mut left = 0_u64;
-    let mut all = prepare_cases(&zvf, scratch, &place, size)?;
+    let mut all = prepare_cases(&zvf, size)?;
     if let Some(mesh) = all.iter().find(|case| case.name == "create-mesh" && kill == Kill::Often) {
-        let out_of_core = ["--shard", "none", "--memory-limit", "1MiB"].map(str::to_owned);
-        let words = [&mesh.words[..], &out_of_core].concat();
-        all.push(Case { name: "create-mesh-out-of-core".to_owned(), words, ..mesh.clone() });
+        let line = format!("{} --shard none --memory-limit 1MiB", mesh.line);
+        all.push(Case { name: "create-mesh-out-of-core".to_owned(), line, ..mesh.clone() });
     }
-    for case in all {
-        if !is_selected(&case.name) {
-            continue;
-        }
-        let fault_free = FaultFreeRun::prepare(&zvf, &case, &place)?;
+    for case in all.iter().filter(|case| is_selected(case)) {
+        let fault_free = FaultFreeRun::prepare(&zvf, case)?;
         for round in 0..loops {
-            restore(&case, &place)?;
+            zvf.restore(case)?;
             let kills = if kill == Kill::Often { 1 + random.next_below(4) } else { 1 };
-            let tried = (0..kills).try_for_each(|_| {
-                fault_free.kill(&zvf, &case, &place, kill, &mut random, &mut left)
-            });
-            let tried = tried.and_then(|()| fault_free.finish(&zvf, &case, &place));
+            let tried = (0..kills)
+                .try_for_each(|_| fault_free.kill(&zvf, case, kill, &mut random, &mut left));
+            let tried = tried.and_then(|()| fault_free.finish(&zvf, case));
             report.count(tried.with_context(|| format!("{}, {round}", case.name)));
         }
     }
@@ -94,19 +86,23 @@ pub(crate) fn run_cases(
 }
 
 impl FaultFreeRun {
-    /// Returns whether a name next to the target exists before the command, or after a run without
-    /// a fault.
-    pub(crate) fn allows_name(&self, before: &[String], name: &String) -> bool {
-        before.contains(name) || self.siblings.contains(name)
+    /// Returns a name in the place that exists neither in `before` nor after a run without a fault.
+    pub(crate) fn find_leftover(
+        &self,
+        zvf: &Zvf,
+        before: &[String],
+    ) -> anyhow::Result<Option<String>> {
+        let mut names = list_names(&zvf.place)?.into_iter();
+        Ok(names.find(|name| !before.contains(name) && !self.siblings.contains(name)))
     }
 
     /// Runs a command undisturbed.
-    pub(crate) fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
-        restore(case, place)?;
-        let target = place.join(case.target);
+    pub(crate) fn prepare(zvf: &Zvf, case: &Case) -> anyhow::Result<Self> {
+        zvf.restore(case)?;
+        let target = zvf.place.join(case.target);
         let before = read_tree(&target);
         let (start, old) = (Instant::now(), publication_mark(&target));
-        let mut child = start_command(zvf, &case.words)?;
+        let mut child = zvf.start(&case.line)?;
         let mut published = None;
         while child.try_wait()?.is_none() {
             if published.is_none() && publication_mark(&target) != old {
@@ -119,27 +115,26 @@ impl FaultFreeRun {
         ensure!(ended.status.success(), "{} in peace: {} {text}", case.name, ended.status);
         let (published, reports) = (published.unwrap_or(time), says_changed(&ended));
         let after = read_tree(&target).with_context(|| format!("{} made nothing", case.name))?;
-        Ok(Self { before, after, siblings: list_names(place)?, published, time, reports })
+        Ok(Self { before, after, siblings: list_names(&zvf.place)?, published, time, reports })
     }
 
     /// Runs a command and kills it; the target is then the old or the new one.
     fn kill(
         &self,
-        zvf: &Path,
+        zvf: &Zvf,
         case: &Case,
-        place: &Path,
         kill: Kill,
         random: &mut Random,
         left: &mut u64,
     ) -> anyhow::Result<()> {
-        let target = place.join(case.target);
-        let before = list_names(place)?;
+        let target = zvf.place.join(case.target);
+        let before = list_names(&zvf.place)?;
         let (start, old) = (Instant::now(), publication_mark(&target));
-        let mut child = start_command(zvf, &case.words)?;
+        let mut child = zvf.start(&case.line)?;
         let shift = Duration::from_micros(random.next() % AROUND_MICROS);
         let moment = match random.next_below(3) {
             _ if kill != Kill::AroundPublication => {
-                let micros = u64::try_from(self.time.as_micros())? + AROUND_MICROS / 2;
+                let micros = self.time.as_micros() as u64 + AROUND_MICROS / 2;
                 Some(Duration::from_micros(random.next() % micros))
             }
             0 => Some(self.published.saturating_sub(shift)),
@@ -156,21 +151,12 @@ impl FaultFreeRun {
         }
         child.kill()?;
         child.wait()?;
-        let odd = || -> anyhow::Result<Option<String>> {
-            let mut names = list_names(place)?.into_iter();
-            Ok(names.find(|name| !self.allows_name(&before, name)))
-        };
-        *left += u64::from(odd()?.is_some());
-        let clean = || -> anyhow::Result<()> {
-            let words = ["clean", "-q", "--all"];
-            let cleaned = Command::new(zvf).args(words).arg(&target).output()?;
-            let text = String::from_utf8_lossy(&cleaned.stderr);
-            ensure!(cleaned.status.success(), "clean ended with {}: {text}", cleaned.status);
-            Ok(())
-        };
+        *left += u64::from(self.find_leftover(zvf, &before)?.is_some());
+        let clean = || zvf.run(&format!("clean -q --all {}", case.target));
         if kill == Kill::ThenClean {
             clean()?;
-            ensure!(odd()?.is_none(), "{:?} remains after clean", odd()?);
+            let leftover = self.find_leftover(zvf, &before)?;
+            ensure!(leftover.is_none(), "{leftover:?} remains after clean");
         }
         let is_whole = || {
             let found = read_tree(&target);
@@ -184,42 +170,21 @@ impl FaultFreeRun {
     }
 
     /// Runs the command to its end after a kill.
-    fn finish(&self, zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<()> {
-        let target = place.join(case.target);
+    fn finish(&self, zvf: &Zvf, case: &Case) -> anyhow::Result<()> {
+        let target = zvf.place.join(case.target);
         let is_made = read_tree(&target).as_ref() == Some(&self.after);
-        let output = Command::new(zvf).args(&case.words).output()?;
+        let output = zvf.ask(&case.line)?;
         let code = output.status.code();
         let is_done = is_made && code.is_some() && code == case.done_code;
         let text = String::from_utf8_lossy(&output.stderr);
         ensure!(code == Some(0) || is_done, "run again, it ended with {code:?}: {text}");
         let again = read_tree(&target).unwrap_or_default();
         let differs = find_difference(&again, &self.after);
-        ensure!(again == self.after, "run again, it made something else: {differs}");
-        let left = list_names(place)?;
+        ensure!(differs.is_none(), "run again, it made something else: {differs:?}");
+        let left = list_names(&zvf.place)?;
         let is_alone = left == self.siblings || case.is_stepwise;
         ensure!(is_alone, "left behind: {left:?}, in peace {:?}", self.siblings);
         Ok(())
-    }
-}
-
-/// Restores the initial files in `place`, and nothing else.
-pub(crate) fn restore(case: &Case, place: &Path) -> anyhow::Result<()> {
-    if place.exists() {
-        fs::remove_dir_all(place)?;
-    }
-    let copied = Command::new("cp").arg("-a").arg(&case.before).arg(place).status()?;
-    ensure!(copied.success(), "cannot copy {}", case.before.display());
-    Ok(())
-}
-
-/// Returns the files at `path`, or the single file.
-pub(crate) fn read_tree(path: &Path) -> Option<Tree> {
-    if path.is_dir() {
-        return Some(archives::tree(path));
-    }
-    match fs::read(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        read => Some(BTreeMap::from([(String::new(), read.expect("what is there can be read"))])),
     }
 }
 
@@ -233,21 +198,6 @@ fn publication_mark(path: &Path) -> Vec<Option<(u64, i64, i64)>> {
         Some((about.ino(), seconds, nanos))
     };
     ["", "zarr.json", "0/zarr.json"].map(|name| about(&path.join(name))).to_vec()
-}
-
-pub(crate) fn list_names(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string()));
-    let mut names: Vec<String> =
-        entries.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect();
-    names.sort();
-    Ok(names)
-}
-
-/// Returns the first file in which two stores differ.
-fn find_difference(found: &Tree, expected: &Tree) -> String {
-    let names = found.keys().chain(expected.keys());
-    let different = |name: &&String| found.get(*name) != expected.get(*name);
-    names.into_iter().find(different).cloned().unwrap_or_default()
 }
 
 /// The largest distance of a kill from the moment of publication.

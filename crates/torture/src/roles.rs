@@ -16,10 +16,9 @@
 //! holds, no refused edit is included, and the store is valid.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::os::unix::fs::symlink;
+use std::process::Output;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,9 +27,10 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::Report;
+use crate::commands::{Zvf, write_lines};
 use crate::kill9::send_signal;
 use crate::serve::{Client, Server};
+use crate::{Report, in_parallel};
 use archives::random::Random;
 
 /// Run every pair of roles on one store.
@@ -86,7 +86,6 @@ impl Role {
 
 impl Roles {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let zvf = report.zvf()?;
         let mut random = report.random();
         let roles: Vec<Role> = Role::value_variants()
             .iter()
@@ -103,7 +102,7 @@ impl Roles {
             let (begin, failures) = (Instant::now(), report.failures);
             for episode in 0..self.rounds.div_ceil(TURNS) {
                 let scratch = archives::scratch();
-                let arena = Arena::new(&self, &zvf, scratch.path(), episode % 2 == 1)?;
+                let arena = Arena::new(&self, report.zvf(scratch.path())?, episode % 2 == 1)?;
                 let turns = TURNS.min(self.rounds - episode * TURNS);
                 for failure in arena.play(&group, turns, &mut random) {
                     report.count(failure.with_context(|| format!("{group:?}")));
@@ -138,9 +137,8 @@ struct View {
 }
 
 /// One store under test.
-struct Arena<'a> {
-    zvf: &'a Path,
-    dir: PathBuf,
+struct Arena {
+    zvf: Zvf,
     /// The names by which the two roles find the store.
     names: [&'static str; 2],
     hold: Duration,
@@ -151,9 +149,9 @@ struct Arena<'a> {
     changes: Mutex<BTreeMap<i64, Change>>,
 }
 
-impl<'a> Arena<'a> {
+impl Arena {
     /// Creates a store, with a journal if it `has_journal`.
-    fn new(how: &Roles, zvf: &'a Path, dir: &Path, has_journal: bool) -> anyhow::Result<Self> {
+    fn new(how: &Roles, zvf: Zvf, has_journal: bool) -> anyhow::Result<Self> {
         let names = match how.form {
             Form::Plain => ["a.zv", "a.zv"],
             Form::Link => ["a.zv", "link.zv"],
@@ -161,7 +159,6 @@ impl<'a> Arena<'a> {
         };
         let arena = Self {
             zvf,
-            dir: dir.to_owned(),
             names,
             hold: Duration::from_millis(how.hold_ms),
             begin: Instant::now(),
@@ -169,14 +166,11 @@ impl<'a> Arena<'a> {
             turns: AtomicUsize::new(0),
             changes: Mutex::default(),
         };
-        ensure!(arena.run_words(&arena.create_words(0)?)?.status.success(), "no store");
+        arena.zvf.run(&arena.create_line(0)?)?;
         match how.form {
             Form::Plain => {}
-            Form::Link => std::os::unix::fs::symlink("a.zv", dir.join("link.zv"))?,
-            Form::Pack => {
-                let packed = arena.run_words(&to_words(&["pack", "-q", "a.zv", "a.tet"]))?;
-                ensure!(packed.status.success(), "no pack");
-            }
+            Form::Link => symlink("a.zv", arena.zvf.place.join("link.zv"))?,
+            Form::Pack => drop(arena.zvf.run("pack -q a.zv a.tet")?),
         }
         if has_journal {
             arena.edit(arena.names[0])?;
@@ -201,14 +195,7 @@ impl<'a> Arena<'a> {
             }
             found
         };
-        let mut found = std::thread::scope(|scope| {
-            let play = &play;
-            let threads: Vec<_> =
-                (0..roles.len()).map(|at| scope.spawn(move || play(at))).collect();
-            let panicked = |_| vec![Err(anyhow!("a role panicked"))];
-            let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
-            ended.flatten().collect::<Vec<_>>()
-        });
+        let mut found: Vec<_> = in_parallel(roles.len(), play).into_iter().flatten().collect();
         found.push(self.check_end().context("in the end"));
         found
     }
@@ -234,25 +221,19 @@ impl<'a> Arena<'a> {
             Role::Edit => self.edit(name),
             Role::Replacement => {
                 let number = -self.next.fetch_add(1, Ordering::SeqCst);
-                let words = self.create_words(number)?;
-                self.change(number, &words).map(drop)
+                self.change(number, &self.create_line(number)?).map(drop)
             }
             Role::Rewrite => {
-                let how = random.choose(&REWRITES);
-                self.run_writer(&[&[how[0], "-q", name], &how[1..]].concat()).map(drop)
+                self.run_writer(&format!("{} -q {name}", random.choose(&REWRITES))).map(drop)
             }
-            Role::Gc => {
-                self.run_writer(&["gc", "-q", name, "--grace", "0s", "--keep", "1"]).map(drop)
-            }
+            Role::Gc => self.run_writer(&format!("gc -q {name} --grace 0s --keep 1")).map(drop),
             Role::Tasks => {
                 let folder = format!("plan-{}", self.turns.fetch_add(1, Ordering::SeqCst));
-                let plan = ["task", "plan", "pyramid", "-q", name, "--work-dir", &folder];
-                let plan = [&plan[..], &["--levels", "1", "--in-place"]].concat();
-                let run = ["task", "run", "-q", &folder, "--all"];
+                let plan = format!("pyramid -q {name} --work-dir {folder} --levels 1 --in-place");
                 // A refused step leaves nothing for the next one.
-                let _is_done = self.run_writer(&plan)?
-                    && self.run_writer(&run)?
-                    && self.run_writer(&["task", "finish", "-q", &folder, "--remove"])?;
+                let _is_done = self.run_writer(&format!("task plan {plan}"))?
+                    && self.run_writer(&format!("task run -q {folder} --all"))?
+                    && self.run_writer(&format!("task finish -q {folder} --remove"))?;
                 Ok(())
             }
         }
@@ -261,18 +242,14 @@ impl<'a> Arena<'a> {
     /// Reads the store once; with a pause the reader is stopped afterwards.
     fn read(&self, name: &str, pause: Option<Duration>, may_retry: bool) -> anyhow::Result<()> {
         let begin = Instant::now();
-        let words = to_words(&["query", "-q", "--json", name, "--level", "0", "--format", "csv"]);
-        let ended = || -> anyhow::Result<Output> {
-            let child = self.start(&words)?;
-            if let Some(pause) = pause {
-                std::thread::sleep(pause);
-                send_signal(&child, "-STOP")?;
-                std::thread::sleep(self.hold);
-                send_signal(&child, "-CONT")?;
-            }
-            Ok(child.wait_with_output()?)
-        };
-        let ended = ended()?;
+        let child = self.zvf.start(&format!("query -q --json {name} --level 0 --format csv"))?;
+        if let Some(pause) = pause {
+            std::thread::sleep(pause);
+            send_signal(&child, "-STOP")?;
+            std::thread::sleep(self.hold);
+            send_signal(&child, "-CONT")?;
+        }
+        let ended = child.wait_with_output()?;
         if ended.status.success() {
             return self.check_view(&View::parse(&ended.stdout)?, begin, Instant::now());
         }
@@ -312,7 +289,7 @@ impl<'a> Arena<'a> {
     }
 
     fn start_server(&self, name: &str) -> anyhow::Result<Server> {
-        Server::new(self.start(&to_words(&["serve", name, "--json", "--bind", "127.0.0.1:0"]))?)
+        Server::new(self.zvf.start(&format!("serve {name} --json --bind 127.0.0.1:0"))?)
     }
 
     /// Commits one transaction.
@@ -325,9 +302,9 @@ impl<'a> Arena<'a> {
             json!({"op": "object.add", "positions": [[x, 0.25], [x, 30.25]], "attributes": {"g": [number, number], "h": [0, 0]}}),
         ];
         let lines = lines.map(|line| format!("{line}\n")).concat();
-        fs::write(self.dir.join(&script), lines)?;
-        let words = to_words(&["edit", "--json", name, "--script", &script]);
-        let Some(ended) = self.change(number, &words)? else { return Ok(()) };
+        fs::write(self.zvf.place.join(&script), lines)?;
+        let line = format!("edit --json {name} --script {script}");
+        let Some(ended) = self.change(number, &line)? else { return Ok(()) };
         let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
         match report["changed"] {
             Value::Bool(true) => Ok(()),
@@ -336,33 +313,29 @@ impl<'a> Arena<'a> {
     }
 
     /// Runs a change with a number. Returns its output if it was acknowledged.
-    fn change(&self, number: i64, words: &[String]) -> anyhow::Result<Option<Output>> {
+    fn change(&self, number: i64, line: &str) -> anyhow::Result<Option<Output>> {
         let begin = Instant::now();
         self.changes().insert(number, Change { begin, ended: None });
-        let ended = self.run_words(words)?;
+        let ended = self.zvf.ask(line)?;
         let (is_done, refused) = (ended.status.success(), check_writer(&ended));
         let is_unknown = find_class(&ended).0 == "CommitUnknown";
         let known = (!is_unknown).then_some((Instant::now(), is_done));
         self.changes().insert(number, Change { begin, ended: known });
-        refused.with_context(|| format!("{words:?}"))?;
+        refused.with_context(|| line.to_owned())?;
         Ok(is_done.then_some(ended))
     }
 
     /// Returns whether a writer did its work; it may be refused because of another one.
-    fn run_writer(&self, words: &[&str]) -> anyhow::Result<bool> {
-        let mut words = to_words(words);
-        words.push("--json".to_owned());
-        let ended = self.run_words(&words)?;
-        check_writer(&ended).with_context(|| format!("{words:?}"))?;
+    fn run_writer(&self, line: &str) -> anyhow::Result<bool> {
+        let ended = self.zvf.ask(&format!("{line} --json"))?;
+        check_writer(&ended).with_context(|| line.to_owned())?;
         Ok(ended.status.success())
     }
 
     fn check_end(&self) -> anyhow::Result<()> {
         let begin = Instant::now();
         for name in self.names {
-            let words = to_words(&["query", "-q", name, "--level", "0", "--format", "csv"]);
-            let ended = self.run_words(&words)?;
-            ensure!(ended.status.success(), "{name}: {}", find_class(&ended).1);
+            let ended = self.zvf.run(&format!("query -q {name} --level 0 --format csv"))?;
             let view = View::parse(&ended.stdout)?;
             self.check_view(&view, begin, Instant::now())?;
             for number in view.edits.keys() {
@@ -371,8 +344,7 @@ impl<'a> Arena<'a> {
                 }
             }
         }
-        let validated = self.run_words(&to_words(&["validate", "-q", self.names[0]]));
-        let validated = validated?;
+        let validated = self.zvf.ask(&format!("validate -q {}", self.names[0]))?;
         let text = String::from_utf8_lossy(&validated.stdout);
         let first = text.lines().find(|line| line.contains("error")).unwrap_or_default();
         ensure!(validated.status.success(), "not valid: {first}");
@@ -425,27 +397,14 @@ impl<'a> Arena<'a> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the words that create the store, whose vertices all have a number.
-    fn create_words(&self, number: i64) -> anyhow::Result<Vec<String>> {
-        let mut text = String::from("x,y,object,g,h\n");
-        for n in 0..ROWS {
-            writeln!(text, "{},{},{},{number},{number}", n % 20 * 5, n / 20 * 8, n / 20)?;
-        }
+    /// Returns the command that creates the store, whose vertices all have a number.
+    fn create_line(&self, number: i64) -> anyhow::Result<String> {
         let input = format!("input{number}.csv");
-        fs::write(self.dir.join(&input), text)?;
-        let words = ["create", "-q", "--json", &input, "a.zv", "--overwrite", "--kind", "polyline"];
-        Ok(to_words(&[&words[..], &["--chunk-shape", "25,25"]].concat()))
-    }
-
-    fn run_words(&self, words: &[String]) -> anyhow::Result<Output> {
-        Ok(self.start(words)?.wait_with_output()?)
-    }
-
-    fn start(&self, words: &[String]) -> anyhow::Result<Child> {
-        let mut command = Command::new(self.zvf);
-        command.current_dir(&self.dir).args(words).stdin(Stdio::null());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        child.with_context(|| format!("cannot start {}", self.zvf.display()))
+        write_lines(&self.zvf.place.join(&input), "x,y,object,g,h", ROWS as u64, |n| {
+            format!("{},{},{},{number},{number}", n % 20 * 5, n / 20 * 8, n / 20)
+        })?;
+        let options = "--overwrite --kind polyline --chunk-shape 25,25";
+        Ok(format!("create -q --json {input} a.zv {options}"))
     }
 }
 
@@ -475,10 +434,6 @@ impl View {
     }
 }
 
-fn to_words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
-}
-
 /// Returns the class of the error of a command, and its whole message.
 fn find_class(ended: &Output) -> (String, String) {
     let text = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
@@ -497,13 +452,13 @@ fn check_writer(ended: &Output) -> anyhow::Result<()> {
 }
 
 /// The ways to rewrite a store in place.
-const REWRITES: [&[&str]; 6] = [
-    &["recompress", "--in-place", "--codec", "zstd:1"],
-    &["recompress", "--in-place", "--codec", "zstd:5"],
-    &["shard", "--in-place", "--cells", "4"],
-    &["unshard", "--in-place"],
-    &["pyramid", "--in-place", "--levels", "1"],
-    &["repair", "--apply"],
+const REWRITES: [&str; 6] = [
+    "recompress --in-place --codec zstd:1",
+    "recompress --in-place --codec zstd:5",
+    "shard --in-place --cells 4",
+    "unshard --in-place",
+    "pyramid --in-place --levels 1",
+    "repair --apply",
 ];
 /// Errors of a writer that another one overtook.
 const REFUSALS: [&str; 4] = ["Conflict", "FileChanged", "AlreadyExists", "Unavailable"];

@@ -13,7 +13,7 @@
 //! comes from a terminal.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -26,38 +26,31 @@ use zvf_edit::Place;
 use archives::random::Random;
 
 use crate::Report;
-use crate::commands::{
-    Case, Rounds, prepare_cases, run_command, says_changed, start_command, start_with,
-};
+use crate::commands::{Case, Rounds, Zvf, prepare_cases, says_changed};
 use crate::edits::apply_committed;
 use crate::kill9::send_signal;
-use crate::rerun::{FaultFreeRun, read_tree, restore};
+use crate::rerun::FaultFreeRun;
+use crate::trees::read_tree;
 
 /// Sends signals to each command that writes.
 pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
     let scratch = archives::scratch();
-    let (zvf, mut random) = (report.zvf()?, report.random());
-    let place = scratch.path().join("place");
-    let mut all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
+    let (zvf, mut random) = (report.zvf(&scratch.path().join("place"))?, report.random());
+    let mut all = prepare_cases(&zvf, SIZE)?;
     // A repair changes documents one by one.
     all.retain(|case| !case.is_stepwise);
-    let edited = prepare_edited(&zvf, scratch.path(), &place)?;
-    all.extend(
-        COMMITS.iter().map(|(name, target, words)| Case {
-            target,
-            ..Case::new(name, &edited, words, &place)
-        }),
-    );
-    for case in all.iter().filter(|case| rounds.has(&case.name)) {
+    let edited = prepare_edited(&zvf, scratch.path())?;
+    let case = |(name, target, line)| Case { target, ..Case::new(name, &edited, line) };
+    all.extend(COMMITS.map(case));
+    for case in all.iter().filter(|case| case.is_selected(rounds.what.as_deref())) {
         let failures = report.failures;
-        let waits = case.words.last().is_some_and(|word| word == "-");
-        let fault_free =
-            if waits { None } else { Some(FaultFreeRun::prepare(&zvf, case, &place)?) };
+        let waits = case.line.ends_with(" -");
+        let fault_free = if waits { None } else { Some(FaultFreeRun::prepare(&zvf, case)?) };
         for round in 0..rounds.loops.unwrap_or(1000) {
-            restore(case, &place)?;
+            zvf.restore(case)?;
             let sent = match &fault_free {
-                Some(fault_free) => fault_free.interrupt(&zvf, case, &place, &mut random),
-                None => interrupt_prompt(&zvf, case, &place, &mut random),
+                Some(fault_free) => fault_free.interrupt(&zvf, case, &mut random),
+                None => interrupt_prompt(&zvf, case, &mut random),
             };
             report.count(sent.with_context(|| format!("{}, {round}", case.name)));
         }
@@ -68,18 +61,12 @@ pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
 
 impl FaultFreeRun {
     /// Sends one signal, sometimes two.
-    fn interrupt(
-        &self,
-        zvf: &Path,
-        case: &Case,
-        place: &Path,
-        random: &mut Random,
-    ) -> anyhow::Result<()> {
+    fn interrupt(&self, zvf: &Zvf, case: &Case, random: &mut Random) -> anyhow::Result<()> {
         let signal = random.choose(&SIGNALS);
-        let moment = u64::try_from(self.time.as_micros())?;
+        let moment = self.time.as_micros() as u64;
         let moment = Duration::from_micros(random.next() % (moment + moment / 8));
         let is_repeated = random.next_below(4) == 0;
-        let mut child = start_command(zvf, &case.words)?;
+        let mut child = zvf.start(&case.line)?;
         std::thread::sleep(moment);
         let mut sent = format!("{signal} after {moment:?}");
         let mut wait = END;
@@ -96,7 +83,7 @@ impl FaultFreeRun {
             bail!("{sent}: it goes on");
         };
         let ended = child.wait_with_output()?;
-        let store = place.join(case.target);
+        let store = zvf.place.join(case.target);
         if case.target.ends_with(".zv")
             && store.with_extension("zv.zvf").exists()
             && let Err(error) = apply_committed(&Place::from(store.as_path()))
@@ -123,20 +110,13 @@ impl FaultFreeRun {
 }
 
 /// Sends one signal to an edit that waits for the next line of its script.
-fn interrupt_prompt(
-    zvf: &Path,
-    case: &Case,
-    place: &Path,
-    random: &mut Random,
-) -> anyhow::Result<()> {
-    let (store, signal) = (place.join(case.target), random.choose(&SIGNALS));
+fn interrupt_prompt(zvf: &Zvf, case: &Case, random: &mut Random) -> anyhow::Result<()> {
+    let (store, signal) = (zvf.place.join(case.target), random.choose(&SIGNALS));
     let before = read_tree(&store);
-    let mut child = start_with(zvf, &case.words, Stdio::piped())?;
+    let mut child = zvf.command(&case.line).stdin(Stdio::piped()).spawn()?;
     let mut script = child.stdin.take().context("a script")?;
     writeln!(script, "{}", json!({"op": "object.remove", "objects": [0]}))?;
-    let mut reply = [0];
-    let out = child.stdout.as_mut().context("replies")?;
-    std::io::Read::read_exact(out, &mut reply)?;
+    child.stdout.as_mut().context("replies")?.read_exact(&mut [0])?;
     send_signal(&child, signal)?;
     let status = wait_for(&mut child, END_OF_SECOND)?;
     drop(script);
@@ -163,61 +143,50 @@ fn wait_for(child: &mut Child, wait: Duration) -> anyhow::Result<Option<ExitStat
 }
 
 /// Creates a store with a journal, outdated levels and garbage, and the inputs of the commands.
-fn prepare_edited(zvf: &Path, scratch: &Path, place: &Path) -> anyhow::Result<PathBuf> {
-    fs::create_dir(place)?;
-    let at = |name: &str| place.join(name).display().to_string();
-    let (input, a, b) = (scratch.join("chains.csv").display().to_string(), at(NAME), at("b.zv"));
-    for store in [&a, &b] {
-        let words = ["create", "-q", &input, store, "--kind", "polyline", "--per-chunk", "100"];
-        run_command(zvf, &words)?;
-    }
-    run_command(zvf, &["pack", "-q", &b, &at("a.tet")])?;
-    run_command(zvf, &["pyramid", "-q", "--in-place", &a, "--levels", "1"])?;
-    run_command(zvf, &["edit", "rm", "-q", &a, "--objects", "3"])?;
-    run_command(zvf, &["edit", "rm", "-q", &a, "--objects", "5"])?;
+fn prepare_edited(zvf: &Zvf, scratch: &Path) -> anyhow::Result<PathBuf> {
+    let before = scratch.join("before/edited");
+    let lines = [
+        "create -q ../chains.csv a.zv --kind polyline --per-chunk 100",
+        "create -q ../chains.csv b.zv --kind polyline --per-chunk 100",
+        "pack -q b.zv a.tet",
+        "pyramid -q --in-place a.zv --levels 1",
+        "edit rm -q a.zv --objects 3",
+        "edit rm -q a.zv --objects 5",
+        // A merge uses the rest of it; a task has not built a level of it yet.
+        "edit rm -q b.zv --objects 4",
+        "task plan pyramid -q b.zv --work-dir plan --levels 1 --in-place",
+        "task run -q plan --all",
+    ];
+    zvf.make_folder(&before, &lines)?;
     let moved = json!({"op": "vertex.move", "vertices": {"all": true}, "by": [1, 1]});
-    fs::write(place.join("script.jsonl"), format!("{moved}\n"))?;
-    fs::write(place.join("table.csv"), "id,type\n0,3\n1,4\n")?;
-    fs::write(place.join("more.csv"), "x,y,object\n1,2,900\n3,4,900\n")?;
-    // A merge uses the rest of it; a task has not built a level of it yet.
-    run_command(zvf, &["edit", "rm", "-q", &b, "--objects", "4"])?;
-    let plan = ["task", "plan", "pyramid", "-q", &b, "--work-dir", &at("plan")];
-    run_command(zvf, &[&plan[..], &["--levels", "1", "--in-place"]].concat())?;
-    run_command(zvf, &["task", "run", "-q", &at("plan"), "--all"])?;
-    let before = scratch.join("before").join("edited");
-    fs::rename(place, &before)?;
+    fs::write(before.join("script.jsonl"), format!("{moved}\n"))?;
+    fs::write(before.join("table.csv"), "id,type\n0,3\n1,4\n")?;
+    fs::write(before.join("more.csv"), "x,y,object\n1,2,900\n3,4,900\n")?;
     Ok(before)
 }
 
-/// Commands on a store with a journal; arguments that begin with `@` are names in the place.
-const COMMITS: [(&str, &str, &[&str]); 19] = [
-    ("edit", NAME, &["edit", "--json", "@a.zv", "--script", "@script.jsonl"]),
-    ("edit-pack", "a.tet", &["edit", "--json", "@a.tet", "--script", "@script.jsonl"]),
-    ("edit-append", NAME, &["edit", "append", "--json", "@a.zv", "@more.csv"]),
-    ("merge", NAME, &["merge", "--json", "@a.zv", "@b.zv"]),
-    ("undo", NAME, &["undo", "--json", "@a.zv"]),
-    ("attach", NAME, &["attach", "--json", "@a.zv", "@table.csv", "--key", "id"]),
-    ("refresh", NAME, &["pyramid", "--json", "@a.zv", "--refresh"]),
-    ("gc-renumber", NAME, &["gc", "--json", "@a.zv", "--renumber"]),
-    ("journal-pyramid", NAME, &["pyramid", "-q", "--in-place", "@a.zv", "--levels", "2"]),
-    ("journal-shard", NAME, &["shard", "-q", "@a.zv", "--in-place", "--cells", "4"]),
-    ("journal-recompress", NAME, &["recompress", "-q", "@a.zv", "--in-place", "--codec", "zstd:3"]),
-    ("checkout", "c.zv", &["checkout", "-q", "@a.zv", "1", "@c.zv"]),
-    (
-        "split",
-        "parts",
-        &["split", "-q", "@a.zv", "@parts", "--by", "box", "--box", BOX, "--box", OTHER_BOX],
-    ),
-    ("convert", "c.csv", &["convert", "-q", "@a.zv", "@c.csv"]),
-    ("convert-store", "c.zv", &["convert", "-q", "@a.zv", "@c.zv"]),
-    ("query", "c.parquet", &["query", "-q", "@a.zv", "-o", "@c.parquet"]),
-    ("task-finish", "b.zv", &["task", "finish", "-q", "@plan"]),
-    ("edit-stdin", NAME, &["edit", "--replies", "@a.zv", "--script", "-"]),
-    ("task-plan", "p", &["task", "plan", "vacuum", "-q", "@a.zv", "--work-dir", "@p"]),
+/// Commands on a store with a journal: the name, the target, and the line.
+const COMMITS: [(&str, &str, &str); 19] = [
+    ("edit", "a.zv", "edit --json a.zv --script script.jsonl"),
+    ("edit-pack", "a.tet", "edit --json a.tet --script script.jsonl"),
+    ("edit-append", "a.zv", "edit append --json a.zv more.csv"),
+    ("merge", "a.zv", "merge --json a.zv b.zv"),
+    ("undo", "a.zv", "undo --json a.zv"),
+    ("attach", "a.zv", "attach --json a.zv table.csv --key id"),
+    ("refresh", "a.zv", "pyramid --json a.zv --refresh"),
+    ("gc-renumber", "a.zv", "gc --json a.zv --renumber"),
+    ("journal-pyramid", "a.zv", "pyramid -q --in-place a.zv --levels 2"),
+    ("journal-shard", "a.zv", "shard -q a.zv --in-place --cells 4"),
+    ("journal-recompress", "a.zv", "recompress -q a.zv --in-place --codec zstd:3"),
+    ("checkout", "c.zv", "checkout -q a.zv 1 c.zv"),
+    ("split", "parts", "split -q a.zv parts --by box --box 0,0:500,40 --box 500,0:1000,40"),
+    ("convert", "c.csv", "convert -q a.zv c.csv"),
+    ("convert-store", "c.zv", "convert -q a.zv c.zv"),
+    ("query", "c.parquet", "query -q a.zv -o c.parquet"),
+    ("task-finish", "b.zv", "task finish -q plan"),
+    ("edit-stdin", "a.zv", "edit --replies a.zv --script -"),
+    ("task-plan", "p", "task plan vacuum -q a.zv --work-dir p"),
 ];
-const NAME: &str = "a.zv";
-const BOX: &str = "0,0:500,40";
-const OTHER_BOX: &str = "500,0:1000,40";
 const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
 /// The exit code of a command that was interrupted.
 const CANCELLED: i32 = 130;

@@ -6,22 +6,16 @@
 //! repair                                          documents of a store, one by one
 //! ```
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use archives::Unpacked;
-use bytes::Bytes;
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Batch, Column, Kind};
 use zvf_publish::{AtomicFile, CommitGate, Disk, FileOptions};
-use zvf_store::{Arrange, Build, BuildOptions, CodecPipeline, OpenOptions, Rearrangement, Store};
-use zvf_write::{Schema, WriteOptions, Writer};
+use zvf_store::{Build, BuildOptions, OpenOptions, Store};
+use zvf_write::{WriteOptions, Writer};
 
-/// The files of the target by their path, or one file with an empty path; `None` where nothing exists.
-pub(crate) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
+use crate::build;
 
 /// The name of the target.
 pub(crate) const NAME: &str = "a.zv";
@@ -41,18 +35,6 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Create,
-        Self::CreateOver,
-        Self::Pyramid,
-        Self::Recompress,
-        Self::Migrate,
-        Self::Unpack,
-        Self::Pack,
-        Self::PackOver,
-        Self::Repair,
-    ];
-
     /// Creates the initial files of the task.
     pub(crate) async fn prepare(self, target: &Path) -> anyhow::Result<()> {
         match self {
@@ -83,16 +65,13 @@ impl Task {
                 zvf_pyramid::build(address, &levels, &options(true), |_| ()).await?;
             }
             Self::Recompress => {
-                let plan =
-                    Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
                 let store = open().await?;
-                plan.apply(&store, Build::begin(address, options(true)).await?, |_| ()).await?;
+                build::recompress(&store, Build::begin(address, options(true)).await?).await?;
             }
             Self::Migrate => {
                 let old = Unpacked::new("v070_gr3");
-                let plan = zvf_migrate::Plan::build(&old.open().await).await?;
                 let build = Build::begin(address, options(false)).await?;
-                plan.apply(&zvf_migrate::Migration::default(), build, |_| ()).await?;
+                build::migrate(&old.open().await, build).await?;
             }
             Self::Unpack => {
                 let old = Unpacked::new("pc3_basic");
@@ -111,26 +90,13 @@ impl Task {
                 file.publish()?;
             }
             Self::Repair => {
-                let plan = zvf_repair::plan(&open().await?, NAME).await?;
+                let plan = zvf_repair::plan(&open().await?, NAME, false).await?;
                 ensure!(!plan.is_empty(), "nothing to repair");
                 zvf_repair::apply_local_on(disk, target, &plan, &CommitGate::default())?;
             }
         }
         Ok(())
     }
-}
-
-/// Returns the target: the files of a folder, or one file.
-pub(crate) fn read_target(target: &Path) -> anyhow::Result<Tree> {
-    if target.is_file() {
-        let bytes = std::fs::read(target)?.into();
-        return Ok(Some(BTreeMap::from([(PathBuf::new(), bytes)])));
-    }
-    if !target.exists() {
-        return Ok(None);
-    }
-    let files = archives::tree(target).into_iter();
-    Ok(Some(files.map(|(path, bytes)| (path.into(), bytes.into())).collect()))
 }
 
 /// Changes a count to a wrong value, for a repair.
@@ -144,16 +110,10 @@ fn damage_count(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Creates a store of `count` points.
-async fn create_store(target: &Path, count: u8, disk: &Disk) -> anyhow::Result<()> {
-    let shape = ChunkShape::new(&[2.0; 2])?;
-    let axes = Axis::spatial(2).context("two axes")?;
-    let schema = Schema::new(Kind::PointCloud, axes, shape)?;
+async fn create_store(target: &Path, count: u16, disk: &Disk) -> anyhow::Result<()> {
     let build = BuildOptions { replace: true, disk: disk.clone(), ..BuildOptions::default() };
     let options = WriteOptions { build, ..WriteOptions::default() };
-    let mut writer = Writer::create(target.to_str().unwrap_or_default(), schema, options).await?;
-    let at = (0..count).flat_map(|i| [f32::from(i), f32::from(i % 3)]).flat_map(f32::to_le_bytes);
-    let positions = Column::new(Dtype::FLOAT32, 2, at.collect::<Vec<u8>>().into())?;
-    writer.push(&Batch::new(Kind::PointCloud, positions))?;
-    writer.finish().await?;
-    Ok(())
+    let address = target.to_str().unwrap_or_default();
+    let writer = Writer::create(address, build::make_schema()?, options).await?;
+    Ok(build::write_points(writer, count).await?)
 }

@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _, ValueParser};
 use clap::error::ErrorKind;
+use zvf::question::{parse_ids, parse_level, parse_size};
+use zvf::{LevelRule, ObjectId};
 
 use crate::outcome::{self, Usage};
 
@@ -77,6 +80,39 @@ pub(crate) fn summarize(rendered: &str) -> String {
     }
     format!("{words}; see \"{command} --help\"")
 }
+
+/// Returns the parser of an option that takes one of `choices`: its name, its value, and help.
+pub(crate) fn choice<T: Clone + Send + Sync + 'static>(
+    choices: &'static [(&'static str, T, &'static str)],
+) -> ValueParser {
+    let names = choices.iter().map(|(name, _, help)| PossibleValue::new(*name).help(*help));
+    ValueParser::new(PossibleValuesParser::new(names).try_map(move |chosen| {
+        let found = choices.iter().find(|(name, ..)| *name == chosen);
+        found.map(|(_, value, _)| value.clone()).ok_or("not one of the possible values")
+    }))
+}
+
+/// Parses a number of bytes with a unit.
+pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
+    parse_size(text).ok_or("expected a size, such as 512MiB")
+}
+
+/// Object ids in order.
+pub(crate) type Ids = Vec<ObjectId>;
+
+/// Parses ids and half-open ranges, separated by commas.
+pub(crate) fn ids(text: &str) -> Result<Ids, String> {
+    parse_ids(text, MAX_IDS)
+}
+
+/// Parses a level by its number, or by a rule.
+pub(crate) fn level_rule(text: &str) -> Result<LevelRule, &'static str> {
+    let expected = "expected a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS";
+    parse_level(text).ok_or(expected)
+}
+
+/// The largest number of ids of one option.
+const MAX_IDS: u64 = 100_000_000;
 
 #[cfg(test)]
 mod tests {

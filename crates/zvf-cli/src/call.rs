@@ -45,7 +45,7 @@ impl Stop {
 ///
 /// When the program would end with an exit code above 1.
 pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Reply, Failure> {
-    run(args, stop, None)
+    call_with_progress(args, stop, |_done, _total| {})
 }
 
 /// Runs `args` as [`call`] does and calls `on_progress`, from any thread, with the number of items
@@ -67,19 +67,11 @@ pub fn call_with_progress(
     stop: &Stop,
     on_progress: impl Fn(u64, Option<u64>) + Send + Sync + 'static,
 ) -> Result<Reply, Failure> {
-    run(args, stop, Some(ProgressHook::new(on_progress)))
-}
-
-fn run(
-    args: impl IntoIterator<Item = OsString>,
-    stop: &Stop,
-    hook: Option<ProgressHook>,
-) -> Result<Reply, Failure> {
     let cli = Cli::try_parse_from(crate::arguments::shield_positions(args))
         .map_err(|error| Failure::new(crate::arguments::summarize(&error.render().to_string())))?;
     // Tables ask a terminal for its width; there is none here.
     let mut output = Cursor::new(Vec::new());
-    match cli.run_in(&stop.0, hook, &mut output) {
+    match cli.run_in(&stop.0, ProgressHook::new(on_progress), &mut output) {
         Ok(Outcome::Ended(code @ 1..)) => {
             Err(Failure::new(format!("the program ended with exit code {code}")))
         }

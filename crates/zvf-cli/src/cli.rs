@@ -6,45 +6,18 @@ use std::time::Duration;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-use crate::commands::blob::Blob;
-use crate::commands::cell::Cell;
-use crate::commands::clean::Clean;
-use crate::commands::completions::Completions;
-use crate::commands::convert::Convert;
-use crate::commands::create::Create;
-use crate::commands::demo::Demo;
-use crate::commands::diff::Diff;
-use crate::commands::edit::Edit;
-use crate::commands::formats::Formats;
-use crate::commands::group::Group;
-use crate::commands::history::{Log, Show, Undo};
-use crate::commands::info::Info;
-use crate::commands::ingest::Ingest;
-use crate::commands::lineage::Lineage;
-use crate::commands::ls::Ls;
-use crate::commands::man::Man;
-use crate::commands::migrate::Migrate;
-use crate::commands::object::Object;
-use crate::commands::pack::{Pack, Unpack};
-use crate::commands::pyramid::Pyramid;
-use crate::commands::query::Query;
-use crate::commands::rearrange::{Recompress, Shard, Unshard};
 #[cfg(feature = "render")]
-use crate::commands::render::Render;
-use crate::commands::repair::Repair;
-use crate::commands::run::Run;
+use crate::commands::render;
+use crate::commands::{
+    blob, cell, clean, completions, convert, create, demo, diff, edit, formats, group, history,
+    info, ingest, lineage, ls, man, migrate, object, pack, pyramid, query, rearrange, repair, run,
+    sql, stores, task, tensor, validate,
+};
 #[cfg(feature = "serve")]
-use crate::commands::serve::Serve;
-use crate::commands::sql::Sql;
-use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
-use crate::commands::task::Task;
-use crate::commands::tensor::Tensor;
-use crate::commands::validate::Validate;
-#[cfg(feature = "serve")]
-use crate::commands::view::{View, Viewer};
+use crate::commands::{serve, view};
 use crate::global_options::Common;
 use crate::interrupt::{Interrupt, Watched};
-use crate::outcome::Outcome;
+use crate::outcome::CommandResult;
 use crate::progress::ProgressHook;
 use crate::session::Session;
 
@@ -65,58 +38,58 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Info(Info),
-    Ls(Ls),
-    Query(Box<Query>),
-    Sql(Sql),
+    Info(info::Info),
+    Ls(ls::Ls),
+    Query(Box<query::Query>),
+    Sql(sql::Sql),
     #[cfg(feature = "render")]
-    Render(Box<Render>),
+    Render(Box<render::Render>),
     #[cfg(feature = "serve")]
-    Serve(Box<Serve>),
+    Serve(Box<serve::Serve>),
     #[cfg(feature = "serve")]
-    View(View),
+    View(view::View),
     #[cfg(feature = "serve")]
-    Viewer(Viewer),
-    Object(Object),
-    Group(Group),
-    Cell(Cell),
-    Lineage(Lineage),
+    Viewer(view::Viewer),
+    Object(object::Object),
+    Group(group::Group),
+    Cell(cell::Cell),
+    Lineage(lineage::Lineage),
     #[command(subcommand)]
-    Blob(Blob),
-    Convert(Box<Convert>),
-    Formats(Formats),
-    Run(Run),
-    Create(Box<Create>),
+    Blob(blob::Blob),
+    Convert(Box<convert::Convert>),
+    Formats(formats::Formats),
+    Run(run::Run),
+    Create(Box<create::Create>),
     #[command(subcommand)]
-    Ingest(Box<Ingest>),
-    Demo(Demo),
-    Pyramid(Box<Pyramid>),
-    Edit(Box<Edit>),
-    Log(Log),
-    Show(Show),
-    Diff(Diff),
-    Undo(Undo),
-    Checkout(Checkout),
-    Gc(Gc),
-    Vacuum(Vacuum),
-    Merge(Merge),
-    Split(Split),
-    Attach(Attach),
-    Shard(Shard),
-    Unshard(Unshard),
-    Recompress(Recompress),
-    Migrate(Migrate),
-    Pack(Pack),
-    Unpack(Unpack),
+    Ingest(Box<ingest::Ingest>),
+    Demo(demo::Demo),
+    Pyramid(Box<pyramid::Pyramid>),
+    Edit(Box<edit::Edit>),
+    Log(history::Log),
+    Show(history::Show),
+    Diff(diff::Diff),
+    Undo(history::Undo),
+    Checkout(stores::Checkout),
+    Gc(stores::Gc),
+    Vacuum(stores::Vacuum),
+    Merge(stores::Merge),
+    Split(stores::Split),
+    Attach(stores::Attach),
+    Shard(rearrange::Shard),
+    Unshard(rearrange::Unshard),
+    Recompress(rearrange::Recompress),
+    Migrate(migrate::Migrate),
+    Pack(pack::Pack),
+    Unpack(pack::Unpack),
     #[command(subcommand)]
-    Tensor(Tensor),
-    Validate(Validate),
+    Tensor(tensor::Tensor),
+    Validate(validate::Validate),
     #[command(subcommand)]
-    Task(Task),
-    Repair(Repair),
-    Clean(Clean),
-    Completions(Completions),
-    Man(Man),
+    Task(task::Task),
+    Repair(repair::Repair),
+    Clean(clean::Clean),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Cli {
@@ -126,7 +99,7 @@ impl Cli {
     }
 
     /// Runs the subcommand and prints to standard output.
-    pub(crate) fn run(self) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self) -> CommandResult {
         let interrupt = Interrupt::default();
         let runtime = interrupt.runtime(self.common.json)?;
         self.run_on(runtime, &interrupt, None, BufWriter::new(io::stdout().lock()))
@@ -136,10 +109,10 @@ impl Cli {
     pub(crate) fn run_in(
         self,
         interrupt: &Interrupt,
-        on_progress: Option<ProgressHook>,
+        on_progress: ProgressHook,
         out: impl io::Write,
-    ) -> anyhow::Result<Outcome> {
-        self.run_on(Interrupt::silent_runtime()?, interrupt, on_progress, out)
+    ) -> CommandResult {
+        self.run_on(Interrupt::silent_runtime()?, interrupt, Some(on_progress), out)
     }
 
     fn run_on(
@@ -148,7 +121,7 @@ impl Cli {
         interrupt: &Interrupt,
         on_progress: Option<ProgressHook>,
         out: impl io::Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         let Self { common, command } = self;
         let session = Session::new(common, interrupt.clone(), on_progress);
         let mut out = Watched::new(out, interrupt.clone());

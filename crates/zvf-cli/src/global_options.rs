@@ -6,7 +6,7 @@ use clap::Args;
 use zvf::store::{RetriedRequest, RetryHook};
 use zvf::{OpenOptions, Timeouts};
 
-use crate::size::size;
+use crate::arguments::size;
 
 /// The options of every subcommand.
 #[derive(Args, Debug)]

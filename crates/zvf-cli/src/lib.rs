@@ -19,7 +19,6 @@ mod interrupt;
 mod outcome;
 mod progress;
 mod session;
-mod size;
 #[cfg(test)]
 mod surface;
 mod table;

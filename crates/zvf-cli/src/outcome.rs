@@ -21,6 +21,9 @@ pub(crate) enum Outcome {
     Ended(u8),
 }
 
+/// The result of a subcommand.
+pub(crate) type CommandResult = anyhow::Result<Outcome>;
+
 /// The error for arguments that are invalid together or for this store.
 pub(crate) type Usage = Failure;
 
@@ -31,7 +34,7 @@ pub(crate) fn refuse<T, E: From<Usage>>(text: impl Into<String>) -> Result<T, E>
 }
 
 /// Returns the exit code, and prints an error as one line on standard error: text, or a JSON object.
-pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
+pub(crate) fn report(done: CommandResult, json: bool) -> ExitCode {
     match done {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(exit_code(Class::ExpectationFailed)),

@@ -22,14 +22,7 @@ impl ProgressHook {
     }
 }
 
-impl std::fmt::Debug for ProgressHook {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ProgressHook")
-    }
-}
-
 /// Progress of one task, shown until it is dropped.
-#[derive(Debug)]
 pub(crate) struct Progress {
     task: &'static str,
     started: Instant,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use serde_json::json;
 use zvf::inspect::advise;
+use zvf::question::open_kinds;
 use zvf::store::BuildOptions;
 use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
@@ -14,12 +16,11 @@ use zvf::Error;
 
 use crate::global_options::Common;
 use crate::interrupt::Interrupt;
-use crate::outcome::refuse;
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::progress::{Progress, ProgressHook};
 use crate::table;
 
 /// The state that subcommands share.
-#[derive(Debug)]
 pub(crate) struct Session {
     common: Common,
     interrupt: Interrupt,
@@ -47,8 +48,9 @@ impl Session {
         out: &mut dyn io::Write,
         result: &impl serde::Serialize,
         text: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        if self.common.json { table::json(result, out) } else { text(out) }
+    ) -> CommandResult {
+        if self.common.json { table::json(result, out) } else { text(out) }?;
+        Ok(Outcome::Clean)
     }
 
     /// Returns how a store is written that may replace another one.
@@ -63,6 +65,14 @@ impl Session {
 
     pub(crate) const fn interrupt(&self) -> &Interrupt {
         &self.interrupt
+    }
+
+    /// Returns a flag that the first signal sets instead of stopping: the work that watches it ends by
+    /// itself.
+    pub(crate) fn ask_first(&self) -> Arc<AtomicBool> {
+        let stop = Arc::default();
+        self.interrupt.ask_first(&stop);
+        stop
     }
 
     /// Returns the options for opening stores.
@@ -152,14 +162,7 @@ impl Session {
         only: Option<Kind>,
     ) -> anyhow::Result<Vec<LevelReader>> {
         let level = self.level(store, number).await?;
-        let other_kinds: Vec<Kind> = level.extra_kinds().collect();
-        let mut all = Vec::new();
-        if only.is_none_or(|kind| level.kinds().contains(&kind)) {
-            all.push(level.clone());
-        }
-        for kind in other_kinds.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
-            all.extend(level.open_kind(kind).await?);
-        }
+        let all = open_kinds(&level, only).await?;
         match only {
             Some(kind) if all.is_empty() => refuse(format!("level {number} holds no {kind}")),
             _ => Ok(all),
@@ -201,6 +204,12 @@ impl Session {
             true => writeln!(err, "{}", json!({"type": "warning", "message": notice})),
             false => writeln!(err, "zvf: note: {notice}"),
         }
+    }
+
+    /// Ends a command that found no problems: prints the notices of `store`.
+    pub(crate) fn finish(&self, out: &mut dyn io::Write, store: &Store) -> CommandResult {
+        self.print_store_notices(out, store)?;
+        Ok(Outcome::Clean)
     }
 
     /// Prints the notices of `store`; those that differ only in the array are merged.

@@ -22,6 +22,11 @@ impl Table {
         Self { rows: vec![names], right }
     }
 
+    /// Creates a table with the names in `header`, which commas separate.
+    pub(crate) fn titled(header: &str) -> Self {
+        Self::new(&header.split(", ").collect::<Vec<_>>())
+    }
+
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }

@@ -125,6 +125,26 @@ pub(crate) fn check_overwrite(path: &Path, overwrite: bool) -> anyhow::Result<()
     Err(Failure { class: Class::AlreadyExists, message }.into())
 }
 
+/// Refuses, before any work, a name without the only extension, which `rule` states, and a file that
+/// would be overwritten.
+pub(crate) fn check_extension(
+    path: &Path,
+    extension: &str,
+    rule: &str,
+    overwrite: bool,
+) -> anyhow::Result<()> {
+    let has_extension = path.extension().is_some_and(|end| end.eq_ignore_ascii_case(extension));
+    if !has_extension && !is_device(path) {
+        return refuse(format!("{} does not end in .{extension}; {rule}", path.display()));
+    }
+    check_overwrite(path, overwrite)
+}
+
+/// Returns whether this is an existing device or pipe.
+pub(crate) fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
 /// The output of the bytes of one format.
 pub(crate) enum Out<'a> {
     /// A file.
@@ -133,16 +153,6 @@ pub(crate) enum Out<'a> {
     Stream(&'a mut dyn Write),
     /// A stream, written at the end: for formats that go back to their header.
     Held(Cursor<Vec<u8>>, &'a mut dyn Write),
-}
-
-impl std::fmt::Debug for Out<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::File(_) => "File",
-            Self::Stream(_) => "Stream",
-            Self::Held(..) => "Held",
-        })
-    }
 }
 
 impl Out<'_> {

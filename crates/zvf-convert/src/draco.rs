@@ -3,12 +3,12 @@
 //! The codec is [`zvf_draco`].
 
 use zvf_error::Result;
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::Dtype;
 use zvf_model::Column;
 
-pub(crate) use zvf_draco::{Component, DracoError, Limits, Meaning};
+use crate::dtypes::{BOOL, FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
 
-use crate::read::dtype;
+pub(crate) use zvf_draco::{Component, DracoError, Limits, Meaning};
 
 /// The contents of a stream.
 #[derive(Debug)]
@@ -46,16 +46,16 @@ pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<Stream, DracoError
 
 const fn dtype_of(component: Component) -> Dtype {
     match component {
-        Component::Int8 => dtype(DtypeKind::Int, 1),
-        Component::UInt8 => dtype(DtypeKind::UInt, 1),
-        Component::Int16 => dtype(DtypeKind::Int, 2),
-        Component::UInt16 => dtype(DtypeKind::UInt, 2),
-        Component::Int32 => dtype(DtypeKind::Int, 4),
-        Component::UInt32 => dtype(DtypeKind::UInt, 4),
-        Component::Int64 => dtype(DtypeKind::Int, 8),
-        Component::UInt64 => dtype(DtypeKind::UInt, 8),
+        Component::Int8 => INT8,
+        Component::UInt8 => UINT8,
+        Component::Int16 => INT16,
+        Component::UInt16 => UINT16,
+        Component::Int32 => INT32,
+        Component::UInt32 => UINT32,
+        Component::Int64 => Dtype::INT64,
+        Component::UInt64 => UINT64,
         Component::Float32 => Dtype::FLOAT32,
-        Component::Float64 => dtype(DtypeKind::Float, 8),
-        Component::Bool => dtype(DtypeKind::Bool, 1),
+        Component::Float64 => FLOAT64,
+        Component::Bool => BOOL,
     }
 }

@@ -1,9 +1,9 @@
 //! Conversion of edges and faces to a separate table, for formats with one table per file.
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Dtype;
-use zvf_model::{BadBatch, BadColumn, Batch, Column, Elements, Kind};
+use zvf_model::{Batch, Column};
 
 use crate::error::cannot_hold;
 
@@ -11,16 +11,14 @@ use crate::error::cannot_hold;
 /// position. Vertices are counted from `first`, for batches that are parts of one result.
 ///
 /// ```
-/// use zvf_convert::{CsvWriter, elements_as_rows};
+/// use zvf_convert::elements_as_rows;
 /// use zvf_metadata::Dtype;
 /// use zvf_model::{Batch, Column, Elements, Kind};
 ///
 /// let points = Column::new(Dtype::FLOAT32, 2, vec![0; 24].into())?;
 /// let batch = Batch::new(Kind::Graph, points).with_elements(Elements::new(2, vec![0, 1, 1, 2])?)?;
 /// let rows = elements_as_rows(&batch, 10)?.unwrap();
-/// let mut text = Vec::new();
-/// CsvWriter::new(&mut text, &["v0".into(), "v1".into()]).write(&rows)?;
-/// assert_eq!(text, b"v0,v1\n10,11\n11,12\n");
+/// assert_eq!(rows.positions().as_slice::<i64>(), Some(&[10, 11, 11, 12][..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -32,10 +30,18 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>> {
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
         let row = u128::from(to_u64(*row)) + u128::from(first);
-        let row = i64::try_from(row).map_err(|_too_large| row_overflow(row))?;
+        let row = i64::try_from(row).map_err(|_too_large| {
+            let what = format!("vertex number {row}");
+            cannot_hold("a table of elements", what, "write it in parts")
+        })?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
-    build_rows(batch.kind(), elements, bytes).map(Some)
+    let width = u32::try_from(elements.width()).map_err(|_too_wide| {
+        let what = format!("elements of {} vertices", elements.width());
+        cannot_hold("a table of elements", what, "write JSON lines")
+    })?;
+    let rows = Batch::new(batch.kind(), Column::new(Dtype::INT64, width, bytes.into())?);
+    Ok(Some(elements.fields().iter().cloned().try_fold(rows, Batch::with_field)?))
 }
 
 /// Returns the vertices of the elements of a piece, all in one list.
@@ -56,34 +62,9 @@ pub(crate) const fn row_number(row: usize) -> i64 {
     to_u64(row).cast_signed()
 }
 
-fn build_rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch> {
-    let width = u32::try_from(elements.width()).map_err(|_too_wide| {
-        let what = format!("elements of {} vertices", elements.width());
-        cannot_hold("a table of elements", what, "write JSON lines")
-    })?;
-    let vertices = Column::new(Dtype::INT64, width, bytes.into()).map_err(from_bad_column)?;
-    let rows = Batch::new(kind, vertices);
-    elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(from_bad_batch)
-}
-
-fn row_overflow(row: u128) -> Error {
-    let what = format!("vertex number {row}");
-    cannot_hold("a table of elements", what, "write it in parts")
-}
-
-fn from_bad_column(error: BadColumn) -> Error {
-    let advice = "write JSON lines";
-    cannot_hold("a table of elements", error.to_string(), advice)
-}
-
-fn from_bad_batch(error: BadBatch) -> Error {
-    let advice = "write JSON lines";
-    cannot_hold("a table of elements", error.to_string(), advice)
-}
-
 #[cfg(test)]
 mod tests {
-    use zvf_model::Field;
+    use zvf_model::{Elements, Field, Kind};
 
     use super::*;
 

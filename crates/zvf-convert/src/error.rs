@@ -45,7 +45,7 @@ pub(crate) fn bad_code(column: &str, code: BadCode) -> Error {
 /// Creates the error for an input whose format cannot be identified by its name or first bytes.
 pub(crate) fn unknown_format(path: Option<&Path>) -> Error {
     let name = path.map_or_else(|| "the stream".to_owned(), |path| path.display().to_string());
-    let known = Format::list_readable();
+    let known = Format::list();
     let text = format!(
         "cannot tell the format of {name}: name it with --format, or end its name with one of {known}"
     );
@@ -74,15 +74,34 @@ pub(crate) fn read_failed(cause: io::Error) -> Error {
     Error::custom(class, "cannot read").because(cause).with_op("convert")
 }
 
-/// A location in a file.
-///
-/// ```
-/// let place = zvf_convert::Place::Column { line: 3, column: "y".into() };
-/// assert_eq!(place.to_string(), "line 3, column \"y\"");
-/// ```
+/// A fault in bytes whose place in the file the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Place {
+pub(crate) struct Fault {
+    pub(crate) class: Class,
+    /// Bytes from the start of what was read.
+    pub(crate) at: usize,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+    pub(crate) hint: Option<&'static str>,
+}
+
+impl Fault {
+    pub(crate) fn new(class: Class, expected: impl Display, found: impl Display) -> Self {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        Self { class, at: 0, expected, found, hint: None }
+    }
+
+    pub(crate) fn into_error(
+        self,
+        input_error: impl FnOnce(Class, String, String) -> Error,
+    ) -> Error {
+        input_error(self.class, self.expected, self.found).with_hint(self.hint)
+    }
+}
+
+/// A location in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
     /// A line of text, from 1.
     Line(u64),
     /// A value in a line of text.
@@ -94,8 +113,6 @@ pub enum Place {
     },
     /// A byte offset from the start.
     Byte(u64),
-    /// A named part of the file: a field of its header, an array of a set.
-    Named(String),
 }
 
 impl Display for Place {
@@ -104,7 +121,6 @@ impl Display for Place {
             Self::Line(line) => write!(f, "line {line}"),
             Self::Column { line, column } => write!(f, "line {line}, column {column:?}"),
             Self::Byte(byte) => write!(f, "byte {byte}"),
-            Self::Named(name) => f.write_str(name),
         }
     }
 }

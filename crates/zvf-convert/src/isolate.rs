@@ -3,6 +3,7 @@
 //! The panic prints nothing on the terminal. The caller reports an error of the file.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
@@ -28,6 +29,11 @@ pub(crate) fn catch_panic<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
         format!("a decoder that gave up: {}", text.unwrap_or_else(|| "no reason given".to_owned()))
     })
+}
+
+/// Runs `decode`, and returns the message of its error or of a panic.
+pub(crate) fn catch<T, E: Display>(decode: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    catch_panic(decode)?.map_err(|error| error.to_string())
 }
 
 static HOOK: Once = Once::new();

@@ -7,7 +7,7 @@
 //! table, elements  a batch as rows of scalars, and its edges or faces as a table, for formats that hold tables
 //! arrow            batches as record batches, in memory or in files of Arrow and Parquet (feature `arrow`)
 //! draco, isolate   Draco streams as columns; decoders of others, of which a panic becomes an error
-//! error
+//! dtypes, error
 //! ```
 //!
 //! Each writer takes batches one after the other, so that a result larger than memory can be
@@ -27,6 +27,7 @@
 #[cfg(feature = "arrow")]
 mod arrow;
 mod draco;
+mod dtypes;
 mod elements;
 mod error;
 pub mod format;
@@ -36,10 +37,6 @@ mod table;
 pub mod write;
 
 #[cfg(feature = "arrow")]
-pub use arrow::{ArrowWriter, ParquetWriter, attribute_array, record_batch};
+pub use arrow::{attribute_array, record_batch};
 pub use elements::elements_as_rows;
-pub use error::Place;
 pub use format::Format;
-pub use write::csv::CsvWriter;
-pub use write::jsonl::JsonlWriter;
-pub use write::npy::NpyWriter;

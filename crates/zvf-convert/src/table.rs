@@ -1,12 +1,22 @@
 //! View of a batch as a table: one row a vertex, one column of scalars for every axis and every value of
 //! every attribute, then the part and the object of the vertex.
 
+use serde_json::Value as Json;
 use zvf_error::Result;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
+use zvf_model::{Batch, Column, Field, ObjectId, Value};
 
 use crate::error::bad_code;
+
+/// Returns the whole number that a value is.
+pub(crate) fn whole_number(value: &Value) -> Option<i128> {
+    match value {
+        Value::Int(n) => Some((*n).into()),
+        Value::UInt(n) => Some((*n).into()),
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
+    }
+}
 
 /// A batch seen as rows and columns of scalars.
 #[derive(Debug)]
@@ -76,9 +86,7 @@ impl<'a> Table<'a> {
     pub(crate) fn value(&self, column: &Scalar<'_>, row: usize) -> Result<Value> {
         match column.source {
             Source::Axis(positions, axis) => Ok(positions.value(row, axis)),
-            Source::Field(field, at) => {
-                field.value(row, at).map_err(|code: BadCode| bad_code(&column.name, code))
-            }
+            Source::Field(field, at) => field_value(field, row, at),
             Source::Part => Ok(self.part(row).map_or(Value::Null, count_value)),
             Source::Object => {
                 Ok(self.object(row).map_or(Value::Null, |object| Value::Int(object.0)))
@@ -119,14 +127,9 @@ pub(crate) fn shortest_float(dtype: Dtype, value: Value) -> Value {
         && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
         && x.is_finite()
     {
-        return Value::Float(to_f32(x).to_string().parse().unwrap_or(x));
+        return Value::Float(nearest_f32(x).to_string().parse().unwrap_or(x));
     }
     value
-}
-
-#[expect(clippy::as_conversions, reason = "the value was widened from 32 bits, so nothing is lost")]
-const fn to_f32(x: f64) -> f32 {
-    x as f32
 }
 
 /// Returns a count as a value.
@@ -137,13 +140,65 @@ pub(crate) fn count_value(n: usize) -> Value {
 /// Returns the columns of an attribute. Their names have an index if a row has several values.
 fn field_columns(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
     let width = usize_from_u32(field.column.width());
-    (0..width).map(move |at| {
-        let name = if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
-        Scalar { name, source: Source::Field(field, at) }
-    })
+    (0..width)
+        .map(move |at| Scalar { name: value_name(field, at), source: Source::Field(field, at) })
+}
+
+/// Returns the name of value `at` of each row of an attribute, with an index if a row has several.
+pub(crate) fn value_name(field: &Field, at: usize) -> String {
+    match field.column.width() {
+        1 => field.name.to_string(),
+        _ => format!("{}_{at}", field.name),
+    }
+}
+
+/// Returns a value of an attribute; a code becomes its category.
+pub(crate) fn field_value(field: &Field, row: usize, at: usize) -> Result<Value> {
+    field.value(row, at).map_err(|code| bad_code(&field.name, code))
+}
+
+/// Returns the value of an attribute in a row as JSON, or the list of values if it has several.
+pub(crate) fn row_to_json(
+    field: &Field,
+    row: usize,
+    to_json: impl Fn(Value) -> Json,
+) -> Result<Json> {
+    let value = |at| field_value(field, row, at).map(&to_json);
+    match usize_from_u32(field.column.width()) {
+        1 => value(0),
+        width => (0..width).map(value).collect(),
+    }
+}
+
+/// Returns a value as JSON, which has no number for floats that are not finite: they are null.
+pub(crate) fn value_to_json(value: Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(flag) => flag.into(),
+        Value::Int(n) => n.into(),
+        Value::UInt(n) => n.into(),
+        Value::Float(x) => x.into(),
+        Value::Text(text) => text.into(),
+    }
+}
+
+/// Returns the object of each vertex, if the batch has objects.
+pub(crate) fn vertex_owners(batch: &Batch) -> Option<Vec<Option<ObjectId>>> {
+    if let Some(owners) = batch.vertex_objects() {
+        return Some(owners.to_vec());
+    }
+    let mut owners = vec![None; batch.len()];
+    batch.parts().iter().for_each(|part| owners[part.rows].fill(Some(part.object)));
+    (!batch.parts().offsets().is_empty()).then_some(owners)
 }
 
 fn part_by_vertex(batch: &Batch) -> Vec<usize> {
     let parts = batch.parts().iter().enumerate();
     parts.flat_map(|(at, part)| part.rows.map(move |_| at)).collect()
+}
+
+/// Returns the object of each vertex, -1 where there is none.
+pub(crate) fn owner_ids(batch: &Batch) -> Vec<i64> {
+    let owners = vertex_owners(batch).unwrap_or_else(|| vec![None; batch.len()]);
+    owners.into_iter().map(|owner| owner.map_or(-1, |id| id.0)).collect()
 }

@@ -2,14 +2,14 @@
 //!
 //! The levels are built by their recorded method in a copy of the store that includes the edit; the differences to the
 //! store join the commit. Stale marks list the boxes and objects of level 0 that changed. If its method allows it, only
-//! these parts of a level are rebuilt (`zvf_pyramid::refresh`), with the same result as a full build. Levels are rebuilt
+//! these parts of a level are rebuilt (`zvf_pyramid::Reuse::Unchanged`), with the same result as a full build. Levels are rebuilt
 //! fully on request, for levels of the reference implementation, and when columns of vertices or links were added or
 //! dropped.
 
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use zvf_pyramid::{PyramidEvent, Stale};
+use zvf_pyramid::{PyramidEvent, Reuse, Stale};
 use zvf_store::BuildOptions;
 
 use crate::arrays::parse_doc;
@@ -91,14 +91,10 @@ impl Transaction {
             Recipe::Reference(recipe) => {
                 block_on(zvf_pyramid::build_reference(&address, recipe, &options))
             }
-            Recipe::Own(recipe) => match stale {
-                Some(stale) => {
-                    block_on(zvf_pyramid::refresh(&address, recipe, stale, &options, on_event))
-                }
-                None => {
-                    block_on(zvf_pyramid::build_with_notices(&address, recipe, &options, on_event))
-                }
-            },
+            Recipe::Own(recipe) => {
+                let reuse = stale.map_or(Reuse::Checkpoint, Reuse::Unchanged);
+                block_on(zvf_pyramid::build_reusing(&address, recipe, &options, reuse, on_event))
+            }
         };
         built.map_err(|error| {
             let message = format!("the levels cannot be built again: {error}");

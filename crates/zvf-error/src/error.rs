@@ -556,26 +556,21 @@ pub fn io_class(kind: io::ErrorKind) -> Class {
 
 /// Returns the default operation for errors of this class.
 fn op_of(class: Class) -> &'static str {
-    if class == Class::InvalidKey {
-        "name"
-    } else if class == Class::LimitExceeded {
-        "read"
-    } else if matches!(class, Class::Codec | Class::Checksum) {
-        "decode"
-    } else if class.is_damage() {
-        "parse"
-    } else if matches!(class, Class::InvalidArgument | Class::Unsupported) {
-        "open"
-    } else if class.is_retryable() || WHILE_READING.contains(&class) {
-        "read"
-    } else {
-        "write"
+    #[expect(clippy::wildcard_enum_match_arm, reason = "properties decide the others")]
+    match class {
+        Class::InvalidKey => "name",
+        Class::LimitExceeded => "read",
+        Class::Codec | Class::Checksum => "decode",
+        _ if class.is_damage() => "parse",
+        Class::InvalidArgument | Class::Unsupported => "open",
+        Class::NotFound | Class::PermissionDenied | Class::Unauthenticated | Class::FileChanged => {
+            "read"
+        }
+        _ if class.is_retryable() => "read",
+        _ => "write",
     }
 }
 
-/// Classes that reading returns, besides retryable ones.
-const WHILE_READING: [Class; 4] =
-    [Class::NotFound, Class::PermissionDenied, Class::Unauthenticated, Class::FileChanged];
 /// The message for a file that does not exist.
 const NO_SUCH_FILE: &str = "no such file or folder";
 /// Maximum length of a quoted text.

@@ -16,6 +16,7 @@ use crate::{Error, Result};
 /// let error = inner.at_key("0/vertices/c/3").at_key("0/vertices").unwrap_err();
 /// assert_eq!((error.key(), error.span()), (Some("0/vertices/c/3"), Some((16, 104))));
 /// ```
+#[expect(clippy::missing_errors_doc, reason = "said once for all")]
 pub trait Locate<T>: Sized {
     /// Adds the object, as a path below the root of the store.
     ///
@@ -25,19 +26,15 @@ pub trait Locate<T>: Sized {
     fn at_key(self, key: impl Display) -> Result<T>;
 
     /// Adds the array, which is printed if no object is known.
-    #[expect(clippy::missing_errors_doc, reason = "said once for all")]
     fn at_array(self, path: impl Display) -> Result<T>;
 
     /// Adds the bytes of the object: the first, and one past the last.
-    #[expect(clippy::missing_errors_doc, reason = "said once for all")]
     fn at_span(self, start: u64, end: u64) -> Result<T>;
 
     /// Adds the chunk.
-    #[expect(clippy::missing_errors_doc, reason = "said once for all")]
     fn at_chunk(self, chunk: &ChunkKey) -> Result<T>;
 
     /// Adds the id of the object of the store.
-    #[expect(clippy::missing_errors_doc, reason = "said once for all")]
     fn at_object(self, object: i64) -> Result<T>;
 }
 

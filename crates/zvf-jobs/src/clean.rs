@@ -5,6 +5,7 @@
 //! .NAME.zvf-ingest                                        a plan and what its tasks left        goes on
 //! .NAME.zvf-pyramid                                       levels that were made                 goes on
 //! .tmp-*, .zvf-*.tmp                                      files of earlier versions, here and in the store
+//! *.ID.partial                                            files of zarr-vectors, in the store
 //! ```
 //!
 //! Items in use stay. Items that another command can resume from stay as well, unless everything is
@@ -194,8 +195,8 @@ fn remove_one(target: &Path, path: &Path) -> io::Result<()> {
     fs::remove_dir_all(scratch)
 }
 
-/// Lists temporary files of earlier versions, which had no locks: those that were not modified for
-/// a day.
+/// Lists temporary files of earlier versions and of zarr-vectors, which had no locks: those that
+/// were not modified for a day.
 fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -223,7 +224,10 @@ fn is_old_name(name: &str, inside: bool) -> bool {
     let numbered = temporary.and_then(|rest| rest.split_once('-'));
     let packed = numbered.is_some_and(|(process, number)| is_number(process) && is_number(number));
     let answered = name.strip_prefix(".zvf-").is_some_and(|rest| rest.ends_with(".tmp"));
-    if inside { temporary.is_some() } else { packed || answered }
+    let partial = name.strip_suffix(".partial").and_then(|rest| rest.rsplit_once('.'));
+    let is_hex = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let partial = partial.is_some_and(|(_object, random)| is_hex(random));
+    if inside { temporary.is_some() || partial } else { packed || answered }
 }
 
 fn to_store_error(error: io::Error) -> Error {
@@ -265,6 +269,8 @@ mod tests {
             (".tmp-mine",              true,  None),
             (".zvf-x7.tmp",            true,  Some((".zvf-x7.tmp", State::Unused))),
             ("a/0/.tmp-repair-1",      true,  Some(("a/0/.tmp-repair-1", State::Unused))),
+            ("a/0/c/0.0123456789abcdef0123456789abcdef.partial", true,
+                Some(("a/0/c/0.0123456789abcdef0123456789abcdef.partial", State::Unused))),
             ("a/0/zarr.json",          true,  None),
             ("a.zvf/repair-1/x",       true,  None),
             (".b.zvf-build-1/lock",    true,  None),
@@ -289,7 +295,7 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected);
-        assert_eq!(remove(&address, false).unwrap().len(), 6);
+        assert_eq!(remove(&address, false).unwrap().len(), 7);
         let left: Vec<State> =
             list(&address).unwrap().iter().map(|leftover| leftover.state).collect();
         assert_eq!(left, [State::Resumable, State::Resumable, State::InUse]);

@@ -13,11 +13,6 @@ pub(crate) fn bad_request_error(what: &'static str, expected: impl Display, foun
     Error::new(Class::InvalidArgument, what, expected, quote(found)).with_op("name")
 }
 
-/// Returns the error for columns of a caller that do not match.
-pub(crate) fn invalid_error(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::from_cause(Class::InvalidArgument, cause).with_op("write")
-}
-
 /// Returns the error for work that its progress callback stopped.
 pub(crate) fn stopped_error() -> Error {
     Error::custom(Class::Cancelled, "stopped")

@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use zvf_error::{Result, format_count};
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
@@ -32,7 +32,6 @@ use zvf_query::{NumberedAnswer, NumberedPart, Query, Reader};
 use zvf_store::Store;
 
 use crate::Error;
-use crate::error::bad_request_error;
 
 /// The answer of a store, ready for any format.
 ///
@@ -301,23 +300,15 @@ async fn begin_numbered(
         return hold(reader, query).await; // its columns, without rows
     };
     let with_elements = part.vertices.clone().with_elements(part.elements.clone());
-    let header = describe(reader.store(), &with_elements.map_err(zvf_query_error)?);
+    let header = describe(reader.store(), &with_elements?);
     Ok((Stage::Numbered(Some(part), Box::new(numbered)), notes, header))
 }
 
 /// Returns the vertices of each element, as a column of `int64`.
 fn numbers_column(elements: &Elements) -> Result<Column, Error> {
-    let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
-    for row in elements.rows() {
-        let row = i64::try_from(*row).map_err(|_large| {
-            bad_request_error("the answer", "fewer than 2^63 vertices", "more")
-        })?;
-        bytes.extend_from_slice(&row.to_le_bytes());
-    }
-    let width = u32::try_from(elements.width())
-        .map_err(|_wide| bad_request_error("the answer", "elements of fewer vertices", "2^32"))?;
-    Column::new(Dtype::INT64, width, bytes.into())
-        .map_err(|error| bad_request_error("the answer", "whole rows", &error.to_string()))
+    let bytes = elements.rows().iter().flat_map(|row| to_u64(*row).to_le_bytes());
+    let width = saturating_u32_from_usize(elements.width()); // elements have few vertices
+    Ok(Column::new(Dtype::INT64, width, bytes.collect::<Vec<u8>>().into())?)
 }
 
 /// Reads the first batch of an answer without edges and faces, and returns it with the stream of
@@ -362,16 +353,12 @@ fn tidy(batch: Batch) -> Result<Batch, Error> {
     // No vertex has an object: the column is empty.
     let mut bare = Batch::new(batch.kind(), batch.positions().clone());
     for field in batch.fields() {
-        bare = bare.with_field(field.clone()).map_err(zvf_query_error)?;
+        bare = bare.with_field(field.clone())?;
     }
     if let Some(elements) = batch.elements() {
-        bare = bare.with_elements(elements.clone()).map_err(zvf_query_error)?;
+        bare = bare.with_elements(elements.clone())?;
     }
     Ok(bare)
-}
-
-fn zvf_query_error(error: zvf_model::BadBatch) -> Error {
-    bad_request_error("the answer", "columns of one length", &error.to_string())
 }
 
 /// Returns those of `ids` that the index contains, with their attributes; nothing without an index.

@@ -6,6 +6,7 @@
 //! export            answers of a store as files of other formats
 //! tasks             other work that many processes divide: plan, run, finish
 //! inspect, blob     what a store, a cell or a single blob holds, for people
+//! question          the parts of a query as text
 //! clean             what killed commands left beside a store
 //! fetch             precomputed folders behind URLs, copied to this machine
 //! ```
@@ -23,6 +24,7 @@ pub mod export;
 pub mod fetch;
 pub mod ingest;
 pub mod inspect;
+pub mod question;
 pub mod tasks;
 
 use zvf_error::Error;

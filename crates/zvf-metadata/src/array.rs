@@ -19,13 +19,14 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::Object;
-use super::codec::{CodecKind, CodecSpec, Sharding, chain, positive_counts};
-use super::data_type::{DataType, FillValue, split_configuration};
+use super::codec::{CodecKind, CodecSpec, Sharding, positive_counts};
+use super::data_type::{DataType, FillValue, join_configuration, split_configuration};
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any_value, counts, list, object, text};
+use super::fields::{Fields, Put};
 use super::group::node;
 use super::json::{self, Limits};
 use super::keys::KeyList;
+use super::members::Member as _;
 use super::print::{print, print_with};
 use zvf_format::{Class, Expected};
 
@@ -101,7 +102,7 @@ impl ChunkKeyEncoding {
         let (name, configuration) = split_configuration(at, value)?;
         let inner = at.key("configuration");
         let mut fields = Fields::new(&inner, configuration);
-        let separator = fields.take("separator", text)?;
+        let separator = fields.take("separator", String::read)?;
         let separator = separator.as_deref().unwrap_or(if name == "v2" { "." } else { "/" });
         let all = [Self::Default, Self::DefaultDots, Self::V2Dots, Self::V2Slashes];
         let found = all.into_iter().find(|one| one.words() == (name.as_str(), separator));
@@ -205,7 +206,7 @@ impl ArrayDoc {
             .put("chunk_grid", join_configuration("regular", chunks))
             .put("chunk_key_encoding", self.chunk_key_encoding.to_value())
             .put("fill_value", self.fill_value.to_value())
-            .put("codecs", chain(&self.codecs))
+            .put("codecs", self.codecs.to_value())
             .put("attributes", self.attributes.clone())
             .put("zarr_format", 3)
             .put("node_type", "array")
@@ -222,7 +223,7 @@ impl ArrayDoc {
         nonempty_chunks: Option<KeyList>,
     ) -> Result<Self, MetadataError> {
         node(&mut fields, "array")?;
-        let shape = fields.require("shape", counts)?;
+        let shape = fields.require("shape", Vec::<u64>::read)?;
         if shape.len() > MAX_RANK {
             let at = At::Document.key("shape");
             let expected = Expected::AtMost(zvf_format::num::to_u64(MAX_RANK).into());
@@ -232,7 +233,7 @@ impl ArrayDoc {
         let fill_value =
             fields.require("fill_value", |at, v| FillValue::read(at, v, &data_type))?;
         fields.take("storage_transformers", check_transformers)?;
-        let mut attributes = fields.take("attributes", object)?.unwrap_or_default();
+        let mut attributes = fields.take("attributes", Object::read)?.unwrap_or_default();
         if nonempty_chunks.is_some() {
             attributes.shift_remove("nonempty_chunks"); // the parser left null in its place
         }
@@ -243,7 +244,7 @@ impl ArrayDoc {
             data_type,
             chunk_key_encoding: encoding.unwrap_or(ChunkKeyEncoding::Default),
             fill_value,
-            codecs: fields.require("codecs", |at, value| list(at, value, CodecSpec::read))?,
+            codecs: fields.require("codecs", Vec::read)?,
             nonempty_chunks,
             attributes,
             extras: fields.into_remaining(),
@@ -300,17 +301,11 @@ fn check_rank(at: &At<'_>, found: usize, rank: usize) -> Result<(), MetadataErro
 }
 
 fn check_transformers(at: &At<'_>, value: Value) -> Result<(), MetadataError> {
-    let found = list(at, value, any_value)?.len();
+    let found = Vec::<Value>::read(at, value)?.len();
     if found == 0 {
         return Ok(());
     }
     Err(MetadataError::new(Class::Unsupported, at, Expected::Exactly(0), found))
-}
-
-fn join_configuration(name: &str, configuration: Put) -> Value {
-    let none = Object::new();
-    let put = Put::new().put("name", name).put("configuration", configuration.with_extras(&none));
-    put.with_extras(&none).into()
 }
 
 /// Above the largest rank in this format: eight axes in space and one of categories.

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use super::effective::{BINS, whole_ratio};
-use super::error::{At, MetadataError};
+use super::error::{At, BLOCK, FIRST_SCALE, MetadataError};
 use super::root::Root;
 use super::token::Token;
 use zvf_format::num;
@@ -41,12 +41,20 @@ pub(super) fn version(root: &Root, faults: &mut Vec<MetadataError>) {
 
 /// Checks that every required feature is known.
 pub(super) fn required_capabilities(root: &Root, faults: &mut Vec<MetadataError>) {
-    let block = At::Document.key("zarr_vectors");
-    let list = block.key("required_capabilities");
-    for (i, token) in root.zarr_vectors.required_capabilities.iter().enumerate() {
+    let (key, rule) = ("required_capabilities", "a feature this version has");
+    check_words(key, &root.zarr_vectors.required_capabilities, (Class::Unsupported, rule), faults);
+}
+
+fn check_words<K>(
+    key: &'static str,
+    tokens: &[Token<K>],
+    (class, rule): (Class, &'static str),
+    faults: &mut Vec<MetadataError>,
+) {
+    let list = BLOCK.key(key);
+    for (i, token) in tokens.iter().enumerate() {
         if let Token::Other(word) = token {
-            let rule = "a feature this version has";
-            let error = MetadataError::rule(Class::Unsupported, &list.item(i), rule, "another");
+            let error = MetadataError::rule(class, &list.item(i), rule, "another");
             faults.push(error.with_quote(word));
         }
     }
@@ -54,9 +62,7 @@ pub(super) fn required_capabilities(root: &Root, faults: &mut Vec<MetadataError>
 
 /// Checks that there are one to eight axes with unique names.
 pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
-    let blocks = At::Document.key("multiscales");
-    let block = blocks.item(0);
-    let list = block.key("axes");
+    let list = FIRST_SCALE.key("axes");
     let axes = root.axes();
     if axes.is_empty() {
         let expected = Expected::AtLeast(1);
@@ -78,16 +84,14 @@ pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
 
 /// Checks that the chunk has a size above 0 on each axis.
 pub(super) fn chunk_shape(root: &Root, faults: &mut Vec<MetadataError>) {
-    let block = At::Document.key("zarr_vectors");
-    let (at, shape) = (block.key("chunk_shape"), &root.zarr_vectors.chunk_shape);
+    let (at, shape) = (BLOCK.key("chunk_shape"), &root.zarr_vectors.chunk_shape);
     faults.extend(length(&at, shape.len(), root.axes().len()));
     faults.extend(sizes(&at, shape));
 }
 
 /// Checks that there are two corners with a finite number for each axis.
 pub(super) fn bounds(root: &Root, faults: &mut Vec<MetadataError>) {
-    let block = At::Document.key("zarr_vectors");
-    let at = block.key("bounds");
+    let at = BLOCK.key("bounds");
     for (i, corner) in root.zarr_vectors.bounds.iter().enumerate() {
         faults.extend(length(&at.item(i), corner.len(), root.axes().len()));
         for (axis, x) in corner.iter().enumerate() {
@@ -102,22 +106,14 @@ pub(super) fn bounds(root: &Root, faults: &mut Vec<MetadataError>) {
 
 /// Checks that all types are in the vocabulary.
 pub(super) fn geometry_types(root: &Root, faults: &mut Vec<MetadataError>) {
-    let block = At::Document.key("zarr_vectors");
-    let list = block.key("geometry_types");
-    for (i, token) in root.zarr_vectors.geometry_types.iter().enumerate() {
-        if let Token::Other(word) = token {
-            let rule = "a known geometry type";
-            let error = MetadataError::rule(Class::BadTag, &list.item(i), rule, "another");
-            faults.push(error.with_quote(word));
-        }
-    }
+    let (key, rule) = ("geometry_types", "a known geometry type");
+    check_words(key, &root.zarr_vectors.geometry_types, (Class::BadTag, rule), faults);
 }
 
 /// Checks that bins have a size above 0 on each axis, and that a chunk is a whole number of bins.
 pub(super) fn base_bins(root: &Root, faults: &mut Vec<MetadataError>) {
     let Some(bins) = &root.zarr_vectors.base_bin_shape else { return };
-    let block = At::Document.key("zarr_vectors");
-    let at = block.key("base_bin_shape");
+    let at = BLOCK.key("base_bin_shape");
     faults.extend(length(&at, bins.len(), root.axes().len()));
     faults.extend(sizes(&at, bins));
     faults.extend(find_indivisible(&at, &root.zarr_vectors.chunk_shape, bins));

@@ -27,7 +27,8 @@ use serde_json::Value;
 use super::Object;
 use super::data_type::split_configuration;
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, count, counts, flag, int, list, text};
+use super::fields::{Fields, Put};
+use super::members::Member;
 use zvf_format::Class;
 
 /// One codec of a chain.
@@ -170,8 +171,8 @@ impl CodecSpec {
         let index_codecs: Vec<_> = [Self::bytes(), Self::crc32c()].into();
         let put = Put::new()
             .put("chunk_shape", chunk_shape.clone())
-            .put("codecs", chain(&codecs))
-            .put("index_codecs", chain(&index_codecs))
+            .put("codecs", codecs.to_value())
+            .put("index_codecs", index_codecs.to_value())
             .put("index_location", "end");
         let sharding = Sharding { chunk_shape, codecs, index_codecs, index_at_start: false };
         Self::new("sharding_indexed", CodecKind::Sharding(Box::new(sharding)), Some(put))
@@ -210,44 +211,44 @@ impl CodecSpec {
         let put = put.put_some("configuration", configuration.map(|put| put.with_extras(&none)));
         Self { name: name.to_owned(), kind, spelled: put.with_extras(&none).into() }
     }
+}
 
-    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+impl Member for CodecSpec {
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let spelled = value.clone();
         let (name, configuration) = split_configuration(at, value)?;
         let at = at.key("configuration");
         let kind = kind(&name, Fields::new(&at, configuration))?;
         Ok(Self { name, kind, spelled })
     }
-}
 
-/// Returns a chain as a document value.
-pub(super) fn chain(codecs: &[CodecSpec]) -> Value {
-    Value::Array(codecs.iter().map(|codec| codec.spelled.clone()).collect())
+    fn to_value(&self) -> Value {
+        self.spelled.clone()
+    }
 }
 
 fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> {
     Ok(match name {
         "bytes" => CodecKind::Bytes { big_endian: fields.take("endian", endian)? },
         "vlen-bytes" => CodecKind::VlenBytes,
-        "transpose" => CodecKind::Transpose { order: fields.require("order", counts)? },
+        "transpose" => CodecKind::Transpose { order: fields.require("order", Vec::<u64>::read)? },
         "zstd" => CodecKind::Zstd {
-            level: fields.take("level", int)?.unwrap_or(0), // 0 lets the compressor choose
-            checksum: fields.take("checksum", flag)?.unwrap_or(false),
+            level: fields.take("level", i64::read)?.unwrap_or(0), // 0 lets the compressor choose
+            checksum: fields.take("checksum", bool::read)?.unwrap_or(false),
         },
-        "gzip" => CodecKind::Gzip { level: fields.take("level", int)?.unwrap_or(GZIP_LEVEL) },
+        "gzip" => CodecKind::Gzip { level: fields.take("level", i64::read)?.unwrap_or(GZIP_LEVEL) },
         "blosc" => CodecKind::Blosc(Blosc {
-            cname: fields.take("cname", text)?,
-            clevel: fields.take("clevel", int)?,
-            shuffle: fields.take("shuffle", text)?,
-            typesize: fields.take("typesize", count)?,
-            blocksize: fields.take("blocksize", count)?,
+            cname: fields.take("cname", String::read)?,
+            clevel: fields.take("clevel", i64::read)?,
+            shuffle: fields.take("shuffle", String::read)?,
+            typesize: fields.take("typesize", u64::read)?,
+            blocksize: fields.take("blocksize", u64::read)?,
         }),
         "crc32c" => CodecKind::Crc32c,
         "sharding_indexed" => CodecKind::Sharding(Box::new(Sharding {
             chunk_shape: fields.require("chunk_shape", positive_counts)?,
-            codecs: fields.require("codecs", |at, value| list(at, value, CodecSpec::read))?,
-            index_codecs: fields
-                .require("index_codecs", |at, value| list(at, value, CodecSpec::read))?,
+            codecs: fields.require("codecs", Vec::read)?,
+            index_codecs: fields.require("index_codecs", Vec::read)?,
             index_at_start: fields.take("index_location", location)?.unwrap_or(false),
         })),
         _ => CodecKind::Unknown,
@@ -256,7 +257,7 @@ fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> 
 
 /// Reads a list of whole numbers above 0.
 pub(super) fn positive_counts(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
-    let counts = counts(at, value)?;
+    let counts = Vec::<u64>::read(at, value)?;
     match counts.iter().position(|&n| n == 0) {
         Some(i) => Err(MetadataError::rule(Class::BadShape, &at.item(i), "at least 1", 0_u8)),
         None => Ok(counts),
@@ -278,7 +279,7 @@ fn parse_choice(
     yes: &str,
     rule: &'static str,
 ) -> Result<bool, MetadataError> {
-    let word = text(at, value)?;
+    let word = String::read(at, value)?;
     if word == yes || word == no {
         return Ok(word == yes);
     }

@@ -22,9 +22,8 @@ use serde_json::Value;
 use super::Object;
 use super::dtype::{Dtype, DtypeKind};
 use super::error::{At, MetadataError};
-use super::fields::{
-    Fields, Put, any_value, count, flag, float, int, number, object, text, wrong_value_error,
-};
+use super::fields::{Fields, Put, float, wrong_value_error};
+use super::members::Member as _;
 use zvf_format::Class;
 
 /// The data type of an array.
@@ -69,9 +68,7 @@ impl DataType {
     pub fn number(dtype: Dtype) -> Self {
         let dtype = Dtype { big_endian: false, ..dtype };
         let spelled = if dtype.kind == DtypeKind::Text {
-            let width = Put::new().put("length_bytes", dtype.size).with_extras(&Object::new());
-            let put = Put::new().put("name", UTF32).put("configuration", width);
-            Value::Object(put.with_extras(&Object::new()))
+            join_configuration(UTF32, Put::new().put("length_bytes", dtype.size))
         } else {
             Value::String(dtype.into())
         };
@@ -99,26 +96,23 @@ impl DataType {
         let (name, configuration) = split_configuration(at, value)?;
         let kind = match name.as_str() {
             "variable_length_bytes" | "bytes" => DataTypeKind::VariableLengthBytes,
-            UTF32 => {
+            UTF32 | PADDED_BYTES => {
+                let is_text = name == UTF32;
+                let rule = if is_text { "a multiple of 4 above 0" } else { "a count above 0" };
                 let at = at.key("configuration");
-                let mut fields = Fields::new(&at, configuration);
-                let size = fields.require("length_bytes", count)?;
-                if size == 0 || !size.is_multiple_of(4) {
+                let size = Fields::new(&at, configuration).require("length_bytes", u64::read)?;
+                if size == 0 || (is_text && !size.is_multiple_of(4)) {
                     let at = at.key("length_bytes");
-                    let rule = "a multiple of 4 above 0";
                     return Err(MetadataError::rule(Class::BadShape, &at, rule, size));
                 }
-                DataTypeKind::Fixed(Dtype { kind: DtypeKind::Text, size, big_endian: false })
-            }
-            PADDED_BYTES => {
-                let at = at.key("configuration");
-                let mut fields = Fields::new(&at, configuration);
-                let size = fields.require("length_bytes", count)?;
-                if size == 0 {
-                    let at = at.key("length_bytes");
-                    return Err(MetadataError::rule(Class::BadShape, &at, "a count above 0", size));
+                match is_text {
+                    true => DataTypeKind::Fixed(Dtype {
+                        kind: DtypeKind::Text,
+                        size,
+                        big_endian: false,
+                    }),
+                    false => DataTypeKind::PaddedBytes(size),
                 }
-                DataTypeKind::PaddedBytes(size)
             }
             other => match other.parse::<Dtype>() {
                 // Only the names: Zarr has no codes with a byte order.
@@ -232,21 +226,18 @@ impl FillValue {
                     return Err(wrong_value_error(at, "bytes", &value));
                 }
             },
-            DataTypeKind::PaddedBytes(_) => match text(at, value)? {
+            DataTypeKind::PaddedBytes(_) => match String::read(at, value)? {
                 empty if empty.is_empty() => Fill::Text(empty),
                 _ => Fill::Other,
             },
             DataTypeKind::Fixed(dtype) => match dtype.kind {
-                DtypeKind::Text => Fill::Text(text(at, value)?),
-                DtypeKind::Bool => Fill::Bool(flag(at, value)?),
+                DtypeKind::Text => Fill::Text(String::read(at, value)?),
+                DtypeKind::Bool => Fill::Bool(bool::read(at, value)?),
                 DtypeKind::Int => Fill::Int(signed_int(at, value, dtype.size)?),
                 DtypeKind::UInt => Fill::UInt(unsigned_int(at, value, dtype.size)?),
                 DtypeKind::Float => Fill::Float(bits(at, value, dtype.size)?),
             },
-            DataTypeKind::Other(_) => {
-                any_value(at, value)?;
-                Fill::Other
-            }
+            DataTypeKind::Other(_) => Fill::Other,
         };
         Ok(Self { fill, spelled })
     }
@@ -256,27 +247,28 @@ impl FillValue {
     }
 }
 
+/// Returns the name and configuration of an extension as one object.
+pub(super) fn join_configuration(name: &str, configuration: Put) -> Value {
+    let none = Object::new();
+    let put = Put::new().put("name", name).put("configuration", configuration.with_extras(&none));
+    put.with_extras(&none).into()
+}
+
 /// Splits a name alone, or a name with its configuration, into the two.
 pub(super) fn split_configuration(
     at: &At<'_>,
     value: Value,
 ) -> Result<(String, Object), MetadataError> {
-    match value {
-        Value::String(name) => Ok((name, Object::new())),
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::Array(_)
-        | Value::Object(_)) => {
-            let mut fields = Fields::from_value(at, other)?;
-            let name = fields.require("name", text)?;
-            Ok((name, fields.take("configuration", object)?.unwrap_or_default()))
-        }
+    if value.is_string() {
+        return Ok((String::read(at, value)?, Object::new()));
     }
+    let mut fields = Fields::from_value(at, value)?;
+    let name = fields.require("name", String::read)?;
+    Ok((name, fields.take("configuration", Object::read)?.unwrap_or_default()))
 }
 
 fn signed_int(at: &At<'_>, value: Value, size: u64) -> Result<i64, MetadataError> {
-    let n = int(at, value)?;
+    let n = i64::read(at, value)?;
     let fits = match size {
         1 => i8::try_from(n).is_ok(),
         2 => i16::try_from(n).is_ok(),
@@ -287,7 +279,7 @@ fn signed_int(at: &At<'_>, value: Value, size: u64) -> Result<i64, MetadataError
 }
 
 fn unsigned_int(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
-    let n = count(at, value)?;
+    let n = u64::read(at, value)?;
     let fits = match size {
         1 => u8::try_from(n).is_ok(),
         2 => u16::try_from(n).is_ok(),
@@ -303,7 +295,7 @@ fn overflow_error(at: &At<'_>, found: impl Into<zvf_format::Found>) -> MetadataE
 
 /// Reads the bits of a number, widened to 64 bits.
 fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
-    let Value::String(word) = &value else { return number(at, value).map(f64::to_bits) };
+    let Value::String(word) = &value else { return f64::read(at, value).map(f64::to_bits) };
     if let Some((_, bits)) = WORDS.iter().find(|(spelling, _)| spelling == word) {
         return Ok(*bits);
     }

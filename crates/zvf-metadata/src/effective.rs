@@ -15,7 +15,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::error::{At, MetadataError};
+use super::error::{At, LEVEL_BLOCK, MetadataError};
 use super::level::LevelDoc;
 use super::root::Root;
 use zvf_format::num;
@@ -72,8 +72,7 @@ impl LevelDoc {
     /// [`Class::BadShape`] when a ratio is not an integer within 1e-9, or the numbers of axes
     /// differ.
     pub fn chunk_scale(&self, root: &Root) -> Result<Vec<u64>, MetadataError> {
-        let at = At::Document.key("zarr_vectors_level");
-        let at = at.key("chunk_shape");
+        let at = LEVEL_BLOCK.key("chunk_shape");
         let rule = "a whole multiple of the root's chunk";
         ratios(&at, rule, self.effective_chunk_shape(root), &root.zarr_vectors.chunk_shape)
     }

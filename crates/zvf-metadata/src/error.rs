@@ -127,6 +127,15 @@ pub(super) enum At<'a> {
     Item(&'a Self, usize),
 }
 
+/// Where the root says what it is.
+pub(super) static BLOCK: At<'static> = At::Key(&At::Document, "zarr_vectors");
+
+/// Where a level says what it is.
+pub(super) static LEVEL_BLOCK: At<'static> = At::Key(&At::Document, "zarr_vectors_level");
+
+/// The first list of levels.
+pub(super) static FIRST_SCALE: At<'static> = At::Item(&At::Key(&At::Document, "multiscales"), 0);
+
 impl<'a> At<'a> {
     /// Returns the path to the value of `key` in this object.
     pub(super) const fn key(&'a self, key: &'static str) -> Self {

@@ -5,7 +5,7 @@
 //! written as floats and floats as integers, and `null` means that the key is absent.
 
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::vec::Vec;
 
 use serde_json::{Number, Value};
@@ -13,8 +13,20 @@ use serde_json::{Number, Value};
 use super::Object;
 use super::error::{At, MetadataError, quoted};
 use super::keys::KeyList;
+use zvf_format::Class;
 use zvf_format::num;
-use zvf_format::{Class, Expected};
+
+/// A value of a member.
+pub(super) trait Member: Sized {
+    /// Reads the value at `at`.
+    ///
+    /// # Errors
+    ///
+    /// If it is of another type.
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError>;
+
+    fn to_value(&self) -> Value;
+}
 
 /// An object that is being parsed.
 #[derive(Debug)]
@@ -31,7 +43,7 @@ impl<'a> Fields<'a> {
 
     /// Begins to parse `value`, which must be an object.
     pub(super) fn from_value(at: &'a At<'a>, value: Value) -> Result<Self, MetadataError> {
-        Ok(Self::new(at, object(at, value)?))
+        Ok(Self::new(at, Object::read(at, value)?))
     }
 
     /// Takes the value of the required `key`.
@@ -81,6 +93,11 @@ impl<'a> Fields<'a> {
     pub(super) fn into_remaining(self) -> Object {
         self.left
     }
+
+    /// Takes the members that nobody asked for.
+    pub(super) fn take_remaining(&mut self) -> Object {
+        core::mem::take(&mut self.left)
+    }
 }
 
 /// An object that is being built, with its keys in the order of the calls.
@@ -107,11 +124,6 @@ impl Put {
         }
     }
 
-    /// Adds `key` if `value` is true.
-    pub(super) fn flag(self, key: &str, value: bool) -> Self {
-        if value { self.put(key, true) } else { self }
-    }
-
     /// Returns the object, with those keys of `extras` that it does not have.
     pub(super) fn with_extras(mut self, extras: &Object) -> Object {
         for (key, value) in extras {
@@ -123,104 +135,14 @@ impl Put {
     }
 }
 
-/// Reads any value.
-#[expect(clippy::unnecessary_wraps, reason = "one signature for all readers")]
-pub(super) fn any_value(_at: &At<'_>, value: Value) -> Result<Value, MetadataError> {
-    Ok(value)
-}
-
-/// Reads an object.
-pub(super) fn object(at: &At<'_>, value: Value) -> Result<Object, MetadataError> {
-    match value {
-        Value::Object(object) => Ok(object),
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)) => Err(wrong_value_error(at, "an object", &other)),
-    }
-}
-
 /// Reads a list, element by element.
 pub(super) fn list<T>(
     at: &At<'_>,
     value: Value,
     read: impl Fn(&At<'_>, Value) -> Result<T, MetadataError>,
 ) -> Result<Vec<T>, MetadataError> {
-    match value {
-        Value::Array(items) => {
-            items.into_iter().enumerate().map(|(i, item)| read(&at.item(i), item)).collect()
-        }
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Object(_)) => Err(wrong_value_error(at, "a list", &other)),
-    }
-}
-
-/// Reads a string.
-pub(super) fn text(at: &At<'_>, value: Value) -> Result<String, MetadataError> {
-    match value {
-        Value::String(text) => Ok(text),
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::Array(_)
-        | Value::Object(_)) => Err(wrong_value_error(at, "a string", &other)),
-    }
-}
-
-/// Reads a boolean.
-pub(super) fn flag(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
-    match value {
-        Value::Bool(flag) => Ok(flag),
-        other @ (Value::Null
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)
-        | Value::Object(_)) => Err(wrong_value_error(at, "true or false", &other)),
-    }
-}
-
-/// Reads a number; documents hold only finite ones.
-pub(super) fn number(at: &At<'_>, value: Value) -> Result<f64, MetadataError> {
-    value.as_f64().ok_or_else(|| wrong_value_error(at, "a number", &value))
-}
-
-/// Reads an integer.
-pub(super) fn int(at: &At<'_>, value: Value) -> Result<i64, MetadataError> {
-    as_integer(&value).ok_or_else(|| wrong_value_error(at, "a whole number of 64 bits", &value))
-}
-
-/// Reads a nonnegative integer.
-pub(super) fn count(at: &At<'_>, value: Value) -> Result<u64, MetadataError> {
-    if let Some(n) = value.as_u64() {
-        return Ok(n);
-    }
-    let n = int(at, value)?;
-    u64::try_from(n)
-        .map_err(|_source| MetadataError::new(Class::Negative, at, Expected::AtLeast(0), n))
-}
-
-/// Reads a list of numbers.
-pub(super) fn numbers(at: &At<'_>, value: Value) -> Result<Vec<f64>, MetadataError> {
-    list(at, value, number)
-}
-
-/// Reads a list of integers.
-pub(super) fn ints(at: &At<'_>, value: Value) -> Result<Vec<i64>, MetadataError> {
-    list(at, value, int)
-}
-
-/// Reads a list of nonnegative integers.
-pub(super) fn counts(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
-    list(at, value, count)
-}
-
-/// Reads a list of strings.
-pub(super) fn texts(at: &At<'_>, value: Value) -> Result<Vec<String>, MetadataError> {
-    list(at, value, text)
+    let Value::Array(items) = value else { return Err(wrong_value_error(at, "a list", &value)) };
+    items.into_iter().enumerate().map(|(i, item)| read(&at.item(i), item)).collect()
 }
 
 /// Creates the error for a value of another type.
@@ -246,7 +168,7 @@ pub(super) fn float(x: f64) -> Value {
     Number::from_f64(x).map_or(Value::Null, Value::Number)
 }
 
-fn as_integer(value: &Value) -> Option<i64> {
+pub(super) fn as_integer(value: &Value) -> Option<i64> {
     if let Some(n) = value.as_i64() {
         return Some(n);
     }
@@ -257,7 +179,7 @@ fn as_integer(value: &Value) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::string::ToString;
+    use std::string::{String, ToString};
 
     use serde_json::json;
 
@@ -265,7 +187,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_integers_or_floats() {
-        let at = At::Document;
+        let (at, most) = (At::Document, u64::MAX);
         for (value, expected) in [
             (json!(3), Some(3)),
             (json!(3.0), Some(3)),
@@ -276,10 +198,9 @@ mod tests {
             (json!(u64::MAX), None),
             (json!("3"), None),
         ] {
-            assert_eq!(int(&at, value.clone()).ok(), expected, "{value}");
+            assert_eq!(i64::read(&at, value.clone()).ok(), expected, "{value}");
         }
-        assert_eq!(count(&at, json!(u64::MAX)).unwrap(), u64::MAX);
-        assert_eq!(number(&at, json!(7)).unwrap(), 7.0);
+        assert_eq!((u64::read(&at, json!(most)), f64::read(&at, json!(7))), (Ok(most), Ok(7.0)));
     }
 
     #[test]
@@ -287,35 +208,35 @@ mod tests {
         let at = At::Document.key("level");
         for (result, message) in [
             (
-                count(&at, json!(-1)).err(),
+                u64::read(&at, json!(-1)).err(),
                 "Negative in metadata, level: expected at least 0, found -1",
             ),
             (
-                int(&at, json!(null)).err(),
+                i64::read(&at, json!(null)).err(),
                 "BadTag in metadata, level: expected a whole number of 64 bits, found null",
             ),
             (
-                ints(&at, json!([1, {}])).err(),
+                Vec::<i64>::read(&at, json!([1, {}])).err(),
                 "BadTag in metadata, level[1]: expected a whole number of 64 bits, found an object",
             ),
             (
-                texts(&at, json!([["x"]])).err(),
+                list(&at, json!([["x"]]), String::read).err(),
                 "BadTag in metadata, level[0]: expected a string, found a list of 1",
             ),
             (
-                flag(&at, json!(1)).err(),
+                bool::read(&at, json!(1)).err(),
                 "BadTag in metadata, level: expected true or false, found 1",
             ),
             (
-                object(&at, json!(true)).err(),
+                Object::read(&at, json!(true)).err(),
                 "BadTag in metadata, level: expected an object, found true",
             ),
             (
-                list(&at, json!("x"), any_value).err(),
+                list(&at, json!("x"), Value::read).err(),
                 "BadTag in metadata, level: expected a list, found \"x\"",
             ),
             (
-                number(&at, json!("x")).err(),
+                f64::read(&at, json!("x")).err(),
                 "BadTag in metadata, level: expected a number, found \"x\"",
             ),
         ] {
@@ -329,14 +250,13 @@ mod tests {
         let value = json!({"zvf_array": "links", "a": null, "b": 1});
         let mut fields = Fields::from_value(&at, value).unwrap();
         fields.accept("zvf_array", "zv_array");
-        assert_eq!(fields.take("zv_array", text).unwrap().as_deref(), Some("links"));
-        assert_eq!(fields.take("a", text).unwrap(), None);
-        let missing = fields.require("c", text).unwrap_err();
+        assert_eq!(fields.take("zv_array", String::read).unwrap().as_deref(), Some("links"));
+        assert_eq!(fields.take("a", String::read).unwrap(), None);
+        let missing = fields.require("c", String::read).unwrap_err();
         assert_eq!(missing.to_string(), "BadTag in metadata, c: expected a value, found nothing");
         let remaining = fields.into_remaining();
         assert_eq!(remaining.keys().collect::<Vec<_>>(), ["b"]);
-        let rebuilt =
-            Put::new().put("b", 2).flag("d", false).put_some("e", Some(3)).with_extras(&remaining);
+        let rebuilt = Put::new().put("b", 2).put_some("e", Some(3)).with_extras(&remaining);
         assert_eq!(Value::Object(rebuilt), json!({"b": 2, "e": 3}));
     }
 }

@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::Object;
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, count, object, text};
+use super::fields::{Fields, Put};
 use super::json::{self, Limits};
+use super::members::Member as _;
 use super::print::print;
 use zvf_format::{Class, Expected};
 
@@ -73,7 +74,7 @@ impl GroupDoc {
     pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {
         node(&mut fields, "group")?;
         Ok(Self {
-            attributes: fields.take("attributes", object)?.unwrap_or_default(),
+            attributes: fields.take("attributes", Object::read)?.unwrap_or_default(),
             extras: fields.into_remaining(),
         })
     }
@@ -81,14 +82,14 @@ impl GroupDoc {
 
 /// Checks the two keys that every node document has.
 pub(super) fn node(fields: &mut Fields<'_>, kind: &'static str) -> Result<(), MetadataError> {
-    fields.require("zarr_format", |at, value| match count(at, value)? {
+    fields.require("zarr_format", |at, value| match u64::read(at, value)? {
         3 => Ok(()),
         other => {
             Err(MetadataError::new(Class::UnsupportedVersion, at, Expected::Exactly(3), other))
         }
     })?;
     fields.require("node_type", |at, value| {
-        let found = text(at, value)?;
+        let found = String::read(at, value)?;
         if found == kind {
             return Ok(());
         }

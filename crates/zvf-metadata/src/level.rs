@@ -13,11 +13,9 @@ use serde_json::Value;
 
 use super::Object;
 use super::error::{At, MetadataError};
-use super::fields::{
-    Fields, Put, any_value, flag, int, list, number, numbers, object, text, texts,
-};
+use super::fields::{Fields, Put};
 use super::group::GroupDoc;
-use super::root::floats;
+use super::members::{Document, Member as _, Members, read, write};
 use super::token::{LinksConvention, Refinement, Token};
 
 /// The document of one level.
@@ -83,34 +81,13 @@ pub struct LevelDoc {
 }
 
 impl LevelDoc {
+    /// The attribute that says that writers still fill a level.
+    pub const PRESENCE: &str = "zarr_vectors_presence";
+
     /// Describes level `level` without contents.
     #[must_use]
     pub fn new(level: u32) -> Self {
-        Self {
-            level: level.into(),
-            object_sparsity: 1.0,
-            vertex_count: 0,
-            coarsening_method: NO_METHOD.to_owned(),
-            parent_level: None,
-            arrays_present: Vec::new(),
-            chunk_shape: None,
-            chunk_dims: None,
-            chunk_attribute_name: None,
-            chunk_attribute_values: None,
-            preserves_object_ids: false,
-            inherited_num_objects: None,
-            shared_fragments: false,
-            fragments_tile: false,
-            bin_shape: None,
-            bin_ratio: None,
-            refinement: None,
-            fragment_link_groups: false,
-            links_convention: None,
-            extras: Object::new(),
-            user_metadata: None,
-            attributes: Object::new(),
-            document: Object::new(),
-        }
+        Self { level: level.into(), ..Self::default() }
     }
 
     /// Reads a level document.
@@ -129,14 +106,12 @@ impl LevelDoc {
     /// When a required key is missing or of another type.
     pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
         let mut outer = Fields::new(&At::Document, group.attributes);
-        let block = outer.require(BLOCK, object)?;
-        let at = At::Document.key(BLOCK);
-        let level = Self::read(Fields::new(&at, block))?;
+        let block = outer.require(BLOCK, Object::read)?;
         Ok(Self {
-            user_metadata: outer.take("user_metadata", object)?,
+            user_metadata: outer.take("user_metadata", Object::read)?,
             attributes: outer.into_remaining(),
             document: group.extras,
-            ..level
+            ..read(&At::Document.key(BLOCK), block)?
         })
     }
 
@@ -150,6 +125,12 @@ impl LevelDoc {
     #[must_use]
     pub fn stale(&self) -> Option<&Value> {
         self.attributes.get("zvf")?.get("stale").filter(|stale| !stale.is_null())
+    }
+
+    /// Returns whether writers still fill the level: what is stored is present, listed or not.
+    #[must_use]
+    pub fn is_deferred(&self) -> bool {
+        self.attributes.get(Self::PRESENCE).is_some_and(|state| state == "deferred")
     }
 
     /// Returns the largest distance between the geometry of this level and that of level 0, in
@@ -174,7 +155,7 @@ impl LevelDoc {
     /// Makes the group with this level's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {
-        let put = Put::new().put(BLOCK, self.to_block());
+        let put = Put::new().put(BLOCK, write(self));
         GroupDoc {
             attributes: put
                 .put_some("user_metadata", self.user_metadata.clone())
@@ -188,66 +169,61 @@ impl LevelDoc {
     pub fn print(&self) -> String {
         self.to_group().print()
     }
+}
 
-    fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {
-        fields.accept("bin_size", "bin_shape");
-        let mut flagged = |key| Ok(fields.take(key, flag)?.unwrap_or(false));
-        let preserves_object_ids = flagged("preserves_object_ids")?;
-        let shared_fragments = flagged("shared_fragments")?;
-        let fragments_tile = flagged("fragments_tile")?;
-        let fragment_link_groups = flagged("fragment_link_groups")?;
-        let method = fields.take("coarsening_method", text)?;
-        Ok(Self {
-            level: fields.require("level", int)?,
-            object_sparsity: fields.take("object_sparsity", number)?.unwrap_or(1.0),
-            vertex_count: fields.require("vertex_count", int)?,
-            coarsening_method: method.unwrap_or_else(|| NO_METHOD.to_owned()),
-            parent_level: fields.take("parent_level", int)?,
-            arrays_present: fields.require("arrays_present", texts)?,
-            chunk_shape: fields.take("chunk_shape", numbers)?,
-            chunk_dims: fields.take("chunk_dims", texts)?,
-            chunk_attribute_name: fields.take("chunk_attribute_name", text)?,
-            chunk_attribute_values: fields
-                .take("chunk_attribute_values", |at, value| list(at, value, any_value))?,
-            preserves_object_ids,
-            inherited_num_objects: fields.take("inherited_num_objects", int)?,
-            shared_fragments,
-            fragments_tile,
-            bin_shape: fields.take("bin_shape", numbers)?,
-            bin_ratio: fields.take("bin_ratio", numbers)?,
-            refinement: fields.take("refinement", Token::read)?,
-            fragment_link_groups,
-            links_convention: fields.take("links_convention", Token::read)?,
-            extras: fields.into_remaining(),
+impl Default for LevelDoc {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            object_sparsity: 1.0,
+            vertex_count: 0,
+            coarsening_method: NO_METHOD.to_owned(),
+            parent_level: None,
+            arrays_present: Vec::new(),
+            chunk_shape: None,
+            chunk_dims: None,
+            chunk_attribute_name: None,
+            chunk_attribute_values: None,
+            preserves_object_ids: false,
+            inherited_num_objects: None,
+            shared_fragments: false,
+            fragments_tile: false,
+            bin_shape: None,
+            bin_ratio: None,
+            refinement: None,
+            fragment_link_groups: false,
+            links_convention: None,
+            extras: Object::new(),
             user_metadata: None,
             attributes: Object::new(),
             document: Object::new(),
-        })
+        }
     }
+}
 
-    fn to_block(&self) -> Value {
-        Put::new()
-            .put("level", self.level)
-            .put("object_sparsity", self.object_sparsity)
-            .put("vertex_count", self.vertex_count)
-            .put("coarsening_method", self.coarsening_method.as_str())
-            .put("parent_level", self.parent_level)
-            .put("arrays_present", self.arrays_present.clone())
-            .put_some("chunk_shape", self.chunk_shape.as_deref().map(floats))
-            .put_some("chunk_dims", self.chunk_dims.clone())
-            .put_some("chunk_attribute_name", self.chunk_attribute_name.as_deref())
-            .put_some("chunk_attribute_values", self.chunk_attribute_values.clone())
-            .flag("preserves_object_ids", self.preserves_object_ids)
-            .put_some("inherited_num_objects", self.inherited_num_objects)
-            .flag("shared_fragments", self.shared_fragments)
-            .flag("fragments_tile", self.fragments_tile)
-            .put_some("bin_shape", self.bin_shape.as_deref().map(floats))
-            .put_some("bin_ratio", self.bin_ratio.as_deref().map(floats))
-            .put_some("refinement", self.refinement.clone())
-            .flag("fragment_link_groups", self.fragment_link_groups)
-            .put_some("links_convention", self.links_convention.clone())
-            .with_extras(&self.extras)
-            .into()
+impl Document for LevelDoc {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.accept("bin_size", "bin_shape");
+        m.required("level", &mut self.level);
+        m.or_default("object_sparsity", &mut self.object_sparsity);
+        m.required("vertex_count", &mut self.vertex_count);
+        m.or_default("coarsening_method", &mut self.coarsening_method);
+        m.nullable("parent_level", &mut self.parent_level);
+        m.required("arrays_present", &mut self.arrays_present);
+        m.option("chunk_shape", &mut self.chunk_shape);
+        m.option("chunk_dims", &mut self.chunk_dims);
+        m.option("chunk_attribute_name", &mut self.chunk_attribute_name);
+        m.option("chunk_attribute_values", &mut self.chunk_attribute_values);
+        m.unless(false, "preserves_object_ids", &mut self.preserves_object_ids);
+        m.option("inherited_num_objects", &mut self.inherited_num_objects);
+        m.unless(false, "shared_fragments", &mut self.shared_fragments);
+        m.unless(false, "fragments_tile", &mut self.fragments_tile);
+        m.option("bin_shape", &mut self.bin_shape);
+        m.option("bin_ratio", &mut self.bin_ratio);
+        m.option("refinement", &mut self.refinement);
+        m.unless(false, "fragment_link_groups", &mut self.fragment_link_groups);
+        m.option("links_convention", &mut self.links_convention);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -282,7 +258,7 @@ mod tests {
         });
         let level = read(block.clone()).unwrap();
         assert!(level.is_additive());
-        assert_eq!(level.to_block(), block);
+        assert_eq!(Value::Object(write(&level)), block);
         assert_eq!(level.to_group().attributes["mine"], 1);
     }
 

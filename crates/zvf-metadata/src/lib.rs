@@ -43,6 +43,7 @@ mod group;
 mod json;
 mod keys;
 mod level;
+mod members;
 mod multiscales;
 mod ome;
 mod outline;

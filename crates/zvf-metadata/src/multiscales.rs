@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use super::Object;
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any_value, float, list, numbers, text};
+use super::fields::Put;
+use super::members::{Document, Member, Members};
 
 /// One axis of the store.
 ///
@@ -50,20 +51,20 @@ impl Axis {
     pub fn spatial(n: usize) -> Option<Vec<Self>> {
         Some(["x", "y", "z", "w"].get(..n)?.iter().map(|name| Self::space(name)).collect())
     }
+}
 
-    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::from_value(at, value)?;
-        Ok(Self {
-            name: fields.require("name", text)?,
-            kind: fields.take("type", text)?.unwrap_or_else(|| "space".to_owned()),
-            unit: fields.take("unit", text)?,
-            extras: fields.into_remaining(),
-        })
+impl Default for Axis {
+    fn default() -> Self {
+        Self::space("")
     }
+}
 
-    pub(super) fn to_value(&self) -> Value {
-        let put = Put::new().put("name", self.name.as_str()).put("type", self.kind.as_str());
-        put.put_some("unit", self.unit.as_deref()).with_extras(&self.extras).into()
+impl Document for Axis {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("name", &mut self.name);
+        m.or_default("type", &mut self.kind);
+        m.option("unit", &mut self.unit);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -76,7 +77,7 @@ impl Axis {
 /// block.datasets.push(Dataset::new("0", vec![1.0, 1.0], vec![2.5, 2.5]));
 /// assert_eq!(block.dataset("0").unwrap().translation(), Some(&[2.5, 2.5][..]));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Multiscale {
     /// The version of the block: `0.4`.
     pub version: Option<String>,
@@ -112,35 +113,21 @@ impl Multiscale {
     pub fn dataset(&self, path: &str) -> Option<&Dataset> {
         self.datasets.iter().find(|dataset| dataset.path == path)
     }
+}
 
-    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::from_value(at, value)?;
-        Ok(Self {
-            version: fields.take("version", text)?,
-            name: fields.take("name", text)?,
-            axes: fields.require("axes", |at, value| list(at, value, Axis::read))?,
-            datasets: fields
-                .take("datasets", |at, value| list(at, value, Dataset::read))?
-                .unwrap_or_default(),
-            metadata: fields.take("metadata", any_value)?,
-            extras: fields.into_remaining(),
-        })
-    }
-
-    pub(super) fn to_value(&self) -> Value {
-        let axes: Vec<_> = self.axes.iter().map(Axis::to_value).collect();
-        let datasets: Vec<_> = self.datasets.iter().map(Dataset::to_value).collect();
-        let put = Put::new().put_some("version", self.version.as_deref());
-        let put = put.put_some("name", self.name.as_deref()).put("axes", axes);
-        put.put("datasets", datasets)
-            .put_some("metadata", self.metadata.clone())
-            .with_extras(&self.extras)
-            .into()
+impl Document for Multiscale {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.option("version", &mut self.version);
+        m.option("name", &mut self.name);
+        m.required("axes", &mut self.axes);
+        m.or_default("datasets", &mut self.datasets);
+        m.option("metadata", &mut self.metadata);
+        m.extras(&mut self.extras);
     }
 }
 
 /// The entry of one level.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataset {
     /// The name of the level's group.
     pub path: String,
@@ -178,24 +165,13 @@ impl Dataset {
             Transformation::Scale(_) | Transformation::Other(_) => None,
         })
     }
+}
 
-    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::from_value(at, value)?;
-        let transformations = fields.take("coordinateTransformations", |at, value| {
-            list(at, value, |_, value| Ok(Transformation::from_value(value)))
-        })?;
-        Ok(Self {
-            path: fields.require("path", text)?,
-            transformations: transformations.unwrap_or_default(),
-            extras: fields.into_remaining(),
-        })
-    }
-
-    fn to_value(&self) -> Value {
-        let transformations: Vec<_> =
-            self.transformations.iter().map(Transformation::to_value).collect();
-        let put = Put::new().put("path", self.path.as_str());
-        put.put("coordinateTransformations", transformations).with_extras(&self.extras).into()
+impl Document for Dataset {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("path", &mut self.path);
+        m.or_default("coordinateTransformations", &mut self.transformations);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -218,12 +194,18 @@ impl Transformation {
             if value.get("type").and_then(Value::as_str) == Some(name)
                 && keys.all(|key| key == "type" || key == name)
                 && let Some(list) = value.get(name).cloned()
-                && let Ok(list) = numbers(&At::Document, list)
+                && let Ok(list) = Vec::<f64>::read(&At::Document, list)
             {
                 return make(list);
             }
         }
         Self::Other(value)
+    }
+}
+
+impl Member for Transformation {
+    fn read(_at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        Ok(Self::from_value(value))
     }
 
     fn to_value(&self) -> Value {
@@ -232,8 +214,7 @@ impl Transformation {
             Self::Translation(list) => ("translation", list),
             Self::Other(value) => return value.clone(),
         };
-        let list: Vec<_> = list.iter().copied().map(float).collect();
-        Put::new().put("type", name).put(name, list).with_extras(&Object::new()).into()
+        Put::new().put("type", name).put(name, list.to_value()).with_extras(&Object::new()).into()
     }
 }
 

@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::Object;
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any_value, list, text};
+use super::fields::Put;
+use super::members::{Document, Member, Members, write};
 use super::multiscales::Axis;
 
 /// The node.
@@ -24,7 +25,7 @@ use super::multiscales::Axis;
 /// assert_eq!((ome.name.as_deref(), ome.nodes.len()), (Some("brain"), 2));
 /// assert_eq!(Ome::parse(ome.to_value()).unwrap(), ome);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ome {
     /// `0.6`.
     pub version: Option<String>,
@@ -46,9 +47,9 @@ impl Ome {
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
         let none = Object::new();
         let axes: Vec<_> = axes.iter().map(Axis::to_value).collect();
-        let world = Put::new().put("name", "world").put("axes", axes).with_extras(&none);
+        let world = Put::new().put("id", "world").put("name", "world").put("axes", axes);
         let scene = Put::new()
-            .put("coordinateSystems", vec![Value::Object(world)])
+            .put("coordinateSystems", vec![Value::Object(world.with_extras(&none))])
             .put("coordinateTransformations", Vec::<Value>::new());
         let attributes = Put::new().put("scene", scene.with_extras(&none)).with_extras(&none);
         Self {
@@ -83,35 +84,29 @@ impl Ome {
     ///
     /// When a key has a value of another type.
     pub fn parse(value: Value) -> Result<Self, MetadataError> {
-        let at = At::Document.key("ome");
-        let mut fields = Fields::from_value(&at, value)?;
-        Ok(Self {
-            version: fields.take("version", text)?,
-            kind: fields.take("type", text)?,
-            name: fields.take("name", text)?,
-            attributes: fields.take("attributes", any_value)?,
-            nodes: fields
-                .take("nodes", |at, value| list(at, value, OmeNode::read))?
-                .unwrap_or_default(),
-            extras: fields.into_remaining(),
-        })
+        Self::read(&At::Document.key("ome"), value)
     }
 
-    /// Returns the value of the key `ome`.
+    /// Returns the value of `attributes.ome`.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let nodes: Vec<_> = self.nodes.iter().map(OmeNode::to_value).collect();
-        let put = Put::new().put_some("version", self.version.as_deref());
-        let put = put.put_some("type", self.kind.as_deref()).put_some("name", self.name.as_deref());
-        put.put_some("attributes", self.attributes.clone())
-            .put("nodes", nodes)
-            .with_extras(&self.extras)
-            .into()
+        write(self).into()
+    }
+}
+
+impl Document for Ome {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.option("version", &mut self.version);
+        m.option("type", &mut self.kind);
+        m.option("name", &mut self.name);
+        m.option("attributes", &mut self.attributes);
+        m.or_default("nodes", &mut self.nodes);
+        m.extras(&mut self.extras);
     }
 }
 
 /// One node of the collection.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OmeNode {
     /// `zv:level`.
     pub kind: String,
@@ -127,19 +122,13 @@ impl OmeNode {
     pub fn level(name: &str) -> Self {
         Self { kind: "zv:level".to_owned(), name: name.to_owned(), extras: Object::new() }
     }
+}
 
-    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::from_value(at, value)?;
-        Ok(Self {
-            kind: fields.require("type", text)?,
-            name: fields.require("name", text)?,
-            extras: fields.into_remaining(),
-        })
-    }
-
-    fn to_value(&self) -> Value {
-        let put = Put::new().put("type", self.kind.as_str()).put("name", self.name.as_str());
-        put.with_extras(&self.extras).into()
+impl Document for OmeNode {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("type", &mut self.kind);
+        m.required("name", &mut self.name);
+        m.extras(&mut self.extras);
     }
 }
 

@@ -14,10 +14,8 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::error::{At, MetadataError};
-use super::fields::{
-    Fields, Put, any_value, count, float, int, list, number, numbers, object, text,
-};
 use super::group::GroupDoc;
+use super::members::{Document, Member, Members, read, write};
 use super::multiscales::{Axis, Multiscale};
 use super::token::{
     Capability, CrossChunkStrategy, CrossLevelStorage, GeometryType, LinksConvention,
@@ -38,7 +36,7 @@ use zvf_format::Class;
 /// assert_eq!((root.axes().len(), root.zarr_vectors.zv_version.family()), (2, Some(LayoutFamily::C)));
 /// assert_eq!(Root::parse(root.print().as_bytes()).unwrap(), root);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Root {
     /// The block of this format.
     pub zarr_vectors: ZarrVectors,
@@ -62,16 +60,7 @@ impl Root {
     /// Makes a root without levels.
     #[must_use]
     pub fn new(zarr_vectors: ZarrVectors, axes: Vec<Axis>) -> Self {
-        Self {
-            zarr_vectors,
-            multiscales: vec![Multiscale::new(axes)],
-            ome: None,
-            user_metadata: None,
-            shard_layout: None,
-            shard_size: None,
-            extras: Object::new(),
-            document: Object::new(),
-        }
+        Self { zarr_vectors, multiscales: vec![Multiscale::new(axes)], ..Self::default() }
     }
 
     /// Reads a root document.
@@ -89,25 +78,8 @@ impl Root {
     ///
     /// When a required key is missing or of another type.
     pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
-        let mut fields = Fields::new(&At::Document, group.attributes);
-        let zarr_vectors = fields.require("zarr_vectors", ZarrVectors::read)?;
-        let multiscales = fields.require("multiscales", |at, value| {
-            let blocks = list(at, value, Multiscale::read)?;
-            if blocks.is_empty() {
-                return Err(MetadataError::rule(Class::BadShape, at, "one block", "none"));
-            }
-            Ok(blocks)
-        })?;
-        Ok(Self {
-            zarr_vectors,
-            multiscales,
-            ome: fields.take("ome", any_value)?,
-            user_metadata: fields.take("user_metadata", object)?,
-            shard_layout: fields.take("shard_layout", Token::read)?,
-            shard_size: fields.take("shard_size", count)?,
-            extras: fields.into_remaining(),
-            document: group.extras,
-        })
+        let root: Self = read(&At::Document, group.attributes)?;
+        Ok(Self { document: group.extras, ..root })
     }
 
     /// Returns the axes, one for each dimension of the store.
@@ -131,21 +103,33 @@ impl Root {
     /// Makes the group with this root's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {
-        let blocks: Vec<_> = self.multiscales.iter().map(Multiscale::to_value).collect();
-        let put = Put::new().put("zarr_vectors", self.zarr_vectors.to_value());
-        let put = put.put("multiscales", blocks).put_some("ome", self.ome.clone());
-        let put = put.put_some("user_metadata", self.user_metadata.clone());
-        let put = put.put_some("shard_layout", self.shard_layout.clone());
-        GroupDoc {
-            attributes: put.put_some("shard_size", self.shard_size).with_extras(&self.extras),
-            extras: self.document.clone(),
-        }
+        GroupDoc { attributes: write(self), extras: self.document.clone() }
     }
 
     /// Prints the document.
     #[must_use]
     pub fn print(&self) -> String {
         self.to_group().print()
+    }
+}
+
+impl Document for Root {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("zarr_vectors", &mut self.zarr_vectors);
+        let blocks = |at: &At<'_>, value| {
+            let blocks: Vec<Multiscale> = Member::read(at, value)?;
+            match blocks.is_empty() {
+                true => Err(MetadataError::rule(Class::BadShape, at, "one block", "none")),
+                false => Ok(blocks),
+            }
+        };
+        let write = |blocks: &Vec<Multiscale>| Some(blocks.to_value());
+        m.member("multiscales", &mut self.multiscales, |f, key| f.require(key, blocks), write);
+        m.option("ome", &mut self.ome);
+        m.option("user_metadata", &mut self.user_metadata);
+        m.option("shard_layout", &mut self.shard_layout);
+        m.option("shard_size", &mut self.shard_size);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -158,7 +142,7 @@ impl Root {
 /// assert_eq!(block.zv_version, Version::KNOWN);
 /// assert_eq!(block.links_convention().known_word(), Some(LinksConvention::ImplicitSequential));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ZarrVectors {
     /// The format version.
     pub zv_version: Version,
@@ -194,6 +178,8 @@ pub struct ZarrVectors {
     pub coordinate_offset: Option<Vec<f64>>,
     /// The layout of object indexes (`dense`); the arrays decide.
     pub manifest_layout: Option<String>,
+    /// Cells per shard of the arrays over the chunk grid, unparsed: a number or one for each axis.
+    pub shard_shape: Option<Value>,
     /// Keys this crate does not know.
     pub extras: Object,
 }
@@ -202,26 +188,7 @@ impl ZarrVectors {
     /// Makes the block of a new store.
     #[must_use]
     pub fn new(chunk_shape: Vec<f64>, bounds: [Vec<f64>; 2]) -> Self {
-        Self {
-            zv_version: Version::KNOWN,
-            format_capabilities: Vec::new(),
-            required_capabilities: Vec::new(),
-            chunk_shape,
-            bounds,
-            geometry_types: Vec::new(),
-            base_bin_shape: None,
-            crs: None,
-            links_convention: None,
-            object_index_convention: None,
-            cross_chunk_strategy: None,
-            cross_level_depth: None,
-            cross_level_storage: None,
-            reduction_factor: None,
-            attribute_specs: None,
-            coordinate_offset: None,
-            manifest_layout: None,
-            extras: Object::new(),
-        }
+        Self { chunk_shape, bounds, ..Self::default() }
     }
 
     /// Returns the bin size of level 0; by default the chunk size.
@@ -260,6 +227,30 @@ impl ZarrVectors {
         self.reduction_factor.unwrap_or(8)
     }
 
+    /// Returns the declared cells per shard on each axis of a chunk key of `rank` components, or
+    /// `None` if the value is not a positive number, or one for each axis of space.
+    #[must_use]
+    pub fn declared_shard(&self, rank: usize) -> Option<Vec<u64>> {
+        let shape = self.shard_shape.as_ref()?;
+        let sides = if let Some(sides) = shape.as_array() {
+            let leading = rank.checked_sub(sides.len()).filter(|leading| *leading < 2)?;
+            let sides = sides.iter().map(Value::as_u64);
+            core::iter::repeat_n(Some(1), leading).chain(sides).collect::<Option<Vec<_>>>()?
+        } else {
+            vec![shape.as_u64()?; rank]
+        };
+        (!sides.contains(&0)).then_some(sides)
+    }
+
+    /// Declares the cells per shard: one number for all axes of a chunk key, or one for each.
+    pub fn declare_shard(&mut self, cells: &[u64]) {
+        let axes = cells.len().saturating_sub(self.chunk_shape.len()); // a leading one is not stated
+        self.shard_shape = Some(match cells {
+            [side] => (*side).into(),
+            _ => cells.iter().copied().skip(axes).collect(),
+        });
+    }
+
     /// Parses the declared attributes, or returns `None` if there are none.
     #[must_use]
     pub fn attribute_specs(&self) -> Option<Result<AttributeSpecs, MetadataError>> {
@@ -272,69 +263,36 @@ impl ZarrVectors {
         let all = self.format_capabilities.iter().chain(&self.required_capabilities);
         all.into_iter().any(|token| token.known_word() == Some(capability))
     }
-
-    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::from_value(at, value)?;
-        fields.accept("format_version", "zv_version");
-        let tokens = |at: &At<'_>, value| list(at, value, Token::read);
-        Ok(Self {
-            zv_version: fields.require("zv_version", Version::read)?,
-            format_capabilities: fields.take("format_capabilities", tokens)?.unwrap_or_default(),
-            required_capabilities: fields
-                .take("required_capabilities", tokens)?
-                .unwrap_or_default(),
-            chunk_shape: fields.require("chunk_shape", numbers)?,
-            bounds: fields.require("bounds", corners)?,
-            geometry_types: fields
-                .require("geometry_types", |at, value| list(at, value, Token::read))?,
-            base_bin_shape: fields.take("base_bin_shape", numbers)?,
-            crs: fields.take("crs", any_value)?,
-            links_convention: fields.take("links_convention", Token::read)?,
-            object_index_convention: fields.take("object_index_convention", Token::read)?,
-            cross_chunk_strategy: fields.take("cross_chunk_strategy", Token::read)?,
-            cross_level_depth: fields.take("cross_level_depth", int)?,
-            cross_level_storage: fields.take("cross_level_storage", Token::read)?,
-            reduction_factor: fields.take("reduction_factor", int)?,
-            attribute_specs: fields.take("attribute_specs", any_value)?,
-            coordinate_offset: fields.take("coordinate_offset", numbers)?,
-            manifest_layout: fields.take("manifest_layout", text)?,
-            extras: fields.into_remaining(),
-        })
-    }
-
-    fn to_value(&self) -> Value {
-        let [low, high] = &self.bounds;
-        let required = &self.required_capabilities;
-        Put::new()
-            .put("zv_version", alloc::format!("{}", self.zv_version))
-            .put("format_capabilities", self.format_capabilities.clone())
-            .put_some("required_capabilities", (!required.is_empty()).then(|| required.clone()))
-            .put("chunk_shape", floats(&self.chunk_shape))
-            .put("bounds", vec![floats(low), floats(high)])
-            .put("geometry_types", self.geometry_types.clone())
-            .put_some("base_bin_shape", self.base_bin_shape.as_deref().map(floats))
-            .put_some("crs", self.crs.clone())
-            .put_some("attribute_specs", self.attribute_specs.clone())
-            .put_some("links_convention", self.links_convention.clone())
-            .put_some("object_index_convention", self.object_index_convention.clone())
-            .put_some("cross_chunk_strategy", self.cross_chunk_strategy.clone())
-            .put_some("cross_level_depth", self.cross_level_depth)
-            .put_some("cross_level_storage", self.cross_level_storage.clone())
-            .put_some("reduction_factor", self.reduction_factor)
-            .put_some("coordinate_offset", self.coordinate_offset.as_deref().map(floats))
-            .put_some("manifest_layout", self.manifest_layout.as_deref())
-            .with_extras(&self.extras)
-            .into()
-    }
 }
 
-/// Returns a list of numbers as a document value.
-pub(super) fn floats(list: &[f64]) -> Value {
-    Value::Array(list.iter().copied().map(float).collect())
+impl Document for ZarrVectors {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.accept("format_version", "zv_version");
+        m.required("zv_version", &mut self.zv_version);
+        m.or_default("format_capabilities", &mut self.format_capabilities);
+        m.unless(Vec::new(), "required_capabilities", &mut self.required_capabilities);
+        m.required("chunk_shape", &mut self.chunk_shape);
+        let write = |corners: &[Vec<f64>; 2]| Some(corners.to_vec().to_value());
+        m.member("bounds", &mut self.bounds, |f, key| f.require(key, corners), write);
+        m.required("geometry_types", &mut self.geometry_types);
+        m.option("base_bin_shape", &mut self.base_bin_shape);
+        m.option("crs", &mut self.crs);
+        m.option("attribute_specs", &mut self.attribute_specs);
+        m.option("links_convention", &mut self.links_convention);
+        m.option("object_index_convention", &mut self.object_index_convention);
+        m.option("cross_chunk_strategy", &mut self.cross_chunk_strategy);
+        m.option("cross_level_depth", &mut self.cross_level_depth);
+        m.option("cross_level_storage", &mut self.cross_level_storage);
+        m.option("reduction_factor", &mut self.reduction_factor);
+        m.option("coordinate_offset", &mut self.coordinate_offset);
+        m.option("manifest_layout", &mut self.manifest_layout);
+        m.option("shard_shape", &mut self.shard_shape);
+        m.extras(&mut self.extras);
+    }
 }
 
 fn corners(at: &At<'_>, value: Value) -> Result<[Vec<f64>; 2], MetadataError> {
-    let corners = list(at, value, |at, value| list(at, value, number))?;
+    let corners: Vec<Vec<f64>> = Member::read(at, value)?;
     corners.try_into().map_err(|corners: Vec<_>| {
         MetadataError::rule(Class::BadShape, at, "two corners", corners.len())
     })

@@ -27,7 +27,7 @@ use super::checks::{
 };
 use super::dtype::Dtype;
 use super::effective::BINS;
-use super::error::{At, MetadataError};
+use super::error::{At, BLOCK, FIRST_SCALE, LEVEL_BLOCK, MetadataError};
 use super::level::LevelDoc;
 use super::multiscales::Dataset;
 use super::root::Root;
@@ -65,36 +65,9 @@ pub enum MetadataRule {
     M19,
 }
 
-impl MetadataRule {
-    /// Returns the id for reports.
-    #[must_use]
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::M1 => "M1",
-            Self::M2 => "M2",
-            Self::M3 => "M3",
-            Self::M4 => "M4",
-            Self::M5 => "M5",
-            Self::M6 => "M6",
-            Self::M7 => "M7",
-            Self::M8 => "M8",
-            Self::M9 => "M9",
-            Self::M10 => "M10",
-            Self::M11 => "M11",
-            Self::M12 => "M12",
-            Self::M13 => "M13",
-            Self::M14 => "M14",
-            Self::M15 => "M15",
-            Self::M16 => "M16",
-            Self::M17 => "M17",
-            Self::M19 => "M19",
-        }
-    }
-}
-
 impl fmt::Display for MetadataRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
+        f.pad(&format!("{self:?}"))
     }
 }
 
@@ -124,6 +97,7 @@ pub struct MetadataFinding {
 #[must_use]
 pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFinding> {
     let mut findings = Vec::new();
+    let mut add = |rule, level, error| findings.push(MetadataFinding { rule, level, error });
     let root_rules: [(MetadataRule, Check); 10] = [
         (MetadataRule::M2, axis_presence),
         (MetadataRule::M3, chunk_shape),
@@ -139,27 +113,14 @@ pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFindin
     for (rule, check) in root_rules {
         let mut faults = Vec::new();
         check(root, &mut faults);
-        findings.extend(faults.into_iter().map(|error| MetadataFinding {
-            rule,
-            level: None,
-            error,
-        }));
+        faults.into_iter().for_each(|error| add(rule, None, error));
     }
     for (i, (name, level)) in levels.iter().enumerate() {
-        let faults = level_faults(root, name, level, levels);
-        let faults = faults.into_iter();
-        findings.extend(faults.map(|(rule, error)| MetadataFinding {
-            rule,
-            level: Some(i),
-            error,
-        }));
+        let faults = level_faults(root, name, level, levels).into_iter();
+        faults.for_each(|(rule, error)| add(rule, Some(i), error));
     }
     let faults = datasets(root, levels).into_iter();
-    findings.extend(faults.map(|error| MetadataFinding {
-        rule: MetadataRule::M16,
-        level: None,
-        error,
-    }));
+    faults.for_each(|error| add(MetadataRule::M16, None, error));
     findings.sort_by_key(|finding| finding.rule); // stable: documents keep their order
     findings
 }
@@ -217,8 +178,7 @@ fn axis_presence(root: &Root, faults: &mut Vec<MetadataError>) {
 }
 
 fn corners(root: &Root, faults: &mut Vec<MetadataError>) {
-    let block = At::Document.key("zarr_vectors");
-    let at = block.key("bounds");
+    let at = BLOCK.key("bounds");
     let at = at.item(1);
     let [low, high] = &root.zarr_vectors.bounds;
     for (i, (low, high)) in low.iter().zip(high).enumerate() {
@@ -244,17 +204,15 @@ fn check_vocabulary<K: Vocabulary>(
     if let Some(Token::Other(word)) = token
         && !word.is_empty()
     {
-        let block = At::Document.key("zarr_vectors");
         let rule = "a known word";
-        let error = MetadataError::rule(Class::BadTag, &block.key(key), rule, "another");
+        let error = MetadataError::rule(Class::BadTag, &BLOCK.key(key), rule, "another");
         faults.push(error.with_quote(word));
     }
 }
 
 fn geometry_presence(root: &Root, faults: &mut Vec<MetadataError>) {
     if root.zarr_vectors.geometry_types.is_empty() {
-        let block = At::Document.key("zarr_vectors");
-        let (at, expected) = (block.key("geometry_types"), Expected::AtLeast(1));
+        let (at, expected) = (BLOCK.key("geometry_types"), Expected::AtLeast(1));
         faults.push(MetadataError::new(Class::BadShape, &at, expected, 0_u8));
     }
 }
@@ -267,22 +225,19 @@ fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
         axis_kinds(root, faults);
     }
     geometry_types(root, faults);
-    let (doc, zv) = (At::Document, &root.zarr_vectors);
-    let block = doc.key("zarr_vectors");
+    let zv = &root.zarr_vectors;
     check_vocabulary("cross_level_storage", zv.cross_level_storage.as_ref(), faults);
-    let least = [("cross_level_depth", zv.cross_level_depth(), -1)];
-    for (key, found, least) in
-        least.into_iter().chain([("reduction_factor", zv.reduction_factor(), 2)])
-    {
+    let (depth, factor) = (zv.cross_level_depth(), zv.reduction_factor());
+    for (key, found, least) in [("cross_level_depth", depth, -1), ("reduction_factor", factor, 2)] {
         if found < least {
             let expected = Expected::AtLeast(least.into());
-            faults.push(MetadataError::new(Class::OutOfBounds, &block.key(key), expected, found));
+            faults.push(MetadataError::new(Class::OutOfBounds, &BLOCK.key(key), expected, found));
         }
     }
     if zv.object_index_convention == Some(Token::Known(ObjectIndexConvention::Identity))
         && has_several_chunks(root)
     {
-        let at = block.key("object_index_convention");
+        let at = BLOCK.key("object_index_convention");
         let rule = "identity in stores of one chunk only";
         faults.push(MetadataError::rule(Class::BadTag, &at, rule, "several chunks"));
     }
@@ -290,9 +245,7 @@ fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
 
 /// Checks that there are two axes or more, two of them in space, in the required order of kinds.
 fn axis_kinds(root: &Root, faults: &mut Vec<MetadataError>) {
-    let blocks = At::Document.key("multiscales");
-    let block = blocks.item(0);
-    let list = block.key("axes");
+    let list = FIRST_SCALE.key("axes");
     let all = root.axes();
     let space = all.iter().filter(|axis| axis.kind == "space").count();
     if space < 2 {
@@ -328,8 +281,7 @@ fn attribute_specs(root: &Root, faults: &mut Vec<MetadataError>) {
         Some(Err(error)) => return faults.push(error),
         Some(Ok(specs)) => specs,
     };
-    let block = At::Document.key("zarr_vectors");
-    let at = block.key("attribute_specs");
+    let at = BLOCK.key("attribute_specs");
     for (scope, names) in &specs.scopes {
         let at = at.name(scope);
         if !["vertex", "object", "link"].contains(&scope.as_str()) {
@@ -374,7 +326,6 @@ fn level_faults(
     levels: &[(&str, &LevelDoc)],
 ) -> Vec<(MetadataRule, MetadataError)> {
     let mut faults = Vec::new();
-    let block = At::Document.key("zarr_vectors_level");
     let dimensions = root.axes().len();
     let chunk = level.effective_chunk_shape(root);
     if level.chunk_shape.is_some() {
@@ -383,24 +334,24 @@ fn level_faults(
     if level.level > 0
         && let Some(bins) = level.effective_bin_shape(root, name)
     {
-        let at = block.key("chunk_shape");
+        let at = LEVEL_BLOCK.key("chunk_shape");
         faults.extend(
             level_bins(&at, chunk, &bins).into_iter().map(|error| (MetadataRule::M8, error)),
         );
     }
     if level.vertex_count < 0 {
-        let (at, found) = (block.key("vertex_count"), level.vertex_count);
+        let (at, found) = (LEVEL_BLOCK.key("vertex_count"), level.vertex_count);
         let error = MetadataError::new(Class::Negative, &at, Expected::AtLeast(0), found);
         faults.push((MetadataRule::M9, error));
     }
     if let Some(bins) = &level.bin_shape {
-        let at = block.key("bin_shape");
+        let at = LEVEL_BLOCK.key("bin_shape");
         let bad = length(&at, bins.len(), dimensions).into_iter();
         let bad = bad.chain(sizes(&at, bins)).chain(find_indivisible(&at, chunk, bins));
         faults.extend(bad.map(|error| (MetadataRule::M10, error)));
     }
     if let Some(ratios) = &level.bin_ratio {
-        let at = block.key("bin_ratio");
+        let at = LEVEL_BLOCK.key("bin_ratio");
         faults
             .extend(length(&at, ratios.len(), dimensions).map(|error| (MetadataRule::M11, error)));
         let small = |ratio: f64| ratio.is_nan() || ratio < 1.0;
@@ -411,7 +362,7 @@ fn level_faults(
     }
     let sparsity = level.object_sparsity;
     if !(sparsity > 0.0 && sparsity <= 1.0) {
-        let (at, rule) = (block.key("object_sparsity"), "above 0 and at most 1");
+        let (at, rule) = (LEVEL_BLOCK.key("object_sparsity"), "above 0 and at most 1");
         faults.push((
             MetadataRule::M12,
             MetadataError::rule(Class::OutOfBounds, &at, rule, sparsity),
@@ -429,9 +380,8 @@ fn level_invariants(
     levels: &[(&str, &LevelDoc)],
 ) -> Vec<MetadataError> {
     let mut faults = Vec::new();
-    let block = At::Document.key("zarr_vectors_level");
     let mut say = |key: &'static str, class: Class, rule: &'static str, found: &'static str| {
-        faults.push(MetadataError::rule(class, &block.key(key), rule, found));
+        faults.push(MetadataError::rule(class, &LEVEL_BLOCK.key(key), rule, found));
     };
     if name.parse() != Ok(level.level) {
         say("level", Class::CountMismatch, "the name of its group", "another number");
@@ -491,9 +441,7 @@ fn level_invariants(
 fn datasets(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataError> {
     let mut faults = Vec::new();
     let Some(multiscale) = root.multiscale() else { return faults };
-    let blocks = At::Document.key("multiscales");
-    let block = blocks.item(0);
-    let list = block.key("datasets");
+    let list = FIRST_SCALE.key("datasets");
     for (name, _) in levels {
         if multiscale.dataset(name).is_none() {
             let rule = "an entry for each level";

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::Object;
-use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, count, flag, object, text};
+use super::error::{BLOCK, MetadataError};
+use super::members::{Document, Member, Members, entries};
 
 /// The declarations, in the order of the document.
 ///
@@ -38,18 +38,15 @@ impl AttributeSpecs {
     /// When a scope or a declaration is not an object, or a key of a declaration has a value of
     /// another type.
     pub fn parse(value: Value) -> Result<Self, MetadataError> {
-        let at = At::Document.key("zarr_vectors");
-        let at = at.key("attribute_specs");
-        let scopes = object(&at, value)?.into_iter().map(|(scope, value)| {
-            let at = at.name(&scope);
-            let names = object(&at, value)?.into_iter().map(|(name, value)| {
+        let at = BLOCK.key("attribute_specs");
+        let scopes = entries(&at, value, |at, scope, value| {
+            let names = entries(&at.name(&scope), value, |at, name, value| {
                 let spec = AttributeSpec::read(&at.name(&name), value)?;
                 Ok((name, spec))
-            });
-            let names = names.collect::<Result<_, MetadataError>>()?;
+            })?;
             Ok((scope, names))
         });
-        Ok(Self { scopes: scopes.collect::<Result<_, MetadataError>>()? })
+        Ok(Self { scopes: scopes? })
     }
 
     /// Finds the declaration of `name` in `scope`.
@@ -71,7 +68,7 @@ impl AttributeSpecs {
 }
 
 /// One declared attribute.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AttributeSpec {
     /// The element type, as a name of [`Dtype`](super::Dtype).
     pub dtype: String,
@@ -91,33 +88,18 @@ impl AttributeSpec {
     /// Describes one column of this type.
     #[must_use]
     pub fn new(dtype: &str) -> Self {
-        Self {
-            dtype: dtype.to_owned(),
-            channels: 1,
-            categorical: false,
-            unit: None,
-            description: None,
-            extras: Object::new(),
-        }
+        Self { dtype: dtype.to_owned(), channels: 1, ..Self::default() }
     }
+}
 
-    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let mut fields = Fields::from_value(at, value)?;
-        Ok(Self {
-            dtype: fields.require("dtype", text)?,
-            channels: fields.take("channels", count)?.unwrap_or(1),
-            categorical: fields.take("categorical", flag)?.unwrap_or(false),
-            unit: fields.take("unit", text)?,
-            description: fields.take("description", text)?,
-            extras: fields.into_remaining(),
-        })
-    }
-
-    fn to_value(&self) -> Value {
-        let put = Put::new().put("dtype", self.dtype.as_str());
-        let put = put.put_some("channels", (self.channels != 1).then_some(self.channels));
-        let put = put.flag("categorical", self.categorical).put_some("unit", self.unit.as_deref());
-        put.put_some("description", self.description.as_deref()).with_extras(&self.extras).into()
+impl Document for AttributeSpec {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("dtype", &mut self.dtype);
+        m.unless(1, "channels", &mut self.channels);
+        m.unless(false, "categorical", &mut self.categorical);
+        m.option("unit", &mut self.unit);
+        m.option("description", &mut self.description);
+        m.extras(&mut self.extras);
     }
 }
 

@@ -274,7 +274,7 @@ const ROOT: &str = r#"
        {"type": "translation", "translation": [2.5, 2.5]}]}],
    "metadata": {"format": "zarr_vectors"}}],
  "ome": {"version": "0.6", "type": "collection", "name": "pc",
-   "attributes": {"scene": {"coordinateSystems": [{"name": "world",
+   "attributes": {"scene": {"coordinateSystems": [{"id": "world", "name": "world",
        "axes": [{"name": "x", "type": "space"}, {"name": "y", "type": "space"}]}],
      "coordinateTransformations": []}},
    "nodes": [{"type": "zv:level", "name": "0"}]}}"#;

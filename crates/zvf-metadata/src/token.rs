@@ -10,7 +10,7 @@ use core::fmt;
 use serde_json::Value;
 
 use super::error::{At, MetadataError};
-use super::fields;
+use super::members::Member;
 
 /// A word of the vocabulary `K`, or another one.
 ///
@@ -29,28 +29,10 @@ pub enum Token<K> {
     Other(String),
 }
 
-/// A closed set of words with their spellings. The trait is sealed: only this crate implements it.
-pub trait Vocabulary: sealed::Sealed + Copy + PartialEq + 'static {
+/// A closed set of words with their spellings.
+pub trait Vocabulary: Copy + PartialEq + 'static {
     /// All words and their spellings.
     const WORDS: &'static [(Self, &'static str)];
-}
-
-/// Seals the trait.
-mod sealed {
-    #[expect(unnameable_types, reason = "a trait that cannot be named cannot be implemented")]
-    pub trait Sealed {}
-
-    impl Sealed for super::GeometryType {}
-    impl Sealed for super::LinksConvention {}
-    impl Sealed for super::ObjectIndexConvention {}
-    impl Sealed for super::CrossChunkStrategy {}
-    impl Sealed for super::CrossLevelStorage {}
-    impl Sealed for super::Capability {}
-    impl Sealed for super::ShardLayout {}
-    impl Sealed for super::ManifestLayout {}
-    impl Sealed for super::Refinement {}
-    impl Sealed for super::LinkStore {}
-    impl Sealed for super::CellEncoding {}
 }
 
 impl<K: Vocabulary> Token<K> {
@@ -81,10 +63,6 @@ impl<K: Vocabulary> Token<K> {
             Self::Other(text) => text,
         }
     }
-
-    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        Ok(Self::from_text(&fields::text(at, value)?))
-    }
 }
 
 impl<K> From<K> for Token<K> {
@@ -99,9 +77,13 @@ impl<K: Vocabulary> fmt::Display for Token<K> {
     }
 }
 
-impl<K: Vocabulary> From<Token<K>> for Value {
-    fn from(token: Token<K>) -> Self {
-        Self::String(token.as_str().to_owned())
+impl<K: Vocabulary> Member for Token<K> {
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        Ok(Self::from_text(&String::read(at, value)?))
+    }
+
+    fn to_value(&self) -> Value {
+        self.as_str().into()
     }
 }
 

@@ -16,8 +16,8 @@ use core::str::FromStr;
 
 use serde_json::Value;
 
-use super::error::{At, MetadataError};
-use super::fields;
+use super::error::{At, BLOCK, MetadataError};
+use super::members::Member;
 use zvf_format::{Class, Hint};
 
 /// A layout family.
@@ -66,7 +66,7 @@ impl fmt::Display for LayoutFamily {
 /// let version = "0.7".parse::<Version>().unwrap();
 /// assert_eq!((version.numbers(), version.family()), ([0, 7, 0], Some(LayoutFamily::A)));
 /// assert_eq!(version.to_string(), "0.7");
-/// assert!(Version::new(0, 9, 3).is_newer_than_known());
+/// assert!(Version::new(0, 9, 5).is_newer_than_known());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
@@ -75,8 +75,10 @@ pub struct Version {
 }
 
 impl Version {
-    /// The newest version that is supported, and the one that is written.
+    /// The version that is written.
     pub const KNOWN: Self = Self::new(0, 9, 2);
+    /// The newest version that is supported.
+    pub const NEWEST: Self = Self::new(0, 9, 4);
 
     /// Makes a version of three numbers.
     #[must_use]
@@ -110,7 +112,7 @@ impl Version {
     /// refusal.
     #[must_use]
     pub fn is_newer_than_known(self) -> bool {
-        self.numbers > Self::KNOWN.numbers
+        self.numbers > Self::NEWEST.numbers
     }
 
     /// Returns the layout family, or an error if there is none.
@@ -120,16 +122,10 @@ impl Version {
     /// [`Class::UnsupportedVersion`] below 0.6.
     pub fn require_family(self) -> Result<LayoutFamily, MetadataError> {
         self.family().ok_or_else(|| {
-            let at = At::Document.key("zarr_vectors");
-            let at = at.key("zv_version");
+            let at = BLOCK.key("zv_version");
             let error = MetadataError::rule(Class::UnsupportedVersion, &at, "0.6 or later", "less");
             error.with_text(alloc::format!("{self}")).with_hint(Hint::OlderLayout)
         })
-    }
-
-    pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
-        let text: String = fields::text(at, value)?;
-        Self::parse_at(at, &text)
     }
 
     fn parse_at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
@@ -145,6 +141,22 @@ impl Version {
             version.parts = version.parts.saturating_add(1); // at most 3
         }
         Ok(version)
+    }
+}
+
+impl Default for Version {
+    fn default() -> Self {
+        Self::KNOWN
+    }
+}
+
+impl Member for Version {
+    fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
+        Self::parse_at(at, &String::read(at, value)?)
+    }
+
+    fn to_value(&self) -> Value {
+        alloc::format!("{self}").into()
     }
 }
 
@@ -188,7 +200,8 @@ mod tests {
             ("0.8.1", Some(LayoutFamily::B1), false),
             ("0.9.0", Some(LayoutFamily::C), false),
             ("0.9.2", Some(LayoutFamily::C), false),
-            ("0.9.3", Some(LayoutFamily::C), true),
+            ("0.9.4", Some(LayoutFamily::C), false),
+            ("0.9.5", Some(LayoutFamily::C), true),
             ("1", Some(LayoutFamily::C), true),
             ("1.7.0", Some(LayoutFamily::C), true),
             ("0.5.9", None, false),

@@ -7,7 +7,7 @@
 //! ```
 
 use async_recursion::async_recursion as boxed;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{GeometryIndex, Vertices};
@@ -113,11 +113,10 @@ impl ExtraGeometry {
     #[boxed]
     pub async fn links(&self) -> Result<Option<Column>> {
         let Some(links) = &self.links else { return Ok(None) };
-        let place = |error: Error| error.at_array(links.path());
         let columns = links.shape().get(1).copied().unwrap_or(1); // one axis: a number in each row
-        let width = row_width(Some(columns)).map_err(place)?;
+        let width = row_width(Some(columns)).at_array(links.path())?;
         let column = Column::new(links.dtype(), width, links.read_all().await?);
-        column.map(Some).map_err(|error| place(error.into()))
+        column.map(Some).at_array(links.path())
     }
 }
 

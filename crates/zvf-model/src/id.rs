@@ -6,13 +6,22 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A resolution level: 0 is the full data, larger is coarser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct LevelId(pub u32);
 
 /// An object of a level. Any `i64` can be one; ids need not be dense or sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectId(pub i64);
+
+impl ObjectId {
+    /// The id of a row of an object index that was reserved and is not written yet: of no object.
+    pub const RESERVED: Self = Self(-1);
+}
 
 impl fmt::Display for LevelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

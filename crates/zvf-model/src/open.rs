@@ -419,6 +419,9 @@ pub async fn references(spans: &[[i64; 2]], blocks: &DenseArray) -> Result<Vec<R
 }
 
 fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>> {
+    if count == 0 {
+        return Ok(0..0); // wherever it starts
+    }
     let range = u64::try_from(start).ok().zip(u64::try_from(count).ok());
     let Some((start, count)) = range else {
         let found = start.min(count);
@@ -466,7 +469,7 @@ mod tests {
         for (start, count, expected) in [
             (0, 0, Ok(0..0)),
             (3, 2, Ok(3..5)),
-            (5, 0, Ok(5..5)),
+            (-7, 0, Ok(0..0)),
             (4, 2, Err("OutOfBounds, end of a span of blocks: expected at most 5, found 6")),
             (-1, 2, Err("Negative, span of blocks: expected at least 0, found -1")),
             (1, -7, Err("Negative, span of blocks: expected at least 0, found -7")),

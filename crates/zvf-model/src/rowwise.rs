@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_error::{Error, Result};
+use zvf_error::{Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -76,12 +76,11 @@ pub struct RowValues {
 impl RowAttribute {
     /// Creates the attribute called `name` that `array` holds.
     pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self> {
-        let place = |error: Error| error.at_array(array.path());
-        let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
+        let doc = Doc::parse(array.attributes().clone()).at_array(array.path())?;
         let columns = array.shape().get(1..).unwrap_or_default(); // of one axis: one value a row
         let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
-        let width = row_width(width).map_err(place)?;
-        Column::empty(array.dtype(), width).map_err(|error| place(error.into()))?;
+        let width = row_width(width).at_array(array.path())?;
+        Column::empty(array.dtype(), width).at_array(array.path())?;
         let absence = doc.absence();
         let text = |key: &str| doc.extras.get(key).and_then(|text| text.as_str()).map(Into::into);
         let (unit, description) = (text("unit"), text("description"));
@@ -174,9 +173,8 @@ impl RowAttribute {
         rows: &[Option<u64>],
         mask: Option<&Bytes>,
     ) -> Result<RowValues> {
-        let place = |error: Error| error.at_array(self.inner.array.path());
         let (dtype, width, fill) = (self.dtype(), self.inner.width, self.inner.array.fill());
-        let stored = Column::new(dtype, width, bytes).map_err(|error| place(error.into()))?;
+        let stored = Column::new(dtype, width, bytes).at_array(self.inner.array.path())?;
         let (mut absent, mut at) = (Vec::new(), 0_usize);
         for (i, row) in rows.iter().enumerate() {
             let is_present = row.is_some_and(|row| match (self.inner.absence, mask) {

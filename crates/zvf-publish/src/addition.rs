@@ -17,7 +17,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, found};
 use crate::error::PublishError;
 use crate::identity::node;
 use crate::name::{SCRATCH_ADDED, SCRATCH_STORE, join_path};
@@ -74,9 +74,8 @@ impl<'a> Addition<'a> {
 /// Moves names that were added to `target` but not committed back into `scratch`. Names that others
 /// have taken since stay.
 pub(crate) fn undo(disk: &Disk, scratch: &Path, target: &Path) -> io::Result<()> {
-    let list = match fs::read_to_string(scratch.join(SCRATCH_ADDED)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        list => list?,
+    let Some(list) = found(fs::read_to_string(scratch.join(SCRATCH_ADDED)))? else {
+        return Ok(());
     };
     let store = scratch.join(SCRATCH_STORE);
     let mut lines = list.lines();
@@ -126,12 +125,11 @@ fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<Strin
             }
             let (ours, theirs) = (entry.path(), target.join(&path));
             let is_dir = entry.file_type().map_err(&at)?.is_dir();
-            match fs::metadata(&theirs) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => new_names.push(path),
-                Err(error) => return Err(PublishError::with_path(&path)(error)),
-                Ok(found) if found.is_dir() && is_dir => folders.push(path),
-                Ok(found) if !found.is_dir() && !is_dir && is_equal(&ours, &theirs)? => {}
-                Ok(_) => return Err(PublishError::Changed { found: format!("another {path}") }),
+            match found(fs::metadata(&theirs)).map_err(PublishError::with_path(&path))? {
+                None => new_names.push(path),
+                Some(found) if found.is_dir() && is_dir => folders.push(path),
+                Some(found) if !found.is_dir() && !is_dir && is_equal(&ours, &theirs)? => {}
+                Some(_) => return Err(PublishError::Changed { found: format!("another {path}") }),
             }
         }
     }

@@ -29,8 +29,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::exchange::exchange_names;
-
 /// The disk; clones share the log.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
@@ -259,9 +257,8 @@ impl Disk {
     /// When the system refuses.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let end = self.fault()?;
-        match fs::remove_file(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            removed => removed?,
+        if found(fs::remove_file(path))?.is_none() {
+            return Ok(());
         }
         self.note(|| Call::Remove(path.to_owned()));
         end
@@ -316,7 +313,7 @@ impl Disk {
     /// `AlreadyExists` when the name is taken; otherwise when the system refuses.
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         let end = self.fault()?;
-        if self.plain || !rename_without_replacing(from, to)? {
+        if self.plain || !rename_in_one_step(from, to, false)? {
             let linked =
                 if self.linkless { Err(unsupported_error()) } else { fs::hard_link(from, to) };
             match linked {
@@ -380,10 +377,7 @@ impl Disk {
     ///
     /// When one cannot be synced.
     pub fn sync_each(&self, files: &[&Path], dirs: &[&Path]) -> io::Result<()> {
-        let sync_dir = |path: &Path| match self.sync_dir(path) {
-            Err(error) if is_absent(&error) => Ok(()),
-            synced => synced,
-        };
+        let sync_dir = |path: &Path| found_below(self.sync_dir(path)).map(drop);
         if self.record.is_some() || self.failing.is_some() || files.len() + dirs.len() < 2 {
             files.iter().try_for_each(|path| self.sync_file(path))?;
             return dirs.iter().try_for_each(|path| sync_dir(path));
@@ -448,12 +442,41 @@ impl Disk {
     }
 }
 
-/// Renames atomically if the name is free; returns `false` if the system cannot.
+/// Exchanges the names of `one` and `other`, on one file system, atomically.
+///
+/// Returns `false`, without a change, if the system or the file system cannot: most on Linux and
+/// Apple's systems can.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
+/// std::fs::create_dir(&old)?;
+/// std::fs::write(&new, "a file")?;
+/// if zvf_publish::exchange_names(&old, &new)? {
+///     assert!(old.is_file() && new.is_dir());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// When either does not exist, or the names cannot be changed.
+pub fn exchange_names(one: &Path, other: &Path) -> io::Result<bool> {
+    rename_in_one_step(one, other, true)
+}
+
+/// Exchanges two names, or renames if the name is free. Returns `false` if the system cannot.
+///
+/// A plain rename cannot exchange: a folder cannot be renamed over a non-empty one, and between two renames the name does
+/// not exist.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<bool> {
+fn rename_in_one_step(from: &Path, to: &Path, exchanges: bool) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+    let flags = if exchanges { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+    match renameat_with(CWD, from, CWD, to, flags) {
         Ok(()) => Ok(true),
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
         Err(error) => Err(error.into()),
@@ -461,13 +484,32 @@ fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<bool> {
 }
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-fn rename_without_replacing(_from: &Path, _to: &Path) -> io::Result<bool> {
+fn rename_in_one_step(_from: &Path, _to: &Path, _exchanges: bool) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns whether the error means that nothing exists there.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+/// Returns what is there; `None` where nothing exists.
+pub(crate) fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// Returns what is below a path; `None` where nothing exists, or where a file is in place of a folder.
+pub(crate) fn found_below<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
+        result => found(result),
+    }
+}
+
+/// Returns the error for writing on a system where files cannot be distinguished from later ones
+/// with the same name.
+#[cfg(not(unix))]
+pub(crate) fn unidentified_error() -> io::Error {
+    let text = "zvf cannot identify, lock and sync files on this system, and so does not write";
+    io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
 fn unsupported_error() -> io::Error {
@@ -523,7 +565,7 @@ fn sync_names(path: &Path) -> io::Result<()> {
 /// Fails: other systems cannot open a directory like a file.
 #[cfg(not(unix))]
 fn sync_names(_path: &Path) -> io::Result<()> {
-    Err(crate::identity::unidentified_error())
+    Err(unidentified_error())
 }
 
 /// The number of files that are synced in parallel.
@@ -602,5 +644,15 @@ mod tests {
         disk.sync_dir(temp_dir.path()).unwrap();
         disk.remove_all(&path("a")).unwrap();
         assert!(!path("a").exists());
+    }
+
+    #[test]
+    fn what_is_missing_is_an_error_and_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let [present, absent] = ["there", "none"].map(|name| dir.path().join(name));
+        fs::write(&present, "1").unwrap();
+        let done = exchange_names(&present, &absent);
+        assert!(matches!(done, Ok(false) | Err(_)), "{done:?}");
+        assert_eq!(fs::read(&present).unwrap(), b"1");
     }
 }

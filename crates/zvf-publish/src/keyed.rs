@@ -22,7 +22,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, is_absent};
+use crate::disk::{Disk, found_below};
 use crate::permissions;
 
 /// A folder whose files are read and replaced by key, with `/` between names.
@@ -76,11 +76,7 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn get(&self, key: &str) -> io::Result<Option<Bytes>> {
-        match fs::read(self.path(key)) {
-            Ok(bytes) => Ok(Some(bytes.into())),
-            Err(error) if is_absent(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(found_below(fs::read(self.path(key)))?.map(Bytes::from))
     }
 
     /// Returns whether a file or a folder of that name exists.
@@ -95,13 +91,8 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn list(&self, key: &str) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(self.path(key)) {
-            Ok(entries) => entries,
-            Err(error) if is_absent(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
         let mut names = Vec::new();
-        for entry in entries {
+        for entry in found_below(fs::read_dir(self.path(key)))?.into_iter().flatten() {
             match entry?.file_name().into_string() {
                 Ok(name) if !name.starts_with(TEMP) => names.push(name),
                 Ok(_) | Err(_) => {} // of a writer under way, or foreign
@@ -142,19 +133,13 @@ impl KeyedFolder {
         let mut found = Vec::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
-            let entries = match fs::read_dir(&folder) {
-                Err(error) if is_absent(&error) => continue,
-                entries => entries?,
-            };
-            for entry in entries {
+            for entry in found_below(fs::read_dir(&folder))?.into_iter().flatten() {
                 let entry = entry?;
                 if entry.file_type()?.is_dir() {
                     folders.push(entry.path());
-                } else if entry.file_name().to_str().is_some_and(is_temporary) {
-                    let about = match entry.metadata() {
-                        Err(error) if is_absent(&error) => continue,
-                        about => about?,
-                    };
+                } else if entry.file_name().to_str().is_some_and(is_temporary)
+                    && let Some(about) = found_below(entry.metadata())?
+                {
                     found.push((entry.path(), about.len(), about.modified()?));
                 }
             }
@@ -196,7 +181,11 @@ impl KeyedFolder {
     ///
     /// When the system refuses; the old file then still exists.
     pub fn put(&self, key: &str, bytes: Bytes) -> io::Result<()> {
-        let temp = self.write_temp(key, bytes, true)?;
+        self.replace(key, bytes, true)
+    }
+
+    fn replace(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<()> {
+        let temp = self.write_temp(key, bytes, sync)?;
         self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
@@ -256,8 +245,7 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn mark(&self, key: &str, bytes: Bytes) -> io::Result<()> {
-        let temp = self.write_temp(key, bytes, false)?;
-        self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
+        self.replace(key, bytes, false)
     }
 
     /// Removes a file, if it exists. Empty folders above it are removed too, except the root, even
@@ -267,11 +255,9 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn delete(&self, key: &str) -> io::Result<()> {
-        match self.disk.remove(&self.path(key)) {
-            Err(error) if is_absent(&error) => return Ok(()),
-            removed => removed?,
+        if found_below(self.disk.remove(&self.path(key)))?.is_some() {
+            self.remove_empty(key);
         }
-        self.remove_empty(key);
         Ok(())
     }
 
@@ -297,19 +283,14 @@ impl KeyedFolder {
         let mut folders = vec![(self.root.clone(), 0, None)];
         for at in 0.. {
             let Some((folder, ..)) = folders.get(at).cloned() else { break };
-            let entries = match fs::read_dir(&folder) {
-                Err(error) if is_absent(&error) => continue,
-                entries => entries?,
-            };
-            for entry in entries {
+            for entry in found_below(fs::read_dir(&folder))?.into_iter().flatten() {
                 let entry = entry?;
-                match entry.metadata() {
-                    Ok(about) if about.is_dir() => {
+                match found_below(entry.metadata())? {
+                    Some(about) if about.is_dir() => {
                         folders.push((entry.path(), at, Some(about.modified()?)));
                     }
-                    Ok(_file) => folders[at].2 = None,
-                    Err(error) if is_absent(&error) => {}
-                    Err(error) => return Err(error),
+                    Some(_file) => folders[at].2 = None,
+                    None => {}
                 }
             }
         }
@@ -330,10 +311,7 @@ impl KeyedFolder {
     ///
     /// When the system refuses.
     pub fn delete_folder(&self, key: &str) -> io::Result<()> {
-        match self.disk.remove_all(&self.path(key)) {
-            Err(error) if is_absent(&error) => Ok(()),
-            removed => removed,
-        }
+        found_below(self.disk.remove_all(&self.path(key))).map(drop)
     }
 
     /// Waits until the names in the folders of `keys`, and those of the folders themselves and of

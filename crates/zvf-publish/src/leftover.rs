@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::addition;
-use crate::disk::Disk;
+use crate::disk::{Disk, found};
 use crate::lock::{FileLock, owner_path};
 use crate::name::{
     NEW_FILE, SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, TARGET_LOCK, hidden_sibling, resolve_target,
@@ -141,18 +141,14 @@ pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> 
 
 /// Lists the names in `parent` that begin with `prefix`.
 fn list_prefixed(parent: &Path, prefix: &[u8]) -> io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(parent) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
+    let mut paths = Vec::new();
+    for entry in found(fs::read_dir(parent))?.into_iter().flatten() {
         let entry = entry?;
         if entry.file_name().as_encoded_bytes().starts_with(prefix) {
-            found.push(entry.path());
+            paths.push(entry.path());
         }
     }
-    Ok(found)
+    Ok(paths)
 }
 
 #[cfg(test)]

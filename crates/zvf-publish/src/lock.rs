@@ -14,7 +14,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, found};
 use crate::name::unique_id;
 
 /// A held lock.
@@ -264,9 +264,8 @@ fn machine() -> [String; 3] {
 ///
 /// When it cannot be read.
 fn process_start(process: u32) -> io::Result<String> {
-    let stat = match fs::read(format!("/proc/{process}/stat")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        stat => stat?,
+    let Some(stat) = found(fs::read(format!("/proc/{process}/stat")))? else {
+        return Ok(String::new());
     };
     let stat = String::from_utf8_lossy(&stat);
     // The name of the program is in parentheses and may contain anything.
@@ -279,16 +278,13 @@ fn process_start(process: u32) -> io::Result<String> {
 pub(crate) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let opened = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(found) => Ok((opened.dev(), opened.ino()) == (found.dev(), found.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    let there = found(fs::metadata(path))?;
+    Ok(there.is_some_and(|there| (opened.dev(), opened.ino()) == (there.dev(), there.ino())))
 }
 
 #[cfg(not(unix))]
 pub(crate) fn is_same(_file: &File, _path: &Path) -> io::Result<bool> {
-    Err(crate::identity::unidentified_error())
+    Err(crate::disk::unidentified_error())
 }
 
 /// `starttime` in `/proc/PID/stat`, counted from the program name.

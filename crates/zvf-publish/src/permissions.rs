@@ -43,10 +43,7 @@ pub(crate) fn copy_tree(old: &Path, new: &Path, marker: &str) -> io::Result<()> 
 #[cfg(unix)]
 pub(crate) fn copy_node(old: &Path, new: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
-    let about = match fs::metadata(old) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        about => about?,
-    };
+    let Some(about) = crate::disk::found(fs::metadata(old))? else { return Ok(()) };
     let new_metadata = fs::metadata(new)?;
     if (about.dev(), about.ino()) == (new_metadata.dev(), new_metadata.ino()) {
         return Ok(()); // a hard link to the same file

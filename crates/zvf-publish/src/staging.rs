@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 
 use crate::addition::{self, Addition};
-use crate::disk::Disk;
+use crate::disk::{Disk, found};
 use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
@@ -78,10 +78,7 @@ impl StagingOptions {
     ///
     /// [`PublishError::Taken`] and [`PublishError::NotReplaceable`].
     pub fn check_target(&self, target: &Path) -> Result<(), PublishError> {
-        let about = match fs::symlink_metadata(target) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            about => about?,
-        };
+        let Some(about) = found(fs::symlink_metadata(target))? else { return Ok(()) };
         if !about.is_dir() {
             if about.is_file() && self.replace && self.replace_file {
                 return Ok(());

@@ -3,13 +3,12 @@
 
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::{Batch, Column, Elements, Field, Parts, Value};
-use zvf_query::LOCATION_FIELD;
+use zvf_model::{Batch, Column, Elements, Field, ObjectId, Parts, Value};
+use zvf_query::{LOCATION_FIELD, Query};
 
 use crate::carry::Objects;
 use crate::columns::{gather, join};
-use crate::error::unsupported_error;
-use crate::rows::{check_rows, row_number};
+use crate::rows::{NONE, check_rows, positions_in, row_number};
 
 /// Returns the rows of a batch that belong to kept objects or to no object.
 pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Batch> {
@@ -20,47 +19,60 @@ pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Ba
         return Ok(batch.clone());
     }
     check_rows(batch.len())?;
-    let stays = |row: &u32| {
-        let owner = owners.get(usize_from_u32(*row)).copied().flatten();
-        owner.is_none_or(|id| objects.keeps(id.0))
-    };
+    let stays = |row: &u32| owners[usize_from_u32(*row)].is_none_or(|id| objects.keeps(id.0));
     let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
     select_rows(batch, &rows)
 }
 
 /// Returns some rows of a batch, in ascending order, and the elements between them.
 pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch> {
+    let new_rows = positions_in(rows, batch.len());
+    let elements = (0_u32..).zip(batch.elements().into_iter().flat_map(Elements::iter));
+    let stays = |ends: &[usize]| ends.iter().all(|row| new_rows[*row] != NONE);
+    let elements: Vec<u32> =
+        elements.filter(|(_, ends)| stays(ends)).map(|(element, _)| element).collect();
+    gather_rows(batch, rows, &elements, &new_rows)
+}
+
+/// Returns rows of a batch and some of its elements, both in this order; `new_rows` has the new
+/// row of each row that these elements name.
+pub(crate) fn gather_rows(
+    batch: &Batch,
+    rows: &[u32],
+    elements: &[u32],
+    new_rows: &[u32],
+) -> Result<Batch> {
     let mut made = Batch::new(batch.kind(), gather(batch.positions(), rows));
     for field in batch.fields() {
         made = made.with_field(field.with_column(gather(&field.column, rows)))?;
     }
     if let Some(owners) = batch.vertex_objects() {
-        let owners = rows.iter().map(|row| owners.get(usize_from_u32(*row)).copied().flatten());
+        let owners = rows.iter().map(|row| owners[usize_from_u32(*row)]);
         made = made.with_vertex_objects(owners.collect())?;
     }
-    if let Some(elements) = batch.elements() {
-        let mut number = vec![usize::MAX; batch.len()]; // the largest for a row that is left out
-        for (at, row) in rows.iter().enumerate() {
-            if let Some(to) = number.get_mut(usize_from_u32(*row)) {
-                *to = at;
-            }
-        }
-        let new = |row: &usize| number.get(*row).copied().unwrap_or(usize::MAX);
-        let (mut remaining, mut ends) = (Vec::new(), Vec::new());
-        let all = elements.rows().chunks_exact(elements.width());
-        for (element, old) in (0_u32..).zip(all) {
-            if old.iter().all(|row| new(row) != usize::MAX) {
-                remaining.push(element);
-                ends.extend(old.iter().map(new));
-            }
-        }
-        let mut between = Elements::new(elements.width(), ends)?;
-        for field in elements.fields() {
-            between = between.with_field(field.with_column(gather(&field.column, &remaining)))?;
-        }
-        made = made.with_elements(between)?;
-    }
-    Ok(made)
+    let Some(all) = batch.elements() else { return Ok(made) };
+    let ends = elements.iter().flat_map(|element| {
+        let start = usize_from_u32(*element) * all.width();
+        &all.rows()[start..start + all.width()]
+    });
+    let ends = ends.map(|row| usize_from_u32(new_rows[*row])).collect();
+    let fields = all.fields().iter();
+    let fields = fields.map(|field| field.with_column(gather(&field.column, elements)));
+    Ok(made.with_elements(new_elements(all.width(), ends, fields)?)?)
+}
+
+/// Returns elements with these ends and attributes.
+pub(crate) fn new_elements(
+    width: usize,
+    ends: Vec<usize>,
+    fields: impl IntoIterator<Item = Field>,
+) -> Result<Elements> {
+    Ok(fields.into_iter().try_fold(Elements::new(width, ends)?, Elements::with_field)?)
+}
+
+/// Returns a query of objects with these ids.
+pub(crate) fn query_objects(ids: &[i64]) -> Query {
+    Query::all().of_objects(ids.iter().copied().map(ObjectId))
 }
 
 /// Returns the number of edges or faces of a batch, or 0.
@@ -68,43 +80,10 @@ pub(crate) fn count_elements(batch: &Batch) -> u64 {
     batch.elements().map_or(0, |elements| to_u64(elements.len()))
 }
 
-/// Joins batches of points.
-pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch> {
-    let [first, others @ ..] = batches else {
-        return Err(unsupported_error("points", "some", "none"));
-    };
-    if others.is_empty() {
-        return Ok(first.clone());
-    }
-    check_rows(batches.iter().map(Batch::len).sum())?;
-    let all = |column: &dyn Fn(&Batch) -> Option<Column>| {
-        let columns: Vec<_> = batches.iter().filter_map(column).collect();
-        join(&columns.iter().collect::<Vec<_>>())
-    };
-    let positions = all(&|batch| Some(batch.positions().clone()));
-    let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
-    for field in first.fields() {
-        let column = all(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
-        let column = column.unwrap_or(field.column.clone());
-        made = made.with_field(Field { column, ..field.clone() })?;
-    }
-    if first.vertex_objects().is_some() {
-        let owners = batches.iter().filter_map(Batch::vertex_objects).flatten().copied();
-        made = made.with_vertex_objects(owners.collect())?;
-    }
-    Ok(made)
-}
-
-/// Returns the batch with its fields in the order of these names; other fields come last.
-pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
-    check_rows(batch.len())?;
-    let mut fields: Vec<&Field> = batch.fields().iter().collect();
-    let place = |field: &&Field| names.iter().position(|name| **name == *field.name);
-    fields.sort_by_key(|field| place(field).unwrap_or(names.len()));
-    let mut made = Batch::new(batch.kind(), batch.positions().clone());
-    for field in fields {
-        made = made.with_field(field.clone())?;
-    }
+/// Returns the batch with these fields instead of its own.
+fn with_fields(batch: &Batch, fields: impl IntoIterator<Item = Field>) -> Result<Batch> {
+    let plain = Batch::new(batch.kind(), batch.positions().clone());
+    let mut made = fields.into_iter().try_fold(plain, Batch::with_field)?;
     if let Some(owners) = batch.vertex_objects() {
         made = made.with_vertex_objects(owners.to_vec())?;
     }
@@ -115,6 +94,28 @@ pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
         made = made.with_elements(elements.clone())?;
     }
     Ok(made)
+}
+
+/// Returns the batch with its fields in the order of these names; other fields come last.
+pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
+    check_rows(batch.len())?;
+    let mut fields = batch.fields().to_vec();
+    let place = |field: &Field| names.iter().position(|name| **name == *field.name);
+    fields.sort_by_key(|field| place(field).unwrap_or(names.len()));
+    with_fields(batch, fields)
+}
+
+/// Joins batches of points, of which there is one or more.
+pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch> {
+    if let [only] = batches {
+        return Ok(only.clone());
+    }
+    let made = join_columns(&batches.iter().collect::<Vec<_>>(), |column| column)?;
+    if batches[0].vertex_objects().is_none() {
+        return Ok(made);
+    }
+    let owners = batches.iter().filter_map(Batch::vertex_objects).flatten().copied();
+    Ok(made.with_vertex_objects(owners.collect())?)
 }
 
 /// Joins the chains of several batches, by the ids of their objects; `None` if their columns
@@ -139,16 +140,7 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>> {
     parts.sort_by_key(|(object, _)| *object);
     let rows = parts.iter().flat_map(|(_, rows)| rows.clone());
     let rows: Vec<u32> = rows.map(row_number).collect();
-    let column = |get_column: &dyn Fn(&Batch) -> Option<Column>| {
-        let columns: Vec<_> = batches.iter().filter_map(get_column).collect();
-        join(&columns.iter().collect::<Vec<_>>()).map(|all| gather(&all, &rows))
-    };
-    let positions = column(&|batch| Some(batch.positions().clone()));
-    let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
-    for field in first.fields() {
-        let joined = column(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
-        made = made.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
-    }
+    let made = join_columns(&batches.iter().collect::<Vec<_>>(), |column| gather(&column, &rows))?;
     let (mut offsets, mut objects) = (vec![0], Vec::with_capacity(parts.len()));
     let mut end = 0;
     for (object, rows) in parts {
@@ -163,38 +155,47 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>> {
 /// differ. Attributes of edges and faces are sorted by name.
 pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>> {
     let Some(first) = batches.first() else { return Ok(None) };
-    check_rows(batches.iter().map(|batch| batch.len()).sum())?;
     if !batches.iter().all(|other| has_same_columns(first, other)) {
         return Ok(None);
     }
-    let all = |get_column: &dyn Fn(&Batch) -> Option<Column>| {
-        let columns: Vec<_> = batches.iter().filter_map(|batch| get_column(batch)).collect();
-        join(&columns.iter().collect::<Vec<_>>())
-    };
-    let positions = all(&|batch| Some(batch.positions().clone()));
-    let mut made = Batch::new(first.kind(), positions.unwrap_or(first.positions().clone()));
-    for field in first.fields() {
-        let joined = all(&|batch| batch.field(&field.name).map(|field| field.column.clone()));
-        made = made.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
-    }
     let owners = batches.iter().filter_map(|batch| batch.vertex_objects()).flatten().copied();
-    made = made.with_vertex_objects(owners.collect())?;
+    let made = join_columns(batches, |column| column)?.with_vertex_objects(owners.collect())?;
     let Some(elements) = first.elements() else { return Ok(Some(made)) };
-    let (mut rows, mut before) = (Vec::new(), 0);
+    let (mut ends, mut before) = (Vec::new(), 0);
     for batch in batches {
-        let batch_rows = batch.elements().map_or(&[][..], Elements::rows);
-        rows.extend(batch_rows.iter().map(|row| before + row));
+        let batch_ends = batch.elements().map_or(&[][..], Elements::rows);
+        ends.extend(batch_ends.iter().map(|row| before + row));
         before += batch.len();
     }
-    let mut between = Elements::new(elements.width(), rows)?;
     let mut fields: Vec<&Field> = elements.fields().iter().collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
-    for field in fields {
-        let joined =
-            all(&|batch| Some(find_field(batch.elements()?.fields(), &field.name)?.column.clone()));
-        between = between.with_field(field.with_column(joined.unwrap_or(field.column.clone())))?;
+    let fields = fields.into_iter().map(|field| {
+        let all = batches.iter().filter_map(|batch| batch.elements());
+        join_field(field, all.map(Elements::fields))
+    });
+    Ok(Some(made.with_elements(new_elements(elements.width(), ends, fields)?)?))
+}
+
+/// Joins the positions and fields of batches with the same columns; `arrange` may reorder the rows
+/// of a column.
+fn join_columns(batches: &[&Batch], arrange: impl Fn(Column) -> Column) -> Result<Batch> {
+    check_rows(batches.iter().map(|batch| batch.len()).sum())?;
+    let first = batches[0];
+    let positions: Vec<&Column> = batches.iter().map(|batch| batch.positions()).collect();
+    let mut made = Batch::new(first.kind(), arrange(join(&positions)));
+    for field in first.fields() {
+        let joined = join_field(field, batches.iter().map(|batch| batch.fields()));
+        made = made.with_field(field.with_column(arrange(joined.column)))?;
     }
-    Ok(Some(made.with_elements(between)?))
+    Ok(made)
+}
+
+/// Returns a field with the values of the fields of its name, one after the other.
+fn join_field<'a>(field: &Field, all: impl Iterator<Item = &'a [Field]>) -> Field {
+    let column =
+        |fields| &find_field(fields, &field.name).expect("all have the same fields").column;
+    let columns: Vec<&Column> = all.map(column).collect();
+    field.with_column(join(&columns))
 }
 
 fn find_field<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
@@ -234,18 +235,6 @@ pub(crate) fn split_off_places(batch: Batch) -> Result<(Batch, Vec<u64>)> {
         Some(places) => places.to_vec(),
         None => (0..column.len()).map(place).collect(),
     };
-    let mut plain = Batch::new(batch.kind(), batch.positions().clone());
-    for field in batch.fields().iter().filter(|field| *field.name != *LOCATION_FIELD) {
-        plain = plain.with_field(field.clone())?;
-    }
-    if let Some(owners) = batch.vertex_objects() {
-        plain = plain.with_vertex_objects(owners.to_vec())?;
-    }
-    if !batch.parts().is_empty() {
-        plain = plain.with_parts(batch.parts().clone())?;
-    }
-    if let Some(elements) = batch.elements() {
-        plain = plain.with_elements(elements.clone())?;
-    }
-    Ok((plain, places))
+    let others = batch.fields().iter().filter(|field| *field.name != *LOCATION_FIELD);
+    Ok((with_fields(&batch, others.cloned())?, places))
 }

@@ -27,7 +27,7 @@ use crate::batches::select_rows;
 use crate::columns::{counts, gather};
 use crate::error::{inconsistent_error, unsupported_error};
 use crate::links::LineageWriter;
-use crate::rows::{NONE, chunk_of_place, row_number};
+use crate::rows::{NONE, chunk_of_place, lookup, positions_in, row_number};
 use crate::shape::Coarsened;
 
 /// The blocks of a level.
@@ -50,13 +50,7 @@ impl Blocks {
         max_rows: u64,
         units: &[i64],
     ) -> Result<Self> {
-        let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
-        let mut rows = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
-            for count in level.row_counts(keys).await {
-                rows.push(count?);
-            }
-        }
+        let (keys, rows) = count_rows(level).await?;
         let sizes = level.chunk_shape().sizes().to_vec();
         Ok(Self::new(&keys, &rows, (sizes, units), max_rows))
     }
@@ -70,12 +64,11 @@ impl Blocks {
         let mut blocks = Self { boxes: Vec::new(), block_of_chunk: vec![0; keys.len()], sizes };
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
         while let Some(mut chunks) = open.pop() {
-            let Some(corners) = corners(keys, &chunks) else { continue };
+            let Some(corners) = corners(keys, &chunks) else { break }; // there are no chunks
             // The row counts of a damaged store may overflow; the sum is only compared with
             // `max_rows`.
             let count = chunks.iter().map(|at| rows[*at]).fold(0, u64::saturating_add);
             let (axis, length) = longest_side(&corners, units);
-            let unit = units.get(axis).copied().unwrap_or(1);
             if count <= max_rows || length == 0 {
                 let number = index_u32(blocks.boxes.len());
                 for at in chunks {
@@ -84,10 +77,7 @@ impl Blocks {
                 blocks.boxes.push(corners);
                 continue;
             }
-            let along = |at: &usize| {
-                let key = keys.get(*at).and_then(|key| key.components().get(axis));
-                key.map(|at| at.div_euclid(unit))
-            };
+            let along = |at: &usize| keys[*at].components()[axis].div_euclid(units[axis]);
             chunks.sort_by_key(along);
             let end = median_cut(&chunks, rows, count, along);
             let rest = chunks.split_off(end);
@@ -144,8 +134,20 @@ fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region>
     Ok(bounds.into())
 }
 
+/// Returns the chunks of a level, and how many rows each has, by counting them.
+pub(crate) async fn count_rows(level: &LevelReader) -> Result<(Vec<ChunkKey>, Vec<u64>)> {
+    let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
+    let mut rows = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
+        for count in level.row_counts(keys).await {
+            rows.push(count?);
+        }
+    }
+    Ok((keys, rows))
+}
+
 fn corners(keys: &[ChunkKey], chunks: &[usize]) -> Option<[Vec<i64>; 2]> {
-    let mut keys = chunks.iter().filter_map(|at| keys.get(*at)).map(ChunkKey::components);
+    let mut keys = chunks.iter().map(|at| keys[*at].components());
     let first = keys.next()?;
     let mut corners = [first.to_vec(), first.to_vec()];
     for key in keys {
@@ -169,12 +171,7 @@ fn longest_side([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
 }
 
 /// Returns the cut between two coordinates that puts about half of the rows before it.
-fn median_cut(
-    chunks: &[usize],
-    rows: &[u64],
-    count: u64,
-    along: impl Fn(&usize) -> Option<i64>,
-) -> usize {
+fn median_cut(chunks: &[usize], rows: &[u64], count: u64, along: impl Fn(&usize) -> i64) -> usize {
     let (mut rows_before, mut best, mut least_apart) = (0_u64, 0_usize, u64::MAX);
     for (at, [before, after]) in chunks.array_windows::<2>().enumerate() {
         // Only compared, like the count.
@@ -191,17 +188,11 @@ fn median_cut(
 /// Returns which vertices of a batch must not change: those of other blocks, and those that an edge
 /// or face joins to them.
 pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
-    let is_owned =
-        |row: usize| owners.get(row).is_some_and(|owner| usize_from_u32(*owner) == block);
+    let is_owned = |row: usize| usize_from_u32(owners[row]) == block;
     let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !is_owned(row)).collect();
     for element in batch.elements().iter().flat_map(|elements| elements.iter()) {
-        if element.iter().all(|row| is_owned(*row)) {
-            continue;
-        }
-        for row in element {
-            if let Some(fixed) = fixed.get_mut(*row) {
-                *fixed = true;
-            }
+        if !element.iter().all(|row| is_owned(*row)) {
+            element.iter().for_each(|row| fixed[*row] = true);
         }
     }
     fixed
@@ -224,20 +215,15 @@ impl BlockStitcher {
         block: usize,
         lineage: &mut LineageWriter,
     ) -> Result<u64> {
-        let coarse = Coarse::new(&made, places, owners, fixed);
+        let (owners, places_of) = find_places(&made, places, owners, fixed);
         let block = index_u32(block);
-        let rows: Vec<u32> =
-            (0..row_number(made.batch.len())).filter(|row| coarse.owner(*row) == block).collect();
-        let mut number = vec![NONE; made.batch.len()];
-        for (at, row) in (0_u32..).zip(&rows) {
-            if let Some(to) = number.get_mut(usize_from_u32(*row)) {
-                *to = at;
-            }
-        }
-        let number_of = |row: &u32| number.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
+        let rows: Vec<u32> = (0..row_number(made.batch.len()))
+            .filter(|row| owners[usize_from_u32(*row)] == block)
+            .collect();
+        let number = positions_in(&rows, made.batch.len());
         let block_part = Coarsened {
             batch: select_rows(&made.batch, &rows)?,
-            vertex_map: made.vertex_map.iter().map(number_of).collect(),
+            vertex_map: made.vertex_map.iter().map(|row| lookup(&number, *row)).collect(),
             error: made.error,
             at: None,
         };
@@ -247,23 +233,20 @@ impl BlockStitcher {
         let Some(elements) = made.batch.elements() else { return Ok(count) };
         let (mut sewn, mut ends) = (Vec::new(), Vec::new());
         for (element, rows) in (0_u32..).zip(elements.iter()) {
-            let owners = || rows.iter().map(|row| coarse.owner(row_number(*row)));
-            let Some(last) = owners().max() else { continue };
+            let owners = || rows.iter().map(|row| owners[*row]);
+            let last = owners().fold(0, u32::max);
             if !owners().any(|owner| owner == block) || owners().all(|owner| owner == block) {
                 continue;
             }
-            for row in rows {
-                let at = number_of(&row_number(*row));
-                if last > block && at != NONE {
-                    let number = first + u64::from(at);
-                    let entry = self.numbers.entry(coarse.place(*row)).or_insert((number, last));
-                    entry.1 = entry.1.max(last);
-                }
+            for row in rows.iter().filter(|row| last > block && number[**row] != NONE) {
+                let number = first + u64::from(number[*row]);
+                let entry = self.numbers.entry(places_of[*row]).or_insert((number, last));
+                entry.1 = entry.1.max(last);
             }
             if last == block {
                 for row in rows {
-                    ends.push(match number_of(&row_number(*row)) {
-                        NONE => self.number(coarse.place(*row))?,
+                    ends.push(match number[*row] {
+                        NONE => self.number(places_of[*row])?,
                         at => first + u64::from(at),
                     });
                 }
@@ -292,39 +275,25 @@ impl BlockStitcher {
     }
 }
 
-/// The owner of each coarse vertex, and the place of the fixed vertex it represents, if any.
-struct Coarse {
-    owners: Vec<u32>,
-    places: Vec<u64>,
-}
-
-impl Coarse {
-    fn new(made: &Coarsened, places: &[u64], owners: &[u32], fixed: &[bool]) -> Self {
-        let count = made.batch.len();
-        let mut coarse = Self { owners: vec![NONE; count], places: vec![u64::MAX; count] };
-        for ((row, fixed), (at, owner)) in
-            made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners))
-        {
-            let row = usize_from_u32(*row);
-            if !fixed && coarse.owners.get(row).is_some_and(|owner| *owner != NONE) {
-                continue; // others may have become one with it, which stays where it is
-            }
-            if let (Some(to), Some(whose)) =
-                (coarse.places.get_mut(row), coarse.owners.get_mut(row))
-            {
-                (*to, *whose) = (*at, *owner);
-            }
+/// Returns the owner of each coarse vertex, and the place of the fixed vertex it represents, if
+/// any.
+fn find_places(
+    made: &Coarsened,
+    places: &[u64],
+    owners: &[u32],
+    fixed: &[bool],
+) -> (Vec<u32>, Vec<u64>) {
+    let count = made.batch.len();
+    let (mut coarse_owners, mut coarse_places) = (vec![NONE; count], vec![u64::MAX; count]);
+    let vertices = made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners));
+    for ((row, fixed), (place, owner)) in vertices.filter(|((row, _), _)| **row != NONE) {
+        let row = usize_from_u32(*row);
+        // Others may have become one with a fixed vertex, which stays where it is.
+        if *fixed || coarse_owners[row] == NONE {
+            (coarse_owners[row], coarse_places[row]) = (*owner, *place);
         }
-        coarse
     }
-
-    fn owner(&self, row: u32) -> u32 {
-        self.owners.get(usize_from_u32(row)).copied().unwrap_or(NONE)
-    }
-
-    fn place(&self, row: usize) -> u64 {
-        self.places[row]
-    }
+    (coarse_owners, coarse_places)
 }
 
 /// Passes elements to the writer by the numbers of their ends.

@@ -21,10 +21,12 @@ use crate::row_ids::RowIds;
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     ids: RowIds,
-    at: Vec<u8>,          // by row: which of the levels has its fragments, or `NO_LEVEL`
-    kept_ids: Vec<i64>,   // ascending
-    first: Option<usize>, // of new ids, where objects get new numbers
-    alone: bool,          // whether groups have no others
+    at: Vec<u8>, // by row: which of the levels has its fragments, or `NO_LEVEL`
+    /// The kept objects, ascending.
+    pub(crate) kept_ids: Vec<i64>,
+    /// The first new id, where the kept objects are numbered in the order of their ids.
+    pub(crate) first: Option<usize>,
+    alone: bool, // whether groups have no others
 }
 
 impl Objects {
@@ -76,29 +78,9 @@ impl Objects {
         Ok(any.then_some(Self { ids, at, kept_ids, first: None, alone: false }))
     }
 
-    /// Returns how many objects are kept.
-    pub(crate) const fn kept_count(&self) -> usize {
-        self.kept_ids.len()
-    }
-
-    /// Returns the ids of the kept objects, ascending.
-    pub(crate) fn kept_ids(&self) -> &[i64] {
-        &self.kept_ids
-    }
-
     /// Returns the position among the kept objects of the object of a row, if it is kept.
     pub(crate) fn place_of_row(&self, row: usize) -> Option<u64> {
         self.ids.get(row).and_then(|id| self.kept_ids.binary_search(&id).ok()).map(to_u64)
-    }
-
-    /// Sets the kept objects; `kept_ids` is ascending.
-    pub(crate) fn set_kept(&mut self, kept_ids: Vec<i64>) {
-        self.kept_ids = kept_ids;
-    }
-
-    /// Numbers the kept objects from `first`, in the order of their ids.
-    pub(crate) const fn renumber(&mut self, first: usize) {
-        self.first = Some(first);
     }
 
     /// Returns whether objects get new numbers.
@@ -228,9 +210,7 @@ impl Objects {
         }
         Ok(())
     }
-}
 
-impl Objects {
     /// Declares the kept objects under their new ids; `with_old_ids` also records their old ids.
     fn declare_ids(
         &self,
@@ -284,7 +264,7 @@ pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i6
 /// Returns the ids of objects that have fragments.
 pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>> {
     let objects = Objects::load(std::slice::from_ref(level)).await?;
-    Ok(objects.iter().flat_map(Objects::kept_ids).copied().collect())
+    Ok(objects.into_iter().flat_map(|objects| objects.kept_ids).collect())
 }
 
 /// Used instead of a level: the object has no fragments.

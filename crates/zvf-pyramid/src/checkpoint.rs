@@ -38,10 +38,10 @@ use zvf_write::Pairs;
 
 use crate::Options;
 use crate::built_level::BuiltLevel;
-use crate::report::LevelReport;
+use crate::report::{LevelReport, OnEvent, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 
-/// A level that [`build_level`](crate::build_level) built, and the folder it is kept in.
+/// A level that [`build_in_folder`](crate::build_in_folder) kept, and the folder it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptLevel {
     /// Its number, from 1.
@@ -125,20 +125,23 @@ impl Checkpoint {
         }
     }
 
-    /// Returns level `level` if its files match its record; otherwise removes it.
+    /// Returns level `level` if its files match its record; otherwise removes and reports it.
     pub(crate) async fn take(
         &self,
         build: &Build,
         level: u32,
         (kinds, linked): (&[Kind], bool),
-    ) -> Result<TakeOutcome> {
+        on_event: &mut OnEvent<'_>,
+    ) -> Result<Option<BuiltLevel>> {
         let folder = self.level_folder(level).join(level.to_string());
         let report = match self.read_saved(level).map_err(Error::scratch)? {
             Saved::Sound(report) => report,
             saved @ (Saved::Damaged | Saved::Nothing) => {
                 self.remove_level(level).map_err(Error::scratch)?;
-                let damaged = matches!(saved, Saved::Damaged);
-                return Ok(if damaged { TakeOutcome::Discarded } else { TakeOutcome::Nothing });
+                if matches!(saved, Saved::Damaged) {
+                    on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
+                }
+                return Ok(None);
             }
         };
         let (mut documents, mut parents) = (Vec::new(), Vec::new());
@@ -151,29 +154,20 @@ impl Checkpoint {
             }
         }
         build.hard_link_from(&folder, &level.to_string()).await?;
-        Ok(TakeOutcome::Level(BuiltLevel { report, documents, parents, rebuilt: Vec::new() }))
+        Ok(Some(BuiltLevel { report, documents, parents, rebuilt: Vec::new() }))
     }
 
     /// Saves a level that is written.
-    pub(crate) async fn put(
-        &self,
-        build: &Build,
-        report: &LevelReport,
-        parents: &[(Kind, Pairs)],
-    ) -> Result<()> {
-        let level = report.level;
-        for (kind, parents) in parents {
+    pub(crate) async fn put(&self, build: &Build, made: &BuiltLevel) -> Result<()> {
+        let level = made.report.level;
+        for (kind, parents) in &made.parents {
             parents.save(&self.pairs_path(level, *kind))?;
         }
         let folder = self.level_folder(level).join(level.to_string());
         build.hard_link_to(&level.to_string(), &folder).await?;
         let record = || {
-            let files: Vec<Json> = self
-                .hash_files(level)?
-                .iter()
-                .map(|(name, sum)| json!([name, sum.0, sum.1]))
-                .collect();
-            let record = json!({ "report": report_to_json(report), "files": files });
+            let record =
+                json!({ "report": report_to_json(&made.report), "files": self.hash_files(level)? });
             let name = format!("{level}.json");
             write(&Disk::default(), self.level_folder(level), &name, &record.to_string())
         };
@@ -187,17 +181,12 @@ impl Checkpoint {
             text => text?,
         };
         let record: Option<Json> = serde_json::from_slice(&text).ok();
-        let sum = |file: &Json| {
-            let name = file.get(0)?.as_str()?.to_owned();
-            Some((name, (file.get(1)?.as_u64()?, file.get(2)?.as_u64()?)))
-        };
-        let parsed = record.as_ref().and_then(|record| {
-            let files = record.get("files")?.as_array()?.iter().map(sum);
-            let files = files.collect::<Option<BTreeMap<String, (u64, u64)>>>()?;
+        let parsed = record.and_then(|mut record| {
+            let files = serde_json::from_value(record.get_mut("files")?.take()).ok()?;
             Some((report_from_json(level, record.get("report")?)?, files))
         });
         Ok(match parsed {
-            Some((report, files)) if files == self.hash_files(level)? => Saved::Sound(report),
+            Some((report, files)) if self.hash_files(level)? == files => Saved::Sound(report),
             Some(_) | None => Saved::Damaged,
         })
     }
@@ -272,17 +261,6 @@ impl Checkpoint {
 /// them, the level is rebuilt, because it is reused only when every file matches the record.
 fn write(disk: &Disk, folder: &Path, name: &str, text: &str) -> std::io::Result<()> {
     KeyedFolder::new(disk.clone(), folder.to_owned()).put(name, text.to_owned().into())
-}
-
-/// The outcome of loading a saved level.
-#[derive(Debug)]
-pub(crate) enum TakeOutcome {
-    /// It was not saved.
-    Nothing,
-    /// Its files did not match its record, so it was removed.
-    Discarded,
-    /// It can be reused.
-    Level(BuiltLevel),
 }
 
 /// The state of a saved level.

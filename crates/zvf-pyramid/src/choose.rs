@@ -51,9 +51,9 @@ pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
 pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
     if k <= bins.len() {
-        return sort_ids(bins.iter().take(k).filter_map(|ids| ids.first().copied()).collect());
+        return sort_ids(bins.iter().take(k).map(|ids| ids[0]).collect());
     }
-    let more = |ids: &Vec<i64>| ids.len().saturating_sub(1);
+    let more = |ids: &Vec<i64>| ids.len() - 1;
     let all: usize = bins.iter().map(more).sum::<usize>();
     let budget = k - bins.len();
     let share = |ids: &Vec<i64>| {
@@ -73,8 +73,7 @@ pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]
 
 /// Returns the first candidate of each bin.
 pub(crate) fn choose_one_per_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
-    let bins = group_by_bin(candidates, bin);
-    sort_ids(bins.iter().filter_map(|ids| ids.first().copied()).collect())
+    sort_ids(group_by_bin(candidates, bin).iter().map(|ids| ids[0]).collect())
 }
 
 /// Returns the same share of each group and of the ungrouped objects, at least one of each.
@@ -115,9 +114,7 @@ fn group_by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
         if number == next {
             bins.push(Vec::new());
         }
-        if let Some(ids) = bins.get_mut(number) {
-            ids.push(candidate.id);
-        }
+        bins[number].push(candidate.id);
     }
     bins
 }

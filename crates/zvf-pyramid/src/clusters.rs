@@ -12,7 +12,7 @@ use zvf_format::num::{f64_from_u64, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
-use crate::columns::{counts, floats, gather, put};
+use crate::columns::{counts, distance_sq, floats, gather, point, put};
 use crate::error::{setting_error, unsupported_error};
 use crate::rows::{NONE, row_number};
 use crate::rule::Aggregation;
@@ -31,26 +31,20 @@ impl Clusters {
     /// every cluster has at least one row.
     pub(crate) fn new(cluster_of_row: &[u32], count: usize) -> Self {
         let mut offsets = vec![0_usize; count + 1];
-        for cluster in cluster_of_row.iter().filter(|cluster| **cluster != NONE) {
-            if let Some(next) = offsets.get_mut(usize_from_u32(*cluster) + 1) {
-                *next += 1;
-            }
-        }
+        let in_clusters = || (0_u32..).zip(cluster_of_row).filter(|(_, cluster)| **cluster != NONE);
+        in_clusters().for_each(|(_, cluster)| offsets[usize_from_u32(*cluster) + 1] += 1);
         let mut total = 0_usize;
         for offset in &mut offsets {
             total += *offset;
             *offset = total;
         }
         let (mut next, mut members) = (offsets.clone(), vec![0; total]);
-        for (row, cluster) in (0_u32..).zip(cluster_of_row) {
-            let Some(at) = next.get_mut(usize_from_u32(*cluster)) else { continue };
-            if let Some(to) = members.get_mut(*at) {
-                *to = row;
-            }
+        for (row, cluster) in in_clusters() {
+            let at = &mut next[usize_from_u32(*cluster)];
+            members[*at] = row;
             *at += 1;
         }
-        let first = |start: &usize| members.get(*start).copied().unwrap_or(NONE);
-        let heads = offsets.iter().take(count).map(first).collect();
+        let heads = offsets.iter().take(count).map(|start| members[*start]).collect();
         Self { offsets, members, heads }
     }
 
@@ -66,19 +60,14 @@ impl Clusters {
 
     /// Returns the rows of each cluster.
     fn par_members(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
-        self.offsets.par_windows(2).map(|span| match span {
-            [start, end] => self.members.get(*start..*end).unwrap_or(&[]),
-            _ => &[],
-        })
+        self.offsets.par_windows(2).map(|span| &self.members[span[0]..span[1]])
     }
 
     /// Returns how many vertices of level 0 each cluster represents.
     pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Result<Vec<u64>> {
         let weight = |rows: &[u32]| {
-            let mut row_weights =
-                rows.iter().map(|row| weights.map_or(1, |weights| weight_of(weights, *row)));
-            let sum = row_weights.try_fold(0_u64, u64::checked_add);
-            sum.ok_or_else(|| {
+            let mut row_weights = rows.iter().map(|row| weight_of(weights, *row));
+            row_weights.try_fold(0_u64, u64::checked_add).ok_or_else(|| {
                 let (what, expected) = ("vertices that one stands for", "fewer than 2^64");
                 unsupported_error(what, expected, "more")
             })
@@ -93,10 +82,8 @@ impl Clusters {
         clusters.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
-                let row_weight =
-                    weights.map_or(1.0, |weights| f64_from_u64(weight_of(weights, *row)));
-                let start = usize_from_u32(*row) * axes;
-                let from = at.get(start..start + axes).unwrap_or(&[]);
+                let row_weight = f64_from_u64(weight_of(weights, *row));
+                let from = point(at, axes, *row);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * row_weight);
                 weight += row_weight;
             }
@@ -112,11 +99,8 @@ impl Clusters {
         let errors =
             self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
                 rows.iter().fold((0.0, [].as_slice()), |max, row| {
-                    let start = usize_from_u32(*row) * axes;
-                    let at = from.get(start..start + axes).unwrap_or(&[]);
-                    let distance_sq =
-                        at.iter().zip(center).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-                    max_error(max, (distance_sq.sqrt(), at))
+                    let at = point(from, axes, *row);
+                    max_error(max, (distance_sq(at, center).sqrt(), at))
                 })
             });
         let (error, at) = errors.reduce(|| (0.0, [].as_slice()), max_error);
@@ -170,17 +154,12 @@ impl Clusters {
             for c in 0..width {
                 let mut found = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
                 for row in rows {
-                    let at = usize_from_u32(*row) * width + c;
-                    let x = values.get(at).copied().unwrap_or(f64::NAN);
+                    let x = values[usize_from_u32(*row) * width + c];
                     if x.is_nan() {
                         continue;
                     }
-                    let weight = match (rule, weights) {
-                        (Aggregation::Mean, Some(weights)) => {
-                            f64_from_u64(weight_of(weights, *row))
-                        }
-                        _ => 1.0,
-                    };
+                    let weights = weights.filter(|_| rule == Aggregation::Mean);
+                    let weight = f64_from_u64(weight_of(weights, *row));
                     found =
                         (found.0 + x * weight, found.1 + weight, found.2.min(x), found.3.max(x));
                 }
@@ -213,6 +192,11 @@ impl Clusters {
         let target =
             if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
         let size = saturating_usize(target.size); // 8 bytes at most
+        let (min, max) = if signed {
+            (i128::from(i64::MIN), i128::from(i64::MAX))
+        } else {
+            (0, i128::from(u64::MAX))
+        };
         let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::new();
             for c in 0..usize_from_u32(column.width()) {
@@ -227,11 +211,6 @@ impl Clusters {
                     | Aggregation::Count
                     | Aggregation::First
                     | Aggregation::Drop => values.max().unwrap_or(0),
-                };
-                let (min, max) = if signed {
-                    (i128::from(i64::MIN), i128::from(i64::MAX))
-                } else {
-                    (0, i128::from(u64::MAX))
                 };
                 if !(min..=max).contains(&x) {
                     let expected = "a sum that fits in 64 bits: take mean, min or max";
@@ -251,9 +230,9 @@ impl Clusters {
 /// Limits a mean to the range of its rows on an axis, because rounding must not move it out: a grid
 /// cell must contain the mean of its vertices.
 fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
-    let values = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
-    let (low, high) = values
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
+    let values = rows.iter().map(|row| at[usize_from_u32(*row) * axes + axis]);
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
     if mean < low {
         low
     } else if mean > high {
@@ -312,8 +291,9 @@ fn to_i128(value: &Value) -> i128 {
     }
 }
 
-fn weight_of(weights: &[u64], row: u32) -> u64 {
-    weights[usize_from_u32(row)]
+/// Returns the weight of a row, which is 1 without weights.
+fn weight_of(weights: Option<&[u64]>, row: u32) -> u64 {
+    weights.map_or(1, |weights| weights[usize_from_u32(row)])
 }
 
 /// Numbers equal keys alike, in the order of first appearance.

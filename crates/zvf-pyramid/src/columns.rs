@@ -32,12 +32,11 @@ impl Points {
 
     pub(crate) fn point(&self, row: usize) -> &[f64] {
         let start = row * self.axes;
-        self.values.get(start..start + self.axes).unwrap_or(&[])
+        &self.values[start..start + self.axes]
     }
 
     pub(crate) fn length(&self, a: usize, b: usize) -> f64 {
-        let apart = self.point(a).iter().zip(self.point(b)).map(|(a, b)| (a - b) * (a - b));
-        apart.sum::<f64>().sqrt()
+        distance_sq(self.point(a), self.point(b)).sqrt()
     }
 }
 
@@ -82,24 +81,20 @@ pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     let mut some = ColumnBuilder::empty_like(column);
     some.reserve(rows.len());
     for run in rows.chunk_by(|row, next| row.checked_add(1) == Some(*next)) {
-        let [first, ..] = run else { continue };
-        let start = usize_from_u32(*first);
+        let start = usize_from_u32(run[0]);
         some.push_rows(column, start..start + run.len());
     }
     some.finish()
 }
 
-/// Concatenates columns of the same type.
-pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
-    let [first, others @ ..] = columns else { return None };
-    if others.is_empty() {
-        return Some((*first).clone());
+/// Concatenates columns of the same type, of which there is one or more.
+pub(crate) fn join(columns: &[&Column]) -> Column {
+    if let [only] = columns {
+        return (*only).clone();
     }
-    let mut all = ColumnBuilder::empty_like(first);
-    for column in columns {
-        all.push_rows(column, 0..column.len());
-    }
-    Some(all.finish())
+    let mut all = ColumnBuilder::empty_like(columns[0]);
+    columns.iter().for_each(|column| all.push_rows(column, 0..column.len()));
+    all.finish()
 }
 
 /// Returns integers as an unsigned 64-bit column.
@@ -111,6 +106,17 @@ pub(crate) fn counts(values: &[u64]) -> Result<Column> {
 
 /// Floats from here on exceed signed 64-bit integers.
 const HALF: f64 = 9_223_372_036_854_775_807.0;
+
+/// Returns the squared distance between two points.
+pub(crate) fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// Returns row `row` of positions on `axes` axes.
+pub(crate) fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
+    let start = usize_from_u32(row) * axes;
+    &at[start..start + axes]
+}
 
 #[cfg(test)]
 mod tests {
@@ -136,7 +142,6 @@ mod tests {
         let source = column(Dtype::FLOAT32, 2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!(floats(&gather(&source, &[1, 0, 1])), [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
         assert_eq!(floats(&gather(&source, &[0, 1, 1])), [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
-        assert_eq!(join(&[&source, &source]).unwrap().len(), 4);
-        assert!(join(&[]).is_none());
+        assert_eq!(join(&[&source, &source]).len(), 4);
     }
 }

@@ -100,11 +100,9 @@ impl Ranges {
     fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool> {
         let row = saturating_u32(manifest.row()); // an index has fewer rows
         for (chunk, fragment) in manifest.references() {
-            let span = self.table.find(&chunk).and_then(|place| self.ranges_of_chunk(place));
-            let fragment_owner = span.and_then(|(first, end)| {
-                // Compared with the end.
-                let at = first.checked_add(saturating_usize(fragment))?;
-                if at < end { self.owners.get_mut(at) } else { None }
+            let fragment_owner = self.table.find(&chunk).and_then(|place| {
+                let (first, end) = self.ranges_of_chunk(place);
+                self.owners[first..end].get_mut(saturating_usize(fragment)) // compared with the end
             });
             match fragment_owner {
                 Some(owner) if *owner == NO_OWNER => *owner = row,
@@ -115,8 +113,8 @@ impl Ranges {
     }
 
     /// Returns the start and end of the ranges of the chunk at a place.
-    fn ranges_of_chunk(&self, place: usize) -> Option<(usize, usize)> {
-        Some((*self.firsts.get(place)?, *self.firsts.get(place + 1)?))
+    fn ranges_of_chunk(&self, place: usize) -> (usize, usize) {
+        (self.firsts[place], self.firsts[place + 1])
     }
 
     /// Returns the number of vertices of each object; `None` where some belong to no object. `ids`
@@ -185,10 +183,10 @@ impl Ranges {
 
     /// Returns the owner of a row of the chunk at a place.
     fn owner(&self, place: usize, row: u64) -> Option<u32> {
-        let (first, end) = self.ranges_of_chunk(place)?;
-        let before = self.ranges.get(first..end)?.partition_point(|[start, _]| *start <= row);
-        let at = first + before.checked_sub(1)?;
-        self.owners.get(at).copied().filter(|owner| *owner != NO_OWNER)
+        let (first, end) = self.ranges_of_chunk(place);
+        let before = self.ranges[first..end].partition_point(|[start, _]| *start <= row);
+        let owner = self.owners[first + before.checked_sub(1)?];
+        (owner != NO_OWNER).then_some(owner)
     }
 }
 

@@ -97,7 +97,7 @@ pub(crate) async fn carry(
 
 /// Returns the kept members of a group, under their new ids.
 fn filter_kept(members: &[Members], kinds: &[&Objects]) -> Members {
-    let kept: Vec<&[i64]> = kinds.iter().map(|kind| kind.kept_ids()).collect();
+    let kept: Vec<&[i64]> = kinds.iter().map(|kind| kind.kept_ids.as_slice()).collect();
     let ids = ids_of(members, &kept).into_iter();
     let new = |id| kinds.iter().find(|kind| kind.keeps(id)).map(|kind| ObjectId(kind.new_id(id)));
     Members::Ids(ids.filter_map(new).collect())

@@ -2,14 +2,13 @@
 //! the end.
 //!
 //! ```text
-//! build_level          one level, of the store and the finer levels that were kept  -> a folder
-//! build_with_levels    the whole, with the levels that were kept taken over          -> the store has them
+//! build_in_folder      one level, of the store and the finer levels that were kept    -> a folder
+//! build, Reuse::Kept   the whole, with the levels that were kept taken over          -> the store has them
 //! build_in_folder      the same, for a store that cannot be replaced in one step     -> a folder, for a commit
 //! ```
 //!
-//! All of them run the same loop as [`build`](crate::build): building a kept level ends after that
-//! level and publishes nothing. A kept level is what a build saves as its checkpoint, so the result
-//! has the same bytes.
+//! All of them run the same loop: building a kept level ends after that level and publishes
+//! nothing. A kept level is what a build saves as its checkpoint, so the result has the same bytes.
 //!
 //! Levels that are built outside the store are in a *scratch store*: a store in a local folder that
 //! has the documents of level 0 and none of its cells. Level 0 is read where it is, which may be an
@@ -23,11 +22,13 @@ use zvf_error::{Error, Result};
 use zvf_metadata::Root;
 use zvf_store::{Build, BuildOptions, Key, Store};
 
+use crate::build::build_levels;
 use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
 use crate::error::{setting_error, unsupported_error};
 use crate::plan::PyramidPlan;
-use crate::report::{EventReporter, LevelReport, PyramidEvent};
-use crate::{Options, build, levels};
+use crate::report::{LevelReport, OnEvent, PyramidEvent};
+use crate::target::BuildTarget;
+use crate::{Options, levels};
 
 impl KeptLevel {
     /// Returns whether the folder still holds the level exactly as it was built.
@@ -71,94 +72,30 @@ impl KeptLevel {
     }
 }
 
-/// Builds level `level` of a store and keeps it in `folder`, which no other process uses; the
-/// result is the same as in a build of all levels. `finer` are the levels below it; missing ones
-/// are built as well and discarded. `None` when the store gets no such level. The store is not
-/// changed.
+/// Builds the coarser levels of a store below `folder`, which no other process uses; the store is
+/// not changed. Levels in `kept` are not built again.
+///
+/// With `only`, that level is built and kept in the folder, as [`KeptLevel`]; the result is the
+/// same as in a build of all levels. Finer levels that are missing are built as well and discarded.
+/// There is no report when the store gets no such level.
+///
+/// Without, the result is for a store that cannot be replaced in one step, such as one on an object
+/// store. The returned folder has everything a commit must put into the store: the root document,
+/// all levels, and level 0 without its cells but with its links to other levels. Objects of the
+/// store that match [`belongs_to_levels`] and are not in the folder must be removed.
 ///
 /// # Errors
 ///
-/// Like [`build`](crate::build), and when levels would be additive: those are not built one at a
+/// Like [`build`](crate::build()), and when levels would be additive: those are not built one at a
 /// time.
-#[boxed]
-pub async fn build_level(
-    (store, folder): (&Store, &Path),
-    options: &Options,
-    how: &BuildOptions,
-    finer: &[KeptLevel],
-    level: u32,
-) -> Result<Option<LevelReport>> {
-    check_divisible(store, options).await?;
-    let plan = PyramidPlan::plan(store, options).await?;
-    let scratch_store = ScratchStore::begin(store, folder, how).await?;
-    let copied = finer.iter().map(|finer_level| finer_level.copy_to(&scratch_store.copies));
-    let made = match copied.collect::<Result<_, _>>() {
-        Ok(copied_levels) => {
-            let checkpoint = Checkpoint::with_levels(folder, copied_levels);
-            let made =
-                build::build_one_level(store, (&scratch_store.build, &checkpoint), &plan, level)
-                    .await;
-            (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
-            made
-        }
-        Err(error) => Err(Error::scratch(error)),
-    };
-    scratch_store.remove().await;
-    made
-}
-
-/// Like [`build_with_notices`](crate::build_with_notices), with levels that [`build_level`] kept.
-/// Scratch files go to `folder`, which no other process uses, and are removed with it.
-///
-/// # Errors
-///
-/// As [`build`](crate::build).
-pub async fn build_with_levels(
-    (address, folder): (&str, &Path),
-    options: &Options,
-    how: &BuildOptions,
-    kept: &[KeptLevel],
-    mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
-) -> Result<Vec<LevelReport>> {
-    fs::create_dir_all(folder).map_err(Error::scratch)?;
-    let checkpoint = Checkpoint::with_levels(folder, kept.to_vec());
-    let made = build::build_from_checkpoint(
-        address,
-        options,
-        how,
-        &checkpoint,
-        &mut EventReporter::new(&mut on_event),
-    )
-    .await;
-    // Files that cannot be removed go with the folders of the levels.
-    drop(fs::remove_dir_all(folder));
-    made
-}
-
-/// Builds the coarser levels of a store that cannot be replaced in one step, such as one on an
-/// object store, and returns a folder below `folder`, which no other process uses, with everything
-/// a commit must put into the store: the root document, all levels, and level 0 without its cells
-/// but with its links to other levels. Objects of the store that match [`belongs_to_levels`] and
-/// are not in the folder must be removed. Levels in `kept` were built by [`build_level`].
-///
-/// # Errors
-///
-/// Like [`build`](crate::build), and when levels would be additive.
 pub async fn build_in_folder(
     (store, folder): (&Store, &Path),
     options: &Options,
     how: &BuildOptions,
-    kept: &[KeptLevel],
+    (kept, only): (&[KeptLevel], Option<u32>),
     mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> Result<(PathBuf, Vec<LevelReport>)> {
-    build_in_scratch_store(
-        (store, folder),
-        options,
-        how,
-        kept,
-        &mut EventReporter::new(&mut on_event),
-    )
-    .await
+    build_in_scratch_store((store, folder), options, how, (kept, only), &mut on_event).await
 }
 
 #[boxed]
@@ -166,20 +103,13 @@ async fn build_in_scratch_store(
     (store, folder): (&Store, &Path),
     options: &Options,
     how: &BuildOptions,
-    kept: &[KeptLevel],
-    events: &mut EventReporter<'_>,
+    (kept, only): (&[KeptLevel], Option<u32>),
+    on_event: &mut OnEvent<'_>,
 ) -> Result<(PathBuf, Vec<LevelReport>)> {
     check_divisible(store, options).await?;
     let plan = PyramidPlan::plan(store, options).await?;
     let scratch_store = ScratchStore::begin(store, folder, how).await?;
-    let checkpoint = (!kept.is_empty()).then(|| Checkpoint::with_levels(folder, kept.to_vec()));
-    let target = (&scratch_store.build, checkpoint.as_ref());
-    let made = match build::build_all_levels(store, target, &plan, events).await {
-        Ok((reports, root)) => {
-            scratch_store.collect(&reports, &root, folder).await.map(|built| (built, reports))
-        }
-        Err(error) => Err(error),
-    };
+    let made = scratch_store.build((store, folder), &plan, (kept, only), on_event).await;
     scratch_store.remove().await;
     made
 }
@@ -277,6 +207,32 @@ impl ScratchStore {
             }
         }
         self.build.hard_link_from(&self.copies.join("0"), "0").await
+    }
+
+    /// Builds levels, and keeps the only one in `folder` or links all into a folder below it.
+    async fn build(
+        &self,
+        (store, folder): (&Store, &Path),
+        plan: &PyramidPlan,
+        (kept, only): (&[KeptLevel], Option<u32>),
+        on_event: &mut OnEvent<'_>,
+    ) -> Result<(PathBuf, Vec<LevelReport>)> {
+        // Other processes may be reading kept levels, and hard links would change their files.
+        let copied = || kept.iter().map(|level| level.copy_to(&self.copies)).collect();
+        let kept: std::io::Result<Vec<KeptLevel>> =
+            if only.is_some() { copied() } else { Ok(kept.to_vec()) };
+        let kept = kept.map_err(Error::scratch)?;
+        let checkpoint =
+            (only.is_some() || !kept.is_empty()).then(|| Checkpoint::with_levels(folder, kept));
+        let checkpoint = checkpoint.as_ref();
+        let target = BuildTarget { build: &self.build, checkpoint, only };
+        let made = build_levels(store, &target, plan, None, on_event).await;
+        if let Some((level, checkpoint)) = only.zip(checkpoint) {
+            (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
+            return Ok((folder.to_owned(), made?.0));
+        }
+        let (reports, root) = made?;
+        Ok((self.collect(&reports, &root, folder).await?, reports))
     }
 
     /// Links the built levels and the root document into a folder below `folder`.

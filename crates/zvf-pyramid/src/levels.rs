@@ -80,44 +80,33 @@ pub(crate) fn covered_chunks(
     Ok([first, last])
 }
 
-/// Starts the store that will replace the one at `address`, with the parts of it that are kept:
-/// level 0, and everything that belongs to no level.
-pub(crate) async fn begin(address: &str, store: &Store, options: &BuildOptions) -> Result<Build> {
-    begin_with(address, store, options, is_replaced).await
+/// What a new build keeps of a store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// The store itself, which has no levels and gets some.
+    InPlace,
+    /// Level 0, and everything that belongs to no level.
+    Level0,
+    /// Everything that belongs to no level.
+    BesideLevels,
 }
 
-/// Does the same, with all levels to be written again.
-pub(crate) async fn begin_anew(
+/// Starts a build that replaces the store at `address`, or adds levels to it.
+pub(crate) async fn begin(
     address: &str,
     store: &Store,
     options: &BuildOptions,
-) -> Result<Build> {
-    begin_with(address, store, options, |key| level_of(key).is_some()).await
-}
-
-/// Starts a build that adds levels to the store at `address`, which has none.
-pub(crate) async fn begin_adding(
-    address: &str,
-    store: &Store,
-    options: &BuildOptions,
+    kept: Kept,
 ) -> Result<Build> {
     check_keys(store).await?;
-    let options = BuildOptions { replace: true, adds: true, ..options.clone() };
-    let build = Build::begin(address, options).await?;
-    build.copy_documents(is_replaced).await?;
-    Ok(build)
-}
-
-async fn begin_with(
-    address: &str,
-    store: &Store,
-    options: &BuildOptions,
-    goes: fn(&Key) -> bool,
-) -> Result<Build> {
-    check_keys(store).await?;
-    let options = BuildOptions { replace: true, ..options.clone() };
-    let build = Build::begin(address, options).await?;
-    build.carry_over(goes).await?;
+    let adds = kept == Kept::InPlace;
+    let build = Build::begin(address, BuildOptions { replace: true, adds, ..options.clone() });
+    let build = build.await?;
+    match kept {
+        Kept::InPlace => build.copy_documents(is_replaced).await?,
+        Kept::Level0 => drop(build.carry_over(is_replaced).await?),
+        Kept::BesideLevels => drop(build.carry_over(|key| level_of(key).is_some()).await?),
+    }
     Ok(build)
 }
 

@@ -9,7 +9,7 @@
 //!                                             contraction, edge collapse with quadric errors, Hausdorff bounds
 //! clusters, carry, selection, groups,         what a level takes over: merged vertices, objects, groups
 //!   row_ids, disjoint_objects
-//! links, cross_level_options                  links between vertices of two levels
+//! links                                       links between vertices of two levels
 //! checkpoint, kept_levels, stale              levels that a killed or another process built, and levels that edits made stale
 //! additive                                    levels that add to each other
 //! reference, random                           the levels of the reference implementation, value for value
@@ -29,7 +29,6 @@ mod checkpoint;
 mod choose;
 mod clusters;
 mod columns;
-mod cross_level_options;
 mod disjoint_objects;
 mod error;
 mod groups;
@@ -53,12 +52,11 @@ mod selection;
 mod shape;
 mod size;
 mod stale;
+mod target;
 
-pub use build::{build, build_with_notices, refresh};
+pub use build::{Reuse, build, build_reusing};
 pub use checkpoint::KeptLevel;
-pub use kept_levels::{
-    belongs_to_levels, build_in_folder, build_level, build_with_levels, check_divisible,
-};
+pub use kept_levels::{belongs_to_levels, build_in_folder, check_divisible};
 pub use options::{KindOptions, Method, Options, RowsHook, Strategy};
 pub use plan::{PyramidPlan, Step};
 #[cfg(feature = "reference")]

@@ -24,16 +24,15 @@ use zvf_format::link::Anchor;
 use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
-use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
+use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore, Root};
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline, Store};
 use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 
 use crate::carry::Objects;
-use crate::cross_level_options::CrossLevelOptions;
 use crate::error::{inconsistent_error, unsupported_error};
 use crate::levels::covered_chunks;
-use crate::options::RowsHook;
+use crate::options::{Options, RowsHook};
 use crate::rows::{NONE, chunk_of_place, row_of_place};
 use crate::shape::Coarsened;
 
@@ -154,7 +153,7 @@ pub(crate) async fn write(
     (finest, store): (&Store, &Store),
     build: &Build,
     steps: Vec<Vec<(Kind, Pairs)>>,
-    cross_level: CrossLevelOptions,
+    options: &Options,
     folder: &SpillFolder,
 ) -> Result<()> {
     let mut levels = Vec::new();
@@ -172,25 +171,27 @@ pub(crate) async fn write(
     for (kind, steps) in kinds {
         let mut kind_levels = Vec::new();
         for level in &levels {
-            kind_levels.extend(level.open_kind(kind).await?);
+            if let Some(level) = level.open_kind(kind).await? {
+                kind_levels.push(LinkedLevel::new(&level).await?);
+            }
         }
-        write_kind((store, build), &kind_levels, &steps, cross_level, folder).await?;
+        write_kind((build, store.root()), &kind_levels, &steps, options, folder).await?;
     }
     Ok(())
 }
 
 /// Writes the links of one kind.
 async fn write_kind(
-    (store, build): (&Store, &Build),
-    levels: &[LevelReader],
+    place: (&Build, &Root),
+    levels: &[LinkedLevel],
     steps: &[Pairs],
-    cross_level: CrossLevelOptions,
+    options: &Options,
     folder: &SpillFolder,
 ) -> Result<()> {
     // The ancestors of the vertices of each level, one level higher in each round and for one level
     // less.
     let mut ways: Vec<Option<Pairs>> = Vec::new();
-    for gap in cross_level.gaps(steps.len()) {
+    for gap in options.link_gaps(steps.len()) {
         let mut next = Vec::new();
         for (at, (step, above)) in steps.iter().zip(steps.iter().skip(gap - 1)).enumerate() {
             let composed = if gap == 1 {
@@ -204,15 +205,26 @@ async fn write_kind(
                 check_same("links to a level that lacks the kind", 0, pairs.len())?;
                 continue;
             };
-            write_family(build, store, (fine, coarse), pairs).await?;
-            if cross_level.storage == CrossLevelStorage::Explicit {
-                write_family(build, store, (coarse, fine), &invert_pairs(pairs, folder)?).await?;
+            write_pairs(place, [fine, coarse], pairs).await?;
+            if options.links == CrossLevelStorage::Explicit {
+                write_pairs(place, [coarse, fine], &invert_pairs(pairs, folder)?).await?;
             }
             next.push(composed);
         }
         ways = next;
     }
     Ok(())
+}
+
+/// Writes the links of one level to another.
+async fn write_pairs(
+    place: (&Build, &Root),
+    levels: [&LinkedLevel; 2],
+    pairs: &Pairs,
+) -> Result<()> {
+    // Consecutive rows differ little, so cells compress well even at the lowest level.
+    let codecs = CodecPipeline::zstd(1);
+    write_family(place, levels, codecs, pairs.len(), |push| pairs.for_each(push)).await
 }
 
 /// Composes two maps from vertices to coarser vertices.
@@ -228,25 +240,46 @@ fn invert_pairs(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs> {
     turned.finish()
 }
 
-/// Writes one family: links from the vertices of a level to those of another.
-async fn write_family(
-    build: &Build,
-    store: &Store,
-    (from_level, to_level): (&LevelReader, &LevelReader),
-    pairs: &Pairs,
+/// One of two linked levels.
+pub(crate) struct LinkedLevel {
+    pub(crate) number: u32,
+    /// Of the level, or of a kind in it.
+    pub(crate) path: String,
+    pub(crate) keys: Vec<ChunkKey>,
+    pub(crate) shape: ChunkShape,
+}
+
+impl LinkedLevel {
+    async fn new(level: &LevelReader) -> Result<Self> {
+        Ok(Self {
+            number: level.level().0,
+            path: level.node().path().to_string(),
+            keys: level.chunks().await?.iter().collect(),
+            shape: *level.chunk_shape(),
+        })
+    }
+}
+
+/// Writes one family: links from the vertices of a level to those of another. `visit` passes on the
+/// places of `count` pairs of vertices; those of one chunk of the first level are consecutive.
+pub(crate) async fn write_family(
+    (build, root): (&Build, &Root),
+    levels: [&LinkedLevel; 2],
+    codecs: CodecPipeline,
+    count: u64,
+    visit: impl FnOnce(&mut dyn FnMut(u64, u64) -> Result<()>) -> Result<()>,
 ) -> Result<()> {
-    let delta = i64::from(to_level.level().0) - i64::from(from_level.level().0);
+    let delta = i64::from(levels[1].number) - i64::from(levels[0].number);
     let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
-    let path = format!("{}/links/{word}", from_level.node().path());
-    let mut cells = Cells::new(build, store, (from_level, to_level), delta, &path).await?;
-    pairs.for_each(|from, to| cells.push(from, to))?;
+    let path = format!("{}/links/{word}", levels[0].path);
+    let mut cells = Cells::new((build, root), levels, (delta, codecs), &path)?;
+    visit(&mut |from, to| cells.push(from, to))?;
     let written = cells.finish().await?;
-    check_same("links between two levels", pairs.len(), written)?;
-    let count = Some(pairs.len());
+    check_same("links between two levels", count, written)?;
     let family = LinksFamily {
-        sid_ndim: Some(to_u64(from_level.key_rank())),
-        num_links: count,
-        num_physical_records: count,
+        sid_ndim: Some(to_u64(levels[0].shape.axes())),
+        num_links: Some(count),
+        num_physical_records: Some(count),
         ..LinksFamily::new(delta, 2, true, LinkStore::Canonical)
     };
     build.group(&path, &GroupDoc::new(family.to_attributes())).await
@@ -256,8 +289,8 @@ async fn write_family(
 struct Cells<'a> {
     build: &'a Build,
     path: &'a str,
-    keys: Vec<ChunkKey>,
-    others: Vec<ChunkKey>,
+    levels: [&'a LinkedLevel; 2],
+    codecs: CodecPipeline,
     anchor: Anchor,
     delta: i64,
     ends: [Vec<i64>; 2],
@@ -270,35 +303,28 @@ struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    async fn new(
-        build: &'a Build,
-        store: &Store,
-        (from_level, to_level): (&LevelReader, &LevelReader),
-        delta: i64,
+    fn new(
+        (build, root): (&'a Build, &Root),
+        levels: [&'a LinkedLevel; 2],
+        (delta, codecs): (i64, CodecPipeline),
         path: &'a str,
     ) -> Result<Self> {
-        let keys: Vec<ChunkKey> = from_level.chunks().await?.iter().collect();
-        let others: Vec<ChunkKey> = to_level.chunks().await?.iter().collect();
-        let root = ChunkShape::new(&store.root().zarr_vectors.chunk_shape)?;
-        let ratios =
-            (from_level.chunk_shape().ratio_to(&root)?, to_level.chunk_shape().ratio_to(&root)?);
-        let anchor = Anchor::from_ratios(&ratios.0, &ratios.1, from_level.key_rank())?;
-        let ends = covered_chunks(store.root(), from_level.chunk_shape(), &keys)?;
-        let (sinks, rows, waiting) = (BTreeMap::new(), FxHashMap::default(), Vec::new());
-        let (chunk, held) = (0, 0);
+        let from = levels[0];
+        let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
+        let [from_ratio, to_ratio] = levels.map(|level| level.shape.ratio_to(&shape));
         Ok(Self {
             build,
             path,
-            keys,
-            others,
-            anchor,
+            levels,
+            codecs,
+            anchor: Anchor::from_ratios(&from_ratio?, &to_ratio?, from.shape.axes())?,
             delta,
-            ends,
-            sinks,
-            chunk,
-            rows,
-            waiting,
-            held,
+            ends: covered_chunks(root, &from.shape, &from.keys)?,
+            sinks: BTreeMap::new(),
+            chunk: 0,
+            rows: FxHashMap::default(),
+            waiting: Vec::new(),
+            held: 0,
             written: 0,
         })
     }
@@ -323,17 +349,18 @@ impl<'a> Cells<'a> {
         if targets.is_empty() {
             return Ok(()); // before the first chunk
         }
+        let [from, to] = self.levels.map(|level| &level.keys);
         let chunk = |keys: &[ChunkKey], number: u32| {
             let what = "chunk that a link names";
             let expected = format!("less than {}", keys.len());
             let key = keys.get(usize_from_u32(number)).copied();
             key.ok_or_else(|| inconsistent_error(what, expected, number))
         };
-        let key = chunk(&self.keys, self.chunk)?;
+        let key = chunk(from, self.chunk)?;
         targets.sort_unstable_by_key(|(target, _)| *target);
         let anchor = self.anchor.map_chunk(&key)?;
         for (target, rows) in targets {
-            let target_key = chunk(&self.others, target)?;
+            let target_key = chunk(to, target)?;
             let offset = offset_from(&anchor, &target_key)?;
             if !self.sinks.contains_key(&offset) {
                 let sink = self.open_sink(&offset)?;
@@ -347,33 +374,19 @@ impl<'a> Cells<'a> {
     }
 
     fn open_sink(&self, offset: &[i64]) -> Result<CellSink> {
-        let name = Offsets::new(self.anchor_rank(), &[offset])?;
-        let attributes = LinkSegment::new(vec![offset.to_vec()], false, 2, self.delta, Vec::new());
         let [low, high] = self.ends.clone();
-        let plan = CellPlan {
-            attributes: attributes.to_attributes(),
-            // Consecutive rows differ little, so cells compress well even at the lowest level.
-            codecs: CodecPipeline::zstd(1),
-            ..CellPlan::new(low, high)
-        };
+        let name = Offsets::new(low.len(), &[offset])?;
+        let attributes = LinkSegment::new(vec![offset.to_vec()], false, 2, self.delta, Vec::new());
+        let (attributes, codecs) = (attributes.to_attributes(), self.codecs.clone());
+        let plan = CellPlan { attributes, codecs, ..CellPlan::new(low, high) };
         self.build.cells(&format!("{}/{name}", self.path), plan)
-    }
-
-    fn anchor_rank(&self) -> usize {
-        let [low, _] = &self.ends;
-        low.len()
     }
 
     /// Writes the buffered cells.
     fn write_waiting(&mut self) -> Result<()> {
         let sinks = &self.sinks;
         let put = |(offset, key, rows): (Vec<i64>, ChunkKey, Vec<u8>)| {
-            let Some(sink) = sinks.get(&offset) else {
-                let found = format!("{offset:?}");
-                return Err(inconsistent_error("offset of links", "an open array", found));
-            };
-            sink.put(&key, ragged::encode(&[&rows], ROW_BYTES, ROWS_PER_LINK)?.into())?;
-            Ok(())
+            sinks[&offset].put(&key, ragged::encode(&[&rows], ROW_BYTES, ROWS_PER_LINK)?.into())
         };
         self.held = 0;
         std::mem::take(&mut self.waiting).into_par_iter().try_for_each(put)
@@ -392,7 +405,7 @@ impl<'a> Cells<'a> {
 }
 
 /// Returns the offset from one chunk to another.
-pub(crate) fn offset_from(anchor: &ChunkKey, chunk: &ChunkKey) -> Result<Vec<i64>> {
+fn offset_from(anchor: &ChunkKey, chunk: &ChunkKey) -> Result<Vec<i64>> {
     let apart = chunk.components().iter().zip(anchor.components());
     let offset: Option<Vec<i64>> = apart.map(|(to, from)| to.checked_sub(*from)).collect();
     offset.ok_or_else(|| {
@@ -415,12 +428,8 @@ fn check_same<T: PartialEq + std::fmt::Display>(
 
 /// Returns the largest level distance of links in a store with `levels` levels, as the root states
 /// it.
-pub(crate) fn depth(cross_level: CrossLevelOptions, levels: usize) -> i64 {
-    if cross_level.depth < 0 {
-        -1
-    } else {
-        cross_level.depth.min(saturating_i64(to_u64(levels)).max(1)) // levels are few
-    }
+pub(crate) fn depth(options: &Options, levels: usize) -> i64 {
+    options.depth.max(-1).min(saturating_i64(to_u64(levels)).max(1)) // levels are few
 }
 
 /// Bytes of a link: two rows.
@@ -459,6 +468,7 @@ mod tests {
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         let store = two_chunks(&path("points")).await;
         let level = LevelReader::open(&store, LevelId(0)).await.unwrap();
+        let level = LinkedLevel::new(&level).await.unwrap();
         let at = |chunk: u64, row: u64| chunk << 32 | row;
         let message = "chunk that a link names: expected less than 2, found";
         for (name, links, expected) in [
@@ -475,8 +485,8 @@ mod tests {
             ),
         ] {
             let build = Build::begin(&path(name), BuildOptions::default()).await.unwrap();
-            let mut cells =
-                Cells::new(&build, &store, (&level, &level), 1, "0/links/+1").await.unwrap();
+            let (place, codecs) = ((&build, store.root()), CodecPipeline::zstd(1));
+            let mut cells = Cells::new(place, [&level; 2], (1, codecs), "0/links/+1").unwrap();
             let pushed = links.iter().try_for_each(|(from, to)| cells.push(*from, *to));
             let result = match pushed {
                 Ok(()) => cells.finish().await,

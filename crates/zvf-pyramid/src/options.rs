@@ -1,6 +1,7 @@
 //! The options of a build: how levels are built, how many, and how objects and attributes change.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -319,6 +320,17 @@ impl Options {
         Ok(())
     }
 
+    /// Returns the level distances that links cover, where there are `levels` levels above the
+    /// first.
+    pub(crate) fn link_gaps(&self, levels: usize) -> RangeInclusive<usize> {
+        link_gaps(self.links, self.depth, levels)
+    }
+
+    /// Returns whether any links between levels are written.
+    pub(crate) fn links_levels(&self) -> bool {
+        !self.link_gaps(1).is_empty()
+    }
+
     /// Returns the factor by which cells or tolerances grow per level.
     pub(crate) fn growth(&self, method: Method) -> f64 {
         self.growth.unwrap_or(if method == Method::Simplify { 4.0 } else { 2.0 })
@@ -370,7 +382,8 @@ impl KindOptions {
 }
 
 /// How geometry is coarsened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Method {
     /// Merges the vertices of each cell: all points of an object, or connected vertices of graphs,
@@ -448,18 +461,6 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = Self::WORDS.iter().find(|(method, _)| method == self);
         f.pad(word.map_or("", |(_, word)| word))
-    }
-}
-
-impl Serialize for Method {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Method {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -546,6 +547,17 @@ impl FromStr for Strategy {
             _ => Err(setting_error("choice of objects", expected, text)),
         }
     }
+}
+
+/// Returns the level distances that links up to this depth cover, where there are `levels` levels
+/// above the first.
+pub(crate) fn link_gaps(
+    storage: CrossLevelStorage,
+    depth: i64,
+    levels: usize,
+) -> RangeInclusive<usize> {
+    let max_gap = usize::try_from(depth).unwrap_or(levels).min(levels);
+    1..=if storage == CrossLevelStorage::None { 0 } else { max_gap }
 }
 
 /// Returns the error for a setting that none of these kinds uses.

@@ -24,8 +24,8 @@ use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::additive::settings::resolve_settings;
+use crate::blocks::count_rows;
 use crate::columns::{Points, floats};
-use crate::cross_level_options::CrossLevelOptions;
 use crate::error::unsupported_error;
 use crate::rows::row_number;
 use crate::shape::chain::douglas_peucker;
@@ -137,9 +137,8 @@ impl PyramidPlan {
         }
         let levels = kinds(&reader.level(LevelId(0)).await?).await?;
         if options.levels != Some(0) {
-            let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
             for (_, level) in &levels {
-                crate::levels::check_order(level, cross_level.is_enabled()).await?;
+                crate::levels::check_order(level, options.links_levels()).await?;
             }
         }
         let named: Vec<Kind> = levels.iter().map(|(kind, _)| *kind).collect();
@@ -233,9 +232,7 @@ impl KindPlan {
         options: Options,
         beside: bool,
     ) -> Result<Self> {
-        let Some(level) = levels.first() else {
-            return Err(unsupported_error("levels of the store", "one or more", "none"));
-        };
+        let level = &levels[0];
         let (mut of_levels, mut all) = (Vec::with_capacity(levels.len()), Size::default());
         let mut indexed = false;
         for level in levels {
@@ -416,9 +413,9 @@ impl Sample {
             if self.at.len() >= SAMPLE_VALUES {
                 break;
             }
-            let values = values.get(part.rows.start * self.axes..part.rows.end * self.axes);
+            let values = &values[part.rows.start * self.axes..part.rows.end * self.axes];
             let start = row_number(self.at.len() / self.axes);
-            self.at.extend_from_slice(values.expect("rows of a part are of its batch"));
+            self.at.extend_from_slice(values);
             self.chains.push(start..start + row_number(part.rows.len()));
         }
     }
@@ -437,14 +434,8 @@ impl Sample {
 
 /// Returns how many vertices a level has, by counting instead of trusting its document.
 async fn count_vertices(level: &LevelReader) -> Result<u64> {
-    let keys: Vec<_> = level.chunks().await?.iter().collect();
-    let mut all = 0_u64;
-    for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
-        for count in level.row_counts(keys).await {
-            all = all.saturating_add(count?); // rows that a damaged store states may not fit
-        }
-    }
-    Ok(all)
+    let (_, rows) = count_rows(level).await?;
+    Ok(rows.into_iter().fold(0, u64::saturating_add)) // those that a damaged store states may not fit
 }
 
 /// Returns the spacing of vertices, and sample chains that show how many vertices a tolerance
@@ -539,5 +530,3 @@ const MAX_SPACING_STEPS: i32 = 20;
 const EDGE_SAMPLE_SIZE: u64 = 200_000;
 /// Coordinates after which the shares of chains are accurate enough.
 const SAMPLE_VALUES: usize = 60_000;
-/// Chunks that are counted in one request.
-const COUNT_BATCH_CHUNKS: usize = 4096;

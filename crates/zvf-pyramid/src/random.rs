@@ -12,7 +12,7 @@
 //! check that it is still the same; a difference means that the reference changed, not that data is
 //! damaged.
 
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{index_u32, usize_from_u32};
 
 /// A stream of random numbers from one seed.
 #[derive(Clone, Debug)]
@@ -55,42 +55,21 @@ impl Random {
         low_half(both)
     }
 
-    /// Returns a uniformly distributed number from 0 to `max`, both included.
-    pub(crate) fn number_up_to(&mut self, max: u64) -> u64 {
-        match u32::try_from(max) {
-            Ok(0) => 0,
-            Ok(u32::MAX) => self.next_u32().into(),
-            Ok(max) => self.number_up_to_u32(max).into(),
-            Err(_) if max == u64::MAX => self.next_u64(),
-            Err(_) => self.number_up_to_u64(max),
+    /// Returns a uniformly distributed number from 0 to `max`, both included; `max` is an index of
+    /// a list of objects, which has fewer than 2^32.
+    fn index_up_to(&mut self, max: usize) -> usize {
+        let max = index_u32(max);
+        if max == 0 {
+            return 0;
         }
-    }
-
-    fn number_up_to_u32(&mut self, max: u32) -> u32 {
-        let count = max + 1; // `max` is less than all ones
+        let count = max + 1;
         let least = (u32::MAX - max) % count;
         loop {
             let wide = u64::from(self.next_u32()) * u64::from(count);
             if low_half(wide) >= least {
-                return low_half(wide >> 32);
+                return usize_from_u32(low_half(wide >> 32));
             }
         }
-    }
-
-    fn number_up_to_u64(&mut self, max: u64) -> u64 {
-        let count = max + 1;
-        let least = (u64::MAX - max) % count;
-        loop {
-            let wide = u128::from(self.next_u64()) * u128::from(count);
-            if low_u64(wide) >= least {
-                return low_u64(wide >> 64);
-            }
-        }
-    }
-
-    /// Returns a number from 0 to `max`, like [`number_up_to`](Self::number_up_to).
-    fn index_up_to(&mut self, max: usize) -> usize {
-        saturating_usize(self.number_up_to(to_u64(max))) // fits, as `max` does
     }
 
     /// Returns `k` of the numbers below `n`, ascending; all of them if `k` is at least `n`.
@@ -215,12 +194,12 @@ mod tests {
     #[test]
     fn random_numbers_cover_their_bounds() {
         let mut random = Random::new(1);
-        for max in [0, 1, 6, u64::from(u32::MAX), u64::from(u32::MAX) + 1, u64::MAX] {
-            assert!((0..200).all(|_| random.number_up_to(max) <= max), "{max}");
+        for max in [0, 1, 6, 1 << 31] {
+            assert!((0..200).all(|_| random.index_up_to(max) <= max), "{max}");
         }
         assert!(
-            (0..200).any(|_| random.number_up_to(1) == 1)
-                && (0..200).any(|_| random.number_up_to(1) == 0)
+            (0..200).any(|_| random.index_up_to(1) == 1)
+                && (0..200).any(|_| random.index_up_to(1) == 0)
         );
         assert_eq!(
             (random.choose(4, 4), random.choose(4, 9)),

@@ -11,17 +11,7 @@ use crate::stale::RebuiltLevel;
 
 /// The receiver of the events of a build. It is not a type parameter, so that the build is compiled
 /// once.
-pub(crate) struct EventReporter<'a>(&'a mut (dyn FnMut(PyramidEvent<'_>) + Send));
-
-impl<'a> EventReporter<'a> {
-    pub(crate) fn new(on_event: &'a mut (dyn FnMut(PyramidEvent<'_>) + Send)) -> Self {
-        Self(on_event)
-    }
-
-    pub(crate) fn report(&mut self, event: PyramidEvent<'_>) {
-        (self.0)(event);
-    }
-}
+pub(crate) type OnEvent<'a> = dyn FnMut(PyramidEvent<'_>) + Send + 'a;
 
 /// An event of a running build.
 ///

@@ -23,6 +23,20 @@ pub(crate) fn check_rows(rows: usize) -> Result<()> {
     Err(unsupported_error("vertices that are coarsened at once", expected, rows))
 }
 
+/// Returns the position in `rows` of each of `count` rows; [`NONE`] for those that are not there.
+pub(crate) fn positions_in(rows: &[u32], count: usize) -> Vec<u32> {
+    let mut positions = vec![NONE; count];
+    for (at, row) in (0_u32..).zip(rows) {
+        positions[usize_from_u32(*row)] = at;
+    }
+    positions
+}
+
+/// Returns the number that a list has for a row; [`NONE`] for no row.
+pub(crate) fn lookup(numbers: &[u32], row: u32) -> u32 {
+    if row == NONE { NONE } else { numbers[usize_from_u32(row)] }
+}
+
 /// Returns the number of the chunk, the upper half of a place.
 pub(crate) const fn chunk_of_place(place: u64) -> u32 {
     saturating_u32(place >> 32) // fits

@@ -19,7 +19,8 @@ use crate::error::setting_error;
 /// assert_eq!(Aggregation::Drop.to_string(), "drop");
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Aggregation {
     /// Their mean; a vertex that represents several of level 0 has that weight.
@@ -55,14 +56,11 @@ impl Aggregation {
     /// Returns the rule for an attribute without a stated rule: it picks one of the values, unless
     /// they are floats and vertices are merged.
     pub(crate) fn default_for(field: &Field, merged: bool) -> Self {
-        match field.column.dtype().kind {
-            _ if !merged => Self::First,
-            DtypeKind::Float if field.categories.is_none() => Self::Mean,
-            DtypeKind::Bool
-            | DtypeKind::Int
-            | DtypeKind::UInt
-            | DtypeKind::Float
-            | DtypeKind::Text => Self::Mode,
+        let is_number = field.column.dtype().kind == DtypeKind::Float && field.categories.is_none();
+        match (merged, is_number) {
+            (false, _) => Self::First,
+            (true, true) => Self::Mean,
+            (true, false) => Self::Mode,
         }
     }
 
@@ -83,18 +81,6 @@ impl fmt::Display for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = Self::WORDS.iter().find(|(rule, _)| rule == self);
         f.pad(word.map_or("", |(_, word)| word))
-    }
-}
-
-impl serde::Serialize for Aggregation {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Aggregation {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -41,15 +41,15 @@ impl Objects {
         (strategy, seed): (&Strategy, u64),
         bin: &[f64],
     ) -> Result<()> {
-        if step.sparsity <= 1.0 || self.kept_count() < 2 {
+        if step.sparsity <= 1.0 || self.kept_ids.len() < 2 {
             return Ok(());
         }
         let seed = seed.wrapping_add(step.level.into());
-        let k = choose::count_kept(self.kept_count(), step.sparsity);
+        let k = choose::count_kept(self.kept_ids.len(), step.sparsity);
         let measured = || self.measure(reader, levels, kind, strategy);
         let chosen = match strategy {
             // This needs nothing but the ids of objects, of which there may be many.
-            Strategy::Random => choose::choose_random(self.kept_ids(), k, seed),
+            Strategy::Random => choose::choose_random(&self.kept_ids, k, seed),
             Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
                 choose::choose_largest(&measured().await?, k)
             }
@@ -57,13 +57,13 @@ impl Objects {
             Strategy::Thinning => choose::choose_one_per_bin(&measured().await?, bin),
             Strategy::Groups => {
                 let groups = groups::read_groups(levels).await?;
-                let kept = [self.kept_ids()];
+                let kept = [self.kept_ids.as_slice()];
                 let groups: Vec<_> =
                     groups.iter().map(|(_, members)| ids_of(members, &kept)).collect();
-                choose::choose_by_group(self.kept_ids(), &groups, step.sparsity, seed)
+                choose::choose_by_group(&self.kept_ids, &groups, step.sparsity, seed)
             }
         };
-        self.set_kept(chosen);
+        self.kept_ids = chosen;
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Objects {
         strategy: &Strategy,
     ) -> Result<Vec<Candidate>> {
         let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
-        let mut candidates: Vec<Candidate> = self.kept_ids().iter().map(plain).collect();
+        let mut candidates: Vec<Candidate> = self.kept_ids.iter().map(plain).collect();
         match strategy {
             Strategy::Random | Strategy::Groups => {}
             Strategy::Largest(name) => {
@@ -164,17 +164,14 @@ fn add_lengths(
         add(part.object.0, sum, middle);
     }
     let Some(owners) = batch.vertex_objects().filter(|_| batch.parts().is_empty()) else { return };
-    let owner = |row: usize| owners.get(row).copied().flatten();
-    for row in 0..batch.len() {
-        if let Some(object) = owner(row) {
+    for (row, object) in (0..).zip(owners) {
+        if let Some(object) = object {
             add(object.0, if kind == Kind::PointCloud { 1.0 } else { 0.0 }, row);
         }
     }
-    if let Some(elements) = batch.elements() {
-        for [a, b] in sides(elements) {
-            if let Some(object) = owner(a) {
-                add(object.0, points.length(a, b), a);
-            }
+    for [a, b] in batch.elements().into_iter().flat_map(sides) {
+        if let Some(object) = owners[a] {
+            add(object.0, points.length(a, b), a);
         }
     }
 }

@@ -27,7 +27,7 @@
 //! with the same message, and so are unknown fields.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use zvf_model::{Bounds, LevelId, ObjectId, Value};
+use zvf_model::{Bounds, Value};
 
 use crate::predicate::{BadPredicate, ColumnRef, Comparison, Predicate};
 use crate::region::{BadRegion, Form, HalfSpace, Region};
@@ -54,33 +54,6 @@ pub(crate) mod text {
         text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
     }
 }
-
-/// Ids of objects as numbers.
-pub(crate) mod ids {
-    use super::*;
-
-    pub(crate) fn serialize<S: Serializer>(
-        value: &Option<Vec<ObjectId>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        value
-            .as_ref()
-            .map(|ids| ids.iter().map(|id| id.0).collect::<Vec<_>>())
-            .serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Vec<ObjectId>>, D::Error> {
-        Ok(Option::<Vec<i64>>::deserialize(deserializer)?
-            .map(|ids| ids.into_iter().map(ObjectId).collect()))
-    }
-}
-
-/// The number of a level.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "LevelId")]
-pub(crate) struct LevelForm(u32);
 
 /// A number that may be infinite.
 pub(crate) mod number {
@@ -208,10 +181,10 @@ impl From<Predicate> for Tree {
         let all = |list: Vec<Predicate>| list.into_iter().map(Self::from).collect();
         match predicate {
             Predicate::Compare(column, comparison, value) => {
-                Self::Compare { column, comparison, value: value.into() }
+                Self::Compare { column, comparison, value: ValueData(value) }
             }
             Predicate::In(column, values) => {
-                Self::In { column, values: values.into_iter().map(ValueData::from).collect() }
+                Self::In { column, values: values.into_iter().map(ValueData).collect() }
             }
             Predicate::IsNull(column) => Self::IsNull(column),
             Predicate::Not(condition) => Self::Not(Box::new((*condition).into())),
@@ -226,10 +199,10 @@ impl From<Tree> for Predicate {
         let all = |list: Vec<Tree>| list.into_iter().map(Self::from).collect();
         match tree {
             Tree::Compare { column, comparison, value } => {
-                Self::Compare(column, comparison, value.into())
+                Self::Compare(column, comparison, value.0)
             }
             Tree::In { column, values } => {
-                Self::In(column, values.into_iter().map(Value::from).collect())
+                Self::In(column, values.into_iter().map(|value| value.0).collect())
             }
             Tree::IsNull(column) => Self::IsNull(column),
             Tree::Not(condition) => Self::Not(Box::new((*condition).into())),
@@ -239,42 +212,20 @@ impl From<Tree> for Predicate {
     }
 }
 
-/// The form of a [`Value`].
+/// A value in its form.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ValueData {
+pub(crate) struct ValueData(#[serde(with = "ValueForm")] Value);
+
+/// The form of a [`Value`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Value", rename_all = "lowercase")]
+enum ValueForm {
     Null,
     Bool(bool),
     Int(i64),
     UInt(u64),
-    Float(Number),
+    Float(#[serde(with = "number")] f64),
     Text(String),
-}
-
-impl From<Value> for ValueData {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Bool(value) => Self::Bool(value),
-            Value::Int(value) => Self::Int(value),
-            Value::UInt(value) => Self::UInt(value),
-            Value::Float(value) => Self::Float(value.into()),
-            Value::Text(value) => Self::Text(value),
-        }
-    }
-}
-
-impl From<ValueData> for Value {
-    fn from(data: ValueData) -> Self {
-        match data {
-            ValueData::Null => Self::Null,
-            ValueData::Bool(value) => Self::Bool(value),
-            ValueData::Int(value) => Self::Int(value),
-            ValueData::UInt(value) => Self::UInt(value),
-            ValueData::Float(value) => Self::Float(value.into()),
-            ValueData::Text(value) => Self::Text(value),
-        }
-    }
 }
 
 /// The form of an `f64`.

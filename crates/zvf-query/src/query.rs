@@ -63,7 +63,7 @@ pub struct Query {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub mode: Option<Mode>,
     /// The objects, in the order of the answer; `None` selects all.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::ids"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub objects: Option<Vec<ObjectId>>,
     /// The groups of objects; `None` selects all objects.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
@@ -401,7 +401,7 @@ impl Query {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum LevelRule {
     /// This one.
-    Number(#[cfg_attr(feature = "serde", serde(with = "data::LevelForm"))] LevelId),
+    Number(LevelId),
     /// The finest level that has at most this many vertices in the region, by its counts; the
     /// coarsest if none has so few.
     MaxVertices(u64),

@@ -7,7 +7,10 @@
 //! M22              names of missing arrays are removed
 //! M21 S14          tokens are added
 //! S10              ome, from axes and levels
-//! C24              object_ids_sorted becomes false
+//! M23              shard_shape is removed
+//! G10              statements about groups of links are removed
+//! S21              zarr_vectors_presence is removed, if that is asked for
+//! C24              object_ids_sorted becomes false, layout what the arrays are
 //! C41              link_fragments: one range over all links of each chunk
 //! ```
 
@@ -19,7 +22,7 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, ChunkPath, MAX_WIDTH, Offsets};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::encode_cell;
-use zvf_metadata::{ArrayDoc, CodecSpec, Node, Ome};
+use zvf_metadata::{ArrayDoc, CodecSpec, LevelDoc, Node, Ome};
 use zvf_store::{Cells, Store};
 use zvf_validate::Finding;
 
@@ -40,13 +43,14 @@ pub(crate) enum Repair {
 /// Repairs one finding if no guess is needed.
 pub(crate) async fn repair_finding(
     store: &Store,
-    name: &str,
+    (name, end_deferral): (&str, bool),
     finding: &Finding,
     documents: &mut Documents,
 ) -> Result<Repair> {
     let node = finding.path.strip_suffix("/zarr.json").unwrap_or(&finding.path);
     let node = if node == "zarr.json" { "" } else { node };
     let done = match (finding.rule.id, finding.subject.as_str()) {
+        ("C28", _) if !end_deferral && is_deferred(store, finding).await? => false,
         ("C28" | "M18", "nonempty_chunks") => list(store, finding, documents).await?,
         ("C8", _) => {
             set(store, documents, finding, node, &["zarr_vectors_level", "vertex_count"]).await?
@@ -75,11 +79,62 @@ pub(crate) async fn repair_finding(
         }
         ("M22", _) => remove_missing_names(store, node, documents).await?,
         ("M21" | "S14", "format_capabilities") => token(store, finding, documents).await?,
+        ("M23", "shard_shape") => {
+            let remove = |node: &mut Node| {
+                let block = attributes(node).get_mut("zarr_vectors")?.as_object_mut()?;
+                block.shift_remove("shard_shape")?;
+                Some("shard_shape is removed: the arrays are packed in another way".to_owned())
+            };
+            documents.change(store, "", "M23", remove).await?
+        }
+        ("S21", _) if end_deferral => {
+            let remove = |node: &mut Node| {
+                attributes(node).shift_remove(LevelDoc::PRESENCE)?;
+                Some("the deferral of presence ends".to_owned())
+            };
+            documents.change(store, node, "S21", remove).await?
+        }
+        ("C24", "layout") => {
+            let layout = finding.expected.split(',').next().unwrap_or_default().to_owned();
+            let state = |node: &mut Node| {
+                *attributes(node).get_mut("layout")? = layout.clone().into();
+                Some(format!("layout becomes {layout}, as the arrays are"))
+            };
+            documents.change(store, node, "C24", state).await?
+        }
+        ("G10", _) => withdraw_groups(store, &finding.path, documents).await?,
         ("S10", _) => ome(store, name, documents).await?,
         ("C41", "node") => return link_fragments(store, node).await,
         _ => false,
     };
     Ok(if done { Repair::Document } else { Repair::Left })
+}
+
+/// Removes the statement that links are grouped by fragment, in both spellings.
+async fn withdraw_groups(store: &Store, path: &str, documents: &mut Documents) -> Result<bool> {
+    let Some((level, _)) = path.split_once("/link") else { return Ok(false) };
+    let words = || Some("the statement about groups of links is removed".to_owned());
+    let level_flag = |node: &mut Node| {
+        let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
+        block.shift_remove("fragment_link_groups").and_then(|_| words())
+    };
+    let mut done = documents.change(store, level, "G10", level_flag).await?;
+    let family = format!("{level}/links/0");
+    for array in store.nodes().children(&family).await?.names {
+        let flag =
+            |node: &mut Node| attributes(node).shift_remove("link_groups").and_then(|_| words());
+        done |= documents.change(store, &format!("{family}/{array}"), "G10", flag).await?;
+    }
+    Ok(done)
+}
+
+/// Returns whether writers still fill the level of a finding: then no list is written.
+async fn is_deferred(store: &Store, finding: &Finding) -> Result<bool> {
+    let level = finding.path.split('/').next().and_then(|level| level.parse().ok());
+    match level {
+        Some(level) => Ok(store.level(level).await?.meta().is_deferred()),
+        None => Ok(false),
+    }
 }
 
 /// Sets the count at `keys` to the right value.

@@ -10,7 +10,7 @@ use zvf_metadata::Node;
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// for change in zvf_repair::plan(&store, "three").await?.changes {
+/// for change in zvf_repair::plan(&store, "three", false).await?.changes {
 ///     assert!(!change.words.is_empty() && !change.rules.is_empty());
 /// }
 /// # Ok(())

@@ -33,11 +33,6 @@ pub(crate) fn io_error(path: &str) -> impl FnOnce(io::Error) -> Error {
     move |cause| refuse(Class::Io, "the file cannot be read or written").because(cause).at_key(path)
 }
 
-/// Returns the error for a backend that failed.
-pub(crate) fn backend_error(path: impl Display, source: object_store::Error) -> Error {
-    refuse(Class::Unavailable, "the backend failed").with_cause(source).at_key(path)
-}
-
 fn refuse(class: Class, text: &'static str) -> Error {
     Error::custom(class, text).with_op("repair")
 }

@@ -41,6 +41,7 @@ enum Kind {
         store: Arc<dyn ObjectStore>,
         prefix: Path, // not empty
         kept: Path,   // next to it
+        options: Box<OpenOptions>,
     },
 }
 
@@ -60,7 +61,8 @@ impl Place {
             return Err(nothing_beside_error());
         };
         let kept = above.iter().cloned().collect::<Path>().join(format!("{}.zvf", last.as_ref()));
-        Ok(Self(Kind::Backend { store, prefix, kept }, CommitGate::default()))
+        let options = Box::new(options.clone());
+        Ok(Self(Kind::Backend { store, prefix, kept, options }, CommitGate::default()))
     }
 
     /// Sets the gate, which is passed right before something is replaced in a folder.
@@ -103,8 +105,8 @@ impl Place {
                 let kept = apply_local_on(&Disk::default(), path, plan, &self.1)?;
                 Ok(kept.map(|kept| kept.display().to_string()))
             }
-            Kind::Backend { store, prefix, kept } => {
-                let kept = apply_remote(&**store, prefix, kept, plan).await?;
+            Kind::Backend { store, prefix, kept, options } => {
+                let kept = apply_remote(Arc::clone(store), prefix, kept, options, plan).await?;
                 Ok(kept.map(|kept| kept.to_string()))
             }
         }

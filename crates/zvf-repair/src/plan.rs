@@ -21,7 +21,7 @@ use crate::documents::{Documents, text};
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
-/// let plan = zvf_repair::plan(&store, "three").await?;
+/// let plan = zvf_repair::plan(&store, "three", false).await?;
 /// assert!(plan.left.iter().all(|finding| !finding.expected.is_empty()));
 /// # Ok(())
 /// # }
@@ -45,7 +45,8 @@ impl Plan {
     }
 }
 
-/// Plans the repair of `store`, in a folder called `name`. Nothing is changed.
+/// Plans the repair of `store`, in a folder called `name`. Nothing is changed. `end_deferral` says
+/// that no writer fills a level any more: lists of chunks are written where presence was deferred.
 ///
 /// Counts of a level depend on its lists of chunks, so a second plan, after the first was applied,
 /// may have more changes.
@@ -54,13 +55,13 @@ impl Plan {
 ///
 /// When the store cannot be read.
 #[boxed(?Send)]
-pub async fn plan(store: &Store, name: &str) -> Result<Plan> {
+pub async fn plan(store: &Store, name: &str, end_deferral: bool) -> Result<Plan> {
     let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
     let report = validate(store, &options, &Observer::default()).await?;
-    plan_from_report(store, name, report).await
+    plan_from_report(store, (name, end_deferral), report).await
 }
 
-async fn plan_from_report(store: &Store, name: &str, report: Report) -> Result<Plan> {
+async fn plan_from_report(store: &Store, name: (&str, bool), report: Report) -> Result<Plan> {
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);
     let more = all - to_u64(report.findings.len());

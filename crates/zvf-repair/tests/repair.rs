@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use archives::faults::{Fault, FaultStore};
 use archives::{Unpacked, edit_document as edit};
+use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::json;
 use zvf_format::Class;
@@ -26,20 +27,22 @@ async fn violated_rules(unpacked: &Unpacked) -> Vec<&'static str> {
 }
 
 async fn make_plan(unpacked: &Unpacked) -> Plan {
-    plan(&open(unpacked).await, "brain.zarrvectors").await.unwrap()
+    plan(&open(unpacked).await, "brain.zarrvectors", false).await.unwrap()
 }
 
 type Row = (&'static str, fn(&mut Files), &'static str);
 
 /// A store, a function that damages it, and the rule that it violates until the repair.
 #[rustfmt::skip]
-const REPAIRABLE: [Row; 14] = [
+const REPAIRABLE: [Row; 16] = [
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)), "C8"),
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["arrays_present"] = json!(["vertices", "links"])), "M22"),
     ("pc3_basic", |f| edit(f, "zarr.json", |d| drop(d["attributes"].as_object_mut().unwrap().remove("ome"))), "S10"),
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| drop(d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop())), "C28"),
     ("pc3_sharded", |f| edit(f, "0/vertices/zarr.json", |d| drop(d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop())), "C28"),
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().reverse()), "M18"),
+    ("pc3_basic", |f| edit(f, "zarr.json", |d| d["attributes"]["zarr_vectors"]["shard_shape"] = json!(3)), "M23"),
+    ("gr3_links", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["fragment_link_groups"] = json!(true)), "G10"),
     ("broken/vx_no_presence", |_| (), "C28"),
     ("broken/lv_tile_lie", |_| (), "C5"),
     ("broken/oi_ids_not_sorted", |_| (), "C24"),
@@ -163,6 +166,11 @@ async fn object(store: &FaultStore, path: &str) -> Option<Vec<u8>> {
     }
 }
 
+async fn apply(store: &Arc<FaultStore>, plan: &Plan) -> zvf_error::Result<Option<Path>> {
+    let options = OpenOptions::default();
+    apply_remote(store.clone(), &PREFIX.into(), &BACKUP.into(), &options, plan).await
+}
+
 async fn is_repaired(store: &Arc<FaultStore>) -> bool {
     let report = validate(&opened(store).await, &Options::default(), &Observer::default()).await;
     !report.unwrap().findings.iter().any(|finding| finding.rule.id == "C8")
@@ -171,28 +179,26 @@ async fn is_repaired(store: &Arc<FaultStore>) -> bool {
 #[tokio::test]
 async fn a_backend_replaces_conditionally() {
     let (store, original) = faulty_store().await;
-    let plan = plan(&opened(&store).await, "brain").await.unwrap();
-    let apply = async || apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await;
-    let backup = apply().await.unwrap().unwrap();
+    let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
+    let backup = apply(&store, &plan).await.unwrap().unwrap();
     assert_eq!(backup.as_ref(), "data/brain.zvf/repair-1");
     assert_eq!(object(&store, "data/brain.zvf/repair-1/0/zarr.json").await.unwrap(), original);
     let text = object(&store, "data/brain.zvf/repair-1/plan.txt").await.unwrap();
     assert_eq!(text, b"replace 0/zarr.json (C8)\n  vertex_count becomes 240, was 7\n");
     assert!(is_repaired(&store).await);
     // The plan is for the old state: it cannot be applied twice.
-    let error = apply().await.unwrap_err();
+    let error = apply(&store, &plan).await.unwrap_err();
     assert_eq!((error.class(), error.key()), (Class::Conflict, Some("0/zarr.json")), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_edit_that_begins_meanwhile_ends_the_repair() {
     let (store, original) = faulty_store().await;
-    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
     store.forget();
-    // The list of the log, three puts of the plan, then the first read of an object.
-    store.plan(4, Fault::Delay(std::time::Duration::from_secs(2)));
-    let (prefix, kept) = (PREFIX.into(), BACKUP.into());
-    let repair = apply_remote(&*store, &prefix, &kept, &plan);
+    // After the list of the log, and before the first read of an object.
+    store.plan(2, Fault::Delay(std::time::Duration::from_secs(2)));
+    let repair = apply(&store, &plan);
     let edit = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         store.insert("data/brain.zvf/log/00000000000000000001", b"{}").await;
@@ -206,9 +212,9 @@ async fn an_edit_that_begins_meanwhile_ends_the_repair() {
 async fn a_backend_that_ignores_conditions_is_refused() {
     for fault in [Fault::Unconditional, Fault::NotSupported] {
         let (store, original) = faulty_store().await;
-        let plan = plan(&opened(&store).await, "brain").await.unwrap();
+        let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
         store.always(Some(fault));
-        let error = apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await.unwrap_err();
+        let error = apply(&store, &plan).await.unwrap_err();
         assert_eq!(error.class(), Class::Unsupported, "{error}");
         store.always(None);
         assert_eq!(object(&store, "data/brain/0/zarr.json").await.unwrap(), original);
@@ -233,11 +239,11 @@ async fn failed_requests_leave_the_old_or_the_new_object() {
         for nth in 0..7 {
             let context = format!("{fault:?} at {nth}");
             let (store, original) = faulty_store().await;
-            let plan = plan(&opened(&store).await, "brain").await.unwrap();
+            let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
             let repaired = plan.changes[0].after.to_vec();
             store.forget();
             store.plan(nth, fault.clone());
-            let applied = apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await;
+            let applied = apply(&store, &plan).await;
             store.forget();
             let actual = object(&store, "data/brain/0/zarr.json").await.unwrap();
             match applied {
@@ -268,13 +274,13 @@ async fn missing_objects_are_created_only_if_still_absent() {
     for (path, bytes) in &files {
         store.insert(&format!("data/brain/{path}"), bytes).await;
     }
-    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    let plan = plan(&opened(&store).await, "brain", false).await.unwrap();
     assert!(plan.changes.iter().any(|change| change.before.is_none()));
     store.insert("data/brain/0/link_fragments/zarr.json", b"{}").await;
-    let error = apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await.unwrap_err();
+    let error = apply(&store, &plan).await.unwrap_err();
     assert_eq!(error.class(), Class::Conflict, "{error}");
     store.delete(&"data/brain/0/link_fragments/zarr.json".into()).await.unwrap();
-    apply_remote(&*store, &PREFIX.into(), &BACKUP.into(), &plan).await.unwrap();
+    apply(&store, &plan).await.unwrap();
     let report = validate(&opened(&store).await, &Options::default(), &Observer::default()).await;
     assert!(!report.unwrap().findings.iter().any(|finding| finding.rule.id == "C41"));
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use serde_json::json;
 use zvf::inspect::{GroupView, ObjectView, Summary};
+use zvf::question;
 use zvf::{LevelId, LevelReader, Plan, Reader};
 
 use zvf::Error;
@@ -67,56 +68,36 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
     };
     let running = (permit, state.metrics.start_query());
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
-    let (store, fields) = (Arc::clone(&request.store), request.fields.clone());
-    let limits = &state.limits;
-    let max_objects = limits.max_objects;
     match path[..] {
-        ["info"] => {
-            let document =
-                run_blocking(state, running, async move { read_info(&store, &fields).await })
-                    .await?;
-            Ok(json_answer(&document, &request.headers))
-        }
-        ["object"] | ["object", _] => {
-            let ids = path.get(1).map(|ids| (*ids).to_owned());
-            let found = run_blocking(state, running, async move {
-                read_objects(&store, ids, &fields, max_objects).await
-            });
-            Ok(json_answer(&found.await?, &request.headers))
-        }
-        ["group"] | ["group", _] => {
-            let group = path.get(1).map(|group| (*group).to_owned());
-            let found = run_blocking(state, running, async move {
-                read_groups(&store, group, &fields, max_objects).await
-            });
-            Ok(json_answer(&found.await?, &request.headers))
-        }
-        ["search"] => {
-            let found = run_blocking(state, running, async move {
-                search_objects(&store, &fields, max_objects).await
-            });
-            Ok(json_answer(&found.await?, &request.headers))
-        }
-        ["keys"] => {
-            let found =
-                run_blocking(state, running, async move { list_keys(&store, &fields).await });
-            Ok(json_answer(&found.await?, &request.headers))
-        }
-        ["plan"] => {
-            let parsed = parse_query(fields, limits.max_rows, &[])?;
-            let found = run_blocking(state, running, async move {
-                let (reader, parsed) = resolve_groups(&store, parsed).await?;
-                let plan = reader.plan(&parsed.query).await;
-                Ok(plan_document(&plan.map_err(|error| store.refuse(&error))?))
-            });
-            Ok(json_answer(&found.await?, &request.headers))
-        }
-        ["query"] => transfer::answer_query(state, running, request).await,
-        ["render"] => picture::answer_picture(state, running, request).await,
-        _ => {
-            Err(Refusal::not_found("no such address below /api").with_hint("see /api/openapi.json"))
-        }
+        ["query"] => return transfer::answer_query(state, running, request).await,
+        ["render"] => return picture::answer_picture(state, running, request).await,
+        _ => {}
     }
+    let (limits, headers) = (state.limits.clone(), request.headers.clone());
+    let document =
+        run_blocking(state, running, async move {
+            let ApiRequest { store, path, fields, .. } = request;
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let max_objects = limits.max_objects;
+            match path[..] {
+                ["info"] => read_info(&store, &fields).await,
+                ["object"] => read_objects(&store, None, &fields, max_objects).await,
+                ["object", ids] => read_objects(&store, Some(ids), &fields, max_objects).await,
+                ["group"] => read_groups(&store, None, &fields, max_objects).await,
+                ["group", group] => read_groups(&store, Some(group), &fields, max_objects).await,
+                ["search"] => search_objects(&store, &fields, max_objects).await,
+                ["keys"] => list_keys(&store, &fields).await,
+                ["plan"] => {
+                    let parsed = parse_query(fields, limits.max_rows, &[])?;
+                    let (reader, parsed) = resolve_groups(&store, parsed).await?;
+                    let plan = reader.plan(&parsed.query).await;
+                    Ok(plan_document(&plan.map_err(|error| store.refuse(&error))?))
+                }
+                _ => Err(Refusal::not_found("no such address below /api")
+                    .with_hint("see /api/openapi.json")),
+            }
+        });
+    Ok(json_answer(&document.await?, &headers))
 }
 
 /// Parses a flag; without a value it is set.
@@ -179,25 +160,18 @@ async fn open_kinds(
     }
     let refuse = |error: Error| store.refuse(&error);
     let first = reader.level(LevelId(number)).await.map_err(refuse)?;
-    let kinds: Vec<zvf::Kind> =
-        first.kinds().first().copied().into_iter().chain(first.extra_kinds()).collect();
-    let mut levels = Vec::new();
-    let is_asked = |level_kind: &zvf::Kind| kind.is_none_or(|kind| kind == *level_kind);
-    for level_kind in kinds.into_iter().filter(is_asked) {
-        levels.push(reader.level_of_kind(LevelId(number), level_kind).await.map_err(refuse)?);
-    }
-    Ok(levels)
+    question::open_kinds(&first, kind).await.map_err(refuse)
 }
 
 async fn read_objects(
     store: &ServedStore,
-    ids: Option<String>,
+    ids: Option<&str>,
     fields: &[(String, String)],
     max_objects: usize,
 ) -> Result<serde_json::Value, Refusal> {
     let reader = store.reader().await?;
     let levels = open_kinds(store, &reader, fields).await?;
-    let ids = ids.as_deref().map(parse_ids).transpose()?;
+    let ids = ids.map(parse_ids).transpose()?;
     if ids.as_ref().is_some_and(|ids| ids.len() > max_objects) {
         return Err(Refusal::bad_request(format!(
             "more than {max_objects} objects in one request"
@@ -307,7 +281,7 @@ const MAX_KEYS: usize = 200_000;
 
 async fn read_groups(
     store: &ServedStore,
-    group: Option<String>,
+    group: Option<&str>,
     fields: &[(String, String)],
     max_ids: usize,
 ) -> Result<serde_json::Value, Refusal> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use hyper::HeaderMap;
-use zvf::inspect::GroupView;
+use zvf::format::Class;
+use zvf::question::find_groups;
 use zvf::{LevelId, LevelRule, Reader};
 
 use crate::query_fields::ParsedQuery;
@@ -48,12 +49,8 @@ async fn group_numbers(
         None => reader.level(level).await,
     };
     let opened = opened.map_err(|error| store.refuse(&error))?;
-    let views = GroupView::read(&opened, None, 0).await.map_err(|error| store.refuse(&error))?;
-    let number = |name: &String| {
-        let found = views.iter().find(|view| view.name == *name || view.group.to_string() == *name);
-        found
-            .map(|view| view.group)
-            .ok_or_else(|| Refusal::not_found(format!("there is no group {name:?}")))
-    };
-    parsed.groups.iter().map(number).collect()
+    find_groups(&opened, &parsed.groups).await.map_err(|error| match error.class() {
+        Class::InvalidArgument => Refusal::not_found(error.message()),
+        _ => store.refuse(&error),
+    })
 }

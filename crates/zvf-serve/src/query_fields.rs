@@ -12,8 +12,9 @@
 //! Numbers are parsed by type and must be finite; unknown fields are refused, so that a misspelt filter is not silently
 //! ignored.
 
+use zvf::question;
 use zvf::region::{HalfSpace, Region};
-use zvf::{Bounds, Columns, Kind, LevelId, LevelRule, Mode, ObjectId, Order, Query, UnknownIds};
+use zvf::{Bounds, Kind, LevelRule, Mode, ObjectId, Order, Query, UnknownIds};
 
 use crate::refusal::Refusal;
 
@@ -39,7 +40,7 @@ pub(crate) fn parse_query(
 ) -> Result<ParsedQuery, Refusal> {
     let mut parsed = ParsedQuery {
         query: Query::all(),
-        level: LevelRule::Number(LevelId(0)),
+        level: LevelRule::default(),
         kind: None,
         groups: Vec::new(),
         is_limited: false,
@@ -75,7 +76,9 @@ pub(crate) fn parse_query(
             "kind" => parsed.kind = Some(parse_kind(&value)?),
             "level" => parsed.level = parse_level(&value)?,
             "mode" => parsed.query = query.mode(parse_mode(&value)?),
-            "attributes" | "columns" => parsed.query = query.columns(parse_columns(&value)),
+            "attributes" | "columns" => {
+                parsed.query = query.columns(question::parse_columns(&value))
+            }
             "order" => parsed.query = query.order(parse_order(&value)?),
             "limit" => {
                 let requested: u64 = value
@@ -105,14 +108,9 @@ pub(crate) fn parse_query(
     if given_names.contains("bbox") && given_names.contains("ball") {
         return Err(Refusal::bad_request("bbox and ball cannot be together"));
     }
-    let mut query = parsed.query.level(parsed.level).limit(limit);
-    if let Some(region) = region {
-        query = query.in_region(region);
-    }
-    if let Some(kind) = parsed.kind {
-        query = query.of_kind(kind);
-    }
-    parsed.query = query;
+    parsed.query = parsed.query.level(parsed.level).limit(limit);
+    parsed.query.region = region;
+    parsed.query.kind = parsed.kind;
     Ok(parsed)
 }
 
@@ -150,85 +148,44 @@ fn word_from_json(value: &serde_json::Value) -> Option<String> {
 
 /// Parses a box: two corners separated by a colon, or the numbers of both in one list.
 pub(crate) fn parse_box(text: &str) -> Result<Bounds, Refusal> {
-    let wrong = |found: &str| refuse("bbox", found, "both corners, as in 0,0,0:10,10,10");
-    let (low, high) = match text.split_once(':') {
-        Some((low, high)) => (parse_numbers(low), parse_numbers(high)),
-        None => {
-            let all =
-                parse_numbers(text).filter(|all| all.len() % 2 == 0).ok_or_else(|| wrong(text))?;
-            let (low, high) = all.split_at(all.len() / 2);
-            (Some(low.to_vec()), Some(high.to_vec()))
-        }
-    };
-    match (low, high) {
-        (Some(low), Some(high)) if low.len() == high.len() && !low.is_empty() => {
-            Bounds::new(&low, &high).map_err(|error| Refusal::bad_request(error.to_string()))
-        }
-        _ => Err(wrong(text)),
-    }
+    let found = question::parse_box(text).filter(|corners| is_finite(&corners.concat()));
+    let [low, high] =
+        found.ok_or_else(|| refuse("bbox", text, "both corners, as in 0,0,0:10,10,10"))?;
+    Bounds::new(&low, &high).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
 fn parse_ball(text: &str) -> Result<Region, Refusal> {
-    let wrong = || refuse("ball", text, "centre and radius, as in 5,5,5:2.5");
-    let (centre, radius) = text.split_once(':').ok_or_else(wrong)?;
-    let (centre, radius) = parse_numbers(centre).zip(parse_number(radius)).ok_or_else(wrong)?;
-    Region::ball(&centre, radius).map_err(|_error| wrong())
+    let found =
+        question::parse_ball(text).filter(|(at, radius)| is_finite(at) && radius.is_finite());
+    let ball = found.and_then(|(centre, radius)| Region::ball(&centre, radius).ok());
+    ball.ok_or_else(|| refuse("ball", text, "centre and radius, as in 5,5,5:2.5"))
 }
 
 fn parse_half_space(text: &str) -> Result<HalfSpace, Refusal> {
-    let wrong = || refuse("half_space", text, "normal and offset, as in 0,0,1:12");
-    let (normal, offset) = text.split_once(':').ok_or_else(wrong)?;
-    let (normal, offset) = parse_numbers(normal).zip(parse_number(offset)).ok_or_else(wrong)?;
-    HalfSpace::new(&normal, offset).map_err(|_error| wrong())
+    let found =
+        question::parse_ball(text).filter(|(at, offset)| is_finite(at) && offset.is_finite());
+    let space = found.and_then(|(normal, offset)| HalfSpace::new(&normal, offset).ok());
+    space.ok_or_else(|| refuse("half_space", text, "normal and offset, as in 0,0,1:12"))
+}
+
+/// Returns whether these are finite coordinates, and not too many.
+fn is_finite(numbers: &[f64]) -> bool {
+    numbers.len() <= MAX_NUMBERS && numbers.iter().all(|x| x.is_finite())
 }
 
 /// Parses ids and half-open ranges.
 pub(crate) fn parse_ids(text: &str) -> Result<Vec<ObjectId>, Refusal> {
-    let wrong = || refuse("objects", text, "ids and ranges, as in 7,9,20..30");
-    let mut ids = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        let number = |text: &str| text.trim().parse::<i64>().map_err(|_error| wrong());
-        match part.split_once("..") {
-            None => ids.push(ObjectId(number(part)?)),
-            Some((start, end)) => {
-                let range = number(start)?..number(end)?;
-                if range.is_empty() || range.start.abs_diff(range.end) > MAX_RANGE_IDS {
-                    return Err(wrong());
-                }
-                ids.extend(range.map(ObjectId));
-            }
-        }
-        if ids.len() as u64 > MAX_RANGE_IDS {
-            return Err(wrong());
-        }
-    }
-    Ok(ids)
+    let wrong = |_| refuse("objects", text, "ids and ranges, as in 7,9,20..30");
+    question::parse_ids(text, MAX_IDS).map_err(wrong)
 }
 
 pub(crate) fn parse_kind(text: &str) -> Result<Kind, Refusal> {
     text.parse().map_err(|_error| refuse("kind", text, "a kind, such as point_cloud or mesh"))
 }
 
-pub(crate) fn parse_level(text: &str) -> Result<LevelRule, Refusal> {
-    let wrong =
-        || refuse("level", text, "a number, vertices=N, bytes=N, error=X or screen=WIDTH/PIXELS");
-    let Some((rule, value)) = text.split_once('=') else {
-        return text
-            .parse()
-            .map(|number| LevelRule::Number(LevelId(number)))
-            .map_err(|_error| wrong());
-    };
-    let positive = |text: &str| parse_number(text).filter(|x| *x > 0.0);
-    let rule = match rule {
-        "vertices" => value.parse().ok().map(LevelRule::MaxVertices),
-        "bytes" => value.parse().ok().map(LevelRule::MaxBytes),
-        "error" => positive(value).map(LevelRule::Error),
-        "screen" => value.split_once('/').and_then(|(width, pixels)| {
-            Some(LevelRule::Screen { width: positive(width)?, pixels: pixels.parse().ok()? })
-        }),
-        _ => None,
-    };
-    rule.ok_or_else(wrong)
+fn parse_level(text: &str) -> Result<LevelRule, Refusal> {
+    let expected = "a number, vertices=N, bytes=N, error=X or screen=WIDTH/PIXELS";
+    question::parse_level(text).ok_or_else(|| refuse("level", text, expected))
 }
 
 fn parse_mode(text: &str) -> Result<Mode, Refusal> {
@@ -241,27 +198,6 @@ fn parse_order(text: &str) -> Result<Order, Refusal> {
         "objects" => Ok(Order::Objects),
         _ => Err(refuse("order", text, "storage or objects")),
     }
-}
-
-fn parse_columns(text: &str) -> Columns {
-    match text {
-        "all" => Columns::All,
-        "none" | "" => Columns::None,
-        names => Columns::Named(names.split(',').map(|name| name.trim().to_owned()).collect()),
-    }
-}
-
-fn parse_numbers(text: &str) -> Option<Vec<f64>> {
-    text.split(',')
-        .take(MAX_AXES + 1)
-        .map(parse_number)
-        .collect::<Option<Vec<f64>>>()
-        .filter(|all| all.len() <= MAX_AXES)
-}
-
-/// Parses a finite number.
-fn parse_number(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|x: &f64| x.is_finite())
 }
 
 /// Returns status 413: an answer has more vertices than the limit.
@@ -277,9 +213,9 @@ fn refuse(field: &str, found: &str, expected: &str) -> Refusal {
 }
 
 /// The largest number of ids in one query.
-const MAX_RANGE_IDS: u64 = 1_000_000;
-/// The largest number of coordinates of a corner, or of two.
-const MAX_AXES: usize = 64;
+const MAX_IDS: u64 = 1_000_000;
+/// The largest number of coordinates of a field.
+const MAX_NUMBERS: usize = 64;
 /// The largest number of characters of a wrong value in a message.
 const SHOWN_CHARS: usize = 80;
 

@@ -102,11 +102,9 @@ impl Refusal {
     /// Returns the document.
     pub(crate) fn document(&self) -> Vec<u8> {
         let mut error = json!({"class": self.class, "message": self.message});
-        if let Some(error) = error.as_object_mut() {
-            let key = self.key.as_ref().map(|key| ("key", key));
-            let hint = self.hint.as_ref().map(|hint| ("hint", hint));
-            for (name, text) in key.into_iter().chain(hint) {
-                error.insert(name.to_owned(), text.clone().into());
+        for (name, text) in [("key", &self.key), ("hint", &self.hint)] {
+            if let Some(text) = text {
+                error[name] = text.clone().into();
             }
         }
         json!({"status": self.status.as_u16(), "error": error}).to_string().into_bytes()

@@ -29,7 +29,6 @@ use crate::answer::{Answer, count_sent, empty_body, full_body, new_answer, refus
 use crate::api::{answer_api, list_stores};
 use crate::api_request::ApiRequest;
 use crate::data::{answer_file, answer_pending};
-use crate::limits::Limits;
 use crate::page;
 use crate::precomputed::{answer_client, answer_precomputed};
 use crate::query_fields::parse_body;
@@ -85,7 +84,6 @@ fn allow_origin(headers: &mut HeaderMap, origin: Option<&str>) {
 }
 
 async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Refusal> {
-    check_head(&state.limits, &request)?;
     check_host(state.bound, request.uri(), request.headers())?;
     if request.method() == Method::OPTIONS {
         return preflight(state, request.headers());
@@ -180,27 +178,6 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     }
 }
 
-/// Checks the limits of the request line and the headers again, as parsed by the HTTP layer.
-fn check_head(limits: &Limits, request: &Request<Incoming>) -> Result<(), Refusal> {
-    let uri_bytes = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    let line = request.method().as_str().len() + uri_bytes + " HTTP/1.1".len() + 1;
-    if line > limits.max_request_line_bytes {
-        return Err(Refusal::new(
-            StatusCode::URI_TOO_LONG,
-            "LimitExceeded",
-            "the request line is too long",
-        ));
-    }
-    let headers = request.headers();
-    let bytes: usize =
-        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-    if bytes > limits.max_header_bytes || headers.len() > limits.max_headers {
-        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        return Err(Refusal::new(status, "LimitExceeded", "the headers are too large or too many"));
-    }
-    Ok(())
-}
-
 fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
     if state.access.allowed_origin(headers).is_none() {
         return Err(Refusal::method_not_allowed("GET, HEAD"));
@@ -235,15 +212,13 @@ async fn read_fields(
     request: Request<Incoming>,
 ) -> Result<Vec<(String, String)>, Refusal> {
     let max_bytes = state.limits.max_body_bytes;
-    let too_large =
-        || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", "the body is too large");
-    if request.body().size_hint().lower() > max_bytes as u64 {
-        return Err(too_large());
-    }
     let collected = Limited::new(request.into_body(), max_bytes).collect();
     let body = match tokio::time::timeout(state.limits.body_timeout, collected).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            return Err(Refusal::new(status, "LimitExceeded", "the body is too large"));
+        }
         Ok(Err(_broken)) => return Err(Refusal::bad_request("the body ends early")),
         Err(_elapsed) => {
             let status = StatusCode::REQUEST_TIMEOUT;

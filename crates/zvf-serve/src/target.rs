@@ -123,32 +123,9 @@ mod tests {
 
     #[test]
     fn refuses_segments_that_leave_the_root() {
-        for raw in [
-            "",
-            "a",
-            "//",
-            "/a//b",
-            "/..",
-            "/a/../b",
-            "/a/%2e%2e/b",
-            "/a/..%2fb",
-            "/.",
-            "/%2e",
-            "/a%00",
-            "/a%25b",
-            "/.tmp-1",
-            "/a b",
-            "/a%",
-            "/a%2",
-            "/a%zz",
-            "/a\\b",
-            "/a%5cb",
-            "/%ff",
-            "/é",
-            "/~root",
-            "/a*",
-            "///",
-        ] {
+        let refused = "|a|//|/a//b|/..|/a/../b|/a/%2e%2e/b|/a/..%2fb|/.|/%2e|/a%00|/a%25b|/.tmp-1|\
+            /a b|/a%|/a%2|/a%zz|/a\\b|/a%5cb|/%ff|/é|/~root|/a*|///";
+        for raw in refused.split('|') {
             assert!(parse_path(raw).is_err(), "{raw}");
         }
         assert!(parse_path(&format!("/{}", "a".repeat(255))).is_ok());

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use zvf::convert::Format;
 use zvf::convert::write::{self, Target, WriteOptions};
 use zvf::model::flow::{Header, Piece};
+use zvf::question::axis_names;
 use zvf::{Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, empty_body, new_answer};
@@ -121,8 +122,7 @@ impl Sending<'_> {
         format: Format,
         begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>,
     ) -> Result<(), Refusal> {
-        let axes: Vec<String> =
-            self.reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
+        let axes = axis_names(self.reader.store());
         let buffer = SharedBuffer::default();
         let target = Target::stream(buffer.clone());
         let sink = write::open(format, target, &WriteOptions::default());

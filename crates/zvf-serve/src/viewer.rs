@@ -23,32 +23,16 @@ struct PageFile {
 }
 
 const FILES: [PageFile; 5] = [
-    PageFile {
-        name: "index.html",
-        content_type: "text/html; charset=utf-8",
-        gzipped: include_bytes!("../page/index.html.gz"),
-    },
-    PageFile {
-        name: "viewer.css",
-        content_type: "text/css; charset=utf-8",
-        gzipped: include_bytes!("../page/viewer.css.gz"),
-    },
-    PageFile {
-        name: "viewer.js",
-        content_type: "text/javascript; charset=utf-8",
-        gzipped: include_bytes!("../page/viewer.js.gz"),
-    },
-    PageFile {
-        name: "worker.js",
-        content_type: "text/javascript; charset=utf-8",
-        gzipped: include_bytes!("../page/worker.js.gz"),
-    },
-    PageFile {
-        name: "zvf_wasm_bg.wasm",
-        content_type: "application/wasm",
-        gzipped: include_bytes!("../page/zvf_wasm_bg.wasm.gz"),
-    },
+    file("index.html", "text/html; charset=utf-8", include_bytes!("../page/index.html.gz")),
+    file("viewer.css", "text/css; charset=utf-8", include_bytes!("../page/viewer.css.gz")),
+    file("viewer.js", "text/javascript; charset=utf-8", include_bytes!("../page/viewer.js.gz")),
+    file("worker.js", "text/javascript; charset=utf-8", include_bytes!("../page/worker.js.gz")),
+    file("zvf_wasm_bg.wasm", "application/wasm", include_bytes!("../page/zvf_wasm_bg.wasm.gz")),
 ];
+
+const fn file(name: &'static str, content_type: &'static str, gzipped: &'static [u8]) -> PageFile {
+    PageFile { name, content_type, gzipped }
+}
 
 /// Returns the files of the page for a static host, by name. The page contains its own policy,
 /// because such a host sends none: stores may be on any host, everything else next to the page.

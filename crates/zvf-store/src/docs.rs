@@ -23,7 +23,7 @@
 )]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
@@ -35,6 +35,7 @@ use zvf_metadata::{ArrayDoc, Node};
 use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::source::{Get, GetAnswer, HeldFile, PartialRead, Source, Version};
+use crate::sync::lock;
 
 /// The cached documents, by node.
 #[derive(Debug, Default)]
@@ -125,7 +126,7 @@ impl Docs {
     /// that was never requested is not read for this check if its file was not modified.
     pub(crate) async fn is_unchanged(&self, source: &Source) -> Result<bool> {
         let docs: Vec<(Key, Doc)> = {
-            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let slots = lock(&self.slots);
             slots
                 .iter()
                 .filter_map(|(key, slot)| Some((key.clone(), slot.get()?.clone())))
@@ -163,7 +164,7 @@ impl Docs {
     }
 
     fn slot(&self, key: &Key) -> Slot {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = lock(&self.slots);
         match slots.get(key) {
             Some(slot) => Arc::clone(slot),
             None => Arc::clone(slots.entry(key.clone()).or_default()),
@@ -173,8 +174,26 @@ impl Docs {
 
 /// Returns the key of the document of a node.
 pub(crate) fn document(key: &Key) -> Result<Key> {
-    key.child("zarr.json")
+    key.child(DOCUMENT)
 }
+
+/// Returns the path of the node whose document is stored under `object`, if it is a document.
+pub(crate) fn document_path(object: &Key) -> Option<&str> {
+    let node = object.as_str().strip_suffix(DOCUMENT)?;
+    if node.is_empty() { Some("") } else { node.strip_suffix('/') }
+}
+
+/// Returns the key of this node.
+pub(crate) fn document_node(object: &Key) -> Result<Option<Key>> {
+    match document_path(object) {
+        Some("") => Ok(Some(Key::root())),
+        Some(path) => Key::root().join(path).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The name of the document of a node.
+pub(crate) const DOCUMENT: &str = "zarr.json";
 
 impl Outline {
     /// Returns the document without its presence list.
@@ -189,7 +208,7 @@ impl Outline {
 
     /// Returns whether only the outline was read, and its file is the same and unmodified.
     async fn is_untouched(&self, source: &Source) -> Result<bool> {
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let file = lock(&self.file).clone();
         let Some(file) = file.filter(|_| self.whole.get().is_none()) else { return Ok(false) };
         let now = source.begin(&self.document, LONG_BYTES, END_BYTES).await?;
         Ok(matches!(now, PartialRead::Ends(_, _, now) if now.version() == file.version()))
@@ -202,7 +221,7 @@ impl Outline {
     async fn read_whole(&self) -> Result<CachedDoc> {
         let changed = || object_replaced_error().at_key(&self.document);
         // The file is released after the first check.
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let file = lock(&self.file).clone();
         let file = file.ok_or_else(changed)?;
         let cached = parse(&file.read().await?, file.version(), &self.document)?;
         match &*cached.node {
@@ -217,7 +236,7 @@ impl Outline {
                 .at_key(&self.document));
             }
         }
-        drop(self.file.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&self.file).take());
         Ok(cached)
     }
 }

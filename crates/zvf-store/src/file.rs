@@ -45,11 +45,10 @@ pub struct RangedFile(Body);
 
 #[derive(Clone, Debug)]
 enum Body {
-    Held(Bytes),
-    #[cfg(all(unix, feature = "map"))]
-    Mapped {
-        file: MappedFile,
+    Resident {
         whole: Bytes,
+        #[cfg(all(unix, feature = "map"))]
+        map: Option<MappedFile>,
     },
     Source {
         source: Source,
@@ -64,18 +63,17 @@ enum Body {
 impl RangedFile {
     /// Returns whether reads go through the interface of object stores, which may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
-        match &self.0 {
-            Body::Held(_) => false,
-            #[cfg(all(unix, feature = "map"))]
-            Body::Mapped { .. } => false,
-            Body::Source { source, .. } => source.is_remote(),
-        }
+        matches!(&self.0, Body::Source { source, .. } if source.is_remote())
     }
 
     /// Returns a file in memory.
     #[must_use]
     pub const fn from_bytes(bytes: Bytes) -> Self {
-        Self(Body::Held(bytes))
+        Self(Body::Resident {
+            whole: bytes,
+            #[cfg(all(unix, feature = "map"))]
+            map: None,
+        })
     }
 
     /// Returns a mapped file. After using its bytes, call [`check`](Self::check).
@@ -86,7 +84,7 @@ impl RangedFile {
     #[cfg(all(unix, feature = "map"))]
     pub fn from_map(file: MappedFile) -> Result<Self> {
         let whole = Bytes::from_owner(file.view(0, file.len())?);
-        Ok(Self(Body::Mapped { file, whole }))
+        Ok(Self(Body::Resident { whole, map: Some(file) }))
     }
 
     /// Opens the file at `address`: a path, or a URL of a backend that this build supports.
@@ -120,13 +118,13 @@ impl RangedFile {
     /// in memory.
     pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>> {
         match &self.0 {
-            Body::Held(_) => Ok(None),
             #[cfg(all(unix, feature = "map"))]
-            Body::Mapped { file, .. } => match file.reopen()? {
+            Body::Resident { map: Some(file), .. } => match file.reopen()? {
                 None => Ok(None),
                 Some(Reopened::Mapped(file)) => Self::from_map(file).map(Some),
                 Some(Reopened::Unmapped(path)) => Self::open_path(&path, options).await.map(Some),
             },
+            Body::Resident { .. } => Ok(None),
             Body::Source { source, key, version, .. } => {
                 let _ = options; // the source has them
                 let found = Self::begin(source.reopen()?, key.clone()).await?;
@@ -178,9 +176,7 @@ impl RangedFile {
     #[must_use]
     pub fn len(&self) -> u64 {
         match &self.0 {
-            Body::Held(bytes) => to_u64(bytes.len()),
-            #[cfg(all(unix, feature = "map"))]
-            Body::Mapped { whole, .. } => to_u64(whole.len()),
+            Body::Resident { whole, .. } => to_u64(whole.len()),
             Body::Source { size, .. } => *size,
         }
     }
@@ -195,9 +191,7 @@ impl RangedFile {
     #[must_use]
     pub const fn resident_bytes(&self) -> Option<&Bytes> {
         match &self.0 {
-            Body::Held(bytes) => Some(bytes),
-            #[cfg(all(unix, feature = "map"))]
-            Body::Mapped { whole, .. } => Some(whole),
+            Body::Resident { whole, .. } => Some(whole),
             Body::Source { .. } => None,
         }
     }
@@ -213,9 +207,7 @@ impl RangedFile {
             Body::Source { source, key, version, head, tail, .. } => {
                 (source, key, version, [head, tail])
             }
-            Body::Held(whole) => return ranges.iter().map(|range| part(whole, range)).collect(),
-            #[cfg(all(unix, feature = "map"))]
-            Body::Mapped { whole, .. } => {
+            Body::Resident { whole, .. } => {
                 return ranges.iter().map(|range| part(whole, range)).collect();
             }
         };
@@ -272,7 +264,7 @@ impl RangedFile {
     /// `FileChanged`: results that were computed from its bytes must be discarded.
     pub fn check(&self) -> Result<()> {
         #[cfg(all(unix, feature = "map"))]
-        if let Body::Mapped { file, .. } = &self.0 {
+        if let Body::Resident { map: Some(file), .. } = &self.0 {
             return file.check();
         }
         Ok(())
@@ -283,9 +275,7 @@ impl RangedFile {
     pub fn io_stats(&self) -> IoStats {
         match &self.0 {
             Body::Source { source, .. } => source.stats(),
-            Body::Held(_) => IoStats::default(),
-            #[cfg(all(unix, feature = "map"))]
-            Body::Mapped { .. } => IoStats::default(),
+            Body::Resident { .. } => IoStats::default(),
         }
     }
 }

@@ -3,15 +3,17 @@
 //! Not here: the content of the arrays, and which of them belong together.
 
 use async_recursion::async_recursion as boxed;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
-use zvf_metadata::{GroupDoc, LevelDoc, Node};
+use zvf_metadata::{LevelDoc, Node};
 
+use crate::docs::document;
 use crate::key::Key;
-use crate::layout::{Cells, DenseArray, Rows};
-use crate::node::{self, Listing, Opened};
+use crate::layout::Cells;
+use crate::nodes::{Nodes, Opened};
 
 /// A level of an open store; cheap to clone.
 ///
@@ -29,8 +31,7 @@ use crate::node::{self, Listing, Opened};
 /// ```
 #[derive(Clone, Debug)]
 pub struct LevelNode {
-    opened: Arc<Opened>,
-    key: Key,
+    nodes: Nodes,
     number: u32,
     meta: Arc<LevelDoc>,
 }
@@ -52,10 +53,10 @@ impl LevelNode {
                 return Err(Error::new(Class::BadTag, "node", "a group", "an array").at_key(&key));
             }
         };
-        let meta = LevelDoc::from_group(group).map_err(|error| {
-            Error::from(error).at_key(key.child("zarr.json").unwrap_or(key.clone()))
-        })?;
-        Ok(Self { opened: Arc::clone(opened), key, number, meta: Arc::new(meta) })
+        let meta = LevelDoc::from_group(group).at_key(&document(&key)?)?;
+        let rank = meta.key_rank(opened.shared.root.axes().len());
+        let nodes = Nodes { opened: Arc::clone(opened), base: key, rank };
+        Ok(Self { nodes, number, meta: Arc::new(meta) })
     }
 
     /// Returns its number; 0 is the full data.
@@ -67,7 +68,7 @@ impl LevelNode {
     /// Returns its path below the root of the store.
     #[must_use]
     pub fn path(&self) -> &Key {
-        &self.key
+        &self.nodes.base
     }
 
     /// Returns its document.
@@ -80,22 +81,10 @@ impl LevelNode {
     /// a leading axis, as in levels that are binned by an attribute or chunked by group.
     #[must_use]
     pub fn key_rank(&self) -> usize {
-        self.meta.key_rank(self.opened.shared.root.axes().len())
+        self.nodes.rank
     }
 
-    /// Returns the chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity`
-    /// or `links/0/0.0.0`; `None` if there is no such array.
-    ///
-    /// # Errors
-    ///
-    /// When the document is not that of an array of chunks, or describes an unknown layout. An
-    /// unknown codec is reported when chunks are read.
-    #[boxed]
-    pub async fn cells(&self, name: &str) -> Result<Option<Cells>> {
-        node::cells(&self.opened, &self.child_key(name)?, self.key_rank()).await
-    }
-
-    /// Like [`cells`](Self::cells), for a required array.
+    /// Like [`cells`](Nodes::cells), for a required array.
     ///
     /// # Errors
     ///
@@ -103,57 +92,7 @@ impl LevelNode {
     #[boxed]
     pub async fn required_cells(&self, name: &str) -> Result<Cells> {
         let cells = self.cells(name).await?;
-        cells.map_or_else(
-            || Err(Error::missing(&self.child_key(name)?, "a level needs this array")),
-            Ok,
-        )
-    }
-
-    /// Returns the rows at `name`, such as `object_index` (its manifests) or `groups`; `None` if
-    /// there is no such node.
-    ///
-    /// # Errors
-    ///
-    /// When the document is not that of an array of rows, or names an unknown layout.
-    #[boxed]
-    pub async fn rows(&self, name: &str) -> Result<Option<Rows>> {
-        node::rows(&self.opened, &self.child_key(name)?).await
-    }
-
-    /// Returns the items at `name`, such as `object_attributes/mass` or `object_index/object_ids`;
-    /// `None` if there is no such node.
-    ///
-    /// # Errors
-    ///
-    /// When the document is not that of an array of fixed-size items.
-    #[boxed]
-    pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>> {
-        node::dense(&self.opened, &self.child_key(name)?).await
-    }
-
-    /// Returns the document of the group at `name`; `None` when there is no such node. In the older
-    /// families, a group with children but without a document has an empty document.
-    ///
-    /// # Errors
-    ///
-    /// When the node is an array, or its document cannot be read.
-    #[boxed]
-    pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>> {
-        node::group(&self.opened.shared, &self.child_key(name)?).await
-    }
-
-    /// Returns the names below the node at `name`, or below the level if it is empty; no names if
-    /// it does not exist.
-    ///
-    /// If the backend cannot list, these are the names that the root declares, and the answer is
-    /// marked as possibly incomplete.
-    ///
-    /// # Errors
-    ///
-    /// When the backend fails.
-    #[boxed]
-    pub async fn children(&self, name: &str) -> Result<Listing> {
-        node::children(&self.opened.shared, &self.child_key(name)?).await
+        cells.map_or_else(|| Err(Error::missing(&self.key(name)?, "a level needs this array")), Ok)
     }
 
     /// Returns the group `name` of this level, which contains a further geometry in the structure
@@ -164,11 +103,15 @@ impl LevelNode {
     /// [`Class::NotFound`] when it does not exist; otherwise when its document cannot be read.
     #[boxed]
     pub async fn geometry(&self, name: &str) -> Result<Self> {
-        Self::open_at(&self.opened, self.child_key(name)?, self.number).await
+        Self::open_at(&self.nodes.opened, self.key(name)?, self.number).await
     }
+}
 
-    /// Returns the key of `name` below this level; an empty name is the level itself.
-    fn child_key(&self, name: &str) -> Result<Key> {
-        if name.is_empty() { Ok(self.key.clone()) } else { self.key.join(name) }
+/// The nodes below the level, by name.
+impl Deref for LevelNode {
+    type Target = Nodes;
+
+    fn deref(&self) -> &Nodes {
+        &self.nodes
     }
 }

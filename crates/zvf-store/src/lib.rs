@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! open, options, versions              from an address to a store
-//! level, node, nodes, docs, key        levels, arrays and documents by path
+//! level, nodes, docs, key              levels, arrays and documents by path
 //! layout                               where the cells of each format version lie: objects, shards, packed and small arrays
 //! codec                                codec chains of Zarr, decoded and encoded
 //! source, map, signal                  backends: directories, object stores, packs; journals beside stores; mapped files
@@ -65,7 +65,6 @@ mod lone;
 pub mod map;
 #[cfg(all(test, zvf_loom))]
 mod models;
-mod node;
 mod nodes;
 mod notice;
 mod objects;
@@ -98,8 +97,7 @@ pub use key::Key;
 pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows, name_chunk, parse_chunk_name};
 pub use level::LevelNode;
 pub use lone::LoneArray;
-pub use node::{Entries, Listing};
-pub use nodes::Nodes;
+pub use nodes::{Entries, Listing, Nodes};
 pub use notice::Notice;
 pub use objects::{Objects, SeenVersion};
 pub use open::Store;

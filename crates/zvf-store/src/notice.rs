@@ -4,9 +4,10 @@
 //! There are few kinds, duplicates are dropped, and the length of the list is limited.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::key::Key;
+use crate::sync::lock;
 
 /// One notice.
 ///
@@ -153,7 +154,7 @@ impl Notices {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Notice>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::file::RangedFile;
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows, SharedTables};
 use crate::level::LevelNode;
-use crate::node::{self, Opened};
+use crate::nodes::{Nodes, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::record::check_journal_mark;
@@ -269,7 +269,7 @@ impl Store {
         let version = root.zarr_vectors.zv_version;
         if version.is_newer_than_known() {
             let [found, supported] =
-                [version, Version::KNOWN].map(|version| version.to_string().into());
+                [version, Version::NEWEST].map(|version| version.to_string().into());
             notices.add(Notice::NewerVersion { found, supported });
         }
         let shared = Arc::new(Shared {
@@ -371,7 +371,7 @@ impl Store {
             self.shared_state().notices.add(Notice::CannotEnumerate { key: root });
             return Err(Error::unsupported("enumeration without", "a listing"));
         }
-        let listing = node::children(self.shared_state(), &root).await?;
+        let listing = self.nodes().children("").await?;
         let mut numbers: Vec<u32> =
             listing.names.iter().filter_map(|name| level_number(name)).collect();
         numbers.sort_unstable();
@@ -406,28 +406,14 @@ impl Store {
         self.shared_state().notices.add(notice);
     }
 
-    /// Returns the cells of the array at `key`; `None` if there is none.
-    pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>> {
-        node::cells(&self.opened, key, 0).await
-    }
-
-    pub(crate) fn opened_state(&self) -> &Opened {
-        &self.opened
+    /// Returns the nodes of the store by path, for checking, copying and converting it.
+    #[must_use]
+    pub fn nodes(&self) -> Nodes {
+        Nodes { opened: Arc::clone(&self.opened), base: Key::root(), rank: 0 }
     }
 
     pub(crate) fn shared_state(&self) -> &Shared {
         &self.opened.shared
-    }
-
-    /// Returns some objects unchanged, in order.
-    pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>> {
-        let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
-        let answers = self.shared_state().source.read_many(&gets).await.into_iter().zip(keys);
-        let objects = answers.map(|(got, key)| {
-            let got = got.at_key(key)?;
-            got.map(|got| got.bytes).ok_or_else(|| Error::missing(key, "it was listed"))
-        });
-        objects.collect()
     }
 
     /// Returns counts of the requests so far, by this handle and its clones.

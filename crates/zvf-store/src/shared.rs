@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zvf_error::Result;
+use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 use zvf_metadata::{LayoutFamily, Node, Root};
 
@@ -16,7 +17,7 @@ use crate::docs::{Docs, NodeOutline};
 use crate::key::Key;
 use crate::layout::SharedTables;
 use crate::notice::Notices;
-use crate::source::Source;
+use crate::source::{Get, Source};
 
 /// One open store.
 #[derive(Debug)]
@@ -36,6 +37,17 @@ impl Shared {
     /// Returns a number for one array, under which its chunks are cached.
     pub(crate) fn new_id(&self) -> u32 {
         self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the objects under `keys`, which were listed.
+    pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>> {
+        let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
+        let answers = self.source.read_many(&gets).await.into_iter().zip(keys);
+        let objects = answers.map(|(got, key)| {
+            let got = got.at_key(key)?;
+            got.map(|got| got.bytes).ok_or_else(|| Error::missing(key, "it was listed"))
+        });
+        objects.collect()
     }
 
     /// Returns the document of the node under `key`.

@@ -8,3 +8,9 @@
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(all(test, zvf_loom)))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+
+/// Locks a value that is consistent even after a panic, because nothing changes it in steps.
+pub(crate) fn lock<T>(mutex: &StdMutex<T>) -> StdMutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

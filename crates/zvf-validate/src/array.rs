@@ -64,6 +64,7 @@ impl ChunkArray {
                 return Ok(None);
             }
             encoding(run, &path, doc);
+            check_declared_shard(run, &path, doc);
             native = Some(doc);
         }
         let cells = level.cells(name).await;
@@ -177,6 +178,23 @@ impl ChunkArray {
             }
         }
         check_group_files(run, &self.path).await
+    }
+}
+
+/// Checks M23: the array is packed as the root declares; reports the first one that is not.
+fn check_declared_shard(run: &mut Validation, path: &str, doc: &ArrayDoc) {
+    let block = &run.store.root().zarr_vectors;
+    let Some(declared) = block.declared_shard(doc.rank()).filter(|_| !run.is_misdeclared) else {
+        return;
+    };
+    let found = doc.sharding().map(|_| &doc.chunk_shape);
+    if found != Some(&declared) {
+        let found =
+            found.map_or_else(|| "no shards".to_owned(), |shape| format!("shards of {shape:?}"));
+        let expected = format!("shards of {declared:?} in each array over the chunk grid");
+        let finding = M[23].at("zarr.json").warning();
+        run.add(finding.expects("shard_shape", expected, format!("{found} in {path}")));
+        run.is_misdeclared = true;
     }
 }
 

@@ -104,7 +104,8 @@ fn rule(rule: DocumentRule) -> Option<&'static Rule> {
         M[1], M[2], M[3], M[4], M[5], M[6], M[7], M[8], M[9], M[10], M[11], M[12], M[13], M[14],
         M[15], M[16], M[17], M[19],
     ];
-    rules.into_iter().find(|other| other.id == rule.id())
+    let id = rule.to_string();
+    rules.into_iter().find(|other| other.id == id)
 }
 
 const FIRST_OF_C: [u32; 3] = [0, 9, 0];

@@ -24,11 +24,18 @@ pub(crate) async fn check_root(run: &mut Validation) -> Result<()> {
     if run.store.version().numbers() >= OME_SINCE && run.store.root().ome.is_none() {
         run.add(S[10].at("zarr.json").expects("ome", "a collection of levels", "nothing"));
     }
+    let axes = run.store.root().axes().len();
     if run.store.version().is_newer_than_known() {
-        let expected = format!("at most {}", Version::KNOWN);
+        let expected = format!("at most {}", Version::NEWEST);
         let finding =
             S[11].at("zarr.json").expects("zarr_vectors.zv_version", expected, run.store.version());
         run.add(finding.warning());
+    }
+    let block = &run.store.root().zarr_vectors;
+    if let Some(found) = block.shard_shape.as_ref().filter(|_| block.declared_shard(axes).is_none())
+    {
+        let finding = M[23].at("zarr.json");
+        run.add(finding.expects("shard_shape", "a number above 0, or one for each axis", found));
     }
     check_group_files(run, "").await?;
     for name in run.names(S[16], "").await? {
@@ -65,6 +72,14 @@ pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>>
         };
         let Some(node) = run.take(rule, &path, node)? else { continue };
         run.checked.levels += 1;
+        if node.meta().is_deferred() {
+            let finding = S[21].at(format!("{path}/zarr.json"));
+            run.add(finding.expects(
+                "zarr_vectors_presence",
+                "nothing: the level is complete",
+                "deferred",
+            ));
+        }
         let mut level = LevelState::new(node, run.store.root().zarr_vectors.geometry_types.clone());
         open_arrays(run, &mut level).await?;
         composite::check_extra_kinds(run, &mut level).await?;

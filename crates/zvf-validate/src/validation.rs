@@ -29,6 +29,8 @@ pub(crate) struct Validation {
     /// The fragments and object ids of the levels so far that are kept.
     pub(crate) fragments: u64,
     pub(crate) ids: u64,
+    /// Whether an array was reported that is not packed as the root declares.
+    pub(crate) is_misdeclared: bool,
 }
 
 impl Validation {
@@ -43,6 +45,7 @@ impl Validation {
             checked: CheckCounts::default(),
             fragments: 0,
             ids: 0,
+            is_misdeclared: false,
         }
     }
 

@@ -9,7 +9,7 @@
 //! Not here: the meaning of the numbers and bytes.
 
 use std::collections::BinaryHeap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 
 use crate::error::task_error;
 use crate::spill_folder::SpillFolder;
-use crate::stages::{Output, open};
+use crate::stages::{Output, Runs, open};
 use crate::stop::StopFlag;
 
 /// Accepts blocks in any order.
@@ -71,31 +71,16 @@ struct BlockEntry {
     length: u32,
 }
 
-/// The files of runs, which are removed when this is dropped.
-#[derive(Debug, Default)]
-struct Runs(Vec<PathBuf>);
-
-impl Drop for Runs {
-    fn drop(&mut self) {
-        for run in &self.0 {
-            let _swept_with_the_folder = fs::remove_file(run);
-        }
-    }
-}
-
 impl SpillFolder {
     /// Returns an empty list of blocks.
     #[must_use]
     pub fn block_sorter(&self) -> BlockSorter {
-        BlockSorter::new(self.clone())
+        let (folder, runs) = (self.clone(), Runs::default());
+        BlockSorter { folder, bytes: Vec::new(), held: Vec::new(), runs }
     }
 }
 
 impl BlockSorter {
-    pub(crate) fn new(folder: SpillFolder) -> Self {
-        Self { folder, bytes: Vec::new(), held: Vec::new(), runs: Runs::default() }
-    }
-
     /// Adds the block that consists of these parts.
     ///
     /// # Errors
@@ -135,27 +120,32 @@ impl BlockSorter {
 
     fn spill(&mut self) -> Result<()> {
         self.held.par_sort_by_key(|held| held.key);
-        let mut out = Output::create(self.folder.next_path("blocks")?, &StopFlag::default())?;
-        let path = out.path().to_owned();
-        for held in &self.held {
-            write_block(&mut out, held.block(&self.bytes))?;
-        }
-        out.finish()?;
-        self.runs.0.push(path);
-        self.held.clear();
-        self.bytes.clear();
+        let held = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.held));
+        let run = self.write(Blocks(Source::Memory { bytes: held.0, held: held.1, next: 0 }))?;
+        self.runs.0.push(run);
         if self.runs.0.len() < MAX_RUNS {
             return Ok(());
         }
-        let mut merge = Merge::open(&self.runs.0)?;
-        let mut out = Output::create(self.folder.next_path("blocks")?, &StopFlag::default())?;
-        let path = out.path().to_owned();
-        while let Some(block) = merge.next()? {
-            write_block(&mut out, block)?;
+        let runs = std::mem::take(&mut self.runs);
+        let merge = Merge::open(&runs.0)?;
+        let (_runs, _folder) = (runs, self.folder.clone());
+        let run = self.write(Blocks(Source::Files { merge, _runs, _folder }))?;
+        self.runs.0.push(run);
+        Ok(())
+    }
+
+    /// Writes a run of sorted blocks, and returns its file.
+    fn write(&self, mut blocks: Blocks) -> Result<PathBuf> {
+        let path = self.folder.next_path("blocks")?;
+        let mut out = Output::create(path.clone(), &StopFlag::default())?;
+        while let Some(Block { key, bytes }) = blocks.next()? {
+            for word in [key.0, key.1, to_u64(bytes.len())] {
+                out.write(&word.to_le_bytes())?;
+            }
+            out.write(bytes)?;
         }
         out.finish()?;
-        self.runs = Runs(vec![path]);
-        Ok(())
+        Ok(path)
     }
 }
 
@@ -164,13 +154,6 @@ impl BlockEntry {
         let start = usize_from_u32(self.start);
         Block { key: self.key, bytes: &bytes[start..start + usize_from_u32(self.length)] }
     }
-}
-
-fn write_block(out: &mut Output, block: Block<'_>) -> Result<()> {
-    for word in [block.key.0, block.key.1, to_u64(block.bytes.len())] {
-        out.write(&word.to_le_bytes())?;
-    }
-    out.write(block.bytes)
 }
 
 impl Blocks {
@@ -255,7 +238,7 @@ impl RunReader {
         let limit = after_front.min(MAX_BLOCK.into());
         if length > limit {
             return Err(task_error(
-                "blocks in the scratch folder".to_owned(),
+                "blocks in the scratch folder",
                 format!("a block of at most {limit} bytes"),
                 length.to_string(),
             ));
@@ -275,6 +258,8 @@ const BUFFER: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -15,6 +15,7 @@ use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object, path_segment};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
+use crate::WriteOptions;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
@@ -42,40 +43,33 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the arrays of level 0, with room for all chunks of `table` and these bounds.
+    /// Returns the arrays of a geometry, with room for all chunks of `table` and these bounds.
     pub(crate) fn new(
-        build: &'a Build,
+        (build, geometry): (&'a Build, GeometryPath),
         table: &'a ChunkTable,
         order: &'a Order,
         grid: &[Vec<i64>; 2],
         schema: &Schema,
-        compat: bool,
-        stop: StopFlag,
+        options: &WriteOptions,
     ) -> Self {
         let [low, high] = grid.clone();
         let (codecs, shard) = (schema.codecs.clone(), schema.shard.clone());
         let index_codecs = schema.index_codecs.clone().unwrap_or_else(|| codecs.clone());
-        let geometry = GeometryPath::level(0);
         let draco = schema.draco.map(|draco| (draco, schema.bins.chunk_shape().sizes().to_vec()));
         Self {
             build,
             table,
             order,
-            compat,
+            compat: options.compat,
             low,
             high,
-            stop,
+            stop: options.stop_flag(),
             codecs,
             index_codecs,
             shard,
             draco,
             geometry,
         }
-    }
-
-    /// Returns the same arrays of another geometry.
-    pub(crate) fn with_geometry(self, geometry: GeometryPath) -> Self {
-        Self { geometry, ..self }
     }
 
     /// Returns the Draco plan for vertices of this type, if they become Draco streams.

@@ -65,8 +65,8 @@ impl ChunkTable {
             .or_else(|| self.find(key))
             .ok_or_else(|| {
                 task_error(
-                    "lists of chunks".to_owned(),
-                    "only chunks of the merged lists".to_owned(),
+                    "lists of chunks",
+                    "only chunks of the merged lists",
                     format!("chunk {key:?}"),
                 )
             })

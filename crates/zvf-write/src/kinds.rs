@@ -151,7 +151,7 @@ async fn finish(
     placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<()>,
 ) -> Result<Outcome> {
     let kind = ingest.schema.kind;
-    let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // the scratch folder may hold the locations
+    let (scratch, stop) = (ingest.scratch.clone(), ingest.stop_flag()); // the scratch folder may hold the locations
     let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
     if let Some(places) = &outcome.placed {
         for_each_place(places, &stop, &mut |number, chunk, row| placed(kind, number, chunk, row))?;
@@ -193,7 +193,12 @@ pub struct KindWriter<'a> {
     next: Option<&'a mut i64>, // where ids are shared by several kinds
 }
 
-impl KindWriter<'_> {
+impl<'a> KindWriter<'a> {
+    /// Returns the writer for the only kind.
+    pub(crate) const fn new(ingest: &'a mut Ingest) -> Self {
+        Self { ingest, next: None }
+    }
+
     /// Adds a batch like [`Writer::push`](crate::Writer::push).
     ///
     /// # Errors

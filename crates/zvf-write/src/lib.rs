@@ -18,8 +18,7 @@
 //! types, cells, link, draco, geometry_path   cells: rows, fragments, attributes, links
 //! level, group_table, parametric             documents and arrays beside the cells
 //! tasks                                      the same steps, shared by many processes
-//! pairs, blocks, id_runs, scratch,           sorted lists and folders for data larger than memory
-//!   spill_folder
+//! pairs, blocks, id_runs, spill_folder       sorted lists and the folder for data larger than memory
 //! stop, error
 //! ```
 //!
@@ -55,7 +54,6 @@ mod report;
 mod route;
 mod routed;
 mod schema;
-mod scratch;
 mod sink;
 mod spill_folder;
 mod stages;

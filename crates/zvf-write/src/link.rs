@@ -108,7 +108,7 @@ impl Links {
                 LinkAttribute::segment(name, encoding.dtype, steps, 0, shape, Vec::new());
             if let Some(dictionary) = &encoding.dictionary {
                 let dictionary_encoding = zvf_metadata::Token::from(CellEncoding::Dictionary);
-                array.extras.insert("encoding".to_owned(), dictionary_encoding.into());
+                array.extras.insert("encoding".to_owned(), dictionary_encoding.as_str().into());
                 array.extras.insert("categories".to_owned(), dictionary.categories.clone().into());
                 if let Some(missing) = dictionary.missing {
                     array.extras.insert("_FillValue".to_owned(), missing.into());

@@ -6,50 +6,40 @@
 //!
 //! Not here: the meaning of the numbers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rayon::prelude::*;
 use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 
 use crate::spill_folder::SpillFolder;
-use crate::stages::{ExternalSorter, KWayMerge, Output, StepOutput, number_u64, sort_key_u64};
+use crate::stages::{
+    ExternalSorter, KWayMerge, Output, Runs, StepOutput, number_u64, sort_key_u64,
+};
 use crate::stop::StopFlag;
 
 /// Accepts pairs in any order.
 #[derive(Debug)]
 pub struct PairSorter {
     folder: SpillFolder,
-    held: Vec<(u64, u64)>,
-    spilled: Option<(ExternalSorter, PathBuf)>,
+    sorter: ExternalSorter,
     count: u64,
 }
 
 /// Sorted pairs.
 #[derive(Debug)]
 pub struct Pairs {
-    storage: PairStorage,
+    stored: StepOutput,
     count: u64,
-}
-
-#[derive(Debug)]
-enum PairStorage {
-    Held(Vec<(u64, u64)>),
-    File(PairFile),
-    Saved(PathBuf), // by another process, perhaps
-}
-
-#[derive(Debug)]
-struct PairFile {
-    _folder: SpillFolder, // goes away with the last of its files
-    path: PathBuf,
+    _file: Runs,                  // that goes away with them
+    _folder: Option<SpillFolder>, // goes away with the last of its files
 }
 
 impl SpillFolder {
     /// Returns an empty list of pairs.
     #[must_use]
     pub fn sorter(&self) -> PairSorter {
-        PairSorter { folder: self.clone(), held: Vec::new(), spilled: None, count: 0 }
+        let sorter = ExternalSorter::spilling(self, PAIR);
+        PairSorter { folder: self.clone(), sorter, count: 0 }
     }
 }
 
@@ -61,21 +51,7 @@ impl PairSorter {
     /// When the scratch folder fails.
     pub fn push(&mut self, a: u64, b: u64) -> Result<()> {
         self.count += 1;
-        if let Some((sorter, _)) = &mut self.spilled {
-            return sorter.push(&[&sort_key_u64(a), &sort_key_u64(b)]);
-        }
-        self.held.push((a, b));
-        if to_u64(self.held.len()) * PAIR <= self.folder.memory() {
-            return Ok(());
-        }
-        let path = self.folder.next_path("pairs")?;
-        let mut sorter =
-            ExternalSorter::new(path.clone(), 16, self.folder.memory(), &StopFlag::default());
-        for (a, b) in std::mem::take(&mut self.held) {
-            sorter.push(&[&sort_key_u64(a), &sort_key_u64(b)])?;
-        }
-        self.spilled = Some((sorter, path));
-        Ok(())
+        self.sorter.push(&[&sort_key_u64(a), &sort_key_u64(b)])
     }
 
     /// Sorts the pairs.
@@ -83,15 +59,13 @@ impl PairSorter {
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn finish(mut self) -> Result<Pairs> {
-        let count = self.count;
-        let Some((sorter, path)) = self.spilled else {
-            // One number is compared faster than two.
-            self.held.par_sort_unstable_by_key(|(a, b)| u128::from(*a) << 64 | u128::from(*b));
-            return Ok(Pairs { storage: PairStorage::Held(self.held), count });
+    pub fn finish(self) -> Result<Pairs> {
+        let (stored, _) = self.sorter.finish()?;
+        let file = match &stored {
+            StepOutput::Held(_) => Vec::new(),
+            StepOutput::File(path) => vec![path.clone()],
         };
-        sorter.finish()?;
-        Ok(Pairs { storage: PairStorage::File(PairFile { _folder: self.folder, path }), count })
+        Ok(Pairs { stored, count: self.count, _file: Runs(file), _folder: Some(self.folder) })
     }
 }
 
@@ -134,8 +108,8 @@ impl Pairs {
     /// When the file does not exist.
     pub fn open(path: &Path) -> Result<Self> {
         let size = std::fs::metadata(path).map_err(Error::scratch)?.len();
-        let count = size / PAIR;
-        Ok(Self { storage: PairStorage::Saved(path.to_owned()), count })
+        let stored = StepOutput::File(path.to_owned());
+        Ok(Self { stored, count: size / to_u64(PAIR), _file: Runs::default(), _folder: None })
     }
 
     /// Returns the number of pairs; a `u64`, because most are on disk.
@@ -160,7 +134,7 @@ impl Pairs {
         mut visit: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut pairs = self.read()?;
-        while let Some((a, b)) = pairs.head {
+        while let Some((a, b)) = pairs.head() {
             visit(a, b)?;
             pairs.advance()?;
         }
@@ -179,7 +153,7 @@ impl Pairs {
         mut visit: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let (mut left, mut right) = (self.read()?, other.read()?);
-        while let (Some((a, value)), Some((b, beside))) = (left.head, right.head) {
+        while let (Some((a, value)), Some((b, beside))) = (left.head(), right.head()) {
             match a.cmp(&b) {
                 std::cmp::Ordering::Less => left.advance()?,
                 std::cmp::Ordering::Greater => right.advance()?,
@@ -210,45 +184,20 @@ impl Pairs {
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn read(&self) -> Result<PairReader<'_>> {
-        let from = match &self.storage {
-            PairStorage::Held(held) => PairCursor::Held(held.iter()),
-            PairStorage::File(PairFile { path, .. }) | PairStorage::Saved(path) => {
-                let stored = StepOutput::File(path.clone());
-                PairCursor::File(KWayMerge::open([&stored], 16, &StopFlag::default())?)
-            }
-        };
-        let mut reader = PairReader { from, head: None, begun: false };
-        reader.advance()?;
-        Ok(reader)
-    }
-}
-
-impl Drop for PairFile {
-    fn drop(&mut self) {
-        let _removed_with_the_folder = std::fs::remove_file(&self.path);
+    pub fn read(&self) -> Result<PairReader> {
+        Ok(PairReader(KWayMerge::open([&self.stored], PAIR, &StopFlag::default())?))
     }
 }
 
 /// Iterates over pairs.
 #[derive(Debug)]
-pub struct PairReader<'a> {
-    from: PairCursor<'a>,
-    head: Option<(u64, u64)>,
-    begun: bool,
-}
+pub struct PairReader(KWayMerge);
 
-#[derive(Debug)]
-enum PairCursor<'a> {
-    Held(std::slice::Iter<'a, (u64, u64)>),
-    File(KWayMerge),
-}
-
-impl PairReader<'_> {
+impl PairReader {
     /// Returns the smallest remaining pair.
     #[must_use]
-    pub const fn head(&self) -> Option<(u64, u64)> {
-        self.head
+    pub fn head(&self) -> Option<(u64, u64)> {
+        self.0.head().map(|record| (number_u64(record), number_u64(&record[8..])))
     }
 
     /// Moves to the next pair.
@@ -257,21 +206,12 @@ impl PairReader<'_> {
     ///
     /// When the scratch folder fails.
     pub fn advance(&mut self) -> Result<()> {
-        self.head = match &mut self.from {
-            PairCursor::Held(pairs) => pairs.next().copied(),
-            PairCursor::File(merge) => {
-                if std::mem::replace(&mut self.begun, true) {
-                    merge.advance()?;
-                }
-                merge.head().map(|record| (number_u64(record), number_u64(&record[8..])))
-            }
-        };
-        Ok(())
+        self.0.advance()
     }
 }
 
-/// Bytes of a pair in memory.
-const PAIR: u64 = 16;
+/// Bytes of a pair.
+const PAIR: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -331,7 +271,8 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let folder = SpillFolder::new(Some(parent.path().to_owned()), 1);
         let mut sorter = folder.sorter();
-        sorter.push(3, 4).unwrap();
+        // 1024 records are kept in memory for any limit.
+        (0..2000).try_for_each(|n| sorter.push(n, 4)).unwrap();
         let pairs = sorter.finish().unwrap();
         assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
         drop((pairs, folder));

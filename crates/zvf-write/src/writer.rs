@@ -305,9 +305,7 @@ impl LevelWriter {
     ///
     /// As [`Writer::finish`].
     pub async fn finish(self, edit_level: impl FnMut(Kind, &mut LevelDoc)) -> Result<Report> {
-        let Writer { build, kinds, .. } = self.writer;
-        let outcome = kinds.finish(&build, self.level, edit_level, |_, _, _, _| Ok(())).await?;
-        Ok(outcome.report)
+        self.finish_placed(edit_level, &mut |_, _, _, _| Ok(())).await
     }
 
     /// Records the locations of vertices for [`finish_placed`](Self::finish_placed). Must be called
@@ -356,6 +354,10 @@ pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
     block.links_convention = Some(convention(schema.kind, outcome.explicit).into());
     block.object_index_convention = Some(ObjectIndexConvention::Standard.into());
     block.cross_chunk_strategy = Some(CrossChunkStrategy::ExplicitLinks.into());
+    if let Some(cells) = &schema.shard {
+        let is_cube = cells.iter().all(|side| *side == cells[0]);
+        block.declare_shard(if is_cube { &cells[..1] } else { cells });
+    }
     if outcome.grouped {
         block.format_capabilities.push(Capability::FragmentLinkGroups.into());
     }

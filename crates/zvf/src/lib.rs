@@ -39,6 +39,7 @@
 //! | [`tensor`] | dense arrays in one file, and stores packed into one file | `zvf-tensor` |
 //! | [`tasks`] | work divided between processes: plan, run, finish | `zvf-jobs` |
 //! | [`inspect`], [`blob`] | human-readable contents of a store, a cell or a blob | `zvf-jobs` |
+//! | [`question`] | the parts of a query as text | `zvf-jobs` |
 //! | [`clean`] | removes leftovers of killed commands | `zvf-jobs` |
 //! | [`fetch`] | copies precomputed folders from URLs to this machine | `zvf-jobs` |
 //! | [`publish`] | atomic publishing of files and folders | `zvf-publish` |
@@ -83,7 +84,7 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, Timeouts};
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
 #[cfg(feature = "jobs")]
-pub use zvf_jobs::{blob, clean, create, export, fetch, ingest, inspect, tasks};
+pub use zvf_jobs::{blob, clean, create, export, fetch, ingest, inspect, question, tasks};
 #[cfg(feature = "migrate")]
 pub use zvf_migrate as migrate;
 #[cfg(feature = "pyramid")]

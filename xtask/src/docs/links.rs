@@ -38,10 +38,22 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
 
 /// Returns all pages of the book, and the top-level ones.
 pub(super) fn pages(house: &House) -> anyhow::Result<Vec<PathBuf>> {
-    let mut pages = vec![house.path("README.md"), house.path("CHANGELOG.md")];
+    let mut pages = TOP_LEVEL.map(|page| house.path(page)).to_vec();
     pages_in(&house.path("docs/src"), &mut pages)?;
     Ok(pages)
 }
+
+/// Pages outside of the book.
+const TOP_LEVEL: [&str; 8] = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
+    "crates/zvf-py/README.md",
+    "viewer/README.md",
+    "viewer/npm/README.md",
+];
 
 fn pages_in(folder: &Path, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for path in list(folder)? {

@@ -1,11 +1,12 @@
 //! `docs`: the book and the pages of the API.
 //!
 //! The book is plain Markdown below `docs/src`; reading it needs no tool. Pages about facts of the library are
-//! generated ([`generated`]), every link between pages is checked ([`links`]), and every command is run
-//! ([`run`](mod@run)).
+//! generated ([`generated`]), every link between pages is checked ([`links`]), and so are a few
+//! rules for pages ([`pages`]). Every command is run ([`run`](mod@run)).
 
 mod generated;
 mod links;
+mod pages;
 mod run;
 
 use anyhow::ensure;
@@ -21,10 +22,11 @@ pub(crate) const COMMAND: Command = Command {
     name: "docs",
     help: "write the generated pages, check links, build book and API pages
 
-usage: cargo xtask docs [--check | --run [--sql]]
+usage: cargo xtask docs [--check | --open | --run [--sql]]
 
---check fails when a generated page is out of date. The book is built when mdbook is installed;
-its links are checked either way. Warnings of rustdoc on published crates are errors.
+--check fails when a generated page is out of date. --open builds the book and shows it in a browser.
+The book is built when mdbook is installed; its links and the rules for pages are checked either way.
+Warnings of rustdoc on published crates are errors.
 
 --run builds the command and runs every command that the book, the README and --help show, each page
 on stores of its own, and fails when one ends with another exit code than shown. Pages that ask in SQL
@@ -38,19 +40,24 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         args.end()?;
         return run::run(&house.for_ci(), pages); // pages show what the released command can do, which has all features
     }
-    let mode = Mode::from_args(&mut args);
+    let (mode, open) = (Mode::from_args(&mut args), args.flag("--open"));
     args.end()?;
     generated::settle(house, mode)?;
     generated::settle_rules(house, mode)?;
-    let broken = links::check(house)?;
-    for link in &broken {
-        say(link);
+    let mut problems = links::check(house)?;
+    problems.extend(pages::check(house)?);
+    for problem in &problems {
+        say(problem);
     }
-    ensure!(broken.is_empty(), "{} broken links", broken.len());
-    if BOOK.settle(house.program("mdbook").args(&["--version"]).output().is_some()) {
-        house.program("mdbook").args(&["build", "docs"]).run()?;
+    ensure!(problems.is_empty(), "{} faults in pages", problems.len());
+    if BOOK.settle(open || house.program("mdbook").words("--version").output().is_some()) {
+        let book = house.program("mdbook").words("build docs");
+        book.args(if open { &["--open"] } else { &[] }).run()?;
+        if open {
+            return Ok(());
+        }
     }
-    let doc = house.cargo(&["doc", "--no-deps", "--bins"]).args(&published_set(house)?);
+    let doc = house.cargo("doc --no-deps --bins").args(&published_set(house)?);
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 

@@ -137,7 +137,8 @@ const FORBID_UNSAFE: [&str; 4] = [
 const LONGEST: usize = 800;
 
 /// Folders of generated files.
-const MADE: [&str; 6] = [
+const MADE: [&str; 7] = [
+    "dist",
     "fuzz/corpus",
     "fuzz/artifacts",
     "fuzz/coverage",

@@ -23,16 +23,15 @@ pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
     find_tools(house)?;
     install_packages(house)?;
     build_reader(house, "web", &house.path("viewer/pkg"))?;
-    let project = house.path("viewer").display().to_string();
-    house.program(tool(house, "tsc")).args(&["--noEmit", "--project", &project]).run()?;
+    let tsc = house.program(tool(house, "tsc")).words("--noEmit --project");
+    tsc.arg(house.path("viewer")).run()?;
     let tests = std::fs::read_dir(house.path("viewer/test")).context("viewer/test")?;
     let mut words = vec![PathBuf::from("--test")];
     words.extend(tests.filter_map(|file| file.ok().map(|file| file.path())));
     words.sort();
     house.program("node").args(&words).run()?;
-    let script = house.path("viewer/build.mjs").display().to_string();
-    let generator = build_generator(house)?.display().to_string();
-    house.program("node").args(&[script, generator]).run()
+    let script = house.path("viewer/build.mjs");
+    house.program("node").args(&[script, build_generator(house)?]).run()
 }
 
 /// Rebuilds the page, and fails if it differs from the kept one.
@@ -45,8 +44,8 @@ pub(super) fn rebuild_page(house: &House) -> anyhow::Result<()> {
 
 /// Compiles the reader and writes it with its bindings into `folder`, for pages or for Node.
 pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow::Result<()> {
-    let words = ["build", "-p", "zvf-wasm", "--lib", "--profile", "wasm", "--target", WASM];
-    house.cargo(&words).env("RUSTFLAGS", &remap_paths(house)?).run()?;
+    let build = house.cargo("build -p zvf-wasm --lib --profile wasm --target").arg(WASM);
+    build.env("RUSTFLAGS", &remap_paths(house)?).run()?;
     let module = house.target().join(WASM).join("wasm/zvf_wasm.wasm");
     let generator = build_generator(house)?;
     remove_folder(folder)?;
@@ -64,7 +63,7 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
 /// Fails with an installation hint when a tool of the system is missing.
 pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
     for (name, hint) in [("node", NODE_HINT), ("npm", NODE_HINT)] {
-        if house.program(name).args(&["--version"]).output().is_none() {
+        if house.program(name).words("--version").output().is_none() {
             bail!("{name} is missing: {hint}");
         }
     }
@@ -97,9 +96,8 @@ fn build_generator(house: &House) -> anyhow::Result<PathBuf> {
          --manifest-path viewer/bindings/Cargo.toml`"
     );
     let target = house.target().join("viewer-bindings");
-    let (manifest, folder) = (manifest.display().to_string(), target.display().to_string());
-    let words = ["build", "--quiet", "--locked", "--manifest-path", &manifest];
-    house.cargo(&words).args(&["--target-dir", &folder]).run()?;
+    let build = house.cargo("build --quiet --locked --manifest-path").arg(manifest);
+    build.arg("--target-dir").arg(&target).run()?;
     Ok(target.join("debug/bindings"))
 }
 
@@ -130,7 +128,7 @@ fn remap_paths(house: &House) -> anyhow::Result<String> {
 /// Returns the folder of the toolchain.
 fn sysroot(house: &House) -> anyhow::Result<PathBuf> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let printed = house.program(rustc).args(&["--print", "sysroot"]).output();
+    let printed = house.program(rustc).words("--print sysroot").output();
     Ok(PathBuf::from(printed.context("rustc is missing")?.trim()))
 }
 

@@ -41,15 +41,18 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     house.program("node").args(&[script, package.clone()]).run()?;
     let types = house.path("viewer/npm/tsconfig.json");
     house.program(tool(house, "tsc")).args(&[Path::new("--project"), &types]).run()?;
-    let words = ["pack", "--ignore-scripts", "--pack-destination"];
-    house.program("npm").args(&words).args(&[&folder, &package]).run()?;
+    house
+        .program("npm")
+        .words("pack --ignore-scripts --pack-destination")
+        .args(&[&folder, &package])
+        .run()?;
     let packed = list(&folder)?.into_iter().find(|path| has_extension(path, "tgz"));
     let packed = packed.context("npm pack left no package")?;
     let user = folder.join("user");
     fs::create_dir(&user)?;
     fs::write(user.join("package.json"), "{\"private\": true, \"type\": \"module\"}")?;
-    let words = ["install", "--offline", "--no-audit", "--no-fund", "--prefix"];
-    house.program("npm").args(&words).args(&[&user, &packed]).run()?;
+    let install = house.program("npm").words("install --offline --no-audit --no-fund --prefix");
+    install.args(&[&user, &packed]).run()?;
     fs::copy(house.path("viewer/npm/golden.mjs"), user.join("golden.mjs"))?;
     let mut words = vec![user.join("golden.mjs"), house.build_command()?];
     words.extend(unpack_stores(house, &folder.join("stores"))?);
@@ -89,7 +92,7 @@ pub(super) fn try_neuroglancer(house: &House, mut args: Args) -> anyhow::Result<
 
 /// Unpacks the archived stores, and returns their folders.
 fn unpack_stores(house: &House, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    house.cargo(&["build", "--quiet", "-p", "archives", "--example", "unpack"]).run()?;
+    house.cargo("build --quiet -p archives --example unpack").run()?;
     let unpack = house.target().join("debug/examples/unpack");
     let mut stores = Vec::new();
     for archive in list(&house.path("testdata/zvf"))? {

@@ -9,7 +9,7 @@ use crate::contest::Contender;
 use crate::parts::work;
 use crate::peer::{Environment, Other};
 use crate::results::Results;
-use crate::row::{Role, Turn};
+use crate::row::Turn;
 use crate::settings::Bench;
 use crate::zvf_side::Ours;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let mut ask = work.request();
         ask["path"] = json!(stores.join(format!("{}.zarrvectors", work.store)));
         let contenders = vec![
-            Contender::new("zvf", Role::Zvf, || {
+            Contender::zvf("zvf", || {
                 Ok(Turn { cost, ..Turn::from_seconds(ours.run(&work)?).with_count(count) })
             }),
             reference.contender(ask),

@@ -8,12 +8,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::files::write_points;
-use crate::pyramid::{copy_store, find_zvf, measure_command, zvf_command};
+use crate::pyramid::{copy_store, find_zvf, make_once, measure_command};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -22,7 +22,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command is not there in tests; it is a process of its own
     }
-    let count = (1e7 * bench.scale) as u64;
+    let count = bench.scaled(1e7);
     let table = write_points(&bench.create_folder("files")?, count)?;
     let store = create_compressed(&bench.create_folder("cores")?, &table)?;
     let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
@@ -41,10 +41,10 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let measure = move |list: &str| job.run(list, table, store, place);
         let name = format!("zvf, {ONE_PROCESSOR}");
         let alone = match single {
-            Ok(list) => Contender::new(name, Role::Variant, move || measure(list)),
+            Ok(list) => Contender::variant(name, move || measure(list)),
             Err(why) => Contender::new_absent(name, Role::Variant, why),
         };
-        let sides = vec![Contender::new(ours, Role::Zvf, move || measure(both)), alone];
+        let sides = vec![Contender::zvf(ours, move || measure(both)), alone];
         results.contest(bench, work, sides)?;
     }
     Ok(())
@@ -119,13 +119,7 @@ fn remove_path(path: &Path) -> anyhow::Result<()> {
 /// Creates the store of the table with zstd cells, beside the data of the run, unless it exists.
 fn create_compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
     let name = table.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let store = folder.join(format!("{name}.zarrvectors"));
-    if !store.exists() {
-        let mut create = zvf_command("create")?;
-        let status = create.args(["--codec", "zstd"]).args([table, &store]).status()?;
-        ensure!(status.success(), "{} is not made: {status}", store.display());
-    }
-    Ok(store)
+    make_once("create", table, folder.join(format!("{name}.zarrvectors")), "--codec zstd")
 }
 
 /// Returns the processors that this process may use, or why `taskset` cannot assign them.

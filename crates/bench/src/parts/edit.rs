@@ -14,12 +14,12 @@ use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::results::Results;
-use crate::row::{Cost, Role, Turn};
+use crate::row::{Cost, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let objects = ((1e4 * bench.scale) as u64).max(10);
-    let many = ((1e5 * bench.scale) as u64).max(100);
+    let objects = bench.scaled(1e4).max(10);
+    let many = bench.scaled(1e5).max(100);
     let folder = bench.create_folder("edit")?;
     let store = folder.join(format!("walks-{objects}.zarrvectors"));
     for path in [store.clone(), store.with_extension("zarrvectors.zvf")] {
@@ -48,7 +48,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
             Some(lines) => commit_edits(&store, lines),
             None => Ok(Turn::from_seconds(0.0)),
         };
-        let zvf = Contender::new("zvf", Role::Zvf, run);
+        let zvf = Contender::zvf("zvf", run);
         results.contest(bench, work, vec![zvf])?;
     }
     Ok(())

@@ -27,7 +27,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let folder = bench.create_folder("files")?;
     let tools = Other::new(bench, TOOLS, "convert", &["zarr-vectors-tools==0.3.0"], &folder);
     let readers = Other::new(bench, "polars", "formats", &READERS, &folder);
-    let count = (1e6 * bench.scale) as u64;
+    let count = bench.scaled(1e6);
     let side = (500.0 * bench.scale.sqrt()) as usize + 1;
     for (work, kind, file) in [
         (format!("{count} points of CSV"), "csv", write_points(&folder, count)?),
@@ -39,7 +39,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let (ours, theirs) = (folder.join("ours.zarrvectors"), folder.join("theirs.zarrvectors"));
         let request = json!({"work": kind, "from": file, "to": theirs});
         let mut sides = vec![
-            Contender::new("zvf create", Role::Zvf, || {
+            Contender::zvf("zvf create", || {
                 let mut command = zvf_command("create")?;
                 command.args([&file, &ours]).args(["--chunk", "12.5,12.5,12.5"]);
                 let turn = measure_command(&mut command)?;

@@ -17,7 +17,7 @@ use crate::contest::Contender;
 use crate::parts::files::{READERS, write_points, write_sheet};
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::peer::Other;
-use crate::pyramid::{measure_command, zvf_command};
+use crate::pyramid::{make_once, measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -48,7 +48,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let file = convert_store(&work.from, &folder, work.format)?;
         let request = json!({"work": work.format, "from": file});
         let mut sides = vec![
-            Contender::new("zvf", Role::Zvf, || read_file(&file)),
+            Contender::zvf("zvf", || read_file(&file)),
             others.contender_as(work.peer, Role::Peer, request.clone()),
         ];
         if matches!(work.format, "las" | "laz") {
@@ -62,25 +62,39 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     write_parquet(bench, results, &folder, &others)
 }
 
+/// The stores that files are written from, and their numbers of points, lines and faces.
+pub(super) struct Samples {
+    pub(super) points: (u64, PathBuf),
+    pub(super) lines: (u64, PathBuf),
+    pub(super) faces: (u64, PathBuf),
+}
+
+impl Samples {
+    pub(super) fn prepare(bench: &Bench, folder: &Path) -> anyhow::Result<Self> {
+        let (count, lines) = (bench.scaled(1e6), bench.scaled(20_000.0).max(10));
+        let side = (500.0 * bench.scale.sqrt()) as usize + 1;
+        let chains = folder.join(format!("lines-{lines}.zarrvectors"));
+        if !chains.exists() {
+            write_batch(&make_walks(lines, 100)?, 8, None, &chains)?;
+        }
+        let cloud = create_store(&write_points(folder, count)?, folder, "points")?;
+        let surface = create_store(&write_sheet(folder, side)?, folder, "surface")?;
+        let faces = 2 * (side as u64 - 1).pow(2);
+        Ok(Self { points: (count, cloud), lines: (lines, chains), faces: (faces, surface) })
+    }
+}
+
 /// Lists the files, and the stores they are written from.
 fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
-    let count = (1e6 * bench.scale) as u64;
-    let lines = ((20_000.0 * bench.scale) as u64).max(10);
-    let side = (500.0 * bench.scale.sqrt()) as usize + 1;
-    let cloud = create_store(&write_points(folder, count)?, folder, "points")?;
-    let surface = create_store(&write_sheet(folder, side)?, folder, "surface")?;
-    let chains = folder.join(format!("lines-{lines}.zarrvectors"));
-    if !chains.exists() {
-        write_batch(&make_walks(lines, 100)?, 8, None, &chains)?;
-    }
+    let Samples { points, lines, faces } = Samples::prepare(bench, folder)?;
     let work = |what: &str, format, from: &Path, peer| Work {
         title: format!("{what} of {format}"),
         format,
         from: from.to_owned(),
         peer,
     };
-    let faces = 2 * (side - 1).pow(2);
-    let (points, lines) = (format!("{count} points"), format!("{lines} streamlines"));
+    let ((points, cloud), (lines, chains), (faces, surface)) = (points, lines, faces);
+    let (points, lines) = (format!("{points} points"), format!("{lines} streamlines"));
     let faces = format!("{faces} faces");
     Ok(vec![
         work(&points, "csv", &cloud, "polars"),
@@ -98,24 +112,13 @@ fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
 /// Creates a store from a file.
 pub(super) fn create_store(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let store = folder.join(format!("{name}-{stem}.zarrvectors"));
-    if !store.exists() {
-        let status = zvf_command("create")?.args([file, &store]).status()?;
-        anyhow::ensure!(status.success(), "{} is not made", store.display());
-    }
-    Ok(store)
+    make_once("create", file, folder.join(format!("{name}-{stem}.zarrvectors")), "")
 }
 
 /// Converts the store to a file of a format, below `folder`.
 pub(super) fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
     let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let file = folder.join(format!("{stem}.{format}"));
-    if !file.exists() {
-        let status =
-            zvf_command("convert")?.args([store, &file]).args(["--to", format]).status()?;
-        anyhow::ensure!(status.success(), "{} is not written", file.display());
-    }
-    Ok(file)
+    make_once("convert", store, folder.join(format!("{stem}.{format}")), &format!("--to {format}"))
 }
 
 /// Reads a file completely. For meshes it counts faces: formats differ in whether they share
@@ -155,7 +158,7 @@ fn write_parquet(
     folder: &Path,
     others: &Other,
 ) -> anyhow::Result<()> {
-    let count = (1e6 * bench.scale) as u64;
+    let count = bench.scaled(1e6);
     let work = format!("{count} points to Parquet");
     if !bench.is_selected(&work) {
         return Ok(());
@@ -164,7 +167,7 @@ fn write_parquet(
     let store = create_store(&csv, folder, "points")?;
     let (ours, theirs) = (folder.join("own.parquet"), folder.join("theirs.parquet"));
     let sides = vec![
-        Contender::new("zvf convert", Role::Zvf, || {
+        Contender::zvf("zvf convert", || {
             let mut command = zvf_command("convert")?;
             let turn = measure_command(command.args([&store, &ours]).arg("--overwrite"))?;
             Ok(turn.with_count(count))

@@ -7,16 +7,14 @@
 //! default.
 
 use std::path::Path;
-use std::time::Instant;
 
 use anyhow::Context as _;
-use futures_executor::{block_on, block_on_stream};
+use futures_executor::block_on_stream;
 use serde_json::json;
 use zvf_model::{Batch, Kind, ObjectId};
 use zvf_query::{Columns, Mode, Query, Reader};
-use zvf_validate::{Observer, Options, validate};
 
-use crate::clock::measure_repeated;
+use crate::clock::measure_runs;
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::packed::{measure_answers, measure_queries};
@@ -27,14 +25,15 @@ use crate::parts::shapes::{CORNERS, NODES, make_rings, make_trees};
 use crate::peer::Other;
 use crate::pyramid::grow::{measure_levels_beside_more_files, measure_levels_of_kinds};
 use crate::results::Results;
-use crate::row::{Amount, Cost, Role, Turn};
+use crate::row::{Amount, Role, Turn};
 use crate::settings::Bench;
+use crate::validate::measure_validation;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let reference = Other::reference(bench);
     let mut times = 1;
     while times <= bench.largest.max(1) {
-        let count = (1e5 * bench.scale) as u64 * u64::from(times);
+        let count = bench.scaled(1e5) * u64::from(times);
         let chunks = (f64::from(times).cbrt() * 4.0).round() as u32;
         measure_points(bench, results, &reference, Points { count, chunks, shard: None })?;
         measure_streamlines(bench, results, &reference, (count / 100).max(10), chunks)?;
@@ -70,20 +69,6 @@ fn measure_points(
     let small_query = vec![box_query(&small[0])?];
     let all = vec![Query::all().columns(Columns::None).uncached()];
     let new = folder.join("new.zarrvectors");
-    let checked = || {
-        let (mut sound, mut cost) = (0, Cost::default());
-        let seconds = measure_repeated(|| {
-            let store = open_store(&store)?.store().clone();
-            let report = block_on(validate(&store, &Options::default(), &Observer::default()))?;
-            (sound, cost) = (
-                u64::from(report.is_clean()),
-                Cost::from_stats(&Default::default(), &store.io_stats()),
-            );
-            Ok(())
-        })?;
-        Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(sound) })
-    };
-    let zvf = |run| Contender::new("zvf", Role::Zvf, run);
     let ask = |work: &str| json!({"work": work, "path": store, "boxes": small, "level": 5});
     let in_shards = Points { shard: Some(SHARD), ..points };
     let sharded = open_store(&in_shards.make_store(&folder)?)?;
@@ -91,13 +76,12 @@ fn measure_points(
         writing_contender("zvf", Role::Zvf, &new, || points.write_store(&new)),
         writing_contender(IN_SHARDS, Role::Variant, &new, || in_shards.write_store(&new)),
     ];
-    let whole_in_shards =
-        Contender::new(IN_SHARDS, Role::Variant, || measure_queries(&sharded, &all));
-    let streamed = Contender::new(IN_BATCHES, Role::Variant, || measure_batches(&reader, &all[0]));
-    let checker = Contender::new("zvf", Role::Zvf, checked);
+    let whole_in_shards = Contender::variant(IN_SHARDS, || measure_queries(&sharded, &all));
+    let streamed = Contender::variant(IN_BATCHES, || measure_batches(&reader, &all[0]));
+    let checker = Contender::zvf("zvf", || measure_validation(&store));
     let [some, whole] = [&small_query, &all].map(|queries| {
         let reader = &reader;
-        zvf(move || measure_queries(reader, queries))
+        Contender::zvf("zvf", move || measure_queries(reader, queries))
     });
     for (work, sides) in [
         ("make and write points", writers),
@@ -149,7 +133,7 @@ fn measure_streamlines(
     for (work, ids) in [("one streamline", &ids[1..2]), ("100 streamlines", &ids)] {
         let queries = query(ids);
         let sides = vec![
-            Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries)),
+            Contender::zvf("zvf", || measure_queries(&reader, &queries)),
             reference.contender(json!({"work": "objects", "path": store, "ids": ids})),
         ];
         results.contest_growing(
@@ -192,8 +176,7 @@ fn measure_shapes(
         write_batch(batch, chunks, Some(SHARD), &in_shards)?;
     }
     let sharded = open_store(&in_shards)?;
-    let scanned_in_shards =
-        Contender::new(IN_SHARDS, Role::Variant, || measure_queries(&sharded, &all));
+    let scanned_in_shards = Contender::variant(IN_SHARDS, || measure_queries(&sharded, &all));
     let writers = vec![
         writing_contender("zvf", Role::Zvf, &new, || write_batch(batch, chunks, None, &new)),
         writing_contender(IN_SHARDS, Role::Variant, &new, || {
@@ -201,7 +184,7 @@ fn measure_shapes(
         }),
     ];
     let reader = &reader;
-    let ours = |queries| Contender::new("zvf", Role::Zvf, move || measure_queries(reader, queries));
+    let ours = |queries| Contender::zvf("zvf", move || measure_queries(reader, queries));
     for (work, sides) in [
         (format!("write a {what}"), writers),
         (format!("a box of a {what}"), vec![ours(&some), boxed]),
@@ -228,9 +211,7 @@ fn writing_contender<'a>(
         if store.exists() {
             discard(store)?;
         }
-        let start = Instant::now();
-        write()?;
-        Ok(Turn::from_seconds(start.elapsed().as_secs_f64()))
+        Ok(Turn::from_seconds(measure_runs(1, &mut write)?))
     })
 }
 

@@ -16,11 +16,10 @@ use crate::parts::packed::{make_pack, measure_queries, open_mapped};
 use crate::parts::sample_data::{box_query, make_boxes, make_walks, open_store, write_batch};
 use crate::peer::Other;
 use crate::results::Results;
-use crate::row::Role;
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let count = ((20_000.0 * bench.scale) as u64).max(10);
+    let count = bench.scaled(20_000.0).max(10);
     let folder = bench.create_folder(format!("lines-{count}"))?;
     let [store, sharded] = write_stores(&folder, count)?;
     let pack = make_pack(&store)?;
@@ -66,12 +65,10 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let work = format!("{work}, of {count}");
         let variant = |name: &str, reader, file| {
             let queries = &queries;
-            Contender::new(name, Role::Variant, move || measure_queries(reader, queries))
-                .with_file(file)
+            Contender::variant(name, move || measure_queries(reader, queries)).with_file(file)
         };
         let mut contenders = vec![
-            Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries))
-                .with_file(&store),
+            Contender::zvf("zvf", || measure_queries(&reader, &queries)).with_file(&store),
             variant("zvf, in shards", &shards, &sharded),
             variant("zvf, packed and mapped", &mapped, &pack),
         ];

@@ -9,12 +9,12 @@ use futures_executor::block_on;
 use serde_json::json;
 use zvf_model::LevelId;
 
-use crate::clock::measure_repeated;
 use crate::contest::Contender;
+use crate::parts::packed::measure_cost;
 use crate::parts::sample_data::{Points, open_store};
 use crate::peer::Other;
 use crate::results::Results;
-use crate::row::{Amount, Cost, Role, Turn};
+use crate::row::{Amount, Cost};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
@@ -31,14 +31,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let documents = list_documents(&store);
         let ask = json!({"work": "open", "path": store});
         let contenders = vec![
-            Contender::new("zvf", Role::Zvf, || {
-                let mut cost = Cost::default();
-                let seconds = measure_repeated(|| {
-                    cost = measure_opening(&store)?;
-                    Ok(())
-                })?;
-                Ok(Turn { cost, ..Turn::from_seconds(seconds) })
-            }),
+            Contender::zvf("zvf", || measure_cost(|| measure_opening(&store))),
             reference.contender(ask),
             Contender::reading("reading its documents", &documents),
         ];

@@ -23,7 +23,7 @@ use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let count = (1e6 * bench.scale) as u64;
+    let count = bench.scaled(1e6);
     let folder = bench.create_folder("packed")?;
     let store = Points { count, chunks: CHUNKS, shard: None }.make_store(&folder)?;
     let pack = make_pack(&store)?;
@@ -39,11 +39,9 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let handles = [open_store(&store)?, open_store(&pack)?, mapped];
         let [directory, packed, mapped] = &handles;
         let mut contenders = vec![
-            Contender::new("zvf, folder", Role::Zvf, || measure_queries(directory, &queries)),
-            Contender::new("zvf, packed", Role::Variant, || measure_queries(packed, &queries)),
-            Contender::new("zvf, packed and mapped", Role::Variant, || {
-                measure_queries(mapped, &queries)
-            }),
+            Contender::zvf("zvf, folder", || measure_queries(directory, &queries)),
+            Contender::variant("zvf, packed", || measure_queries(packed, &queries)),
+            Contender::variant("zvf, packed and mapped", || measure_queries(mapped, &queries)),
         ];
         if let Some(cells) = &cells {
             contenders
@@ -83,9 +81,9 @@ fn measure_new_handles(
         Ok(Turn::from_seconds(measure_repeated(|| all().map(drop))?).with_count(count))
     };
     let contenders = vec![
-        Contender::new("zvf, folder", Role::Zvf, || measure(&|| open_store(store))),
-        Contender::new("zvf, packed", Role::Variant, || measure(&|| open_store(pack))),
-        Contender::new("zvf, packed and mapped", Role::Variant, || measure(&|| open_mapped(pack))),
+        Contender::zvf("zvf, folder", || measure(&|| open_store(store))),
+        Contender::variant("zvf, packed", || measure(&|| open_store(pack))),
+        Contender::variant("zvf, packed and mapped", || measure(&|| open_mapped(pack))),
     ];
     results.contest(bench, work, contenders)?;
     Ok(())
@@ -117,9 +115,9 @@ fn measure_opening(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
             Ok(Turn::from_seconds(measure_repeated(once)?))
         };
         let contenders = vec![
-            Contender::new("zvf, packed and mapped", Role::Zvf, || turn(&|| open_mapped(&pack))),
-            Contender::new("zvf, packed", Role::Variant, || turn(&|| open_store(&pack))),
-            Contender::new("zvf, folder of shards", Role::Variant, || turn(&|| open_store(&store))),
+            Contender::zvf("zvf, packed and mapped", || turn(&|| open_mapped(&pack))),
+            Contender::variant("zvf, packed", || turn(&|| open_store(&pack))),
+            Contender::variant("zvf, folder of shards", || turn(&|| open_store(&store))),
         ];
         results.contest(bench, work, contenders)?;
     }
@@ -173,6 +171,16 @@ pub(crate) fn measure_answers(
     let cost = Cost::from_stats(&before, &reader.store().io_stats());
     let seconds = measure_repeated(|| answer().map(drop))?;
     Ok(Turn { seconds, count: Some(count), cost })
+}
+
+/// Measures work that returns its own cost; that of the last run counts.
+pub(crate) fn measure_cost(mut work: impl FnMut() -> anyhow::Result<Cost>) -> anyhow::Result<Turn> {
+    let mut cost = Cost::default();
+    let seconds = measure_repeated(|| {
+        cost = work()?;
+        Ok(())
+    })?;
+    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
 }
 
 /// Returns the files of the position cells that the boxes touch.

@@ -23,7 +23,7 @@ use crate::row::Role;
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let count = (1e6 * bench.scale) as u64;
+    let count = bench.scaled(1e6);
     ask_peers(bench, results, count, list_works()?)?;
     if bench.is_thorough {
         // With ten times the points, only conditions are queried.
@@ -73,8 +73,7 @@ fn ask_peers(
             request
         };
         let mut contenders = vec![
-            Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries))
-                .with_file(&store),
+            Contender::zvf("zvf", || measure_queries(&reader, &queries)).with_file(&store),
             columns
                 .contender_as("Parquet, DuckDB prepared", Role::Peer, asking(ask, "parquet"))
                 .with_file(folder.join("points.parquet")),

@@ -21,12 +21,12 @@ use serde_json::json;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds};
-use zvf_query::{Columns, Query, Reader};
+use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::clock::measure_repeated;
 use crate::contest::Contender;
 use crate::discard::discard;
+use crate::parts::packed::measure_queries;
 use crate::parts::sample_data::{Points, SIDE, make_boxes, open_store, to_address};
 use crate::peer::{Environment, NAME, Other, PACKAGE};
 use crate::results::Results;
@@ -38,7 +38,7 @@ const PYTHON: &str = "zvf, Python";
 const TWO: &str = "zvf, Python, two threads";
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let count = (1e6 * bench.scale) as u64;
+    let count = bench.scaled(1e6);
     let folder = std::path::absolute(bench.create_folder("from-python")?)?;
     let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
     let peer = start_peer(bench, &folder);
@@ -57,7 +57,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         };
         let ask = |work: &str, who: &str| json!({"work": work, "who": who, "store": store, "boxes": asked});
         let mut sides = vec![
-            Contender::new("zvf", Role::Zvf, || measure_read(&reader, &queries)),
+            Contender::zvf("zvf", || measure_queries(&reader, &queries)),
             peer.contender_as(PYTHON, Role::Variant, ask("read", "zvf")),
         ];
         if asked.len() > 1 {
@@ -76,7 +76,7 @@ fn measure_create(
     peer: &Other,
     folder: &Path,
 ) -> anyhow::Result<()> {
-    let count = (2e6 * bench.scale) as u64;
+    let count = bench.scaled(2e6);
     let work = format!("{count} points from an array");
     if !bench.is_selected(&work) {
         return Ok(());
@@ -93,7 +93,7 @@ fn measure_create(
         bench,
         work,
         vec![
-            Contender::new("zvf", Role::Zvf, || {
+            Contender::zvf("zvf", || {
                 let seconds = write_store(&batch, &ours)?;
                 discard(&ours)?;
                 Ok(Turn::from_seconds(seconds).with_count(count))
@@ -128,18 +128,6 @@ fn find_wheel(folder: &Path) -> Option<PathBuf> {
 
 fn build_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
     Ok(Query::all().in_region(Bounds::new(low, high)?).columns(Columns::None))
-}
-
-fn measure_read(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
-    let mut count = 0;
-    let seconds = measure_repeated(|| {
-        count = 0;
-        for query in queries {
-            count += block_on(reader.run(query))?.batch.len() as u64;
-        }
-        Ok(())
-    })?;
-    Ok(Turn::from_seconds(seconds).with_count(count))
 }
 
 /// Writes a store of these points and opens it again, as Python does.

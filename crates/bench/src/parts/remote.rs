@@ -23,7 +23,7 @@ use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let folder = bench.create_folder("packed")?;
-    let count = (1e6 * bench.scale) as u64;
+    let count = bench.scaled(1e6);
     let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
     let sharded = Points { count, chunks: 8, shard: Some(4) }.make_store(&folder)?;
     let late = if bench.turns == 0 { Duration::ZERO } else { LATE };
@@ -58,14 +58,10 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let ask = json!({"work": "boxes", "path": folder, "boxes": make_boxes(1, 0.001),
             "fresh": !warm, "once": true});
         let mut contenders = vec![
-            Contender::new("zvf, a file a cell", Role::Zvf, || {
-                remote.measure_query(folder, handle(0))
-            }),
-            Contender::new("zvf, in shards", Role::Variant, || {
-                remote.measure_query(shards, handle(1))
-            }),
-            Contender::new("zvf, packed", Role::Variant, || remote.measure_query(pack, handle(2))),
-            Contender::new("one request a cell", Role::Limit, || remote.request_cells(&store)),
+            Contender::zvf("zvf, file per cell", || remote.measure_query(folder, handle(0))),
+            Contender::variant("zvf, in shards", || remote.measure_query(shards, handle(1))),
+            Contender::variant("zvf, packed", || remote.measure_query(pack, handle(2))),
+            Contender::new("one request per cell", Role::Limit, || remote.request_cells(&store)),
         ];
         if bench.turns > 0 {
             contenders.insert(3, reference.counted_contender(ask, &server));

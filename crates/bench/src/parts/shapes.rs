@@ -18,17 +18,17 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
 
-use crate::clock::measure_repeated;
 use crate::contest::Contender;
 use crate::parts::formats::count_contents;
+use crate::parts::packed::measure_answers;
 use crate::parts::sample_data::{SIDE, make_walks, open_store, write_batch};
 use crate::peer::Other;
 use crate::results::Results;
-use crate::row::{Cost, Role, Turn};
+use crate::row::Turn;
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let count = ((1000.0 * bench.scale) as u64).max(10);
+    let count = bench.scaled(1000.0).max(10);
     let folder = bench.create_folder(format!("shapes-{count}"))?;
     let stores = [
         write_store(&folder, "skeletons", &make_trees(count)?)?,
@@ -50,8 +50,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
                 .map(|id| folder.join(format!("precomputed/{kind}/{}", shape_file(kind, *id))))
                 .collect();
             let sides = vec![
-                Contender::new("zvf", Role::Zvf, || measure_query(&reader, &query))
-                    .with_file(store),
+                Contender::zvf("zvf", || measure_query(&reader, &query)).with_file(store),
                 peer.contender(json!({"work": kind, "ids": ids}))
                     .with_file(folder.join("precomputed").join(kind)),
                 Contender::reading("reading its files", &files),
@@ -66,9 +65,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
                 .collect();
             let ids: Vec<u64> = (0..count).collect();
             let sides = vec![
-                Contender::new("zvf, reading precomputed", Role::Zvf, || {
-                    read_layout(&layout, kind)
-                }),
+                Contender::zvf("zvf, reading precomputed", || read_layout(&layout, kind)),
                 peer.contender(json!({"work": kind, "ids": ids})),
                 Contender::reading("reading its files", &files),
             ];
@@ -96,15 +93,10 @@ fn read_layout(layout: &Path, kind: &str) -> anyhow::Result<Turn> {
 
 /// Runs one query; counts vertices, and edges or faces.
 fn measure_query(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
-    let before = reader.store().io_stats();
-    let batch = block_on(reader.run(query))?.batch;
-    let cost = Cost::from_stats(&before, &reader.store().io_stats());
-    let count = batch.len() + batch.elements().map_or(0, Elements::len);
-    let seconds = measure_repeated(|| {
-        std::hint::black_box(block_on(reader.run(query))?);
-        Ok(())
-    })?;
-    Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(count as u64) })
+    measure_answers(reader, || {
+        let batch = std::hint::black_box(block_on(reader.run(query))?).batch;
+        Ok((batch.len() + batch.elements().map_or(0, Elements::len)) as u64)
+    })
 }
 
 /// Writes the store, and the same shapes as plain numbers.
@@ -157,7 +149,7 @@ pub(super) fn make_rings(count: u64) -> anyhow::Result<Batch> {
 }
 
 /// The settings of `CloudVolume`, as in its script.
-const SETTINGS: &str = "CloudVolume is asked with parallel=1 and cache=False: more processes add their start to files of \
+const SETTINGS: &str = "CloudVolume runs with parallel=1 and cache=False: more processes add their start to files of \
                         this disk, and a cache on the disk would copy the same files; one handle stays open.";
 pub(super) const NODES: usize = 100;
 /// The number of corners around a ring, and around its tube.

@@ -14,12 +14,11 @@ use zvf_model::Batch;
 use zvf_model::flow::Piece;
 use zvf_query::{Columns, Query};
 
-use super::formats::{convert_store, create_store};
+use super::formats::{Samples, convert_store};
 use crate::limit;
-use crate::parts::files::{write_points, write_sheet};
-use crate::parts::sample_data::{make_walks, open_store, write_batch};
+use crate::parts::sample_data::open_store;
 use crate::peer::Other;
-use crate::pyramid::zvf_command;
+use crate::pyramid::make_once;
 use crate::results::Results;
 use crate::row::Role;
 use crate::settings::Bench;
@@ -65,44 +64,26 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
 }
 
 fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
-    let count = (1e6 * bench.scale) as u64;
-    let lines = ((20_000.0 * bench.scale) as u64).max(10);
-    let side = (500.0 * bench.scale.sqrt()) as usize + 1;
-    let faces = 2 * (side as u64 - 1).pow(2);
-    let chains = folder.join(format!("lines-{lines}.zarrvectors"));
-    if !chains.exists() {
-        write_batch(&make_walks(lines, 100)?, 8, None, &chains)?;
-    }
+    let samples = Samples::prepare(bench, folder)?;
+    let ((points, cloud), (lines, chains), (faces, surface)) =
+        (samples.points, samples.lines, samples.faces);
+    let data = |title, elements, store, formats| Data { title, elements, store, formats };
     Ok(vec![
-        Data {
-            title: format!("{count} points and an attribute"),
-            elements: count,
-            store: create_store(&write_points(folder, count)?, folder, "points")?,
-            formats: &["csv", "las", "laz", "parquet"],
-        },
-        Data {
-            title: format!("{lines} streamlines of 100"),
-            elements: lines * 100,
-            store: chains,
-            formats: &["tck", "trk", "trx"],
-        },
-        Data {
-            title: format!("a surface of {faces} faces"),
-            elements: faces,
-            store: create_store(&write_sheet(folder, side)?, folder, "surface")?,
-            formats: &["ply", "stl", "obj"],
-        },
+        data(
+            format!("{points} points and an attribute"),
+            points,
+            cloud,
+            &["csv", "las", "laz", "parquet"],
+        ),
+        data(format!("{lines} streamlines of 100"), lines * 100, chains, &["tck", "trk", "trx"]),
+        data(format!("a surface of {faces} faces"), faces, surface, &["ply", "stl", "obj"]),
     ])
 }
 
 /// Returns the path of the store with zstd chunks, which is made beside it unless it exists.
 fn recompress_store(store: &Path) -> anyhow::Result<PathBuf> {
     let small = store.with_extension("small.zarrvectors");
-    if !small.exists() {
-        let status = zvf_command("recompress")?.args([store, &small]).args(CODEC).status()?;
-        anyhow::ensure!(status.success(), "{} is not written", small.display());
-    }
-    Ok(small)
+    make_once("recompress", store, small, "--codec zstd:9")
 }
 
 /// Compares the coordinates of a file with those of the store.
@@ -153,5 +134,4 @@ fn measure_draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<u64
     turn.count.context("no size")
 }
 
-const CODEC: [&str; 2] = ["--codec", "zstd:9"];
 const ALL: &str = "all bits of the coordinates";

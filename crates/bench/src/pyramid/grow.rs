@@ -12,7 +12,7 @@ use super::measure_levels;
 use crate::contest::Contender;
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::results::Results;
-use crate::row::{Amount, Role};
+use crate::row::Amount;
 use crate::settings::Bench;
 use crate::write::data::make_sheet;
 
@@ -38,7 +38,7 @@ pub(crate) fn measure_levels_beside_more_files(
     bench: &Bench,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let count = ((1e6 * bench.scale) as u64).max(1000);
+    let count = bench.scaled(1e6).max(1000);
     for (kind, size) in [(Kind::PointCloud, "2"), (Kind::Streamline, "0.5")] {
         for chunks in chunks_on_axis(bench.largest) {
             let work = format!("new levels beside more files of a {kind}, on disk");
@@ -75,7 +75,7 @@ fn measure_store(
     if let Some(files) = amount.files.filter(|_| beside) {
         amount.elements = files;
     }
-    let zvf = Contender::new("zvf", Role::Zvf, || measure_levels(&store, &path, words));
+    let zvf = Contender::zvf("zvf", || measure_levels(&store, &path, words));
     results.contest_growing(bench, name, (work, amount), vec![zvf])
 }
 

@@ -21,7 +21,7 @@ use crate::discard::discard;
 use crate::parts::sample_data::{open_store, write_batch};
 use crate::peer::Other;
 use crate::results::Results;
-use crate::row::{Role, Turn};
+use crate::row::Turn;
 use crate::settings::Bench;
 use crate::write::data::make_sheet;
 
@@ -46,7 +46,7 @@ pub(super) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let peer = Other::new(bench, PEER, "surfaces", &["meshoptimizer", "numpy"], &folder);
     let request = json!({"work": "levels", "name": name, "faces": ladder});
     let contenders = vec![
-        Contender::new("zvf pyramid", Role::Zvf, || measure_levels(&store, &place.path, &LEVELS))
+        Contender::zvf("zvf pyramid", || measure_levels(&store, &place.path, &LEVELS))
             .with_file(&store),
         // It stops within a face or two of the requested number.
         peer.contender(request).and_then(|turn| Ok(Turn { count: None, ..turn })),

@@ -84,10 +84,10 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
         let python = environment.python();
         let mut sides = vec![
-            Contender::new("zvf, as the reference", Role::Zvf, || {
+            Contender::zvf("zvf, as the reference", || {
                 measure_zvf(work, &reference_words(work), &from, to)
             }),
-            Contender::new("zvf, its own levels", Role::Variant, || {
+            Contender::variant("zvf, its own levels", || {
                 Ok(Turn { count: None, ..measure_zvf(work, &default_words(work), &from, to)? })
             }),
             Contender::new(NAME, Role::Reference, || {
@@ -174,6 +174,21 @@ pub(crate) fn zvf_command(verb: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(find_zvf()?);
     command.args([verb, "-q"]).stdout(Stdio::null());
     Ok(command)
+}
+
+/// Makes a file or a store from another one with the command, unless it is there.
+pub(crate) fn make_once(
+    verb: &str,
+    from: &Path,
+    to: PathBuf,
+    options: &str,
+) -> anyhow::Result<PathBuf> {
+    if !to.exists() {
+        let mut command = zvf_command(verb)?;
+        let status = command.args([from, &to]).args(options.split_whitespace()).status()?;
+        ensure!(status.success(), "{} is not made: {status}", to.display());
+    }
+    Ok(to)
 }
 
 /// Builds levels of a copy of a store; the copy is made outside the measured time.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! in shards        as `zvf create` derives them for such a grid
-//! a file a cell    one object for each cell, as the reference writes
+//! one file per cell    one object for each cell, as the reference writes
 //! plain            the files of the latter, created from memory with the same syncs, and nothing else
 //! cp -r            the latter, copied by the system's command, without syncs
 //! ```
@@ -79,8 +79,8 @@ fn make_contenders<'a>(
     let model = to.join("bench-model.zarrvectors");
     let copy = to.join("bench-copy.zarrvectors");
     vec![
-        Contender::new("zvf, in shards", Role::Zvf, || write_and_count(batch, to, true)),
-        Contender::new("zvf, a file a cell", Role::Variant, || write_and_count(batch, to, false)),
+        Contender::zvf("zvf, in shards", || write_and_count(batch, to, true)),
+        Contender::variant("zvf, file per cell", || write_and_count(batch, to, false)),
         reference
             .contender(request)
             .and_then(move |turn| Ok(turn.with_count(count_vertices(&theirs)?))),

@@ -1,5 +1,6 @@
 //! The facts of geometry that are compared, with the hashes of the corpus.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use zvf_convert::Format;
@@ -8,7 +9,7 @@ use zvf_convert::write::CollectedPieces;
 use zvf_error::Error;
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::Header;
-use zvf_model::{Batch, Field, Kind, ObjectId, Value};
+use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use crate::facts::digest;
 
@@ -61,9 +62,8 @@ impl Facts {
     /// Returns positions as float64, row by row.
     pub(super) fn positions(&self) -> Vec<f64> {
         let positions = self.batch.positions();
-        let width = positions.width() as usize;
-        let all = (0..positions.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
-        all.map(|(row, at)| positions.float(row, at).unwrap_or(f64::NAN)).collect()
+        let value = |(row, at)| positions.float(row, at).unwrap_or(f64::NAN);
+        list_places(positions).map(value).collect()
     }
 
     /// Returns positions of objects of one vertex, each followed by the object attribute `name`:
@@ -88,7 +88,7 @@ impl Facts {
     pub(super) fn sorted_objects(&self) -> Vec<String> {
         let axes = self.header.axes.len().max(1);
         let positions = self.positions();
-        let mut all: std::collections::BTreeMap<ObjectId, String> = Default::default();
+        let mut all: BTreeMap<ObjectId, String> = BTreeMap::new();
         let mut add = |object: ObjectId, rows: std::ops::Range<usize>| {
             let places = positions.get(rows.start * axes..rows.end * axes).unwrap_or_default();
             all.entry(object).or_default().push_str(&format!("{places:?}"));
@@ -114,14 +114,9 @@ impl Facts {
 
     /// Returns the number of vertices of each object: of its parts in order, including empty ones.
     pub(super) fn lengths(&self) -> Vec<i64> {
-        let mut known: Vec<(ObjectId, i64)> = Vec::new();
-        let mut place = std::collections::HashMap::new();
+        let mut known: BTreeMap<ObjectId, i64> = BTreeMap::new();
         let mut count = |object: ObjectId, rows: usize| {
-            let at = *place.entry(object).or_insert_with(|| {
-                known.push((object, 0));
-                known.len() - 1
-            });
-            known[at].1 += rows as i64;
+            *known.entry(object).or_default() += rows as i64;
         };
         for part in self.batch.parts().iter() {
             count(part.object, part.rows.len());
@@ -132,8 +127,7 @@ impl Facts {
         for object in &self.objects {
             count(*object, 0);
         }
-        known.sort_by_key(|(object, _)| *object);
-        known.into_iter().map(|(_, rows)| rows).collect()
+        known.into_values().collect()
     }
 
     /// Returns all edges or faces as numbers of vertices, and their width.
@@ -168,13 +162,9 @@ pub(super) fn hash_positions(positions: &[f64]) -> String {
 
 /// Returns the hash of a column in the given type; `None` when values do not fit it.
 pub(super) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
-    let column = &field.column;
-    let width = column.width() as usize;
     let mut bytes = Vec::new();
-    for row in 0..column.len() {
-        for at in 0..width {
-            push(&field.value(row, at).ok()?, dtype, &mut bytes)?;
-        }
+    for (row, at) in list_places(&field.column) {
+        push(&field.value(row, at).ok()?, dtype, &mut bytes)?;
     }
     Some(hash(bytes))
 }
@@ -183,17 +173,17 @@ pub(super) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
 /// the type of the column.
 pub(super) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     let column = &field.column;
-    let rows =
-        (0..column.len()).flat_map(|row| (0..column.width() as usize).map(move |at| (row, at)));
-    let mut bytes = Vec::new();
-    for (row, at) in rows {
-        push(
-            &Value::Float(column.float(row, at)? * factor),
-            &column.dtype().to_string(),
-            &mut bytes,
-        )?;
+    let (dtype, mut bytes) = (column.dtype().to_string(), Vec::new());
+    for (row, at) in list_places(column) {
+        push(&Value::Float(column.float(row, at)? * factor), &dtype, &mut bytes)?;
     }
     Some(hash(bytes))
+}
+
+/// Returns the places of all values of a column, row by row.
+fn list_places(column: &Column) -> impl Iterator<Item = (usize, usize)> {
+    let width = column.width() as usize;
+    (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
 }
 
 /// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing
@@ -245,7 +235,6 @@ fn push(value: &Value, dtype: &str, to: &mut Vec<u8>) -> Option<()> {
             let x = if x.is_nan() { f32::from_bits(0x7fc0_0000) } else { x as f32 };
             to.extend(x.to_le_bytes());
         }
-        "float16" => return None, // compared as it is stored
         "string" => match value {
             Value::Null => to.extend(u32::MAX.to_le_bytes()),
             value => {
@@ -254,16 +243,14 @@ fn push(value: &Value, dtype: &str, to: &mut Vec<u8>) -> Option<()> {
                 to.extend(text.as_bytes());
             }
         },
-        "bool" => to.push(u8::try_from(integer()?).ok()?),
-        "int8" => to.extend(i8::try_from(integer()?).ok()?.to_le_bytes()),
-        "uint8" => to.extend(u8::try_from(integer()?).ok()?.to_le_bytes()),
-        "int16" => to.extend(i16::try_from(integer()?).ok()?.to_le_bytes()),
-        "uint16" => to.extend(u16::try_from(integer()?).ok()?.to_le_bytes()),
-        "int32" => to.extend(i32::try_from(integer()?).ok()?.to_le_bytes()),
-        "uint32" => to.extend(u32::try_from(integer()?).ok()?.to_le_bytes()),
-        "int64" => to.extend(i64::try_from(integer()?).ok()?.to_le_bytes()),
-        "uint64" => to.extend(u64::try_from(integer()?).ok()?.to_le_bytes()),
-        _ => return None,
+        dtype => {
+            let dtype = if dtype == "bool" { "uint8" } else { dtype };
+            let unsigned = dtype.strip_prefix('u');
+            let bits: u32 = unsigned.unwrap_or(dtype).strip_prefix("int")?.parse().ok()?;
+            let least = if unsigned.is_some() { 0 } else { -(1_i128 << (bits - 1)) };
+            let n = integer().filter(|n| (least..least + (1 << bits)).contains(n))?;
+            to.extend(&n.to_le_bytes()[..bits as usize / 8]);
+        }
     }
     Some(())
 }

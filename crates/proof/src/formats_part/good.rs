@@ -20,8 +20,7 @@ use crate::report::Report;
 pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
     let kind = kind(entry);
     // Faces of different lengths are described unchanged, and read as triangles.
-    let is_mixed =
-        entry.get("polys").is_some_and(|spec| spec.get("width").is_none_or(Json::is_null));
+    let is_mixed = entry.get("polys").is_some_and(|spec| spec["width"].is_null());
     let has_rings = entry["features"]["types"]
         .as_object()
         .is_some_and(|types| types.keys().any(|name| name.ends_with("Polygon")));
@@ -35,9 +34,7 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
     let is_unknown = format.or_else(|| Format::from_extension(path)).is_none();
     let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, options)));
     let facts = match read {
-        Err(_) => {
-            return report.deny("reading it panics");
-        }
+        Err(_) => return report.deny("reading it panics"),
         Ok(Err(error)) if is_unknown && error.class() == Class::InvalidArgument => {
             return report.skip("files of formats that this build does not know");
         }
@@ -45,9 +42,7 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
             report.passed += 1; // refused with the advice to give positions
             return;
         }
-        Ok(Err(error)) => {
-            return report.deny(format!("refused: {}", in_words(error)));
-        }
+        Ok(Err(error)) => return report.deny(format!("refused: {}", in_words(error))),
         Ok(Ok(facts)) => facts,
     };
     if facts.header.other_kinds.is_empty() {
@@ -65,7 +60,7 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
         ("link_attributes", elements),
         ("face_attributes", elements),
     ] {
-        let columns = entry.get(key).and_then(Json::as_array);
+        let columns = entry[key].as_array();
         // Normals of STL follow from the corners, so they are left out.
         let is_kept = |column: &&Json| {
             !(folder == "stl" && column["name"] == "normal" || column["type"] == "geometry")
@@ -93,7 +88,7 @@ fn has_no_places(entry: &Json, error: &zvf_error::Error) -> bool {
         return error.class().to_string() == "NotFound";
     }
     entry.get("vertices").is_none()
-        && entry.get("kind").and_then(Json::as_str) == Some("graph")
+        && entry["kind"].as_str() == Some("graph")
         && error.class().to_string() == "InvalidArgument"
 }
 
@@ -132,7 +127,7 @@ fn check_all_kinds(
 
 /// Returns the kind to request, if the corpus names a possible one.
 fn kind(entry: &Json) -> Option<Kind> {
-    match entry.get("kind").and_then(Json::as_str) {
+    match entry["kind"].as_str() {
         Some("graph") => Some(Kind::Graph),
         // Edges as they are stored, not directed towards a root.
         Some("skeleton") if entry.get("layer").is_some() => Some(Kind::Graph),
@@ -142,7 +137,7 @@ fn kind(entry: &Json) -> Option<Kind> {
 
 fn check_vertices(report: &mut Report, facts: &Facts, entry: &Json) {
     let Some(spec) = entry.get("vertices") else { return };
-    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let count = spec["count"].as_u64().unwrap_or(0);
     let axes = facts.header.axes.len();
     let (positions, spec_rows) = in_stored_units(facts, entry);
     let found = positions.len().checked_div(axes).unwrap_or(0) as u64;
@@ -157,18 +152,16 @@ fn check_vertices(report: &mut Report, facts: &Facts, entry: &Json) {
     if found != count || count == 0 {
         return;
     }
-    let is_exact = spec.get("exact").and_then(Json::as_bool) != Some(false) && spec_rows.is_none();
-    let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let is_exact = spec["exact"].as_bool() != Some(false) && spec_rows.is_none();
+    let expected = spec["sha256"].as_str().unwrap_or_default();
     let is_rounded = spec_rows.is_none() && has_odd_scale(entry);
     let is_exact = is_exact && !is_rounded;
     if is_exact && hash_positions(&positions) == expected {
         report.passed += 1;
         return;
     }
-    let tolerance = spec
-        .get("tolerance")
-        .and_then(Json::as_f64)
-        .unwrap_or(if spec_rows.is_some() { 0.01 } else { 0.0 });
+    let tolerance =
+        spec["tolerance"].as_f64().unwrap_or(if spec_rows.is_some() { 0.01 } else { 0.0 });
     let single = if has_odd_scale(entry) { f64::from(f32::EPSILON) } else { 0.0 };
     let rows = spec_rows.or_else(|| spec.get("rows")).and_then(Json::as_object);
     let mut wrong = Vec::new();
@@ -201,12 +194,12 @@ fn unused_points(facts: &Facts) -> u64 {
 
 /// Returns the scales of all axes, in nanometres if they are lengths.
 fn scales(entry: &Json) -> Vec<f64> {
-    let dimensions = entry.get("dimensions").and_then(Json::as_object);
-    let scale = |spec: &Json| match spec.get(1).and_then(Json::as_str) {
-        Some("m") => spec.get(0).and_then(Json::as_f64).map(|scale| (scale * 1e9).round()),
-        _ => spec.get(0).and_then(Json::as_f64),
+    let dimensions = entry["dimensions"].as_object();
+    let scale = |spec: &Json| match spec[1].as_str() {
+        Some("m") => spec[0].as_f64().map(|scale| (scale * 1e9).round()),
+        _ => spec[0].as_f64(),
     };
-    dimensions.map_or_else(Vec::new, |all| all.values().filter_map(scale).collect())
+    dimensions.into_iter().flatten().filter_map(|(_, spec)| scale(spec)).collect()
 }
 
 /// Returns whether a scale is not a power of two: then products in float32 are rounded.
@@ -240,7 +233,7 @@ fn in_stored_units<'a>(facts: &Facts, entry: &'a Json) -> (Vec<f64>, Option<&'a 
 
 /// Returns the second position of a box or an ellipsoid, which the corpus counts as a vertex.
 fn second_corner(entry: &Json) -> Option<&'static str> {
-    match entry.get("annotation_type").and_then(Json::as_str)? {
+    match entry["annotation_type"].as_str()? {
         "axis_aligned_bounding_box" => Some("upper_corner"),
         "ellipsoid" => Some("radii"),
         _ => None,
@@ -253,16 +246,16 @@ fn check_objects(report: &mut Report, facts: &Facts, entry: &Json) {
     if second_corner(entry).is_some() {
         lengths.iter_mut().for_each(|length| *length *= 2);
     }
-    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let count = spec["count"].as_u64().unwrap_or(0);
     let found = lengths.len();
     report.claim(found as u64 == count, || format!("{count} objects expected, {found} found"));
-    if let Some(expected) = spec.get("lengths_sha256").and_then(Json::as_str) {
+    if let Some(expected) = spec["lengths_sha256"].as_str() {
         let shown: Vec<_> = lengths.iter().take(12).collect();
         report.claim(hash_numbers(&lengths) == expected, || {
             format!("lengths of objects are others: {shown:?}…")
         });
     }
-    let ids = spec.get("ids").and_then(Json::as_array);
+    let ids = spec["ids"].as_array();
     if let (Some(ids), Some(field)) = (ids, &facts.header.id_field) {
         let column = facts.object_fields.iter().find(|known| *known.name == **field);
         let found: Vec<String> = column.map_or_else(Vec::new, |field| {
@@ -279,23 +272,23 @@ fn check_objects(report: &mut Report, facts: &Facts, entry: &Json) {
 fn check_links(report: &mut Report, facts: &Facts, entry: &Json) {
     let Some(spec) = entry.get("links") else { return };
     let (links, width) = facts.links();
-    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let count = spec["count"].as_u64().unwrap_or(0);
     let found = links.len().checked_div(width).unwrap_or(0) as u64;
     report.claim(found == count, || format!("{count} links expected, {found} found"));
-    if let Some(expected) = spec.get("sha256").and_then(Json::as_str).filter(|_| found == count) {
+    if let Some(expected) = spec["sha256"].as_str().filter(|_| found == count) {
         report.claim(hash_numbers(&links) == expected, || "links are others");
     }
 }
 
 fn check_column(report: &mut Report, key: &str, fields: &[Field], (spec, entry): (&Json, &Json)) {
-    let column = spec.get("name").and_then(Json::as_str).unwrap_or_default();
-    let dtype = spec.get("dtype").and_then(Json::as_str).unwrap_or_default();
+    let column = spec["name"].as_str().unwrap_or_default();
+    let dtype = spec["dtype"].as_str().unwrap_or_default();
     let Some(field) = fields.iter().find(|field| *field.name == *column) else {
         let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
         report.deny(format!("{key}: no {column:?} among {known:?}"));
         return;
     };
-    let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let expected = spec["sha256"].as_str().unwrap_or_default();
     let found = if dtype == "float16" { hash_half(field) } else { hash_field(field, dtype) };
     let own = field.column.dtype();
     let is_same = found.as_deref() == Some(expected)
@@ -335,12 +328,12 @@ fn is_near(found: f64, expected: f64) -> bool {
 }
 
 fn check_groups(report: &mut Report, facts: &Facts, entry: &Json) {
-    let groups = entry.get("groups").and_then(Json::as_object);
+    let groups = entry["groups"].as_object();
     for (group, spec) in groups.into_iter().flatten() {
         let known = facts.groups.iter().find(|known| known.name.as_deref() == Some(group));
         let mut members: Vec<i64> =
             known.map_or_else(Vec::new, |known| known.members.iter().map(|id| id.0).collect());
-        let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+        let expected = spec["sha256"].as_str().unwrap_or_default();
         let in_order = hash_numbers(&members) == expected;
         members.sort_unstable();
         report.claim(known.is_some() && (in_order || hash_numbers(&members) == expected), || {
@@ -369,20 +362,17 @@ fn check_again(
         let losses = write::find_losses(&facts.header, format)?;
         let options = ReadOptions { polygons, ..options(path, Some(format), kind) };
         let reader = read::open(Input::path(path), Some(format), &options)?;
-        let report = if format.capabilities().is_folder {
+        let target = if format.capabilities().is_folder {
             std::fs::create_dir(&place)?;
-            let target = Target::folder(&place);
-            write::copy(reader, write::open(format, target, &WriteOptions::default())?)?
+            Target::folder(&place)
         } else {
-            let target = Target::file(std::fs::File::create(&place)?);
-            write::copy(reader, write::open(format, target, &WriteOptions::default())?)?
+            Target::file(std::fs::File::create(&place)?)
         };
+        let report = write::copy(reader, write::open(format, target, &WriteOptions::default())?)?;
         Ok(losses.iter().chain(&report.losses).map(ToString::to_string).collect())
     }));
     let losses = match written {
-        Err(_) => {
-            return report.deny(format!("writing it as {format} panics"));
-        }
+        Err(_) => return report.deny(format!("writing it as {format} panics")),
         Ok(Err(error)) => {
             return report.deny(format!("cannot be written as {format}: {error:#}"));
         }
@@ -412,18 +402,13 @@ fn check_again(
         return;
     }
     report.claim(close, || format!("positions differ after writing{lost}"));
-    report.claim(
-        facts.lengths() == again.lengths() || !losses.is_empty(),
-        || "objects differ after writing",
-    );
-    report.claim(
-        facts.links() == again.links() || !losses.is_empty(),
-        || "links differ after writing",
-    );
-    report.claim(
-        facts.groups == again.groups || !losses.is_empty(),
-        || "groups differ after writing",
-    );
+    for (what, same) in [
+        ("objects", facts.lengths() == again.lengths()),
+        ("links", facts.links() == again.links()),
+        ("groups", facts.groups == again.groups),
+    ] {
+        report.claim(same || !losses.is_empty(), || format!("{what} differ after writing"));
+    }
     if losses.is_empty() {
         for (before, after) in [
             (facts.batch.fields(), again.batch.fields()),

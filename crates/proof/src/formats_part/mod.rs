@@ -91,7 +91,7 @@ fn unpack(folder: &Path, name: &str, to: &Path) -> anyhow::Result<PathBuf> {
 
 /// Checks a file with one fault.
 fn check_broken(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
-    let expect = entry.get("expect").and_then(Json::as_str).unwrap_or("either");
+    let expect = entry["expect"].as_str().unwrap_or("either");
     let format = read_format(path, folder);
     let read = || Facts::read(path, format, (None, Polygons::Same));
     let Ok(read) = catch_unwind(AssertUnwindSafe(read)) else {
@@ -104,13 +104,13 @@ fn check_broken(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
         (Ok(_), "accept" | "either") => report.passed += 1,
         (Ok(facts), _) => {
             let rows = facts.batch.len();
-            let fault = entry.get("fault").and_then(Json::as_str).unwrap_or_default();
+            let fault = entry["fault"].as_str().unwrap_or_default();
             report.deny(format!("read with {rows} vertices although {fault}"));
         }
         (Err(error), "accept") => report.deny(format!("refused: {}", in_words(error))),
         (Err(error), _) => {
             let class = error.class().to_string();
-            let classes = entry.get("classes").and_then(Json::as_array);
+            let classes = entry["classes"].as_array();
             let named = classes.is_none_or(|all| all.iter().any(|known| known == class.as_str()));
             report
                 .claim(named, || format!("class {class}, not of {classes:?}: {}", in_words(error)));

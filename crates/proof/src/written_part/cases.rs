@@ -109,11 +109,8 @@ impl Case {
         }
         let codecs =
             if self.has_option("zstd") { CodecPipeline::zstd(3) } else { CodecPipeline::empty() };
-        schema = schema.with_codecs(if self.has_option("crc32c") {
-            codecs.with_crc32c()
-        } else {
-            codecs
-        });
+        let checksum = self.has_option("crc32c");
+        schema = schema.with_codecs(if checksum { codecs.with_crc32c() } else { codecs });
         if self.has_option("shard") {
             let rank = self.axes + usize::from(self.has_option("binned"));
             schema = schema.with_shard_shape(&vec![2; rank]).unwrap();
@@ -150,19 +147,16 @@ impl Case {
         let numbers = (0..rows as u32).flat_map(u32::to_le_bytes).collect();
         let vector = (0..rows * 2).flat_map(|n| (n as f32).to_le_bytes()).collect();
         let labels = label.iter().flat_map(|text| u32::from(text.as_bytes()[0]).to_le_bytes());
-        let mut batch = Batch::new(self.kind, positions)
-            .with_field(Field::new("n", new_column("uint32", 1, numbers)))
-            .and_then(|batch| batch.with_field(Field::new("v", new_column("float32", 2, vector))))
-            .and_then(|batch| {
-                batch.with_field(Field::new("label", new_column("<U1", 1, labels.collect())))
-            })
-            .unwrap();
+        let mut batch = Batch::new(self.kind, positions);
+        for (name, dtype, width, bytes) in [
+            ("n", "uint32", 1, numbers),
+            ("v", "float32", 2, vector),
+            ("label", "<U1", 1, labels.collect()),
+        ] {
+            batch = batch.with_field(Field::new(name, new_column(dtype, width, bytes))).unwrap();
+        }
         if self.owned {
-            let ends = counts.iter().scan(0, |end, n| {
-                *end += n;
-                Some(*end)
-            });
-            let offsets = std::iter::once(0).chain(ends).collect();
+            let offsets = (0..=counts.len()).map(|n| counts[..n].iter().sum()).collect();
             let ids = self.ids.iter().copied().map(ObjectId).collect();
             batch = batch.with_parts(Parts::new(offsets, ids).unwrap()).unwrap();
         }

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use archives::faults::Fault;
 
-use super::{STORES, Subject, apply_committed, create_backend, list_files, place_in_backend};
+use super::{STORES, Subject, create_backend, place_in_backend};
 use crate::Report;
 
 /// Ends an edit of each store after every `every`th number of requests; the next request is lost on the way, or not
@@ -31,19 +31,13 @@ fn cancel_edit(subject: &Subject, requests: usize, last: &Fault) -> (bool, anyho
     let place = place_in_backend(&backend);
     let ended = subject.edit(&place);
     let is_over = backend.requests().len() <= requests;
-    backend.forget();
     // The error of a dead process is lost; only a success counts.
     let outcome = match &ended {
         Ok(report) => Ok(report.clone()),
         Err(_) => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "dead")),
     };
-    let checked = || -> anyhow::Result<()> {
-        apply_committed(&place)?;
-        let tree = list_files(&backend)?;
-        subject.check_state(&outcome, &tree)?;
-        subject.check_editable(&place, &tree)
-    };
-    (is_over, checked().with_context(|| format!("{requests} requests, then {last:?}")))
+    let checked = subject.check_backend(&outcome, &backend, &place);
+    (is_over, checked.with_context(|| format!("{requests} requests, then {last:?}")))
 }
 
 /// The number of requests that are planned to fail.

@@ -9,18 +9,20 @@ use serde_json::json;
 use zvf_edit::{Place, log};
 use zvf_format::Class;
 
-use super::{NAME, apply_committed, commit_lines, read_tree, unpack_store};
+use super::{NAME, apply_committed, commit_lines, read_store};
+use crate::trees::copy_folder;
 
 /// Edits a store on the disk at `dir` until it is full; returns how many edits were refused and done.
 pub(crate) fn fill_disk(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
     let store = dir.join(NAME);
-    if unpack_store("pl2_negative", &store).is_err() {
+    let unpacked = archives::Unpacked::new("pl2_negative");
+    if copy_folder(unpacked.path(), &store).is_err() {
         return Ok((0, 0)); // not even the store fits
     }
     let place = Place::from(store.as_path());
     let (mut done, mut refused) = (0_u64, 0_u64);
     for round in 0..MANY {
-        let old = read_tree(&store);
+        let old = read_store(&store);
         let head =
             log(&place, None).with_context(|| format!("{size} KiB, after {done} edits"))?.len();
         let positions: Vec<[f64; 2]> = (0..200).map(|i| [f64::from(i), f64::from(round)]).collect();
@@ -31,7 +33,7 @@ pub(crate) fn fill_disk(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
                 refused += 1;
                 // A refused edit left nothing in the store, and recovery needs no space.
                 apply_committed(&place).with_context(|| format!("{size} KiB"))?;
-                ensure!(read_tree(&store) == old, "{size} KiB: refused, and the store is another");
+                ensure!(read_store(&store) == old, "{size} KiB: refused, and the store is another");
                 ensure!(
                     log(&place, None).map_or(0, |list| list.len()) == head,
                     "{size} KiB: refused, and in the log"

@@ -22,10 +22,11 @@ use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_format::Class;
 
 use super::{
-    Files, NAME, apply_committed, block_on, commit_lines, create_backend, list_files,
-    place_in_backend, read_files, read_tree, unpack_store,
+    NAME, apply_committed, block_on, commit_lines, create_backend, list_files, place_in_backend,
+    read_files, read_store,
 };
-use crate::Report;
+use crate::trees::Tree;
+use crate::{Report, in_parallel};
 
 /// Test backends that keep less than they promise, and every order of writers.
 #[derive(Debug, clap::Args)]
@@ -45,7 +46,7 @@ impl Doubles {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = archives::scratch();
         let store = scratch.path().join(NAME);
-        unpack_store(STORE, &store)?;
+        archives::write(&store, &archives::files(STORE));
         commit_lines(
             &Place::from(store.as_path()),
             &[
@@ -53,7 +54,7 @@ impl Doubles {
                 json!({"op": "object.set", "objects": [0, 1], "values": {"counter": 0}}),
             ],
         )?;
-        let files = read_tree(&store);
+        let files = read_store(&store);
         let parts: [(&str, Attempt); 3] =
             [("late", repeat_puts), ("begin again", begin_again), ("one epoch", take_one_epoch)];
         for (name, part) in parts {
@@ -102,7 +103,7 @@ fn check_refusals<'a>(
 }
 
 /// Repeats each put of a commit after a later commit, and after an undo.
-fn repeat_puts(files: &Files, _every: usize, report: &mut Report) -> anyhow::Result<()> {
+fn repeat_puts(files: &Tree, _every: usize, report: &mut Report) -> anyhow::Result<()> {
     for n in 0..8_u8 {
         let [if_none_match, if_match, tags_are_of_bytes] = [1, 2, 4].map(|bit| n & bit == 0);
         let conditions =
@@ -121,7 +122,7 @@ fn repeat_puts(files: &Files, _every: usize, report: &mut Report) -> anyhow::Res
 
 /// Returns `None` when the commit has fewer puts.
 fn repeat_put(
-    files: &Files,
+    files: &Tree,
     conditions: Conditions,
     is_undone: bool,
     nth: usize,
@@ -152,11 +153,11 @@ fn repeat_put(
             &[json!({"op": "object.set", "objects": [0], "values": {"counter": 2}})],
         )?),
     }
-    let expected = list_files(&backend)?;
+    let expected = list_files(&backend);
     ensure!(block_on(slow.send_late()) == 1, "no put was repeated");
     let checked = || {
         apply_committed(&place)?;
-        let stored = list_files(&backend)?;
+        let stored = list_files(&backend);
         // If the replaced version is restored, a late put looks like one in time; readers then use
         // the bytes of the log.
         let keys = expected.keys().chain(stored.keys());
@@ -193,7 +194,7 @@ fn take_outcome(ended: &Ended) -> Option<Result<(), EditError>> {
 
 /// One writer commits; at each of its requests a second one takes its number, and at each later one
 /// a third one changes the same object.
-fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Result<()> {
+fn begin_again(files: &Tree, every: usize, report: &mut Report) -> anyhow::Result<()> {
     let counted = create_backend(files);
     commit_lines(&place_in_backend(&counted), &set_counter(0, 1))?;
     let requests = counted.requests().len();
@@ -227,7 +228,7 @@ fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Resu
 }
 
 /// A single writer commits; at each of its requests a second one starts and commits.
-fn take_one_epoch(files: &Files, _every: usize, report: &mut Report) -> anyhow::Result<()> {
+fn take_one_epoch(files: &Tree, _every: usize, report: &mut Report) -> anyhow::Result<()> {
     for nth in 0..=MAX_REQUESTS {
         let backend = create_backend(files);
         backend.ignore_conditions(true);
@@ -271,13 +272,7 @@ fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
         barrier.wait();
         begun?.finish()
     };
-    let ended: Vec<Result<(), EditError>> = std::thread::scope(|scope| {
-        let commit = &commit;
-        let threads: Vec<_> =
-            (0..writers).map(|writer| scope.spawn(move || commit(writer))).collect();
-        let panicked = || Err(EditError::new(Class::Io, "a writer panicked"));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
-    });
+    let ended = in_parallel(writers, commit);
     for object in 0..objects {
         let of_object = ended.iter().enumerate().filter(|(writer, _)| writer % objects == object);
         let done: Vec<usize> =
@@ -301,4 +296,4 @@ const MAX_REQUESTS: usize = 120;
 const OBJECTS: usize = 4;
 
 /// One of the tests: on the files of a store, and every `n`th request.
-type Attempt = fn(&Files, usize, &mut Report) -> anyhow::Result<()>;
+type Attempt = fn(&Tree, usize, &mut Report) -> anyhow::Result<()>;

@@ -5,7 +5,7 @@
 use anyhow::{Context as _, ensure};
 use archives::faults::Fault;
 
-use super::{Subject, apply_committed, create_backend, list_files, place_in_backend};
+use super::{Subject, create_backend, list_files, place_in_backend};
 use crate::Report;
 use crate::remote::Sweep;
 use crate::remote::faults::common_faults;
@@ -49,8 +49,7 @@ fn count_requests(subject: &Subject) -> anyhow::Result<usize> {
     let ended = subject.edit(&place_in_backend(&backend));
     ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
     let requests = backend.requests().len();
-    let tree = list_files(&backend)?;
-    subject.check_state(&ended, &tree)?;
+    subject.check_state(&ended, &list_files(&backend))?;
     Ok(requests)
 }
 
@@ -62,18 +61,8 @@ fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> anyhow::Result<()>
     }
     let place = place_in_backend(&backend);
     let ended = subject.edit(&place);
-    let at: Vec<String> = planned
-        .iter()
-        .filter_map(|(nth, _)| {
-            backend.requests().get(*nth).map(|request| format!("{} {}", request.what, request.path))
-        })
-        .collect();
-    backend.forget();
-    let checked = || -> anyhow::Result<()> {
-        apply_committed(&place)?;
-        let tree = list_files(&backend)?;
-        subject.check_state(&ended, &tree)?;
-        subject.check_editable(&place, &tree)
-    };
-    checked().with_context(|| format!("{planned:?} at {at:?}"))
+    let requests = backend.requests();
+    let at: Vec<_> = planned.iter().filter_map(|(nth, _)| requests.get(*nth)).collect();
+    let checked = subject.check_backend(&ended, &backend, &place);
+    checked.with_context(|| format!("{planned:?} at {at:?}"))
 }

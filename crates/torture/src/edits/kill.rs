@@ -10,8 +10,7 @@
 //! After each kill, the store is validated and can be edited.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -19,9 +18,10 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use zvf_edit::{Place, log};
 
-use super::{Files, NAME, apply_committed, commit_lines, read_tree, unpack_store};
+use super::{NAME, apply_committed, commit_lines, read_store};
 use crate::Report;
-use crate::commands::{run_command, start_command};
+use crate::commands::Zvf;
+use crate::trees::Tree;
 
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -47,63 +47,50 @@ pub(crate) enum What {
 }
 
 /// Kills `loops` commands.
-pub(crate) fn run(
-    what: What,
-    zvf: &Path,
-    dir: &Path,
-    loops: u64,
-    report: &mut Report,
-) -> anyhow::Result<()> {
+pub(crate) fn run(what: What, zvf: Zvf, loops: u64, report: &mut Report) -> anyhow::Result<()> {
     let mut random = report.random();
-    let arena = Arena::new(what, zvf, dir)?;
-    let longest = arena.measure_micros()?;
+    let store = zvf.place.join(NAME);
+    let line = match what {
+        What::Edit => "edit --replies --json --script script.jsonl a.zv",
+        What::Gc => "gc --grace 0s --keep 1 a.zv",
+        What::Undo => "undo a.zv",
+        _ => "pyramid --refresh a.zv",
+    };
+    let arena = Arena { what, line, zvf, store };
+    arena.recreate_store()?;
+    let begun = std::time::Instant::now();
+    arena.zvf.run(line)?;
+    let longest = begun.elapsed().as_micros() as u64;
     for round in 0..loops {
         if round % RENEWED == 0 {
             arena.recreate_store()?;
         }
         let pause = Duration::from_micros(random.next() % (longest + longest / 4).max(1));
-        report.count(
-            arena
-                .kill_command(pause)
-                .with_context(|| format!("{what:?}, round {round}, {pause:?}")),
-        );
+        let killed = arena.kill_command(pause);
+        report.count(killed.with_context(|| format!("{what:?}, round {round}, {pause:?}")));
     }
     Ok(())
 }
 
-struct Arena<'a> {
+struct Arena {
     what: What,
-    zvf: &'a Path,
+    line: &'static str,
+    zvf: Zvf,
     store: PathBuf,
-    script: PathBuf,
 }
 
-impl<'a> Arena<'a> {
-    fn new(what: What, zvf: &'a Path, dir: &Path) -> anyhow::Result<Self> {
-        let (store, script) = (dir.join(NAME), dir.join("script.jsonl"));
-        let mut text = Vec::new();
-        for n in 0..TRANSACTIONS {
-            writeln!(text, "{}", json!({"op": "begin"}))?;
-            let positions = [[f64::from(n), 0.5], [f64::from(n), 1.5]];
-            writeln!(text, "{}", json!({"op": "object.add", "positions": positions}))?;
-            writeln!(text, "{}", json!({"op": "commit"}))?;
-        }
-        fs::write(&script, text)?;
-        Ok(Self { what, zvf, store, script })
-    }
-
-    /// Creates the store again, with a history of a few commits.
+impl Arena {
+    /// Creates the store again, with a history of a few commits, and the script.
     fn recreate_store(&self) -> anyhow::Result<()> {
-        for path in [self.store.clone(), self.store.with_extension("zv.zvf")] {
-            if path.exists() {
-                fs::remove_dir_all(path)?;
-            }
-        }
-        unpack_store("pl2_negative", &self.store)?;
+        self.zvf.empty_place()?;
+        archives::write(&self.store, &archives::files("pl2_negative"));
+        let script = (0..TRANSACTIONS).map(|n| {
+            let add = json!({"op": "object.add", "positions": [[n, 0.5], [n, 1.5]]});
+            format!("{{\"op\":\"begin\"}}\n{add}\n{{\"op\":\"commit\"}}\n")
+        });
+        fs::write(self.zvf.place.join("script.jsonl"), script.collect::<String>())?;
         if self.what == What::Refresh {
-            let address = self.address();
-            let words = ["pyramid", "-q", "--in-place", &address, "--reference", "2,1"];
-            run_command(self.zvf, &words)?;
+            self.zvf.run("pyramid -q --in-place a.zv --reference 2,1")?;
         }
         self.add_commits()
     }
@@ -120,43 +107,14 @@ impl<'a> Arena<'a> {
         Place::from(self.store.as_path())
     }
 
-    fn address(&self) -> String {
-        self.store.display().to_string()
-    }
-
-    fn words(&self) -> Vec<String> {
-        let store = self.address();
-        let words: Vec<&str> = match self.what {
-            What::Edit => vec!["edit", "--replies", "--json", "--script"],
-            What::Gc => vec!["gc", "--grace", "0s", "--keep", "1"],
-            What::Undo => vec!["undo"],
-            _ => vec!["pyramid", "--refresh"],
-        };
-        let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        if self.what == What::Edit {
-            words.push(self.script.display().to_string());
-        }
-        words.push(store);
-        words
-    }
-
-    /// Measures the microseconds of the command without a kill.
-    fn measure_micros(&self) -> anyhow::Result<u64> {
-        self.recreate_store()?;
-        let begun = std::time::Instant::now();
-        let words = self.words();
-        run_command(self.zvf, &words)?;
-        Ok(u64::try_from(begun.elapsed().as_micros())?)
-    }
-
     /// Starts the command, kills it after a pause, and checks the store.
     fn kill_command(&self, pause: Duration) -> anyhow::Result<()> {
         if self.what != What::Edit {
             self.add_commits()?;
         }
-        let before = read_tree(&self.store);
+        let before = read_store(&self.store);
         let head = self.read_head()?;
-        let mut child = start_command(self.zvf, &self.words())?;
+        let mut child = self.zvf.start(self.line)?;
         std::thread::sleep(pause);
         child.kill()?;
         let output = child.wait_with_output()?;
@@ -174,22 +132,22 @@ impl<'a> Arena<'a> {
         Ok(list.first().and_then(|entry| entry["head"].as_u64()).unwrap_or(0))
     }
 
-    fn check_store(&self, before: &Files, head: u64, acknowledged: u64) -> anyhow::Result<()> {
+    fn check_store(&self, before: &Tree, head: u64, acknowledged: u64) -> anyhow::Result<()> {
         apply_committed(&self.place())?;
         let now = self.read_head()?;
         ensure!(now >= acknowledged, "commit {acknowledged} was acknowledged, the head is {now}");
-        let after = read_tree(&self.store);
+        let after = read_store(&self.store);
         let allowed = match self.what {
             What::Edit => now <= acknowledged + 1,
             What::Gc => now == head && after == *before,
             _ => now <= head + 1 && (now > head || after == *before),
         };
         ensure!(allowed, "the head was {head}, {acknowledged} was acknowledged, {now} is there");
-        run_command(self.zvf, &["validate", "-q", "--depth", "5", &self.address()])
+        self.zvf.run("validate -q --depth 5 a.zv").map(drop)
     }
 }
 
 /// Transactions of the script.
-const TRANSACTIONS: u32 = 200;
+const TRANSACTIONS: u64 = 200;
 /// After this many rounds the store is created again.
 const RENEWED: u64 = 20;

@@ -25,28 +25,25 @@ pub(crate) mod powerloss;
 pub(crate) mod race;
 pub(crate) mod script;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, ensure};
 use archives::faults::FaultStore;
-use futures_util::StreamExt as _;
-use object_store::{ObjectStore, ObjectStoreExt as _};
+use object_store::ObjectStore;
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place};
 use zvf_format::Class;
 use zvf_store::{Key, OpenOptions, Store};
 
-/// The files of a store.
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+use crate::trees::{Tree, find_difference};
 
 /// One store, one edit and its result.
 pub(crate) struct Subject {
     pub(crate) id: &'static str,
     /// The store before the edit, after it, and after one more.
-    pub(crate) before: Files,
-    pub(crate) after: Files,
+    pub(crate) before: Tree,
+    pub(crate) after: Tree,
     lines: Vec<Value>,
     more: Vec<Value>,
 }
@@ -60,8 +57,8 @@ impl Subject {
     pub(crate) fn new(id: &'static str) -> anyhow::Result<Self> {
         let scratch = archives::scratch();
         let store = scratch.path().join(NAME);
-        unpack_store(id, &store)?;
-        let before = read_tree(&store);
+        archives::write(&store, &archives::files(id));
+        let before = read_store(&store);
         let axes = count_axes(&before)?;
         // Far away, so that the grid grows in both directions; and a column, so that documents are added and removed.
         let all = json!({"all": true});
@@ -72,7 +69,7 @@ impl Subject {
         let more = vec![json!({"op": "vertex.set", "vertices": all, "values": {"torture": 8}})];
         let place = Place::from(store.as_path());
         commit_lines(&place, &lines).context(id)?;
-        let after = read_tree(&store);
+        let after = read_store(&store);
         ensure!(before != after, "{id}: the edit changes nothing");
         Ok(Self { id, before, after, lines, more })
     }
@@ -86,7 +83,7 @@ impl Subject {
     pub(crate) fn check_state(
         &self,
         ended: &Result<Value, EditError>,
-        settled: &Files,
+        settled: &Tree,
     ) -> anyhow::Result<()> {
         let is_new = *settled == self.after;
         ensure!(
@@ -103,8 +100,23 @@ impl Subject {
         }
     }
 
+    /// Checks an object store after an edit ended with an outcome: its state as the next writer
+    /// finds it, and that it can be edited.
+    pub(crate) fn check_backend(
+        &self,
+        ended: &Result<Value, EditError>,
+        backend: &Arc<FaultStore>,
+        place: &Place,
+    ) -> anyhow::Result<()> {
+        backend.forget();
+        apply_committed(place)?;
+        let tree = list_files(backend);
+        self.check_state(ended, &tree)?;
+        self.check_editable(place, &tree)
+    }
+
     /// Checks that a recovered store can be edited.
-    pub(crate) fn check_editable(&self, place: &Place, settled: &Files) -> anyhow::Result<()> {
+    pub(crate) fn check_editable(&self, place: &Place, settled: &Tree) -> anyhow::Result<()> {
         if *settled == self.before {
             self.edit(place).with_context(|| format!("{}: afterwards", self.id))?;
         }
@@ -112,18 +124,13 @@ impl Subject {
         Ok(())
     }
 
-    fn describe_difference(&self, found: &Files) -> String {
-        let odd = |key: &&String| {
-            found.get(*key) != self.before.get(*key) && found.get(*key) != self.after.get(*key)
-        };
-        let keys: std::collections::BTreeSet<&String> =
-            found.keys().chain(self.before.keys()).chain(self.after.keys()).collect();
-        let odd: Vec<&String> = keys.iter().copied().filter(odd).take(4).collect();
-        if odd.is_empty() { "keys of both".to_owned() } else { format!("{odd:?}") }
+    fn describe_difference(&self, found: &Tree) -> String {
+        let [old, new] = [&self.before, &self.after].map(|tree| find_difference(found, tree));
+        format!("{old:?} differs from the old one, {new:?} from the new one")
     }
 }
 
-fn count_axes(files: &Files) -> anyhow::Result<usize> {
+fn count_axes(files: &Tree) -> anyhow::Result<usize> {
     let root: Value = serde_json::from_slice(&files["zarr.json"])?;
     let sizes = root["attributes"]["zarr_vectors"]["chunk_shape"].as_array().map(Vec::len);
     sizes.context("zarr.json: no chunk_shape")
@@ -144,18 +151,8 @@ pub(crate) fn apply_committed(place: &Place) -> anyhow::Result<()> {
     commit_lines(place, &[]).map(drop).context("it cannot be opened")
 }
 
-/// Unpacks an archived store into a folder.
-pub(crate) fn unpack_store(id: &str, store: &Path) -> anyhow::Result<()> {
-    for (name, bytes) in archives::files(id) {
-        let path = store.join(name);
-        std::fs::create_dir_all(path.parent().unwrap_or(store))?;
-        std::fs::write(path, bytes)?;
-    }
-    Ok(())
-}
-
 /// Creates an object store with these files.
-pub(crate) fn create_backend(files: &Files) -> Arc<FaultStore> {
+pub(crate) fn create_backend(files: &Tree) -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
     block_on(async {
         for (name, bytes) in files {
@@ -172,31 +169,25 @@ pub(crate) fn place_in_backend(backend: &Arc<FaultStore>) -> Place {
 }
 
 /// Returns the files of the store in it.
-pub(crate) fn list_files(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
-    block_on(async {
-        let mut files = Files::new();
-        let listed: Vec<_> = backend.list(Some(&PREFIX.into())).collect().await;
-        for meta in listed {
-            let location = meta?.location;
-            let got = backend.get(&location).await?;
-            let bytes = got.bytes().await?;
-            let name = location.as_ref().strip_prefix(PREFIX).unwrap_or_default();
-            files.insert(name.trim_start_matches('/').to_owned(), bytes.to_vec());
-        }
-        Ok(files)
-    })
+pub(crate) fn list_files(backend: &FaultStore) -> Tree {
+    let objects = block_on(backend.objects()).into_iter();
+    let below = objects.filter_map(|(name, bytes)| {
+        let name = name.strip_prefix(PREFIX)?.strip_prefix('/')?;
+        Some((name.to_owned(), bytes.to_vec()))
+    });
+    below.collect()
 }
 
 /// Returns the files that readers of the store find, with the contents they read.
 pub(crate) fn read_files<'a>(
     backend: &Arc<FaultStore>,
     names: impl Iterator<Item = &'a String>,
-) -> zvf_error::Result<Files> {
+) -> zvf_error::Result<Tree> {
     block_on(async {
         let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
         let prefix = PREFIX.into();
         let store = Store::from_object_store(objects, &prefix, OpenOptions::default()).await?;
-        let mut files = Files::new();
+        let mut files = Tree::new();
         for name in names {
             let bytes = store.read_object(&Key::root().join(name)?).await?;
             files.extend(bytes.map(|bytes| (name.clone(), bytes.to_vec())));
@@ -216,7 +207,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Returns the files of the store in a folder, without those of dead writers, which readers ignore.
-pub(crate) fn read_tree(store: &Path) -> Files {
+pub(crate) fn read_store(store: &Path) -> Tree {
     let mut files = archives::tree(store);
     files.retain(|key, _| !key.split('/').any(|name| name.starts_with(".tmp-")));
     files

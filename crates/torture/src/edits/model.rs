@@ -48,7 +48,7 @@ pub(crate) struct EditModel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) code: u64,
-    pub(crate) choices: [u64; 4],
+    pub(crate) choices: [usize; 4],
 }
 
 /// Operations that are committed together, dropped, or followed by an undo.
@@ -103,7 +103,7 @@ fn make_transactions(random: &mut Random, largest: usize) -> Vec<Transaction> {
             let steps = 1 + random.next_below(largest);
             let step = |random: &mut Random| Step {
                 code: random.next(),
-                choices: std::array::from_fn(|_| random.next() >> 16),
+                choices: std::array::from_fn(|_| (random.next() >> 16) as usize),
             };
             Transaction {
                 steps: (0..steps).map(|_| step(random)).collect(),
@@ -121,28 +121,26 @@ fn shrink_run(
     mut run: Vec<Transaction>,
     mut error: anyhow::Error,
 ) -> anyhow::Error {
+    let mut shrink = |run: &mut Vec<Transaction>, remove: &dyn Fn(&mut Vec<Transaction>)| {
+        let mut fewer = run.clone();
+        remove(&mut fewer);
+        let failure = run_transactions(subject, &fewer).err();
+        failure.map(|failure| (*run, error) = (fewer, failure)).is_some()
+    };
     let mut size = run.len();
     while size > 0 {
         let mut at = 0;
         while at < run.len() {
-            let mut fewer = run.clone();
-            fewer.drain(at..(at + size).min(run.len()));
-            match run_transactions(subject, &fewer) {
-                Err(new_error) => (run, error) = (fewer, new_error),
-                Ok(()) => at += size,
+            let end = (at + size).min(run.len());
+            if !shrink(&mut run, &|fewer| drop(fewer.drain(at..end))) {
+                at += size;
             }
         }
         size /= 2;
     }
     for at in 0..run.len() {
-        let mut step = 0;
-        while step < run[at].steps.len() {
-            let mut fewer = run.clone();
-            fewer[at].steps.remove(step);
-            match run_transactions(subject, &fewer) {
-                Err(new_error) => (run, error) = (fewer, new_error),
-                Ok(()) => step += 1,
-            }
+        for step in (0..run[at].steps.len()).rev() {
+            shrink(&mut run, &|fewer| _ = fewer[at].steps.remove(step));
         }
     }
     let steps: usize = run.iter().map(|transaction| transaction.steps.len()).sum();
@@ -208,12 +206,9 @@ fn commit_transaction(
         if let Some(line) = state.plan_operation(*step) {
             lines.push(line.clone());
             let reply = editor.line(1 + lines.len() as u64, &line.to_string())?;
-            let ids: Vec<i64> = reply
-                .iter()
-                .flat_map(|reply| reply.fields["ids"].as_array().cloned().unwrap_or_default())
-                .filter_map(|id| id.as_i64())
-                .collect();
-            state.apply_planned(&line, &ids)?;
+            let ids = reply.as_ref().and_then(|reply| reply.fields["ids"].as_array());
+            let ids = ids.into_iter().flatten().filter_map(Value::as_i64);
+            state.apply_planned(&line, &ids.collect::<Vec<_>>())?;
         }
     }
     if transaction.drops {

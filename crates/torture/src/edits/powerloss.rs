@@ -10,7 +10,7 @@ use zvf_edit::{EditError, Place};
 use zvf_format::Class;
 use zvf_publish::Disk;
 
-use super::{Files, NAME, STORES, Subject, apply_committed, read_tree, unpack_store};
+use super::{NAME, STORES, Subject, apply_committed, read_store};
 use crate::Report;
 use crate::powerloss::model::{Counted, Omitted, Recording};
 use archives::random::Random;
@@ -33,15 +33,13 @@ fn record(subject: &Subject) -> anyhow::Result<Recording> {
     let scratch = archives::scratch();
     let parent = scratch.path().canonicalize()?;
     let target = parent.join(NAME);
-    unpack_store(subject.id, &target)?;
+    archives::write(&target, &archives::files(subject.id));
     let before = Recording::read_disk(&parent)?;
     let disk = Disk::with_recording();
     let edited = subject.edit(&Place::from(target.as_path()).with_disk(disk.clone()));
     ensure!(edited.is_ok(), "{}: {edited:?}", subject.id);
     let recording = Recording::new(before, disk.calls(), &parent, Counted::Single);
-    let made = recording.ideal.tree().unwrap_or_default();
-    let made = made.into_iter().map(|(path, bytes)| (path.display().to_string(), bytes.to_vec()));
-    let is_same = made.collect::<Files>() == subject.after;
+    let is_same = recording.ideal.tree().as_ref() == Some(&subject.after);
     ensure!(is_same, "{}: the model is not what happened", subject.id);
     Ok(recording)
 }
@@ -59,7 +57,7 @@ fn check(
     let target = scratch.path().join(NAME);
     let place = Place::from(target.as_path()).with_disk(Disk::with_recording());
     apply_committed(&place)?;
-    let found = read_tree(&target);
+    let found = read_store(&target);
     let outcome = match crash < recording.calls.len() {
         true => Err(EditError::new(Class::CommitUnknown, "no power")),
         false => Ok(Value::Null),

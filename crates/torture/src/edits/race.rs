@@ -12,18 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use archives::faults::{Fault, FaultStore, Request};
-use futures_util::TryStreamExt as _;
-use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor, Place, Side, diff, log};
 use zvf_format::Class;
 
 use super::doubles::check_counter;
-use super::{
-    Files, NAME, PREFIX, block_on, commit_lines, create_backend, place_in_backend, read_tree,
-    unpack_store,
-};
-use crate::Report;
+use super::{NAME, block_on, commit_lines, create_backend, place_in_backend, read_store};
+use crate::trees::Tree;
+use crate::{Report, in_parallel};
 
 /// Race writers that commit to one store.
 #[derive(Debug, clap::Args)]
@@ -47,10 +43,10 @@ impl Race {
 fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> {
     let scratch = archives::scratch();
     let store = scratch.path().join(NAME);
-    unpack_store(STORE, &store)?;
-    let files = read_tree(&store);
+    archives::write(&store, &archives::files(STORE));
+    let files = read_store(&store);
     let before = scratch.path().join("before.zv");
-    unpack_store(STORE, &before)?;
+    archives::write(&before, &archives::files(STORE));
     let local = Place::from(store.as_path());
     let begin = std::time::Instant::now();
     report.count(race_writers(&local, &before, writers, commits));
@@ -79,13 +75,13 @@ fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> 
 
 /// Creates a record of another writer right before the put of ours, after all our reads of the log; returns how many
 /// acknowledged commits of the other writer were lost.
-fn count_lost_commits(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
+fn count_lost_commits(files: &Tree, is_blind: bool) -> anyhow::Result<u64> {
     let fast_backend = create_backend(files);
     let report = commit_lines(
         &place_in_backend(&fast_backend),
         &[json!({"op": "group.add", "name": "fast"})],
     )?;
-    let journal = read_journal(&fast_backend)?;
+    let journal = block_on(fast_backend.objects());
     let record = journal.get(FIRST_RECORD).context("the log has no record")?;
 
     let (nth, _) = add_group(&create_backend(files), None)?;
@@ -96,7 +92,7 @@ fn count_lost_commits(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
         }
     });
     backend.ignore_conditions(is_blind);
-    let (_, at) = add_group(&backend, Some((nth, record.clone().into())))?;
+    let (_, at) = add_group(&backend, Some((nth, record.clone())))?;
     let txid = &report["commits"][0]["txid"];
     ensure!(txid.is_string(), "the report names no transaction: {report}");
     let exists = log(&at, None)?.iter().any(|entry| entry["txid"] == *txid);
@@ -123,20 +119,6 @@ fn add_group(
     Ok((nth, at))
 }
 
-/// Returns the journal in an object store.
-fn read_journal(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
-    block_on(async {
-        let mut files = Files::new();
-        let prefix = format!("{PREFIX}.zvf").into();
-        let listed: Vec<_> = backend.list(Some(&prefix)).try_collect().await?;
-        for meta in listed {
-            let bytes = backend.get(&meta.location).await?.bytes().await?;
-            files.insert(meta.location.to_string(), bytes.to_vec());
-        }
-        Ok(files)
-    })
-}
-
 /// The acknowledged commits.
 #[derive(Default)]
 struct Counts {
@@ -151,25 +133,12 @@ fn race_writers(place: &Place, before: &Path, writers: usize, commits: u64) -> a
     ];
     commit_lines(place, &begin)?;
     let counts = Counts::default();
-    let failures: Vec<anyhow::Error> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..writers)
-            .map(|writer| {
-                let counts = &counts;
-                let share = commits / writers as u64
-                    + u64::from((writer as u64) < commits % writers as u64);
-                scope.spawn(move || commit_repeatedly(place, writer, share, counts))
-            })
-            .collect();
-        let ended = threads.into_iter().map(|thread| thread.join());
-        ended
-            .filter_map(|ended| {
-                ended.map_or_else(|_| Some(anyhow!("a writer panicked")), Result::err)
-            })
-            .collect()
+    let ended = in_parallel(writers, |writer| {
+        let share =
+            commits / writers as u64 + u64::from((writer as u64) < commits % writers as u64);
+        commit_repeatedly(place, writer, share, &counts)
     });
-    if let Some(failure) = failures.into_iter().next() {
-        return Err(failure);
-    }
+    ended.into_iter().collect::<anyhow::Result<()>>()?;
     let list = log(place, None)?;
     ensure!(
         list.len() as u64 == commits + 1,

@@ -13,6 +13,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::Value;
 
 use crate::Report;
+use crate::commands::Zvf;
 
 /// Run a folder of editing scenarios with their answers.
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,6 @@ pub(crate) struct EditScript {
 
 impl EditScript {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let zvf = report.zvf()?;
         let mut archives: Vec<PathBuf> = fs::read_dir(&self.dir)
             .with_context(|| format!("cannot list {}", self.dir.display()))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -44,36 +44,30 @@ impl EditScript {
             archives.iter().filter(|path| is_selected(path)).step_by(self.every.max(1)).collect();
         ensure!(!chosen.is_empty(), "{}: no scenario", self.dir.display());
         for archive in chosen {
-            report.count(
-                run_scenario(&zvf, archive).with_context(|| format!("{}", archive.display())),
-            );
+            let ran = run_scenario(report, archive);
+            report.count(ran.with_context(|| format!("{}", archive.display())));
         }
         Ok(())
     }
 }
 
 /// Runs the steps of one scenario.
-fn run_scenario(zvf: &Path, archive: &Path) -> anyhow::Result<()> {
+fn run_scenario(report: &Report, archive: &Path) -> anyhow::Result<()> {
     let scratch = tempfile::tempdir()?;
     let unpacked =
         Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(scratch.path()).status()?;
     ensure!(unpacked.success(), "{}: tar ended with {unpacked}", archive.display());
     let inner = fs::read_dir(scratch.path())?.next().context("the archive is empty")??.path();
-    let dir = match inner.join("expected.json").is_file() {
-        true => inner,
-        false => scratch.path().to_owned(),
-    };
-    let expected: Value = serde_json::from_slice(&fs::read(dir.join("expected.json"))?)?;
-    let store = dir.join("store.zarrvectors");
+    let has_inner = inner.join("expected.json").is_file();
+    let zvf = report.zvf(if has_inner { &inner } else { scratch.path() })?;
+    let expected: Value = serde_json::from_slice(&fs::read(zvf.place.join("expected.json"))?)?;
     for (number, step) in expected["steps"].as_array().into_iter().flatten().enumerate() {
         let check = || {
-            compare_outcome(&run_step(zvf, &dir, &store, step)?, step)?;
-            match &step["state"] {
-                Value::String(name) if name == "before" => {
-                    check_state(zvf, &store, &expected["before"])
-                }
-                Value::String(name) => check_state(zvf, &store, &expected["states"][name]),
-                _ => Ok(()),
+            compare_outcome(&run_step(&zvf, step)?, step)?;
+            match step["state"].as_str() {
+                Some("before") => check_state(&zvf, &expected["before"]),
+                Some(name) => check_state(&zvf, &expected["states"][name]),
+                None => Ok(()),
             }
         };
         check().with_context(|| format!("step {number} ({})", step["cmd"]))?;
@@ -81,18 +75,11 @@ fn run_scenario(zvf: &Path, archive: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_step(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Output> {
+fn run_step(zvf: &Zvf, step: &Value) -> anyhow::Result<Output> {
     let words = step["cmd"].as_array().context("a step without cmd")?;
-    let words = words.iter().filter_map(Value::as_str).map(|word| {
-        word.replace("{store}", &store.to_string_lossy()).replace("{dir}", &dir.to_string_lossy())
-    });
-    let words: Vec<String> = words.collect();
-    let words =
-        if words.first().is_some_and(|first| first == "zvf") { &words[1..] } else { &words[..] };
-    Command::new(zvf)
-        .args(words)
-        .output()
-        .with_context(|| format!("cannot start {}", zvf.display()))
+    let words = words.iter().filter_map(Value::as_str);
+    let words = words.map(|word| word.replace("{store}", STORE).replace("{dir}", "."));
+    Ok(zvf.command("").args(words.skip_while(|word| word == "zvf")).output()?)
 }
 
 /// Compares the outcome of a step.
@@ -128,12 +115,12 @@ fn compare_outcome(ended: &Output, step: &Value) -> anyhow::Result<()> {
 }
 
 /// Compares the objects, groups and bounds of a store, and validates it.
-fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<()> {
-    let json = |words: &[&str]| -> anyhow::Result<Value> {
-        let ended = Command::new(zvf).args(words).arg(store).arg("--json").output()?;
-        serde_json::from_slice(&ended.stdout).with_context(|| format!("{words:?} without JSON"))
+fn check_state(zvf: &Zvf, state: &Value) -> anyhow::Result<()> {
+    let json = |command: &str| -> anyhow::Result<Value> {
+        let ended = zvf.ask(&format!("{command} {STORE} --json"))?;
+        serde_json::from_slice(&ended.stdout).with_context(|| format!("{command} without JSON"))
     };
-    let info = json(&["info"])?;
+    let info = json("info")?;
     let expected: u64 = state["kinds"]
         .as_object()
         .into_iter()
@@ -151,7 +138,7 @@ fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<()> {
         info["bounds"],
         state["bounds"]
     );
-    let groups = json(&["group"])?;
+    let groups = json("group")?;
     let count = |value: &Value| value.as_array().map(Vec::len);
     ensure!(
         count(&groups).is_none() || count(&groups) == count(&state["groups"]),
@@ -159,7 +146,9 @@ fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<()> {
         count(&groups),
         count(&state["groups"])
     );
-    let ended = Command::new(zvf).args(["validate", "-q", "--depth", "5"]).arg(store).output()?;
+    let ended = zvf.ask(&format!("validate -q --depth 5 {STORE}"))?;
     ensure!(ended.status.success(), "validate: {}", String::from_utf8_lossy(&ended.stdout));
     Ok(())
 }
+
+const STORE: &str = "store.zarrvectors";

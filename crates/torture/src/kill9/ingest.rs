@@ -6,16 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::path::Path;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
 
-use super::input::{self, Input};
-use super::{check_nothing_left, create_folders, kill_within};
+use super::input::{INPUTS, Input, write_inputs};
+use super::{check_nothing_left, kill_within};
 use crate::Report;
-use crate::commands::start_command;
+use crate::commands::Zvf;
 use archives::random::Random;
 
 /// The tasks of one stage, by their numbers.
@@ -23,85 +23,52 @@ type Stage = Vec<usize>;
 
 /// Kills `loops` times.
 pub(super) fn run(
-    zvf: &Path,
+    zvf: &Zvf,
     dir: &Path,
     loops: u64,
     writers: usize,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let mut random = report.random();
-    let [inputs, place] = create_folders(dir)?;
+    write_inputs(dir)?;
     let mut stores = Vec::new();
-    for input in input::write_inputs(&inputs)? {
-        let ingestion = Ingestion { zvf, input, store: inputs.join("a.zv"), place: inputs.clone() };
+    for input in INPUTS {
+        zvf.empty_place()?;
+        let ingestion = Ingestion { zvf, input };
         let begun = Instant::now();
         ingestion.plan()?;
-        ingestion.run_to_end(&["run", "--all"])?;
-        ingestion.run_to_end(&["finish"])?;
-        let time = begun.elapsed();
-        let tree = archives::tree(&ingestion.store);
-        fs::remove_dir_all(&ingestion.store)?;
-        stores.push((ingestion.input, tree, time));
+        zvf.run("ingest run -q a.zv --all")?;
+        zvf.run(FINISH)?;
+        stores.push((ingestion, archives::tree(&zvf.place), begun.elapsed()));
     }
-    let mut round = 0;
-    while report.n < loops {
-        let (input, tree, time) = stores.swap_remove(round % stores.len());
-        let ingestion = Ingestion { zvf, input, store: place.join("a.zv"), place: place.clone() };
-        let name = ingestion.input.name;
-        ingestion.run_round(report, writers.max(1), time, &mut random)?;
-        let same = archives::tree(&ingestion.store) == tree;
-        let wrong = || Err(anyhow!("{name}: not the same as without a kill"));
-        report.count(if same { check_nothing_left(&place, &ingestion.store) } else { wrong() });
-        fs::remove_dir_all(&ingestion.store)?;
-        stores.push((ingestion.input, tree, time));
-        round += 1;
+    for (ingestion, tree, time) in stores.iter().cycle() {
+        if report.n >= loops {
+            break;
+        }
+        zvf.empty_place()?;
+        ingestion.run_round(report, writers.max(1), *time, &mut random)?;
+        let same = archives::tree(&zvf.place) == *tree;
+        let wrong = || Err(anyhow!("{}: not the same as without a kill", ingestion.input.name));
+        report.count(if same { check_nothing_left(zvf) } else { wrong() });
     }
-    for folder in [inputs, place] {
-        fs::remove_dir_all(folder)?;
-    }
-    Ok(())
+    Ok(fs::remove_dir_all(&zvf.place)?)
 }
 
 /// One store under construction.
 struct Ingestion<'a> {
-    zvf: &'a Path,
+    zvf: &'a Zvf,
     input: Input,
-    store: PathBuf,
-    place: PathBuf,
 }
 
 impl Ingestion<'_> {
-    fn words<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
-        let mut all = vec!["ingest", words[0], "-q"];
-        if words[0] == "plan" {
-            all.extend(self.input.file.to_str());
-        }
-        all.extend(self.store.to_str());
-        all.extend(&words[1..]);
-        all
-    }
-
-    fn start(&self, words: &[&str]) -> anyhow::Result<Child> {
-        start_command(self.zvf, &self.words(words))
-    }
-
-    fn run_to_end(&self, words: &[&str]) -> anyhow::Result<()> {
-        let ended = self.start(words)?.wait()?;
-        ensure!(ended.success(), "{}, {words:?}: {ended}", self.input.name);
-        Ok(())
-    }
-
-    fn plan_arguments(&self) -> Vec<&'static str> {
-        let mut words = vec!["plan", "--json", "--shares", "5"];
-        words.extend(self.input.options);
-        words
+    fn plan_line(&self) -> String {
+        let Input { file, options, .. } = self.input;
+        format!("ingest plan -q ../{file} a.zv --json --shares 5 {options}")
     }
 
     /// Plans, and returns the tasks by stage.
     fn plan(&self) -> anyhow::Result<Vec<Stage>> {
-        let planned = Command::new(self.zvf).args(self.words(&self.plan_arguments())).output()?;
-        let stderr = String::from_utf8_lossy(&planned.stderr).into_owned();
-        ensure!(planned.status.success(), "{}, plan: {stderr}", self.input.name);
+        let planned = self.zvf.run(&self.plan_line())?;
         let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
         let mut stages = BTreeMap::<usize, Stage>::new();
         for (number, task) in plan["tasks"].as_array().context("no tasks")?.iter().enumerate() {
@@ -119,12 +86,16 @@ impl Ingestion<'_> {
         time: Duration,
         random: &mut Random,
     ) -> anyhow::Result<()> {
-        let check_invisible = |store: &Path| match store.exists() {
-            true => Err(anyhow!("the store is visible before it is finished")),
-            false => Ok(()),
+        let (zvf, name) = (self.zvf, self.input.name);
+        let store = zvf.place.join("a.zv");
+        let check_invisible = || {
+            ensure!(!store.exists(), "the store is visible before it is finished");
+            Ok(())
         };
-        if kill_within(self.start(&self.plan_arguments())?, time / 3, random)? {
-            report.count(check_invisible(&self.store));
+        // The store exists, and the folder of the plan does not.
+        let is_finished = || store.exists() && !zvf.place.join(".a.zv.zvf-ingest").exists();
+        if kill_within(zvf.start(&self.plan_line())?, time / 3, random)? {
+            report.count(check_invisible());
         }
         for stage in self.plan()? {
             let mut left = stage.clone();
@@ -133,51 +104,45 @@ impl Ingestion<'_> {
                 while running.len() < writers {
                     let task = random.choose(&left);
                     let more = random.choose(&stage); // done, or under way in another process
-                    let (task_, more) = (task.to_string(), more.to_string());
-                    let words = ["run", "--task", &task_, "--task", &more];
-                    running.push((self.start(&words)?, task));
+                    let line = format!("ingest run -q a.zv --task {task} --task {more}");
+                    running.push((zvf.start(&line)?, task));
                 }
-                std::thread::sleep(Duration::from_micros(u64::try_from(random.next_below(4000))?));
+                std::thread::sleep(Duration::from_micros(random.next() % 4000));
                 let at = random.next_below(running.len());
                 if random.next_below(4) == 0 && running[at].0.try_wait()?.is_none() {
-                    let (mut child, _) = running.swap_remove(at);
-                    child.kill()?;
-                    child.wait()?;
-                    report.count(check_invisible(&self.store));
+                    end(running.swap_remove(at).0)?;
+                    report.count(check_invisible());
                 }
                 for (mut child, task) in std::mem::take(&mut running) {
                     match child.try_wait()? {
                         None => running.push((child, task)),
                         Some(status) if status.success() => left.retain(|pending| *pending != task),
-                        Some(status) => {
-                            report.count(Err(anyhow!("{}, {task}: {status}", self.input.name)));
-                        }
+                        Some(status) => report.count(Err(anyhow!("{name}, {task}: {status}"))),
                     }
                 }
             }
-            for (mut child, _) in running {
-                child.kill()?;
-                child.wait()?;
-            }
+            running.into_iter().try_for_each(|(child, _)| end(child))?;
         }
         for _ in 0..random.next_below(4) {
-            if self.is_finished() {
+            if is_finished() {
                 break;
             }
-            if kill_within(self.start(&["finish"])?, time / 3, random)? {
+            if kill_within(zvf.start(FINISH)?, time / 3, random)? {
                 report.count(Ok(())); // compared when it is finished
             }
         }
-        if !self.is_finished() {
-            self.run_to_end(&["finish"])?;
+        if !is_finished() {
+            zvf.run(FINISH)?;
         }
         Ok(())
     }
-
-    /// Returns whether the store exists, and the folder of the plan does not.
-    fn is_finished(&self) -> bool {
-        self.store.exists() && !self.place.join(".a.zv.zvf-ingest").exists()
-    }
 }
 
+fn end(mut child: Child) -> anyhow::Result<()> {
+    child.kill()?;
+    child.wait()?;
+    Ok(())
+}
+
+const FINISH: &str = "ingest finish -q a.zv";
 const STAGES: [&str; 4] = ["route", "cells", "join", "links"];

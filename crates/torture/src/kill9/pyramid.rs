@@ -5,93 +5,81 @@
 //! does not name. A run that is not killed builds the requested levels and leaves nothing next to
 //! the store. After some of the kills, the next run must reuse saved levels.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::input::{self, Input};
-use super::{check_nothing_left, create_folders, kill_within};
+use super::input::{INPUTS, Input, write_inputs};
+use super::{check_nothing_left, kill_within};
 use crate::Report;
-use crate::commands::start_command;
-use anyhow::{anyhow, ensure};
-
-/// The files of a store.
-type Tree = BTreeMap<String, Vec<u8>>;
+use crate::commands::Zvf;
+use crate::trees::{Tree, remove_folder, write_tree};
+use anyhow::ensure;
 
 /// A store without levels and with those of two recipes, and the time of the first.
 struct Baseline {
     name: &'static str,
-    recipes: [&'static [&'static str]; 2],
+    lines: [String; 2],
     old: Tree,
     new: [Tree; 2],
     time: Duration,
 }
 
 /// Kills `loops` times.
-pub(super) fn run(zvf: &Path, dir: &Path, loops: u64, report: &mut Report) -> anyhow::Result<()> {
+pub(super) fn run(zvf: &Zvf, dir: &Path, loops: u64, report: &mut Report) -> anyhow::Result<()> {
     let mut random = report.random();
-    let [inputs, place] = create_folders(dir)?;
-    let mut baselines = Vec::new();
-    for (input, recipes) in input::write_inputs(&inputs)?.into_iter().zip(RECIPES) {
-        baselines.push(Baseline::build(zvf, &inputs.join("a.zv"), &input, recipes)?);
-    }
-    let try_one = Try { zvf, store: place.join("a.zv"), place };
-    let (mut round, mut kept) = (0, 0_u64);
-    while report.n < loops {
-        let baseline = &baselines[round % baselines.len()];
-        restore_store(&try_one.store, &baseline.old)?;
+    write_inputs(dir)?;
+    let baselines = INPUTS.into_iter().zip(RECIPES);
+    let baselines = baselines.map(|(input, recipes)| Baseline::build(zvf, input, recipes));
+    let baselines = baselines.collect::<anyhow::Result<Vec<_>>>()?;
+    let store = zvf.place.join("a.zv");
+    let mut kept = 0_u64;
+    for baseline in baselines.iter().cycle() {
+        if report.n >= loops {
+            break;
+        }
+        restore_store(&store, &baseline.old)?;
         for _ in 0..1 + random.next_below(5) {
-            let recipe = usize::from(random.next_below(5) == 0);
+            let line = &baseline.lines[usize::from(random.next_below(5) == 0)];
+            // From additive levels another recipe gives other bytes.
+            if archives::tree(&store) == baseline.new[0] {
+                continue;
+            }
             let within = baseline.time + baseline.time / 10;
-            if try_one
-                .start_recipe(baseline, recipe)?
-                .map_or(Ok(false), |child| kill_within(child, within, &mut random))?
-            {
-                kept += u64::from(try_one.has_levels());
-                report.count(try_one.check(baseline));
+            if kill_within(zvf.start(line)?, within, &mut random)? {
+                kept += u64::from(has_levels(&zvf.place));
+                report.count(baseline.check_killed(&store));
             }
         }
-        report.count(try_one.finish(baseline));
-        fs::remove_dir_all(&try_one.store)?;
-        round += 1;
+        report.count(baseline.finish(zvf));
     }
-    let never = || "no kill left a level to be taken over".to_owned();
-    report.check(kept > 0, never);
-    for folder in [inputs, try_one.place] {
-        fs::remove_dir_all(folder)?;
-    }
-    Ok(())
+    report.check(kept > 0, || "no kill left a level to be taken over".to_owned());
+    Ok(fs::remove_dir_all(&zvf.place)?)
 }
 
 impl Baseline {
-    fn build(
-        zvf: &Path,
-        store: &Path,
-        input: &Input,
-        recipes: [&'static [&'static str]; 2],
-    ) -> anyhow::Result<Self> {
-        let mut words = vec!["create", "-q"];
-        words.extend([input.file.as_path(), store].iter().filter_map(|path| path.to_str()));
-        words.extend(input.options);
-        let made = start_command(zvf, &words)?.wait()?;
-        ensure!(made.success(), "{} cannot be made: {made}", input.name);
-        let (old, mut new, mut time) = (archives::tree(store), Vec::new(), Duration::ZERO);
-        for recipe in recipes.iter().rev() {
-            restore_store(store, &old)?;
+    fn build(zvf: &Zvf, input: Input, recipes: [&str; 2]) -> anyhow::Result<Self> {
+        let Input { name, file, options } = input;
+        zvf.empty_place()?;
+        zvf.run(&format!("create -q ../{file} a.zv {options}"))?;
+        let store = zvf.place.join("a.zv");
+        let lines = recipes.map(|recipe| format!("pyramid -q --in-place a.zv {recipe}"));
+        let (old, mut new, mut time) =
+            (archives::tree(&store), [(); 2].map(|()| Tree::new()), Duration::ZERO);
+        // The first recipe comes last, so that its time is kept.
+        for (line, new) in lines.iter().zip(&mut new).rev() {
+            restore_store(&store, &old)?;
             let begun = Instant::now();
-            let made = start_command(zvf, &pyramid_arguments(store, recipe))?.wait()?;
-            ensure!(made.success(), "{}, {recipe:?}: {made}", input.name);
-            time = begun.elapsed();
-            new.insert(0, archives::tree(store));
+            zvf.run(line)?;
+            (time, *new) = (begun.elapsed(), archives::tree(&store));
         }
-        fs::remove_dir_all(store)?;
-        let new = new.try_into().map_err(|_other| anyhow!("two recipes are wanted"))?;
-        Ok(Self { name: input.name, recipes, old, new, time })
+        Ok(Self { name, lines, old, new, time })
     }
 
-    /// Returns whether a tree is the old store, with or without uncommitted levels of one recipe.
-    fn is_old(&self, tree: &Tree) -> bool {
+    /// Checks that the store is one of the two results, or the old one, with or without uncommitted
+    /// levels of one recipe.
+    fn check_killed(&self, store: &Path) -> anyhow::Result<()> {
+        let tree = archives::tree(store);
         let stays = self.old.iter().all(|(name, bytes)| tree.get(name) == Some(bytes));
         let added = || tree.iter().filter(|(name, _)| !self.old.contains_key(*name));
         let is_of = |new: &Tree| {
@@ -99,87 +87,36 @@ impl Baseline {
                 zvf_pyramid::belongs_to_levels(name) && new.get(name) == Some(bytes)
             })
         };
-        stays && self.new.iter().any(is_of)
-    }
-}
-
-/// Returns the arguments of the command.
-fn pyramid_arguments<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
-    let mut words = vec!["pyramid", "-q", "--in-place"];
-    words.extend(store.to_str());
-    words.extend(recipe);
-    words
-}
-
-fn restore_store(store: &Path, tree: &Tree) -> anyhow::Result<()> {
-    if store.exists() {
-        fs::remove_dir_all(store)?;
-    }
-    archives::write(store, &Vec::from_iter(tree.clone()));
-    Ok(())
-}
-
-/// One store that gets levels, in its own folder.
-struct Try<'a> {
-    zvf: &'a Path,
-    store: PathBuf,
-    place: PathBuf,
-}
-
-impl Try<'_> {
-    /// Starts a recipe, unless the levels of the first exist: from additive levels another recipe
-    /// gives other bytes.
-    fn start_recipe(
-        &self,
-        baseline: &Baseline,
-        recipe: usize,
-    ) -> anyhow::Result<Option<std::process::Child>> {
-        if archives::tree(&self.store) == baseline.new[0] {
-            return Ok(None);
-        }
-        let words = pyramid_arguments(&self.store, baseline.recipes[recipe]);
-        start_command(self.zvf, &words).map(Some)
-    }
-
-    /// Returns whether a level was saved.
-    fn has_levels(&self) -> bool {
-        let aside = self.place.join(".a.zv.zvf-pyramid");
-        let entries = fs::read_dir(aside).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.file_name())
-            .any(|name| Path::new(&name).extension().is_some_and(|ending| ending == "json"))
-    }
-
-    fn check(&self, baseline: &Baseline) -> anyhow::Result<()> {
-        let tree = archives::tree(&self.store);
-        let right = baseline.is_old(&tree) || baseline.new.contains(&tree);
-        ensure!(right, "{}: neither old nor new", baseline.name);
+        let is_old = stays && self.new.iter().any(is_of);
+        ensure!(is_old || self.new.contains(&tree), "{}: neither old nor new", self.name);
         Ok(())
     }
 
     /// Runs the first recipe once more, to its end.
-    fn finish(&self, baseline: &Baseline) -> anyhow::Result<()> {
-        let ended = start_command(self.zvf, &pyramid_arguments(&self.store, baseline.recipes[0]))?
-            .wait()?;
-        ensure!(ended.success(), "{}: ended with {ended}", baseline.name);
-        ensure!(
-            archives::tree(&self.store) == baseline.new[0],
-            "{}: not the same as without a kill",
-            baseline.name
-        );
-        check_nothing_left(&self.place, &self.store)
+    fn finish(&self, zvf: &Zvf) -> anyhow::Result<()> {
+        zvf.run(&self.lines[0])?;
+        let is_made = archives::tree(&zvf.place.join("a.zv")) == self.new[0];
+        ensure!(is_made, "{}: not the same as without a kill", self.name);
+        check_nothing_left(zvf)
     }
 }
 
+fn restore_store(store: &Path, tree: &Tree) -> anyhow::Result<()> {
+    remove_folder(store)?;
+    write_tree(store, tree);
+    Ok(())
+}
+
+/// Returns whether a level was saved.
+fn has_levels(place: &Path) -> bool {
+    let aside = fs::read_dir(place.join(".a.zv.zvf-pyramid"));
+    let mut names = aside.into_iter().flatten().flatten().map(|entry| entry.path());
+    names.any(|path| path.extension().is_some_and(|ending| ending == "json"))
+}
+
 /// The recipes of each input: the main one, and a different one in between.
-const RECIPES: [[&[&str]; 2]; 3] = [
-    [
-        &["--levels", "3", "--size", "4", "--links", "explicit", "--depth", "-1"],
-        &["--levels", "2", "--method", "subset", "--keep", "0.5"],
-    ],
-    [
-        &["--additive", "--levels", "3", "--sparsity", "2"],
-        &["--levels", "3", "--size", "2", "--memory-limit", "2MiB"],
-    ],
-    [&["--levels", "3", "--method", "cluster", "--size", "3"], &["--levels", "1", "--keep", "0.5"]],
+const RECIPES: [[&str; 2]; 3] = [
+    ["--levels 3 --size 4 --links explicit --depth -1", "--levels 2 --method subset --keep 0.5"],
+    ["--additive --levels 3 --sparsity 2", "--levels 3 --size 2 --memory-limit 2MiB"],
+    ["--levels 3 --method cluster --size 3", "--levels 1 --keep 0.5"],
 ];

@@ -1,18 +1,17 @@
 //! A store of each kind, and every command that reads a whole store.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::commands::{Case, encode_mesh, run_command};
+use crate::commands::{Case, Zvf, encode_mesh, write_lines};
 
 /// A store of one kind.
 #[derive(Debug)]
 pub(super) struct KindStore {
     pub(super) kind: &'static str,
-    /// The folder with the store, a packed one, and one for a merge.
+    /// The folder with the store, a packed one, one for a merge, and the input.
     pub(super) before: PathBuf,
-    pub(super) input: PathBuf,
+    pub(super) input: String,
     /// The largest coordinates of the first two axes.
     pub(super) extent: [f64; 2],
 }
@@ -25,11 +24,11 @@ impl KindStore {
 
 /// Creates the stores in folders of `scratch`, with `size` vertices each.
 pub(super) fn prepare_stores(
-    zvf: &Path,
+    zvf: &Zvf,
     scratch: &Path,
     size: u64,
 ) -> anyhow::Result<Vec<KindStore>> {
-    let (rows, side) = (size as f64, size.isqrt() as f64);
+    let (rows, side, small) = (size as f64, size.isqrt() as f64, (size / 40).max(1));
     let mut all = Vec::new();
     for (kind, extension, extent) in [
         ("points", "csv", [1000.0, rows / 200.0]),
@@ -38,129 +37,93 @@ pub(super) fn prepare_stores(
         ("graph", "ply", [side, side]),
         ("skeleton", "swc", [100.0, 20.0]),
     ] {
-        let before = scratch.join("before").join(format!("of-{kind}"));
+        let (before, input) = (scratch.join(format!("of-{kind}")), format!("{kind}.{extension}"));
         fs::create_dir_all(&before)?;
-        let input = scratch.join(format!("{kind}.{extension}"));
-        let mut text = BufWriter::new(File::create(&input)?);
-        match kind {
-            "points" => write_points(&mut text, size)?,
-            "lines" => write_lines(&mut text, size)?,
-            "mesh" => {
-                text.write_all(&encode_mesh(u32::try_from(size.isqrt())?)?)?;
-            }
-            "graph" => write_graph(&mut text, size)?,
-            _ => write_skeletons(&mut text, size)?,
-        }
-        text.flush()?;
-        let at = |name: &str| before.join(name).display().to_string();
-        let [store, packed, other] = ["a.zv", "a.tet", "b.zv"].map(at);
-        let (from, small) = (input.display().to_string(), (size / 40).max(1).to_string());
-        let mut create = vec!["create", "-q", &from, &store, "--per-chunk", &small];
-        if kind == "lines" {
-            create.extend(["--kind", "polyline"]);
-        }
-        run_command(zvf, &create)?;
-        run_command(zvf, &["pack", "-q", &store, &packed])?;
-        run_command(zvf, &["unpack", "-q", &packed, &other])?;
+        write_input(kind, &before.join(&input), size)?;
+        let zvf = Zvf { place: before.clone(), ..zvf.clone() };
+        let chains = if kind == "lines" { "--kind polyline" } else { "" };
+        zvf.run(&format!("create -q {input} a.zv --per-chunk {small} {chains}"))?;
+        zvf.run("pack -q a.zv a.tet")?;
+        zvf.run("unpack -q a.tet b.zv")?;
         all.push(KindStore { kind, before, input, extent });
     }
     Ok(all)
 }
 
-/// Returns the commands; stores lie in folders of `scratch`, and output goes to `place`.
-pub(super) fn prepare_cases(
-    zvf: &Path,
-    scratch: &Path,
-    place: &Path,
-    size: u64,
-) -> anyhow::Result<Vec<Case>> {
-    let mut all = Vec::new();
-    for KindStore { kind, before, .. } in prepare_stores(zvf, scratch, size)? {
-        all.extend(
-            COMMANDS
-                .iter()
-                .map(|(name, words)| Case::new(&format!("{name}-{kind}"), &before, words, place)),
-        );
-    }
-    Ok(all)
+/// Returns the commands on stores in folders of `scratch`.
+pub(super) fn prepare_cases(zvf: &Zvf, scratch: &Path, size: u64) -> anyhow::Result<Vec<Case>> {
+    let stores = prepare_stores(zvf, &scratch.join("before"), size)?;
+    let of_store = |KindStore { kind, before, .. }: &KindStore| {
+        COMMANDS.map(|(name, line)| Case::new(format!("{name}-{kind}"), before, line))
+    };
+    Ok(stores.iter().flat_map(of_store).collect())
 }
 
-fn write_points(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
-    writeln!(text, "x,y,z,n")?;
-    for n in 0..size {
-        writeln!(text, "{},{},{},{n}", n * 37 % 1000, n / 200, n % 11)?;
-    }
-    Ok(())
-}
-
-/// Writes lines of forty vertices.
-fn write_lines(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
-    writeln!(text, "x,y,z,object")?;
-    for n in 0..size {
-        writeln!(text, "{},{},{},{}", n * 37 % 1000, n / 60, n % 11, n / 40)?;
-    }
-    Ok(())
-}
-
-/// Writes a grid with edges between neighbours.
-fn write_graph(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
-    let side = size.isqrt();
-    let (vertices, edges) = (side * side, 2 * side * (side - 1));
-    write!(
-        text,
-        "ply\nformat ascii 1.0\nelement vertex {vertices}\nproperty float x\nproperty float y\n\
-         property float z\nelement edge {edges}\nproperty int vertex1\nproperty int vertex2\nend_header\n"
-    )?;
-    for n in 0..vertices {
-        writeln!(text, "{} {} {}", n % side, n / side, n % 7)?;
-    }
-    for n in 0..vertices {
-        if n % side + 1 < side {
-            writeln!(text, "{n} {}", n + 1)?;
+fn write_input(kind: &str, path: &Path, size: u64) -> anyhow::Result<()> {
+    let (x, side) = (|n| n * 37 % 1000, size.isqrt());
+    match kind {
+        "points" => {
+            write_lines(path, "x,y,z,n", size, |n| format!("{},{},{},{n}", x(n), n / 200, n % 11))
         }
-        if n + side < vertices {
-            writeln!(text, "{n} {}", n + side)?;
+        // Lines of forty vertices.
+        "lines" => write_lines(path, "x,y,z,object", size, |n| {
+            format!("{},{},{},{}", x(n), n / 60, n % 11, n / 40)
+        }),
+        "mesh" => Ok(fs::write(path, encode_mesh(u32::try_from(side)?)?)?),
+        // A grid with edges between neighbours: to the right, then down.
+        "graph" => {
+            let (vertices, of_row) = (side * side, side - 1);
+            let right = vertices + side * of_row;
+            let edges = 2 * side * of_row;
+            let head = format!(
+                "ply\nformat ascii 1.0\nelement vertex {vertices}\nproperty float x\nproperty float y\n\
+                 property float z\nelement edge {edges}\nproperty int vertex1\nproperty int vertex2\nend_header"
+            );
+            write_lines(path, &head, vertices + edges, |n| match n {
+                _ if n < vertices => format!("{} {} {}", n % side, n / side, n % 7),
+                _ if n < right => {
+                    let edge = n - vertices;
+                    let from = edge / of_row * side + edge % of_row;
+                    format!("{from} {}", from + 1)
+                }
+                _ => format!("{} {}", n - right, n - right + side),
+            })
         }
+        // Trees of two thousand nodes: each is a child of the previous one, every tenth of an
+        // earlier one.
+        _ => write_lines(path, "# trees", size, |n| {
+            let (tree, node) = (n / TREE, n % TREE);
+            let parent = match node {
+                0 => -1,
+                _ if node % 10 == 0 => (n - node / 2) as i64,
+                _ => n as i64,
+            };
+            format!("{} 3 {} {} {tree} 0.5 {parent}", n + 1, node % 100, node / 100)
+        }),
     }
-    Ok(())
 }
 
-/// Writes trees of two thousand nodes: each is a child of the previous one, every tenth of an
-/// earlier one.
-fn write_skeletons(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
-    for n in 0..size {
-        let (tree, node) = (n / TREE, n % TREE);
-        let parent = match node {
-            0 => -1,
-            _ if node % 10 == 0 => i64::try_from(n - node / 2)?,
-            _ => i64::try_from(n)?,
-        };
-        writeln!(text, "{} 3 {} {} {} 0.5 {parent}", n + 1, node % 100, node / 100, tree)?;
-    }
-    Ok(())
-}
-
-/// Every command that reads a whole store; arguments that begin with `@` are names in the place.
-const COMMANDS: [(&str, &[&str]); 19] = [
-    ("query-npy", &["query", "-q", "@a.zv", "-o", "@out.npy"]),
-    ("query-csv", &["query", "-q", "@a.zv", "-o", "@out.csv"]),
-    ("query-jsonl", &["query", "-q", "@a.zv", "-o", "@out.jsonl"]),
-    ("query-parquet", &["query", "-q", "@a.zv", "-o", "@out.parquet"]),
-    ("query-ply", &["query", "-q", "@a.zv", "-o", "@out.ply"]),
-    ("query-stream", &["query", "-q", "--stream", "@a.zv", "-o", "@out.csv"]),
-    ("query-packed", &["query", "-q", "--stream", "@a.tet", "-o", "@out.csv"]),
-    ("query-count", &["query", "-q", "--count", "@a.zv"]),
-    ("info-stats", &["info", "-q", "--stats", "@a.zv"]),
-    ("validate", &["validate", "-q", "@a.zv"]),
-    ("render", &["render", "-q", "@a.zv", "-o", "@out.png"]),
-    ("convert-jsonl", &["convert", "-q", "@a.zv", "@out.jsonl"]),
-    ("convert-ply", &["convert", "-q", "@a.zv", "@out.ply"]),
-    ("pyramid", &["pyramid", "-q", "--in-place", "@a.zv", "--levels", "2"]),
-    ("recompress", &["recompress", "-q", "@a.zv", "@out.zv", "--codec", "zstd:3"]),
-    ("shard", &["shard", "-q", "@a.zv", "@out.zv", "--cells", "4"]),
-    ("unshard", &["unshard", "-q", "@a.zv", "@out.zv"]),
-    ("pack", &["pack", "-q", "@a.zv", "@out.tet"]),
-    ("unpack", &["unpack", "-q", "@a.tet", "@out.zv"]),
+/// Every command that reads a whole store.
+const COMMANDS: [(&str, &str); 19] = [
+    ("query-npy", "query -q a.zv -o out.npy"),
+    ("query-csv", "query -q a.zv -o out.csv"),
+    ("query-jsonl", "query -q a.zv -o out.jsonl"),
+    ("query-parquet", "query -q a.zv -o out.parquet"),
+    ("query-ply", "query -q a.zv -o out.ply"),
+    ("query-stream", "query -q --stream a.zv -o out.csv"),
+    ("query-packed", "query -q --stream a.tet -o out.csv"),
+    ("query-count", "query -q --count a.zv"),
+    ("info-stats", "info -q --stats a.zv"),
+    ("validate", "validate -q a.zv"),
+    ("render", "render -q a.zv -o out.png"),
+    ("convert-jsonl", "convert -q a.zv out.jsonl"),
+    ("convert-ply", "convert -q a.zv out.ply"),
+    ("pyramid", "pyramid -q --in-place a.zv --levels 2"),
+    ("recompress", "recompress -q a.zv out.zv --codec zstd:3"),
+    ("shard", "shard -q a.zv out.zv --cells 4"),
+    ("unshard", "unshard -q a.zv out.zv"),
+    ("pack", "pack -q a.zv out.tet"),
+    ("unpack", "unpack -q a.tet out.zv"),
 ];
 /// The number of nodes of a tree.
 const TREE: u64 = 2000;

@@ -6,44 +6,38 @@
 //! from the list. This is only checked if all runs are made.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+
+use anyhow::Context as _;
 
 use super::kinds::{self, KindStore};
-use super::measure_peak;
+use super::{Memory, measure_peak};
 use crate::Report;
-use crate::commands::Case;
-use crate::rerun::restore;
+use crate::commands::{Case, Zvf};
 
-/// Measures every run of the cover, or every `every`th; `limits` are in MiB. Stores have `size`
-/// vertices, or are ten times as large as the limit.
-pub(super) fn run(
-    zvf: &Path,
-    scratch: &Path,
-    (limits, size): (&[u64], Option<u64>),
-    (every, what): (usize, Option<&str>),
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let place = scratch.join("place");
+/// Measures every run of the cover, or a sample. Stores have the requested number of vertices, or
+/// are ten times as large as the limit.
+pub(super) fn run(options: &Memory, zvf: &Zvf, report: &mut Report) -> anyhow::Result<()> {
+    let Memory { size, limit: limits, every, what, .. } = options;
     let mut known: BTreeMap<&str, bool> = BTreeMap::new();
     let with_region = cover(&[IN_REGIONS.len(), KINDS, REGIONS.len(), limits.len()]);
     let whole = cover(&[WHOLE.len(), KINDS, limits.len()]);
     let rows = with_region.iter().map(|row| (IN_REGIONS[row[0]], row[1], REGIONS[row[2]], row[3]));
     let rows = rows.chain(whole.iter().map(|row| (WHOLE[row[0]], row[1], "all", row[2])));
-    let mut rows: Vec<_> = rows.step_by(every.max(1)).collect();
+    let mut rows: Vec<_> = rows.step_by((*every).max(1)).collect();
     rows.sort_by_key(|(_, _, _, limit)| *limit);
     for (at, mib) in limits.iter().enumerate() {
-        let folder = scratch.join(format!("{mib}"));
+        let folder = zvf.place.parent().context("the place has a parent")?.join(mib.to_string());
         let stores = kinds::prepare_stores(zvf, &folder, size.unwrap_or(mib << 20))?;
-        for ((command, words), kind, region, _) in rows.iter().filter(|row| row.3 == at) {
+        for ((command, line), kind, region, _) in rows.iter().filter(|row| row.3 == at) {
             let store = &stores[*kind];
             let name = format!("{command} {region} {} {mib} MiB", store.kind);
+            let case = prepare_case(&name, line, store, region);
             let is_there = *region != "objects" || store.has_objects();
-            if !is_there || what.is_some_and(|what| !name.contains(what)) {
+            if !is_there || !case.is_selected(what.as_deref()) {
                 continue;
             }
-            let case = prepare_case(&name, words, store, region, &place);
-            restore(&case, &place)?;
-            let held = measure_peak(zvf, &case, &format!("{mib}MiB"))?;
+            zvf.restore(&case)?;
+            let held = measure_peak(zvf, &case.line, *mib)?;
             let max_kib = (mib + SLACK_MIB) * 1024;
             let fits = held.is_none_or(|held| held <= max_kib);
             report.print_note(&format!("{name}: {held:?} KiB"));
@@ -55,7 +49,7 @@ pub(super) fn run(
         std::fs::remove_dir_all(folder)?;
     }
     // A sample may lack the runs that need too much memory.
-    let is_complete = every <= 1 && what.is_none();
+    let is_complete = *every <= 1 && what.is_none();
     for (command, fits) in known.into_iter().filter(|_| is_complete) {
         let gone = format!("{command} keeps its limit: take it off the list");
         report.check(!fits, || gone);
@@ -63,23 +57,21 @@ pub(super) fn run(
     Ok(())
 }
 
-fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, place: &Path) -> Case {
-    let [x, y] = store.extent;
-    let bbox = if words[0] == "edit" { "--box" } else { "--bbox" };
+fn prepare_case(name: &str, line: &str, store: &KindStore, region: &str) -> Case {
+    let [x, y] = store.extent.map(|side| side / 2.0);
+    let is_edit = line.starts_with("edit");
+    let bbox = if is_edit { "--box" } else { "--bbox" };
     let region = match region {
-        "box" => vec![format!("{bbox}=0,0,0:{},{},1e9", x / 2.0, y / 2.0)],
-        "slab" => vec![format!("{bbox}={},-1,-1:{},1e9,1e9", x / 2.0, x / 2.0 + x / 100.0)],
+        "box" => format!("{bbox}=0,0,0:{x},{y},1e9"),
+        "slab" => format!("{bbox}={x},-1,-1:{},1e9,1e9", x * 1.02),
         // An edit selects by columns, and by axes only in regions.
-        "where" if words[0] == "edit" => vec![format!("--ball={},0,0:{}", x / 2.0, x / 3.0)],
-        "where" => vec![format!("--where=x < {}", x / 3.0)],
-        "objects" => vec!["--objects=0,7,9,30".to_owned()],
-        _ if words[0] == "edit" && words[1] != "append" => vec!["--all".to_owned()],
-        _ => Vec::new(),
+        "where" if is_edit => format!("--ball={x},0,0:{}", x / 1.5),
+        "where" => format!("--where=x<{}", x / 1.5),
+        "objects" => "--objects=0,7,9,30".to_owned(),
+        _ if is_edit && !line.contains("append") => "--all".to_owned(),
+        _ => String::new(),
     };
-    let input = store.input.display().to_string();
-    let words = words.iter().map(|&word| if word == "@input" { &*input } else { word });
-    let words: Vec<&str> = words.chain(region.iter().map(String::as_str)).collect();
-    Case::new(name, &store.before, &words, place)
+    Case::new(name, &store.before, format!("{} {region}", line.replace("INPUT", &store.input)))
 }
 
 /// Returns rows with a value of each factor, below these numbers: any two values of two factors
@@ -116,31 +108,31 @@ fn cover(factors: &[usize]) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Commands that take a region; arguments that begin with `@` are names in the place.
-const IN_REGIONS: [(&str, &[&str]); 10] = [
-    ("query-npy", &["query", "-q", "@a.zv", "-o", "@out.npy"]),
-    ("query-csv", &["query", "-q", "@a.zv", "-o", "@out.csv"]),
-    ("query-parquet", &["query", "-q", "@a.zv", "-o", "@out.parquet"]),
-    ("query-stream", &["query", "-q", "--stream", "@a.zv", "-o", "@out.csv"]),
-    ("query-packed", &["query", "-q", "--stream", "@a.tet", "-o", "@out.csv"]),
-    ("query-count", &["query", "-q", "--count", "@a.zv"]),
-    ("convert-ply", &["convert", "-q", "@a.zv", "@out.ply"]),
-    ("render", &["render", "-q", "@a.zv", "-o", "@out.png"]),
-    ("edit-move", &["edit", "move", "-q", "@a.zv", "--by", "0,0,1"]),
-    ("edit-rm", &["edit", "rm", "-q", "@a.zv"]),
+/// Commands that take a region.
+const IN_REGIONS: [(&str, &str); 10] = [
+    ("query-npy", "query -q a.zv -o out.npy"),
+    ("query-csv", "query -q a.zv -o out.csv"),
+    ("query-parquet", "query -q a.zv -o out.parquet"),
+    ("query-stream", "query -q --stream a.zv -o out.csv"),
+    ("query-packed", "query -q --stream a.tet -o out.csv"),
+    ("query-count", "query -q --count a.zv"),
+    ("convert-ply", "convert -q a.zv out.ply"),
+    ("render", "render -q a.zv -o out.png"),
+    ("edit-move", "edit move -q a.zv --by 0,0,1"),
+    ("edit-rm", "edit rm -q a.zv"),
 ];
 /// Commands on a whole store.
-const WHOLE: [(&str, &[&str]); 10] = [
-    ("append", &["edit", "append", "-q", "@a.zv", "@input"]),
-    ("merge", &["merge", "-q", "@a.zv", "@b.zv"]),
-    ("split", &["split", "-q", "@a.zv", "@parts", "--by", "box", "--box=0,0,0:500,1e9,1e9"]),
-    ("checkout", &["checkout", "-q", "@a.zv", "0", "@out.zv"]),
-    ("vacuum", &["vacuum", "-q", "@a.zv"]),
-    ("gc", &["gc", "-q", "@a.zv", "--renumber"]),
-    ("validate", &["validate", "-q", "@a.zv"]),
-    ("pyramid", &["pyramid", "-q", "--in-place", "@a.zv", "--levels", "1"]),
-    ("recompress", &["recompress", "-q", "@a.zv", "@out.zv", "--codec", "zstd:3"]),
-    ("pack", &["pack", "-q", "@a.zv", "@out.tet"]),
+const WHOLE: [(&str, &str); 10] = [
+    ("append", "edit append -q a.zv INPUT"),
+    ("merge", "merge -q a.zv b.zv"),
+    ("split", "split -q a.zv parts --by box --box=0,0,0:500,1e9,1e9"),
+    ("checkout", "checkout -q a.zv 0 out.zv"),
+    ("vacuum", "vacuum -q a.zv"),
+    ("gc", "gc -q a.zv --renumber"),
+    ("validate", "validate -q a.zv"),
+    ("pyramid", "pyramid -q --in-place a.zv --levels 1"),
+    ("recompress", "recompress -q a.zv out.zv --codec zstd:3"),
+    ("pack", "pack -q a.zv out.tet"),
 ];
 const REGIONS: [&str; 5] = ["all", "box", "slab", "where", "objects"];
 /// The kinds of stores.

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use archives::random::Random;
 use bytes::Bytes;
 use zvf_store::internals::Call;
 
 use crate::Report;
+use crate::trees::{Tree, write_tree};
 
-/// The files of a store by their path; `None` when there is no store.
-pub(crate) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
 pub(crate) type Inode = usize;
 
 /// One change, and the call that made it.
@@ -42,7 +41,7 @@ pub(crate) enum Counted {
 pub(crate) struct Recording {
     pub(crate) calls: Vec<Call>,
     /// The visible states, from before the first call to after the last.
-    pub(crate) states: Vec<Tree>,
+    pub(crate) states: Vec<Option<Tree>>,
     /// The disk after the last call, without any loss.
     pub(crate) ideal: Model,
     before: Model,
@@ -276,42 +275,26 @@ impl Model {
         })
     }
 
-    /// Returns the store on this disk.
     /// Writes all files below `parent`.
     pub(crate) fn write(&self, parent: &Path) {
-        let mut files = Vec::new();
-        self.walk_files(ROOT, Path::new(""), &mut |path, bytes| {
-            files.push((path.to_string_lossy().into_owned(), bytes.to_vec()));
-        });
-        archives::write(parent, &files);
+        write_tree(parent, &self.list_files(ROOT));
     }
 
-    pub(crate) fn tree(&self) -> Tree {
-        let store = *self.dirs.get(&ROOT)?.get(NAME)?;
-        let mut files = BTreeMap::new();
-        self.walk_files(store, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
-        Some(files)
+    pub(crate) fn tree(&self) -> Option<Tree> {
+        Some(self.list_files(*self.dirs.get(&ROOT)?.get(NAME)?))
     }
 
-    fn walk_files(&self, at: Inode, path: &Path, found: &mut impl FnMut(PathBuf, Bytes)) {
-        if let Some(bytes) = self.files.get(&at) {
-            found(path.to_owned(), bytes.clone());
-        }
+    fn list_files(&self, at: Inode) -> Tree {
+        let bytes = self.files.get(&at).map(|bytes| (String::new(), bytes.to_vec()));
+        let mut files = Tree::from_iter(bytes);
         for (name, inode) in self.dirs.get(&at).into_iter().flatten() {
-            self.walk_files(*inode, &path.join(name), found);
+            for (path, bytes) in self.list_files(*inode) {
+                let path = if path.is_empty() { name.clone() } else { format!("{name}/{path}") };
+                files.insert(path, bytes);
+            }
         }
+        files
     }
-}
-
-/// Returns the files below `path`.
-pub(crate) fn read_tree(path: &Path) -> Tree {
-    if !path.exists() {
-        return None;
-    }
-    let model = Recording::read_disk(path).expect("a folder that is there can be read");
-    let mut files = BTreeMap::new();
-    model.walk_files(ROOT, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
-    Some(files)
 }
 
 /// The store.

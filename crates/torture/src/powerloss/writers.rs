@@ -10,12 +10,14 @@
 //! that loses nothing. The controls omit every sync of bytes, or every sync of names.
 
 use anyhow::{Context as _, ensure};
+use clap::ValueEnum as _;
 use tokio::runtime::Runtime;
 use zvf_publish::Disk;
 
 use super::model::{Counted, NAME, Omitted, Recording};
 use crate::Report;
-use crate::tasks::{self, Task};
+use crate::tasks::Task;
+use crate::trees::read_tree;
 use archives::random::Random;
 
 /// Tests `states` disks of each writer, and the controls.
@@ -25,7 +27,7 @@ pub(super) fn check_writers(
     report: &mut Report,
     runtime: &Runtime,
 ) -> anyhow::Result<()> {
-    for task in Task::ALL {
+    for &task in Task::value_variants() {
         let recording = runtime.block_on(record(task))?;
         let what = format!("{task:?}");
         Recording::check(states, &what, report, |omitted| {
@@ -44,8 +46,10 @@ async fn record(task: Task) -> anyhow::Result<Recording> {
     let disk = Disk::with_recording();
     task.perform(&target, &disk).await?;
     let recording = Recording::new(before, disk.calls(), &parent, Counted::Every);
-    let after = tasks::read_target(&target)?;
-    ensure!(recording.states.last() == Some(&after), "{task:?}: the model is not what happened");
+    ensure!(
+        recording.states.last() == Some(&read_tree(&target)),
+        "{task:?}: the model is not what happened"
+    );
     ensure!(recording.states.len() > 1, "{task:?}: nothing was recorded");
     Ok(recording)
 }

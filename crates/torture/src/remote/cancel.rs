@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use archives::faults::{Fault, FaultStore};
+use clap::ValueEnum as _;
 use zvf_error::Error;
 use zvf_format::Class;
 
@@ -30,7 +31,7 @@ impl Cancel {
             crate::edits::cancel::run(self.every, report)?;
             return Ok(());
         }
-        for writer in Writer::ALL {
+        for &writer in Writer::value_variants() {
             // Requests that complete at once, and requests that wait.
             for delay in [0, 40] {
                 report

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use archives::faults::{Fault, FaultStore};
+use clap::ValueEnum as _;
 
 use super::{Sweep, Writer, check_invariants, create_runtime};
 use crate::{Report, edits};
@@ -39,7 +40,7 @@ impl Faults {
             return Ok(());
         }
         let (kinds, mut taken) = (list_faults(), 0);
-        for writer in Writer::ALL {
+        for &writer in Writer::value_variants() {
             if self.writer.is_some_and(|only| only != writer) {
                 continue;
             }

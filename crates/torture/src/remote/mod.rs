@@ -29,16 +29,12 @@ use archives::faults::{Fault, FaultStore};
 use archives::random::Random;
 use bytes::Bytes;
 use clap::ValueEnum;
-use futures_util::TryStreamExt as _;
 use object_store::ObjectStore;
 use tokio::runtime::{Builder, Runtime};
 use zvf_error::Error;
 use zvf_format::Class;
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Batch, Column, Kind};
-use zvf_store::{Arrange, Build, BuildOptions, CodecPipeline, OpenOptions, Rearrangement, Store};
-use zvf_write::{Schema, WriteOptions, Writer as StoreWriter};
+use zvf_store::{Build, BuildOptions, OpenOptions, Store};
+use zvf_write::{WriteOptions, Writer as StoreWriter};
 
 use crate::build;
 
@@ -61,17 +57,10 @@ pub(crate) enum Writer {
 pub(crate) type Outcome = Result<(), Error>;
 
 impl Writer {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Build, Self::Join, Self::Create, Self::Recompress, Self::Migrate];
-
     /// Writes generation `g`; `folder` outlives the writer.
     pub(crate) async fn write(self, backend: &Arc<FaultStore>, folder: &Path, g: u64) -> Outcome {
         match self {
-            Self::Build => {
-                let begun =
-                    Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
-                build::build_store(begun?, g, CELLS).await
-            }
+            Self::Build => build::build_store(begin_build(backend).await?, g, CELLS).await,
             Self::Join => {
                 std::fs::create_dir_all(folder).expect("a scratch folder can be written");
                 for part in [0..CELLS / 2, CELLS / 2..CELLS] {
@@ -84,23 +73,20 @@ impl Writer {
                 let joined = join_build(backend, folder).await?;
                 build::publish_shared(joined, g, CELLS).await
             }
-            Self::Create => write_points(to_object_store(backend), g).await,
+            Self::Create => {
+                let (store, options) = (to_object_store(backend), WriteOptions::default());
+                let schema = build::make_schema()?;
+                let writer = StoreWriter::in_object_store(store, PREFIX, schema, options).await?;
+                // A number of points that depends on the generation.
+                build::write_points(writer, g as u16 * 5).await
+            }
             Self::Recompress => {
                 let old = unpack_store(["pc3_basic", "pc2_bins"], g);
-                let store = old.open().await;
-                let build =
-                    Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
-                let plan =
-                    Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
-                plan.apply(&store, build?, |_| ()).await.map(drop)
+                build::recompress(&old.open().await, begin_build(backend).await?).await
             }
             Self::Migrate => {
                 let old = unpack_store(["v060_gr3", "v070_gr3"], g);
-                let plan = zvf_migrate::Plan::build(&old.open().await).await?;
-                let build =
-                    Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
-                let done = plan.apply(&Default::default(), build?, |_| ()).await;
-                done.map(drop)
+                build::migrate(&old.open().await, begin_build(backend).await?).await
             }
         }
     }
@@ -112,7 +98,7 @@ impl Writer {
         }
         backend.forget();
         backend.always(None);
-        let found = read_objects(backend).await?;
+        let found = read_objects(backend).await;
         if !found.contains_key(ROOT) {
             return Ok(None);
         }
@@ -134,7 +120,7 @@ impl Writer {
         let backend = Arc::new(FaultStore::new());
         let written = Box::pin(self.write(&backend, Path::new("unused"), g)).await;
         written.with_context(|| format!("{self:?} in peace"))?;
-        let objects = Arc::new(read_objects(&backend).await?);
+        let objects = Arc::new(read_objects(&backend).await);
         lock_cache().insert((self, g), Arc::clone(&objects));
         Ok(objects)
     }
@@ -144,18 +130,10 @@ impl Writer {
 type Objects = BTreeMap<String, Bytes>;
 
 /// Returns all objects of the store, without claims.
-async fn read_objects(backend: &Arc<FaultStore>) -> anyhow::Result<Objects> {
-    let store = to_object_store(backend);
-    let names: Vec<_> = store.list(None).try_collect().await?;
-    let mut objects = Objects::new();
-    for name in names.into_iter().map(|meta| meta.location) {
-        if name.as_ref().contains(".tmp-") {
-            continue;
-        }
-        let reply = object_store::ObjectStoreExt::get(&*store, &name).await?;
-        objects.insert(name.to_string(), reply.bytes().await?);
-    }
-    Ok(objects)
+async fn read_objects(backend: &FaultStore) -> Objects {
+    let mut objects = backend.objects().await;
+    objects.retain(|name, _| !name.contains(".tmp-"));
+    objects
 }
 
 /// Unpacks one of two archived stores, alternating by generation.
@@ -163,26 +141,13 @@ fn unpack_store(ids: [&str; 2], g: u64) -> Unpacked {
     Unpacked::new(ids[usize::from(g.is_multiple_of(2))])
 }
 
-/// Writes a number of points that depends on the generation.
-async fn write_points(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), Error> {
-    let shape = ChunkShape::new(&[2.0; 2])?;
-    let schema = Schema::new(Kind::PointCloud, Axis::spatial(2).unwrap_or_default(), shape)?;
-    let options = WriteOptions { build: build_options(), ..WriteOptions::default() };
-    let mut writer = StoreWriter::in_object_store(store, PREFIX, schema, options).await?;
-    let count = u16::try_from(g).unwrap_or(u16::MAX) * 5;
-    let at = (0..count).flat_map(|i| [f32::from(i), f32::from(i % 3)]).flat_map(f32::to_le_bytes);
-    let positions = Column::new(Dtype::FLOAT32, 2, at.collect::<Vec<u8>>().into())?;
-    writer.push(&Batch::new(Kind::PointCloud, positions))?;
-    writer.finish().await?;
-    Ok(())
+async fn begin_build(backend: &Arc<FaultStore>) -> Result<Build, Error> {
+    Build::in_object_store(to_object_store(backend), PREFIX, BuildOptions::default()).await
 }
 
 async fn join_build(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, Error> {
-    Build::join_object_store(to_object_store(backend), PREFIX, folder, &build_options()).await
-}
-
-fn build_options() -> BuildOptions {
-    BuildOptions::default()
+    let options = BuildOptions::default();
+    Build::join_object_store(to_object_store(backend), PREFIX, folder, &options).await
 }
 
 fn to_object_store(backend: &Arc<FaultStore>) -> Arc<dyn ObjectStore> {
@@ -307,12 +272,8 @@ pub(crate) async fn check_invariants(
     let found = writer.read_generation(backend).await.context("afterwards")?;
     ensure!(found == expected, "afterwards the store is of generation {found:?}, not {expected:?}");
     if writer != Writer::Join {
-        let names: Vec<String> = to_object_store(backend)
-            .list(None)
-            .map_ok(|meta| meta.location.to_string())
-            .try_filter(|name| std::future::ready(name.contains(".tmp-")))
-            .try_collect()
-            .await?;
+        let mut names: Vec<String> = backend.objects().await.into_keys().collect();
+        names.retain(|name| name.contains(".tmp-"));
         // A claim remains if the outcome was unknown, or if a delete was denied by a store that
         // reports a missing object.
         ensure!(

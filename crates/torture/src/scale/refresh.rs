@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Kind};
-use zvf_pyramid::{Options, PyramidEvent, Stale};
+use zvf_pyramid::{Options, PyramidEvent, Reuse, Stale, build_reusing};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
@@ -84,11 +84,17 @@ pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
     let mut built = None;
     let (before, held) = (ProcessReads::read()?, HEAP.current_usage());
     HEAP.reset_peak_usage();
-    runtime.block_on(zvf_pyramid::refresh(address, &options, &stale, &build, |event| {
-        if let PyramidEvent::Rebuilt(rebuilt) = event {
-            built = Some(rebuilt.built);
-        }
-    }))?;
+    runtime.block_on(build_reusing(
+        address,
+        &options,
+        &build,
+        Reuse::Unchanged(&stale),
+        |event| {
+            if let PyramidEvent::Rebuilt(rebuilt) = event {
+                built = Some(rebuilt.built);
+            }
+        },
+    ))?;
     let (after, peak) = (ProcessReads::read()?, HEAP.peak_usage());
     let built = built.context("the refresh reports nothing")?;
     ensure!(built > 0, "nothing was built again");

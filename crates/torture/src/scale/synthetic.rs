@@ -25,7 +25,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::shard::encode_index;
@@ -37,6 +37,9 @@ pub(crate) const SHARD: u64 = 8;
 pub(crate) const POINTS: u64 = 4;
 /// Rows per chunk of ids or manifests.
 pub(crate) const ROWS: u64 = 16_384;
+
+/// What the list of cells replaces in a document.
+const LIST: &str = "\"LIST\"";
 
 /// The requests since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,59 +142,29 @@ impl Synthetic {
         Ok(bytes)
     }
 
+    /// Returns the document of a folder: one of `documents.json`, with the numbers of this store,
+    /// and with the list of all cells of an array.
     fn make_document(&self, folder: &str) -> Option<String> {
-        let document = match folder {
-            "" => self.make_root(),
-            "0" => group_document(json!({"zarr_vectors_level": {
-                "level": 0, "vertex_count": self.chunks() * POINTS, "fragments_tile": true,
-                "arrays_present": ["vertices", "vertex_fragments", "object_index"],
-            }})),
-            "0/vertices" => {
-                return Some(self.make_cells_document(
-                    &json!({"zv_array": "vertices", "dtype": "float32", "encoding": "raw"}),
-                ));
-            }
-            "0/vertex_fragments" => {
-                let about =
-                    json!({"zv_array": "vertex_fragments", "encoding": "fragment_index_v1"});
-                return Some(self.make_cells_document(&about));
-            }
-            "0/object_index" => group_document(json!({
-                "zv_array": "object_index", "num_objects": self.chunks(), "num_present": self.chunks(),
-                "sid_ndim": 3, "layout": "vlen_manifests_v2", "object_ids_sorted": true,
-            })),
-            "0/object_index/object_ids" => {
-                let codec = json!({"name": "bytes", "configuration": {"endian": "little"}});
-                self.make_list_document("int64", &json!(0), &codec)
-            }
-            "0/object_index/manifests" => {
-                let codec = json!({"name": "vlen-bytes", "configuration": {}});
-                self.make_list_document("variable_length_bytes", &json!(""), &codec)
-            }
-            _ => return None,
-        };
-        Some(document.to_string())
+        let all: Value = serde_json::from_str(include_str!("documents.json")).ok()?;
+        let mut document = all.get(folder)?.to_string();
+        for (name, number) in [
+            ("SIDE", self.side()),
+            ("SHARD", SHARD),
+            ("ROWS", ROWS),
+            ("CHUNKS", self.chunks()),
+            ("VERTICES", self.chunks() * POINTS),
+        ] {
+            document = document.replace(&format!("\"{name}\""), &number.to_string());
+        }
+        Some(match document.contains(LIST) {
+            true => document.replacen(LIST, &self.list_cells(), 1),
+            false => document,
+        })
     }
 
-    fn make_root(&self) -> Value {
-        let side = self.side() as f64;
-        let axes: Vec<Value> =
-            ["x", "y", "z"].map(|name| json!({"name": name, "type": "space"})).into();
-        group_document(json!({
-            "zarr_vectors": {
-                "zv_version": "0.9.2", "format_capabilities": [], "chunk_shape": [1.0, 1.0, 1.0],
-                "bounds": [[0.0, 0.0, 0.0], [side, side, side]], "geometry_types": ["point_cloud"],
-                "base_bin_shape": [1.0, 1.0, 1.0], "attribute_specs": {}, "links_convention": "implicit_sequential",
-                "object_index_convention": "standard", "cross_chunk_strategy": "explicit_links",
-            },
-            "multiscales": [{"version": "0.4", "name": "default", "axes": axes, "datasets": [
-                {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1.0, 1.0, 1.0]}]},
-            ]}],
-        }))
-    }
-
-    /// Returns the document of an array with a cell for each chunk, which lists them all.
-    fn make_cells_document(&self, about: &Value) -> String {
+    /// Lists the cells of an array, one for each chunk. Formatting millions of them as JSON values
+    /// would take more memory than everything else.
+    fn list_cells(&self) -> String {
         let side = self.side();
         let mut names: Vec<String> = (0..side).map(|at| at.to_string()).collect();
         names.sort(); // the list is sorted as texts
@@ -204,32 +177,7 @@ impl Synthetic {
                 }
             }
         }
-        let codec = json!({"name": "sharding_indexed", "configuration": {
-            "chunk_shape": [1, 1, 1], "codecs": [{"name": "vlen-bytes", "configuration": {}}],
-            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
-            "index_location": "end",
-        }});
-        let (shape, chunk) = (vec![side; 3], vec![SHARD; 3]);
-        let document = array_document(
-            &json!(shape),
-            &json!(chunk),
-            "variable_length_bytes",
-            &json!(""),
-            &codec,
-            about,
-        );
-        // Formatting a list of millions of values as JSON values would take more memory than
-        // everything else.
-        document.to_string().replacen(
-            r#""attributes":{"#,
-            &format!(r#""attributes":{{"nonempty_chunks":[{list}],"#),
-            1,
-        )
-    }
-
-    /// Returns the document of an array with a row for each object.
-    fn make_list_document(&self, dtype: &str, fill: &Value, codec: &Value) -> Value {
-        array_document(&json!([self.chunks()]), &json!([ROWS]), dtype, fill, codec, &json!({}))
+        list
     }
 
     /// Returns whether a folder is empty: the folders of attributes, because there are none.
@@ -246,26 +194,6 @@ impl Synthetic {
         let counter = if is_document { &mut requests.documents } else { &mut requests.chunks };
         *counter = (counter.0 + 1, counter.1 + bytes);
     }
-}
-
-fn group_document(attributes: Value) -> Value {
-    json!({"zarr_format": 3, "node_type": "group", "attributes": attributes})
-}
-
-fn array_document(
-    shape: &Value,
-    chunk: &Value,
-    dtype: &str,
-    fill: &Value,
-    codec: &Value,
-    attributes: &Value,
-) -> Value {
-    json!({
-        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype, "fill_value": fill,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "codecs": [codec], "attributes": attributes, "storage_transformers": [],
-    })
 }
 
 /// Returns the points of the chunk with this lower corner.

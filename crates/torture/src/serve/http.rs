@@ -4,11 +4,10 @@
 //! no path of this machine, has `nosniff`, and a fault has a class. Random targets follow: the server must answer each,
 //! never with a fault of its own.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::Served;
-use super::cases::{Case, list_cases};
+use super::cases::{Case, format_get, list_cases, read_table};
 use super::client::Answer;
 use crate::Report;
 use anyhow::{Context as _, anyhow, ensure};
@@ -24,21 +23,23 @@ pub(crate) struct Http {
 
 impl Http {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let zvf = report.zvf()?;
-        let served = Served::start(&zvf, &[])?;
+        let served = Served::start(report, "")?;
         for case in list_cases() {
             report.count(check_case(&served, &case));
         }
         let mut random = report.random();
+        let table = read_table();
+        let parts = table["parts"].as_array().context("no parts")?;
+        let parts: Vec<&str> = parts.iter().filter_map(|part| part.as_str()).collect();
         for _ in 0..self.n {
-            let target = make_random_target(&mut random);
+            let target = make_random_target(&parts, &mut random);
             report.count(check_random(&served, &target));
         }
-        check_tokens(&zvf, report)?;
-        check_origins(&zvf, report)?;
-        check_counts(&zvf, report)?;
-        report.count(check_public(&zvf));
-        report.count(check_stop(&zvf));
+        check_tokens(report)?;
+        check_origins(report)?;
+        check_counts(report)?;
+        report.count(check_public(report));
+        report.count(check_stop(report));
         Ok(())
     }
 }
@@ -78,13 +79,13 @@ fn check_answer(served: &Served, answer: &Answer, is_head: bool) -> anyhow::Resu
 }
 
 /// Returns a random target composed of meaningful parts.
-fn make_random_target(random: &mut Random) -> Vec<u8> {
+fn make_random_target(parts: &[&str], random: &mut Random) -> Vec<u8> {
     let mut target = b"/data/three".to_vec();
     if random.next_below(4) == 0 {
         target = random.choose(&["/", "/api/three/", "/view/", "/data/"]).into();
     }
     for _ in 0..random.next_below(8) {
-        let part = random.choose(PARTS);
+        let part = random.choose(parts);
         for byte in part.bytes() {
             match random.next_below(5) {
                 0 => target.extend(format!("%{byte:02x}").bytes()),
@@ -112,10 +113,10 @@ fn check_random(served: &Served, target: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Checks a server that requires a token.
-fn check_tokens(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
+fn check_tokens(report: &mut Report) -> anyhow::Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), "correct-token\n")?;
-    let served = Served::start(zvf, &["--auth", &file.path().to_string_lossy()])?;
+    let served = Served::start(report, &format!("--auth {}", file.path().display()))?;
     for (header, status) in [
         ("Authorization: Bearer correct-token\r\n", 200),
         ("authorization: bearer correct-token\r\n", 200),
@@ -131,27 +132,25 @@ fn check_tokens(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
     ] {
         for target in ["/", "/api/stores", "/data/three/zarr.json", "/metrics", "/nothing"] {
             let status = if status == 200 && target == "/nothing" { 404 } else { status };
-            let request = format!(
-                "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n"
-            );
-            let rule = "off loopback it needs a token, compared whole";
+            let rule = "off loopback it needs a token, compared whole".to_owned();
+            let request = format_get(target, header).into_bytes();
             let header = (status == 401).then_some(("www-authenticate", "Bearer"));
-            let case = Case { rule, request: request.into_bytes(), status, header };
+            let case = Case { rule, request, status, header };
             report.count(check_case(&served, &case));
         }
     }
-    let leak = served.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer correct-token\r\n\r\n")?;
+    let request = format_get("/metrics", "Authorization: Bearer correct-token\r\n");
+    let leak = served.send(request.as_bytes())?;
     report.check(!leak.contains("correct-token"), || "the token is disclosed".into());
     Ok(())
 }
 
 /// Checks a server that allows one origin.
-fn check_origins(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
-    let served = Served::start(zvf, &["--cors", "https://viewer.example"])?;
+fn check_origins(report: &mut Report) -> anyhow::Result<()> {
+    let served = Served::start(report, "--cors https://viewer.example")?;
     let ask = |method: &str, origin: &str| {
-        let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
-        let request = format!("{method} /data/three/zarr.json {head}Origin: {origin}\r\n\r\n");
-        served.send(request.as_bytes())
+        let request = format_get("/data/three/zarr.json", &format!("Origin: {origin}\r\n"));
+        served.send(request.replacen("GET", method, 1).as_bytes())
     };
     for (method, origin, status, allowed) in [
         ("GET", "https://viewer.example", 200, true),
@@ -179,22 +178,22 @@ fn check_origins(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Checks servers with few connections and queries.
-fn check_counts(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
-    let request = b"GET /api/three/info HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    for (options, held) in [(["--max-connections", "3"], 3), (["--max-queries", "0"], 0)] {
-        let served = Served::start(zvf, &options)?;
+fn check_counts(report: &mut Report) -> anyhow::Result<()> {
+    let request = format_get("/api/three/info", "");
+    for (options, held) in [("--max-connections 3", 3), ("--max-queries 0", 0)] {
+        let served = Served::start(report, options)?;
         let mut clients: Vec<_> = (0..held).map(|_| served.connect()).collect::<Result<_, _>>()?;
         for client in &mut clients {
             client.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
         }
-        let answer = served.send(request)?;
+        let answer = served.send(request.as_bytes())?;
         let is_right = answer.status() == Some(503) && answer.header("retry-after").is_some();
-        let failure = || format!("{options:?}: {:?} without Retry-After", answer.status());
+        let failure = || format!("{options}: {:?} without Retry-After", answer.status());
         report.check(is_right, failure);
         report.count(served.check_secrets(&answer));
         drop(clients);
         if held > 0 {
-            report.count(check_recovery(&served, request));
+            report.count(check_recovery(&served, request.as_bytes()));
         }
     }
     Ok(())
@@ -212,12 +211,10 @@ fn check_recovery(served: &Served, request: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Checks that a command line off loopback without a token is refused.
-fn check_public(zvf: &Path) -> anyhow::Result<()> {
+fn check_public(report: &Report) -> anyhow::Result<()> {
     let place = tempfile::tempdir()?;
-    let store = place.path().join("three.zarrvectors");
-    super::write_store(&store)?;
-    let mut command = Command::new(zvf);
-    command.arg("serve").arg(&store).args(["--bind", "0.0.0.0:0"]).stdin(Stdio::null());
+    super::write_store(&place.path().join("three.zarrvectors"))?;
+    let mut command = report.zvf(place.path())?.command("serve three.zarrvectors --bind 0.0.0.0:0");
     let ended = command.env_remove("ZVF_TOKEN").output()?;
     match ended.status.code() {
         Some(2) => Ok(()),
@@ -226,8 +223,8 @@ fn check_public(zvf: &Path) -> anyhow::Result<()> {
 }
 
 /// Checks that a signal ends the server with success, while connections are open.
-fn check_stop(zvf: &Path) -> anyhow::Result<()> {
-    let mut served = Served::start(zvf, &["--stop-timeout", "2"])?;
+fn check_stop(report: &Report) -> anyhow::Result<()> {
+    let mut served = Served::start(report, "--stop-timeout 2")?;
     let _idle = served.connect()?;
     let pid = served.server.child.id().to_string();
     let sent = Command::new("kill").args(["-TERM", &pid]).status();
@@ -241,44 +238,3 @@ fn check_stop(zvf: &Path) -> anyhow::Result<()> {
     }
     Err(anyhow!("runs on 10 seconds after a signal"))
 }
-
-const PARTS: &[&str] = &[
-    "/",
-    "//",
-    ".",
-    "..",
-    "/../",
-    "/..",
-    "../",
-    "canary",
-    "/canary",
-    "zarr.json",
-    "link",
-    "up",
-    "slash",
-    ".tmp-1",
-    "/0/",
-    "%",
-    "%2",
-    "%2e",
-    "%2f",
-    "%5c",
-    "%00",
-    "%c0%ae",
-    "?",
-    "&",
-    "=",
-    "#",
-    "\\",
-    ";",
-    "three",
-    "query",
-    "bbox=0,0,0:1,1,1",
-    "?limit=",
-    "nan",
-    "-1",
-    "1e400",
-    "etc/passwd",
-    ",",
-    "+",
-];

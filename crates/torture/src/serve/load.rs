@@ -1,12 +1,10 @@
 //! `torture load`: ranges of 64 KiB at the highest rate, on persistent connections.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{LARGE_BYTES, Served};
-use crate::Report;
+use crate::{Report, in_parallel};
 use anyhow::ensure;
 use archives::random::Random;
 
@@ -36,7 +34,7 @@ pub(super) struct Measurements {
 
 impl Load {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let served = start_server(&report.zvf()?, self.conns)?;
+        let served = Served::start(report, &allow_connections(self.conns))?;
         let time = Duration::from_secs(self.secs);
         let start = Instant::now();
         let measured = ask_ranges(&served, self.conns, report.seed, || start.elapsed() < time);
@@ -60,12 +58,9 @@ impl Load {
     }
 }
 
-fn start_server(zvf: &Path, conns: usize) -> anyhow::Result<Served> {
-    let max_connections = (conns + 8).to_string();
-    Served::start(
-        zvf,
-        &["--max-connections", &max_connections, "--max-connections-per-peer", &max_connections],
-    )
+/// Returns the options of a server for this many connections, and a few more.
+pub(super) fn allow_connections(conns: usize) -> String {
+    format!("--max-connections {0} --max-connections-per-peer {0}", conns + 8)
 }
 
 /// Reads ranges on `conns` connections while `goes_on` returns true.
@@ -75,25 +70,16 @@ pub(super) fn ask_ranges(
     seed: u64,
     goes_on: impl Fn() -> bool + Sync,
 ) -> Measurements {
-    let has_failed = Arc::new(AtomicBool::new(false));
-    let clients: Vec<Measurements> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..conns as u64)
-            .map(|number| {
-                let (goes_on, has_failed) = (&goes_on, Arc::clone(&has_failed));
-                scope.spawn(move || {
-                    let mut measured = Measurements::default();
-                    let mut random = Random::new(seed.wrapping_mul(1000).wrapping_add(number));
-                    let goes = || goes_on() && !has_failed.load(Ordering::Relaxed);
-                    if let Err(error) = ask_on_connection(served, &mut random, goes, &mut measured)
-                    {
-                        measured.failures.push(format!("{error:#}"));
-                        has_failed.store(true, Ordering::Relaxed);
-                    }
-                    measured
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+    let has_failed = AtomicBool::new(false);
+    let clients = in_parallel(conns, |number| {
+        let mut measured = Measurements::default();
+        let mut random = Random::new(seed.wrapping_mul(1000).wrapping_add(number as u64));
+        let goes_on = || goes_on() && !has_failed.load(Ordering::Relaxed);
+        if let Err(error) = ask_on_connection(served, &mut random, goes_on, &mut measured) {
+            measured.failures.push(format!("{error:#}"));
+            has_failed.store(true, Ordering::Relaxed);
+        }
+        measured
     });
     let mut all = Measurements::default();
     for measured in clients {

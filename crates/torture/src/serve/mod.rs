@@ -14,18 +14,19 @@ pub(crate) mod cases;
 mod client;
 pub(crate) mod http;
 pub(crate) mod load;
-mod paths;
 pub(crate) mod slow;
 pub(crate) mod soak;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use anyhow::{Context as _, ensure};
 use client::Answer;
 pub(crate) use client::Client;
+
+use crate::Report;
 
 /// A running server, which ends on drop.
 #[derive(Debug)]
@@ -65,15 +66,13 @@ struct Served {
 
 impl Served {
     /// Serves a store called `three` with these options.
-    fn start(zvf: &Path, options: &[&str]) -> anyhow::Result<Self> {
+    fn start(report: &Report, options: &str) -> anyhow::Result<Self> {
         let place = tempfile::tempdir()?;
         let store = place.path().join("three.zarrvectors");
         write_store(&store)?;
         std::fs::write(place.path().join("canary"), CANARY)?;
-        let mut command = Command::new(zvf);
-        command.arg("serve").arg(&store).args(["--json", "--bind", "127.0.0.1:0"]).args(options);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let child = command.spawn().with_context(|| format!("cannot start {}", zvf.display()))?;
+        let line = format!("serve {} --json --bind 127.0.0.1:0 {options}", store.display());
+        let child = report.zvf(place.path())?.command(&line).stderr(Stdio::null()).spawn()?;
         Ok(Self { server: Server::new(child)?, place })
     }
 

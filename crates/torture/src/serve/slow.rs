@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::Served;
 use super::client::Client;
-use super::load::{ask_ranges, percentile, to_millis};
+use super::load::{allow_connections, ask_ranges, percentile, to_millis};
 use crate::Report;
 use anyhow::{anyhow, bail};
 
@@ -34,50 +34,32 @@ pub(crate) struct Slow {
 }
 
 /// A way to be slow.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    Silent,
-    Begun,
-    Dripped,
-    Body,
-    Idle,
-    Stalled,
-    Halved,
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    name: &'static str,
+    /// What it sends at first.
+    first: &'static str,
+    /// Whether the server waits for the rest of the head.
+    in_head: bool,
 }
 
-impl Way {
-    const ALL: [Self; 7] = [
-        Self::Silent,
-        Self::Begun,
-        Self::Dripped,
-        Self::Body,
-        Self::Idle,
-        Self::Stalled,
-        Self::Halved,
-    ];
-
-    const fn first_bytes(self) -> &'static [u8] {
-        match self {
-            Self::Silent => b"",
-            Self::Begun | Self::Halved => b"GET /healthz HTTP/1.1\r\nHost: loc",
-            Self::Dripped => b"GET /healthz HTTP/1.1\r\nX: ",
-            Self::Body => {
-                b"POST /api/three/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
-            }
-            Self::Idle => b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-            Self::Stalled => b"GET /data/three/large HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        }
-    }
-
-    /// Returns the time within which the server must have closed.
-    fn time_limit(self, times: &Times) -> Duration {
-        match self {
-            Self::Silent => times.short,
-            Self::Begun | Self::Halved | Self::Dripped => times.short,
-            Self::Body | Self::Idle | Self::Stalled => times.long,
-        }
-    }
-}
+const WAYS: [Way; 7] = [
+    Way { name: "silent", first: "", in_head: true },
+    Way { name: "begun", first: "GET /healthz HTTP/1.1\r\nHost: loc", in_head: true },
+    Way { name: "dripped", first: "GET /healthz HTTP/1.1\r\nX: ", in_head: true },
+    Way {
+        name: "body",
+        first: "POST /api/three/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+        in_head: false,
+    },
+    Way { name: "idle", first: "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", in_head: false },
+    Way {
+        name: "stalled",
+        first: "GET /data/three/large HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        in_head: false,
+    },
+    Way { name: "halved", first: "GET /healthz HTTP/1.1\r\nHost: loc", in_head: true },
+];
 
 /// The time limits of the server: for heads, and for everything else.
 struct Times {
@@ -93,18 +75,12 @@ impl Slow {
             ((self.secs / 10).max(1), (self.secs / 5).max(1))
         };
         let times = Times { short: Duration::from_secs(short), long: Duration::from_secs(long) };
-        let max_connections = (self.conns + GOOD_CLIENTS + 8).to_string();
-        let (short, long) = (short.to_string(), long.to_string());
-        let options = [
-            ["--max-connections", max_connections.as_str()],
-            ["--max-connections-per-peer", max_connections.as_str()],
-            ["--first-byte-timeout", short.as_str()],
-            ["--header-timeout", short.as_str()],
-            ["--body-timeout", long.as_str()],
-            ["--idle-timeout", long.as_str()],
-            ["--write-timeout", long.as_str()],
-        ];
-        let served = Served::start(&report.zvf()?, options.as_flattened())?;
+        let options = format!(
+            "{} --first-byte-timeout {short} --header-timeout {short} --body-timeout {long} \
+             --idle-timeout {long} --write-timeout {long}",
+            allow_connections(self.conns + GOOD_CLIENTS)
+        );
+        let served = Served::start(report, &options)?;
         let idle_time = Duration::from_secs((self.secs / 6).max(1));
         let start = Instant::now();
         let alone = ask_ranges(&served, GOOD_CLIENTS, report.seed, || start.elapsed() < idle_time);
@@ -145,10 +121,10 @@ fn run_slow_clients(
 ) -> anyhow::Result<Vec<anyhow::Result<()>>> {
     let mut open: Vec<(Way, Client, Instant)> = Vec::new();
     for number in 0..conns {
-        let way = Way::ALL[number % Way::ALL.len()];
+        let way = WAYS[number % WAYS.len()];
         let mut client = served.connect()?;
-        client.send(way.first_bytes())?;
-        if way == Way::Halved {
+        client.send(way.first.as_bytes())?;
+        if way.name == "halved" {
             client.end_sending()?;
         }
         client.set_wait(Duration::from_millis(1))?;
@@ -159,14 +135,15 @@ fn run_slow_clients(
         std::thread::sleep(Duration::from_millis(200));
         let mut still = Vec::new();
         for (way, mut client, since) in open {
-            if way == Way::Dripped {
+            if way.name == "dripped" {
                 // Sending fails once the server has closed, which is expected.
                 drop(client.send(b"a"));
             }
-            let is_late = since.elapsed() > way.time_limit(times) + GRACE;
+            let limit = if way.in_head { times.short } else { times.long };
+            let is_late = since.elapsed() > limit + GRACE;
             match (is_closed(way, &mut client, is_late), is_late) {
                 (true, _) => outcomes.push(Ok(())),
-                (false, true) => outcomes.push(Err(anyhow!("{way:?} stays open"))),
+                (false, true) => outcomes.push(Err(anyhow!("{} stays open", way.name))),
                 (false, false) => still.push((way, client, since)),
             }
         }
@@ -177,18 +154,18 @@ fn run_slow_clients(
 
 /// Returns whether the server has closed. A client that reads nothing checks only at the end: checking means reading.
 fn is_closed(way: Way, client: &mut Client, is_late: bool) -> bool {
-    if way == Way::Stalled && !is_late {
+    if way.name == "stalled" && !is_late {
         return false;
     }
     let mut piece = [0; 64 << 10];
     let (mut total, start) = (0, Instant::now());
     loop {
         match client.read_some(&mut piece) {
-            Ok(0) => return way != Way::Stalled || total < super::LARGE_BYTES as usize,
+            Ok(0) => return way.name != "stalled" || total < super::LARGE_BYTES as usize,
             Ok(count) => total += count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 // Bytes under way may take a moment to arrive.
-                if way != Way::Stalled || start.elapsed() > GRACE {
+                if way.name != "stalled" || start.elapsed() > GRACE {
                     return false;
                 }
             }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::Served;
 use super::cases::{Case, list_cases};
-use crate::Report;
+use crate::{Report, in_parallel};
 use archives::random::Random;
 
 /// Good and bad requests for a long time.
@@ -30,21 +30,16 @@ struct Sample {
 
 impl Soak {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let served = Served::start(&report.zvf()?, &[])?;
+        let served = Served::start(report, "")?;
         let time = Duration::from_secs(self.secs);
         let start = Instant::now();
         let (samples, clients) = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..CLIENTS)
-                .map(|number| {
-                    let random = Random::new(report.seed.wrapping_add(number));
-                    let served = &served;
-                    scope.spawn(move || send_cases(served, random, || start.elapsed() < time))
-                })
-                .collect();
-            let samples = collect_samples(&served, start, time);
-            let clients: Vec<_> =
-                workers.into_iter().filter_map(|worker| worker.join().ok()).collect();
-            (samples, clients)
+            let samples = scope.spawn(|| collect_samples(&served, start, time));
+            let clients = in_parallel(CLIENTS, |number| {
+                let random = Random::new(report.seed.wrapping_add(number as u64));
+                send_cases(&served, random, || start.elapsed() < time)
+            });
+            (samples.join().expect("nothing panics"), clients)
         });
         for (count, failures) in clients {
             report.n += count;
@@ -76,7 +71,7 @@ impl Soak {
         let is_flat = warm.len() > 2 && slope <= self.slope_kib as f64;
         report.check(is_flat, || format!("{slope:.0} KiB in ten minutes"));
         // Clients connect and disconnect between two samples; a leak exceeds their number.
-        let has_leaked = open(last) > open(first) + 2 * CLIENTS as usize + 8;
+        let has_leaked = open(last) > open(first) + 2 * CLIENTS + 8;
         report.check(!has_leaked, || "descriptors grow".to_owned());
     }
 }
@@ -136,7 +131,7 @@ fn slope_in_ten_minutes(samples: &[Sample]) -> f64 {
 }
 
 /// The number of concurrent clients.
-const CLIENTS: u64 = 4;
+const CLIENTS: usize = 4;
 /// A query with a long answer.
 const QUERY: &[u8] =
     b"GET /api/three/query?format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use zvf::blob::{BlobKind, Report, Settings};
 use zvf::format::vlen::VlenCell;
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
 use crate::table;
 
@@ -92,7 +92,7 @@ struct What {
 }
 
 impl Blob {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let (report, strict, show) = match self {
             Self::Show(Show { what, items }) => (what.report(table::limit(items))?, false, true),
             Self::Check(Check { what, strict }) => (what.report(0)?, strict, false),
@@ -113,8 +113,7 @@ impl What {
         let kind = match &self.kind {
             Some(kind) => kind.replace('-', "_").parse()?,
             None => BlobKind::guess(blob).ok_or_else(|| {
-                let kinds =
-                    BlobKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+                let kinds = BlobKind::NAMES.map(|(_, name)| name).join(", ");
                 Usage::new(format!(
                     "the kind cannot be told from the first bytes; give --kind, one of {kinds}, or \
                      --framed for a stored chunk"

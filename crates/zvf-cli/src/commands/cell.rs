@@ -8,7 +8,7 @@ use zvf::format::key::ChunkKey;
 use zvf::format::num::to_u64;
 use zvf::inspect::{CellFragment, CellRow, CellView};
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -38,11 +38,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let key = self.chunk.parse::<ChunkKey>().map_err(zvf::Error::from)?;
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;

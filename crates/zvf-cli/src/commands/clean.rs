@@ -5,11 +5,10 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use zvf::clean::{State, list, remove};
+use zvf::clean::{Leftover, State, list, remove};
 
-use crate::outcome::Outcome;
+use crate::outcome::CommandResult;
 use crate::session::Session;
-use crate::table;
 
 /// List and remove files that killed commands left next to a store.
 ///
@@ -40,39 +39,33 @@ struct Line {
 }
 
 impl Clean {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let failed = || format!("cannot clean {}", self.path);
         let found = list(&self.path).with_context(failed)?;
-        let removed = if self.dry_run {
-            Vec::new()
-        } else {
-            remove(&self.path, self.all).with_context(failed)?
+        let gone = match self.dry_run {
+            true => Vec::new(),
+            false => remove(&self.path, self.all).with_context(failed)?,
         };
-        let mut lines = Vec::new();
-        for leftover in &found {
-            let gone = removed.iter().any(|removed| removed.path == leftover.path);
-            let state = leftover.state.name();
-            lines.push(Line { path: leftover.path.display().to_string(), state, removed: gone });
-        }
-        if session.json() {
-            table::json(&lines, out)?;
-            return Ok(Outcome::Clean);
-        }
-        for (line, leftover) in lines.iter().zip(&found) {
-            let verb = if line.removed {
-                "removed"
-            } else if leftover.state == State::InUse {
-                "in use"
-            } else if leftover.state == State::Resumable {
-                "kept: a command can continue from it"
-            } else {
-                "to be removed"
-            };
-            writeln!(out, "{verb}: {}", line.path)?;
-        }
-        if lines.is_empty() {
-            writeln!(out, "no leftovers next to {}", self.path)?;
-        }
-        Ok(Outcome::Clean)
+        let line = |leftover: &Leftover| {
+            let removed = gone.iter().any(|gone| gone.path == leftover.path);
+            let (path, state) = (leftover.path.display().to_string(), leftover.state.name());
+            Line { path, state, removed }
+        };
+        let lines: Vec<Line> = found.iter().map(line).collect();
+        session.print(out, &lines, |out| {
+            for (line, leftover) in lines.iter().zip(&found) {
+                let verb = match leftover.state {
+                    _ if line.removed => "removed",
+                    State::InUse => "in use",
+                    State::Resumable => "kept: a command can continue from it",
+                    State::Unused | _ => "to be removed",
+                };
+                writeln!(out, "{verb}: {}", line.path)?;
+            }
+            if lines.is_empty() {
+                writeln!(out, "no leftovers next to {}", self.path)?;
+            }
+            Ok(())
+        })
     }
 }

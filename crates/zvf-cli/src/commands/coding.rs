@@ -154,7 +154,7 @@ fn shuffle(name: &str) -> Result<BloscShuffle, String> {
 }
 
 fn block_size(text: &str) -> Result<u32, String> {
-    let size = crate::size::size(text)?;
+    let size = crate::arguments::size(text)?;
     let fits = u32::try_from(size).ok().filter(|size| (1..1 << 31).contains(size));
     fits.ok_or_else(|| "expected from one byte to less than 2 GiB".to_owned())
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 
 /// Print the completions of a shell.
 #[derive(Args, Debug)]
@@ -20,11 +20,7 @@ pub(crate) struct Completions {
 
 impl Completions {
     /// Prints those of `command`.
-    pub(crate) fn run(
-        self,
-        mut command: clap::Command,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, mut command: clap::Command, out: &mut dyn Write) -> CommandResult {
         // The generator panics where it cannot write, so it writes to memory.
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut command, "zvf", &mut text);

@@ -18,16 +18,16 @@ use zvf::convert::read::{self, Input, Reader};
 use zvf::create::StoreSource;
 use zvf::export::Export;
 use zvf::tasks::ConvertPart;
-use zvf::{Columns, Kind, LevelId};
+use zvf::{Kind, LevelId};
 
 use crate::commands::create::Create;
-use crate::commands::how::CreateOptions;
+use crate::commands::how::{CreateOptions, join_formats};
 use crate::commands::inputs::Inputs;
 use crate::commands::is_remote_url;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::new_repository::NewRepository;
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 
 /// Convert files and stores: any format to any other.
@@ -86,11 +86,7 @@ enum To {
 }
 
 impl Convert {
-    pub(crate) async fn run(
-        mut self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(mut self, session: &Session, out: &mut dyn Write) -> CommandResult {
         // The copies are removed when the command ends.
         let _fetched = self.fetch_inputs(session).await?;
         let to = match self.to {
@@ -190,7 +186,7 @@ impl Convert {
         session: &Session,
         store: &str,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         if !self.dry_run && self.narrow.first_given().is_none() && self.options.is_default() {
             let new = NewRepository::begin(&self.output, self.options.scratch(), session).await?;
             if let Some(new) = new {
@@ -222,12 +218,8 @@ impl Convert {
         several_kinds: bool,
     ) -> anyhow::Result<StoreQueries> {
         let reader = session.reader(store).await?;
-        let columns = match self.options.attributes() {
-            None => Columns::All,
-            Some(names) if names.is_empty() => Columns::None,
-            Some(names) => Columns::Named(names),
-        };
-        let query = self.narrow.query(session, &reader, columns).await?;
+        let mut query = self.narrow.query(session, &reader).await?;
+        query.columns = self.options.columns();
         let query = super::query::limit_to_memory(query, session);
         let mut kinds = self.narrow.kinds(session, &reader, self.options.kind()).await?;
         let query = match (&self.part, kinds.first()) {
@@ -237,11 +229,7 @@ impl Convert {
         let mut notes: Vec<String> =
             self.narrow.describe_unreadable(session, &reader).await?.into_iter().collect();
         if kinds.len() > 1 && !several_kinds {
-            let other_kinds: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
-            let names = other_kinds.join(", ");
-            notes.push(format!(
-                "{names} of the store left out: the output holds one kind; choose it with --kind"
-            ));
+            notes.push(describe_left_out(kinds.drain(1..), "the store", "the output"));
         }
         session.print_store_notices(&mut std::io::sink(), reader.store())?;
         Ok(StoreQueries { reader, query, kinds, notes })
@@ -288,7 +276,7 @@ impl Convert {
         store: &str,
         format: Format,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         let several = format.capabilities().several_kinds;
         let (exports, notes) = self.ask(session, store, several).await?;
         let sources =
@@ -303,7 +291,7 @@ impl Convert {
         (job, format): (Job, Format),
         (mut sources, notes): (Vec<job::Input>, Vec<String>),
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         if let Some(file) = &self.reference {
             let image = zvf::convert::write::read_image(file)?;
             let headers = sources.iter_mut().map(|(source, _)| source.header_mut());
@@ -318,7 +306,7 @@ impl Convert {
         session: &Session,
         format: Format,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         let (recipe, _stop) = self.options.recipe(session)?;
         // A stream is read as it arrives; among other files it is first copied to a file.
         let is_stream = matches!(self.inputs.as_slice(), [only] if only.as_os_str() == "-");
@@ -361,11 +349,7 @@ impl Convert {
                 readers.push(open(Some(kind), &Arc::default())?);
             }
         } else if !other_kinds.is_empty() {
-            let other_kinds: Vec<&str> = other_kinds.into_iter().map(Kind::token).collect();
-            let names = other_kinds.join(", ");
-            notes.push(format!(
-                "{names} of the input left out: {format} holds one kind; choose it with --kind"
-            ));
+            notes.push(describe_left_out(other_kinds, "the input", &format.to_string()));
         }
         let bytes = size.map(|size| (counter, size));
         let sources =
@@ -389,6 +373,13 @@ async fn read_level(
     let record = (zvf::convert::write::LOD_SCALE.to_owned(), error.unwrap_or(diagonal).into());
     export.header.records.push(record);
     Ok(export)
+}
+
+/// Returns the note about kinds that an output of one kind cannot hold.
+fn describe_left_out(kinds: impl IntoIterator<Item = Kind>, of: &str, output: &str) -> String {
+    let names: Vec<&str> = kinds.into_iter().map(Kind::token).collect();
+    let names = names.join(", ");
+    format!("{names} of {of} left out: {output} holds one kind; choose it with --kind")
 }
 
 /// The prefix of a precomputed folder behind a URL, as viewers write it.
@@ -434,9 +425,7 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
     if ends.contains(&end) || output.contains("://") {
         return Ok(To::Store);
     }
-    let written = Format::ALL.iter().filter(|format| format.is_written());
-    let names: Vec<&str> = written.map(|format| format.token()).collect();
-    let hint = format!("choose with --to: store, {}", names.join(", "));
+    let hint = format!("choose with --to: store, {}", join_formats(|format| format.is_written()));
     if output == "-" {
         return refuse(format!("the format of standard output is not given; {hint}"));
     }
@@ -475,9 +464,7 @@ fn to_format(text: &str) -> Result<To, String> {
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
         }
-        let written = Format::ALL.iter().filter(|format| format.is_written());
-        let names: Vec<&str> = written.map(|format| format.token()).collect();
-        format!("expected store or one of {}", names.join(", "))
+        format!("expected store or one of {}", join_formats(|format| format.is_written()))
     })
 }
 

@@ -1,7 +1,6 @@
 //! `zvf create`.
 
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,10 +13,10 @@ use zvf::model::flow::Header;
 use zvf::store::Build;
 use zvf::write::Report;
 
-use crate::commands::how::CreateOptions;
+use crate::commands::how::{CreateOptions, goes_on};
 use crate::commands::inputs::Inputs;
 use crate::commands::new_repository::NewRepository;
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table;
 
@@ -74,11 +73,7 @@ impl Create {
         Self { files, store, dry_run, options, sources, unread }
     }
 
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let (mut recipe, stop) = self.options.recipe(session)?;
         if !self.sources.is_empty() {
             recipe.keep_ids = true;
@@ -86,7 +81,6 @@ impl Create {
         }
         recipe.name_objects = self.files.iter().all(|file| file.as_os_str() != "-");
         let bar = session.progress("scanning");
-        let interrupt = session.interrupt().clone();
         let total = AtomicU64::new(0); // vertices, known after the first pass
         let progress = &mut |stage: Stage, vertices: u64| {
             let prefix = format!("[{}/{}] {stage}: ", stage.number(), Stage::COUNT);
@@ -94,8 +88,7 @@ impl Create {
                 0 => bar.count(&prefix, vertices, "vertex"),
                 total => bar.advance(&prefix, vertices, total, "vertices"),
             }
-            let stopped = interrupt.is_stopped() || stop.load(Ordering::Relaxed);
-            if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            goes_on(session, &stop)
         };
         let inputs = Inputs::new(&self.files, recipe.write.scratch.as_deref()).await?;
         let repository = match self.dry_run {
@@ -143,7 +136,7 @@ fn print(
     made: Option<(&Report, &str)>,
     session: &Session,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> CommandResult {
     if session.json() {
         // One kind is one layout; several are a list.
         let mut all: Vec<_> = layouts.iter().map(layout_json).collect();

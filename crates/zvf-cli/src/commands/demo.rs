@@ -3,11 +3,12 @@
 mod shapes;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 use zvf::format::grid::ChunkShape;
 use zvf::format::num::to_u64;
@@ -16,7 +17,7 @@ use zvf::validate::{Observer, Options, validate};
 use zvf::write::{Schema, WriteOptions, Writer};
 use zvf::{Bounds, Kind, OpenOptions, Query, Reader};
 
-use crate::outcome::Outcome;
+use crate::outcome::CommandResult;
 use crate::session::Session;
 use crate::table::{self, Table, count};
 
@@ -36,23 +37,22 @@ pub(crate) struct Demo {
 }
 
 /// The results for one store.
+#[derive(Serialize)]
 struct DemoStore {
-    kind: Kind,
-    path: PathBuf,
+    kind: String,
+    store: String,
     vertices: u64,
     objects: u64,
     links: u64,
-    inside: usize,
+    vertices_of_answer: usize,
+    seconds_to_write: f64,
     findings: usize,
-    seconds: [f64; 3], // to write, to open and ask, to validate
+    seconds_to_ask: f64, // open included
+    seconds_to_validate: f64,
 }
 
 impl Demo {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let begun = Instant::now();
         let folder = &self.folder;
         let context = || format!("cannot create stores in {}", folder.display());
@@ -65,32 +65,18 @@ impl Demo {
         }
         drop(progress);
         let seconds = begun.elapsed().as_secs_f64();
-        if session.json() {
-            let stores: Vec<_> = stores.iter().map(DemoStore::json).collect();
-            table::json(&json!({"stores": stores, "seconds": seconds}), out)?;
-            return Ok(Outcome::Clean);
-        }
-        let mut table = Table::new(&[
-            "kind",
-            ">vertices",
-            ">objects",
-            ">links",
-            ">in the box",
-            ">written",
-            ">queried",
-            ">validated",
-            ">findings",
-            "store",
-        ]);
+        session.print(out, &json!({"stores": stores, "seconds": seconds}), |out| {
+        let mut table = Table::titled("kind, >vertices, >objects, >links, >in the box, >written, >queried, >validated, >findings, store");
         stores.iter().for_each(|store| table.row(store.cells()));
         table.print("", out)?;
         let count = table::format_count(stores.len(), "store");
         writeln!(out, "\n{count} in {seconds:.2} s; the box is 0,0,0:50,50,50")?;
-        if let Some(DemoStore { path, .. }) = stores.last() {
-            writeln!(out, "what a store contains: zvf info {}", path.display())?;
-            writeln!(out, "view it in 3-D:        zvf view {}", path.display())?;
+        if let Some(DemoStore { store, .. }) = stores.last() {
+            writeln!(out, "what a store contains: zvf info {store}")?;
+            writeln!(out, "view it in 3-D:        zvf view {store}")?;
         }
-        Ok(Outcome::Clean)
+        Ok(())
+        })
     }
 
     async fn make(&self, kind: Kind) -> anyhow::Result<DemoStore> {
@@ -108,14 +94,16 @@ impl Demo {
         let verdict = validate(&store, &Options::default(), &Observer::default()).await;
         let findings = verdict?.findings.len();
         Ok(DemoStore {
-            kind,
+            kind: kind.to_string(),
+            store: path.display().to_string(),
             vertices: report.vertices,
             objects: report.objects,
             links: report.links,
-            inside: answer.batch.len(),
+            vertices_of_answer: answer.batch.len(),
+            seconds_to_write: written,
             findings,
-            seconds: [written, asked, begun.elapsed().as_secs_f64()],
-            path,
+            seconds_to_ask: asked,
+            seconds_to_validate: begun.elapsed().as_secs_f64(),
         })
     }
 
@@ -136,39 +124,11 @@ impl Demo {
 
 impl DemoStore {
     fn cells(&self) -> Vec<String> {
-        let [written, asked, validated] =
-            self.seconds.map(|seconds| format!("{:.1} ms", seconds * 1000.0));
-        vec![
-            self.kind.to_string(),
-            count(self.vertices),
-            count(self.objects),
-            count(self.links),
-            count(to_u64(self.inside)),
-            written,
-            asked,
-            validated,
-            self.findings.to_string(),
-            display_path(&self.path),
-        ]
+        let times = [self.seconds_to_write, self.seconds_to_ask, self.seconds_to_validate];
+        let counts = [self.vertices, self.objects, self.links, to_u64(self.vertices_of_answer)];
+        let times = times.map(|seconds| format!("{:.1} ms", seconds * 1000.0));
+        let ends = [self.findings.to_string(), self.store.clone()];
+        let counts = counts.into_iter().map(count);
+        [self.kind.clone()].into_iter().chain(counts).chain(times).chain(ends).collect()
     }
-
-    fn json(&self) -> serde_json::Value {
-        let [written, asked, validated] = self.seconds;
-        json!({
-            "kind": self.kind.to_string(),
-            "store": display_path(&self.path),
-            "vertices": self.vertices,
-            "objects": self.objects,
-            "links": self.links,
-            "vertices_of_answer": self.inside,
-            "seconds_to_write": written,
-            "findings": self.findings,
-            "seconds_to_ask": asked,
-            "seconds_to_validate": validated,
-        })
-    }
-}
-
-fn display_path(path: &Path) -> String {
-    path.display().to_string()
 }

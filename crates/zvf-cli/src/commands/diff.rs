@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value as Json;
 use zvf::format::num::to_u64;
 
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -32,7 +32,7 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let commit = self.b.parse::<u64>().ok().filter(|_| !std::path::Path::new(&self.b).exists());
         let side = |address: &str, head| -> anyhow::Result<zvf::edit::Side> {
             Ok(zvf::edit::Side { place: session.place(address)?, head })

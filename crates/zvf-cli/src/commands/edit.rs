@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args};
 use zvf::edit::{CommitOptions, EditError, Editor, Place, Refresh};
 use zvf::format::Class;
 use zvf::format::num::to_u64;
@@ -18,8 +18,9 @@ use zvf::publish::CommitGate;
 use self::input::Input;
 use self::packed::PackedStore;
 use self::verb::Verb;
+use crate::arguments::choice;
 use crate::interrupt::{Interrupt, Interrupted};
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -62,11 +63,12 @@ pub(crate) struct Edit {
     #[arg(long, value_name = "N", global = true)]
     if_head: Option<u64>,
     /// What to do about vertices outside the bounds of the store.
-    #[arg(long, value_enum, default_value_t = Bounds::Grow, global = true)]
-    bounds: Bounds,
+    #[arg(long = "bounds", value_name = "BOUNDS", value_parser = choice(&BOUNDS), default_value = "grow",
+        action = ArgAction::Set, global = true)]
+    refuse_bounds: bool,
     /// What to do about coarser levels: mark them as outdated, or rebuild them in the same commit.
-    #[arg(long, value_enum, default_value_t = Levels::None, global = true)]
-    refresh: Levels,
+    #[arg(long, value_parser = choice(&LEVELS), default_value = "none", global = true)]
+    refresh: Refresh,
     #[command(flatten)]
     writing: Writing,
 }
@@ -88,12 +90,20 @@ pub(crate) struct Writing {
 pub(crate) struct Committing {
     /// The commit message.
     #[arg(long, value_name = "TEXT")]
-    pub(crate) message: Option<String>,
+    message: Option<String>,
     /// Print what would be written, and write nothing.
     #[arg(long)]
-    pub(crate) dry_run: bool,
+    dry_run: bool,
     #[command(flatten)]
     pub(crate) writing: Writing,
+}
+
+impl Committing {
+    /// Returns the options of the commit.
+    pub(crate) fn options(self) -> CommitOptions {
+        let (message, dry_run) = (self.message, self.dry_run);
+        CommitOptions { message, dry_run, ..CommitOptions::default() }
+    }
 }
 
 impl Writing {
@@ -105,40 +115,18 @@ impl Writing {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Levels {
-    /// Coarser levels keep their vertices and are marked as outdated.
-    None,
-    /// Outdated levels are rebuilt.
-    Stale,
-    /// All levels are rebuilt.
-    All,
-}
-
-impl From<Levels> for Refresh {
-    fn from(levels: Levels) -> Self {
-        match levels {
-            Levels::None => Self::None,
-            Levels::Stale => Self::Stale,
-            Levels::All => Self::All,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Bounds {
-    /// Extend them.
-    Grow,
-    /// Refuse the transaction.
-    Refuse,
-}
+/// What a commit does about coarser levels.
+pub(crate) const LEVELS: [(&str, Refresh, &str); 3] = [
+    ("none", Refresh::None, "Coarser levels keep their vertices and are marked as outdated"),
+    ("stale", Refresh::Stale, "Outdated levels are rebuilt"),
+    ("all", Refresh::All, "All levels are rebuilt"),
+];
+/// Whether vertices outside the bounds of the store are refused.
+pub(crate) const BOUNDS: [(&str, bool, &str); 2] =
+    [("grow", false, "Extend them"), ("refuse", true, "Refuse the transaction")];
 
 impl Edit {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let address = match (&self.verb, &self.store) {
             (Some(verb), _) => verb.store(),
             (None, store) => store.as_deref().unwrap_or_default(), // required without a verb
@@ -196,9 +184,9 @@ impl Edit {
         CommitOptions {
             message: self.message.clone(),
             if_head: self.if_head,
-            refuse_bounds: self.bounds == Bounds::Refuse,
+            refuse_bounds: self.refuse_bounds,
             dry_run: self.dry_run,
-            refresh: self.refresh.into(),
+            refresh: self.refresh,
             ..CommitOptions::default()
         }
     }
@@ -289,7 +277,7 @@ pub(crate) fn finish(
     store: &str,
     session: &Session,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> CommandResult {
     let report = match &done {
         Ok(report) => report.clone(),
         Err(error) => zvf::edit::failure(session.place(store)?, error),

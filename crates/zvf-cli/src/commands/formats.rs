@@ -9,7 +9,7 @@ use zvf::convert::format::{
     Attributes, Capabilities, GroupSupport, IdSupport, MissingFormat, UnitSupport,
 };
 
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -25,7 +25,7 @@ pub(crate) struct Formats {}
 
 impl Formats {
     #[expect(clippy::unused_self, reason = "commands are run alike")]
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if session.json() {
             let all: Vec<Value> = Format::ALL
                 .iter()
@@ -55,10 +55,7 @@ impl Formats {
             let yes = |is: bool| if is { "yes" } else { "-" }.to_owned();
             let extensions: Vec<String> =
                 format.extensions().iter().map(|end| format!(".{end}")).collect();
-            let stream = match (
-                can.streams_in && format.is_read(),
-                can.streams_out && format.is_written(),
-            ) {
+            let stream = match (can.streams_in, can.streams_out && format.is_written()) {
                 (true, true) => "in, out",
                 (true, false) => "in",
                 (false, true) => "out",
@@ -67,7 +64,7 @@ impl Formats {
             table.row(vec![
                 format.token().to_owned(),
                 if can.is_folder { "a folder".to_owned() } else { extensions.join(" ") },
-                yes(format.is_read()),
+                yes(true),
                 yes(format.is_written()),
                 kinds(can),
                 attributes(can.vertex_attributes),
@@ -94,7 +91,7 @@ fn describe(format: Format) -> Value {
         "title": format.name(),
         "extensions": format.extensions(),
         "is_folder": can.is_folder,
-        "in": format.is_read(),
+        "in": true,
         "out": format.is_written(),
         "kinds": can.kinds.iter().map(|kind| kind.token()).collect::<Vec<_>>(),
         "several_kinds": can.several_kinds,
@@ -107,7 +104,7 @@ fn describe(format: Format) -> Value {
         "groups": groups(can.groups),
         "ids": ids(can.ids),
         "unit": unit(can.units),
-        "streams_in": can.streams_in && format.is_read(),
+        "streams_in": can.streams_in,
         "streams_out": can.streams_out && format.is_written(),
         "ranges": can.ranges,
     })

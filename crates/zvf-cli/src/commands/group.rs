@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use clap::Args;
-use zvf::LevelReader;
 use zvf::format::num::to_u64;
 use zvf::inspect::GroupView;
+use zvf::question::find_groups;
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::CommandResult;
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -33,41 +33,18 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let level = session.level(&store, self.level).await?;
         let group_numbers = match self.groups.as_slice() {
             [] => None,
-            names => Some(numbers(&level, names).await?),
+            names => Some(find_groups(&level, names).await?),
         };
         let max_members = table::limit(self.limit);
         let groups = GroupView::read(&level, group_numbers.as_deref(), max_members).await?;
         session.print(out, &groups, |out| print(&groups, out))?;
-        session.print_store_notices(out, &store)?;
-        Ok(Outcome::Clean)
+        session.finish(out, &store)
     }
-}
-
-/// Returns the numbers of the groups called `names`; a number is its own name.
-pub(crate) async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
-    let catalogue = level.groups().await?;
-    let catalogue = catalogue.ok_or_else(|| Usage::new("the level has no groups"))?;
-    let number = |name: &String| {
-        let found = catalogue.find(name).or_else(|| name.parse().ok());
-        found.filter(|group| *group < catalogue.len()).ok_or_else(|| {
-            let examples = (0..catalogue.len().min(8)).filter_map(|group| catalogue.name(group));
-            let examples: Vec<String> = examples.collect();
-            let examples = examples.join(", ");
-            let count = catalogue.len();
-            Usage::new(format!("there is no group {name:?}; there are {count}, such as {examples}"))
-                .into()
-        })
-    };
-    names.iter().map(number).collect()
 }
 
 fn print(groups: &[GroupView], out: &mut dyn Write) -> anyhow::Result<()> {

@@ -3,11 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
-use zvf::edit::CommitOptions;
 use zvf::format::num::to_u64;
 
 use crate::commands::edit::{Committing, finish};
-use crate::outcome::Outcome;
+use crate::outcome::CommandResult;
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -25,38 +24,34 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let list = zvf::edit::log(session.place(&self.store)?, self.limit)?;
-        if session.json() {
-            table::json(&list, out)?;
-            return Ok(Outcome::Clean);
-        }
-        if list.is_empty() {
-            writeln!(out, "no commits")?;
-            return Ok(Outcome::Clean);
-        }
-        let columns =
-            [">head", "time", "writer", ">objects added", ">removed", ">changed", "message"];
-        let mut rows = Table::new(&columns);
-        for entry in &list {
-            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-            // Other programs that commit to a repository do not record these counts.
-            let count = |name: &str| {
-                let list = entry["objects"][name].as_array();
-                table::format_optional(list.map(|list| to_u64(list.len())))
-            };
-            rows.row(vec![
-                entry["head"].to_string(),
-                text(&entry["time"]),
-                text(&entry["writer"]),
-                count("added"),
-                count("removed"),
-                count("changed"),
-                text(&entry["message"]),
-            ]);
-        }
-        rows.print("", out)?;
-        Ok(Outcome::Clean)
+        session.print(out, &list, |out| {
+            if list.is_empty() {
+                return Ok(writeln!(out, "no commits")?);
+            }
+            let mut rows =
+                Table::titled(">head, time, writer, >objects added, >removed, >changed, message");
+            for entry in &list {
+                let text =
+                    |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+                // Other programs that commit to a repository do not record these counts.
+                let count = |name: &str| {
+                    let list = entry["objects"][name].as_array();
+                    table::format_optional(list.map(|list| to_u64(list.len())))
+                };
+                rows.row(vec![
+                    entry["head"].to_string(),
+                    text(&entry["time"]),
+                    text(&entry["writer"]),
+                    count("added"),
+                    count("removed"),
+                    count("changed"),
+                    text(&entry["message"]),
+                ]);
+            }
+            Ok(rows.print("", out)?)
+        })
     }
 }
 
@@ -73,37 +68,37 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let commit = zvf::edit::show(session.place(&self.store)?, self.commit)?;
-        if session.json() {
-            table::json(&commit, out)?;
-            return Ok(Outcome::Clean);
-        }
-        for name in ["head", "txid", "time", "writer", "message", "undoes"] {
-            if !commit[name].is_null() {
+        session.print(out, &commit, |out| {
+            for name in ["head", "txid", "time", "writer", "message", "undoes"] {
+                if !commit[name].is_null() {
+                    writeln!(
+                        out,
+                        "{name:8} {}",
+                        commit[name]
+                            .as_str()
+                            .map_or_else(|| commit[name].to_string(), str::to_owned)
+                    )?;
+                }
+            }
+            for name in ["vertices", "links", "objects"] {
+                writeln!(out, "{name:8} {}", commit["report"][name])?;
+            }
+            for operation in commit["operations"].as_array().into_iter().flatten() {
+                writeln!(out, "{operation}")?;
+            }
+            for entry in commit["keys"].as_array().into_iter().flatten() {
                 writeln!(
                     out,
-                    "{name:8} {}",
-                    commit[name].as_str().map_or_else(|| commit[name].to_string(), str::to_owned)
+                    "{} {} -> {}",
+                    entry["key"].as_str().unwrap_or_default(),
+                    entry["before"].as_u64().map_or_else(|| "nothing".to_owned(), table::bytes),
+                    entry["after"].as_u64().map_or_else(|| "nothing".to_owned(), table::bytes),
                 )?;
             }
-        }
-        for name in ["vertices", "links", "objects"] {
-            writeln!(out, "{name:8} {}", commit["report"][name])?;
-        }
-        for operation in commit["operations"].as_array().into_iter().flatten() {
-            writeln!(out, "{operation}")?;
-        }
-        for entry in commit["keys"].as_array().into_iter().flatten() {
-            writeln!(
-                out,
-                "{} {} -> {}",
-                entry["key"].as_str().unwrap_or_default(),
-                entry["before"].as_u64().map_or_else(|| "nothing".to_owned(), table::bytes),
-                entry["after"].as_u64().map_or_else(|| "nothing".to_owned(), table::bytes),
-            )?;
-        }
-        Ok(Outcome::Clean)
+            Ok(())
+        })
     }
 }
 
@@ -131,19 +126,14 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let place = self.committing.writing.place(&self.store, session)?;
         let what = match (&self.commit, self.to) {
             (Some(id), _) => zvf::edit::Undo::Commit(zvf::edit::find_commit(&place, id)?),
             (None, Some(head)) => zvf::edit::Undo::To(head),
             (None, None) => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is the usual meaning
         };
-        let options = CommitOptions {
-            message: self.committing.message,
-            dry_run: self.committing.dry_run,
-            ..CommitOptions::default()
-        };
-        let done = zvf::edit::undo(place, what, &options);
+        let done = zvf::edit::undo(place, what, &self.committing.options());
         finish(done, &self.store, session, out)
     }
 }

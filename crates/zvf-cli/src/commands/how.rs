@@ -1,119 +1,112 @@
 //! Options shared by the commands that create stores: how files are read and how a store is laid out.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use zvf::Kind;
 use zvf::convert::format::MissingFormat;
 use zvf::convert::read::{ColumnRoles, Format, Measure, Polygons, ReadOptions, TextOptions};
 use zvf::create::Recipe;
 use zvf::metadata::Dtype;
+use zvf::question::parse_columns;
 use zvf::store::BuildOptions;
 use zvf::write::{DracoPositions, WriteOptions};
-use zvf::{OpenOptions, Timeouts};
+use zvf::{Columns, OpenOptions, Timeouts};
 
+use crate::arguments::choice;
 use crate::commands::coding::{Coding, Shards, shards};
+use crate::commands::narrow::first_set;
 use crate::outcome::refuse;
 use crate::session::Session;
 
 /// How to create a store.
 #[derive(Args, Debug, PartialEq)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct CreateOptions {
     /// The format of the file [default: from its first bytes and its extension].
-    #[arg(long, alias = "from", value_parser = format, help_heading = "Input")]
+    #[arg(long, alias = "from", value_parser = format)]
     format: Option<Format>,
     /// The kind of the geometry, where the file does not state it.
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     kind: Option<Kind>,
     /// The columns of positions: lon,lat [default: those of x, y, z and t that exist].
-    #[arg(long, aliases = ["position-columns", "spatial-key"], value_name = "NAMES", value_delimiter = ',', help_heading = "Input")]
+    #[arg(long, aliases = ["position-columns", "spatial-key"], value_name = "NAMES", value_delimiter = ',')]
     positions: Vec<String>,
     /// The column with the object of a vertex [default: object, if it exists].
-    #[arg(long, aliases = ["key-column", "object-id-column"], value_name = "NAME", help_heading = "Input")]
+    #[arg(long, aliases = ["key-column", "object-id-column"], value_name = "NAME")]
     object: Option<String>,
     /// The attributes to store, or none [default: all other columns].
-    #[arg(long = "attributes", alias = "columns", value_name = "NAMES", help_heading = "Input")]
+    #[arg(long = "attributes", alias = "columns", value_name = "NAMES")]
     columns: Option<String>,
     /// The type of a column of text, such as label=uint8 or name=<U20; may be repeated.
-    #[arg(long = "type", value_name = "NAME=TYPE", value_parser = column_type, help_heading = "Input")]
+    #[arg(long = "type", value_name = "NAME=TYPE", value_parser = column_type)]
     types: Vec<(String, Dtype)>,
     /// The type of positions from text files: float32 or float64.
-    #[arg(long, value_name = "TYPE", value_parser = float_type, help_heading = "Input", hide_short_help = true)]
+    #[arg(long, value_name = "TYPE", value_parser = float_type, hide_short_help = true)]
     dtype: Option<Dtype>,
     /// The separator of text tables: a character, tab or space [default: by the format].
-    #[arg(long, alias = "delimiter", value_name = "CHAR", value_parser = separator, help_heading = "Input")]
+    #[arg(long, alias = "delimiter", value_name = "CHAR", value_parser = separator)]
     separator: Option<u8>,
     /// The text table has no header: columns are named x, y, z, c3, c4 and so on.
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     no_header: bool,
     /// The prefix of comment lines of a text table, such as #.
-    #[arg(long, value_name = "CHAR", value_parser = separator, help_heading = "Input", hide_short_help = true)]
+    #[arg(long, value_name = "CHAR", value_parser = separator, hide_short_help = true)]
     comment: Option<u8>,
     /// Further marks of missing values, besides empty ones, NA and the like: -9999,missing.
     #[arg(
         long = "missing",
         value_name = "TEXTS",
         value_delimiter = ',',
-        allow_hyphen_values = true,
-        help_heading = "Input"
+        allow_hyphen_values = true
     )]
     missing: Vec<String>,
     /// Leave out malformed rows of a text table, and report their number and lines.
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     skip_bad_rows: bool,
     /// Divide faces into triangles.
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     triangles: bool,
     /// Read the rings of polygons as closed polylines.
-    #[arg(long, conflicts_with = "triangles", help_heading = "Input")]
+    #[arg(long, conflicts_with = "triangles")]
     rings: bool,
     /// The node table of an edge list: CSV with node_id, x, y, z.
-    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    #[arg(long, value_name = "FILE")]
     nodes: Option<PathBuf>,
     /// The coordinates of positions: world, or those of the file, with the transform recorded (TRK
     /// and precomputed).
-    #[arg(long, value_enum, default_value_t = SpaceWord::World, help_heading = "Input")]
-    space: SpaceWord,
+    #[arg(long = "space", value_name = "SPACE", value_parser = choice(&SPACES), default_value = "world",
+        action = ArgAction::Set)]
+    is_world: bool,
     /// Do not merge equal corners of faces (STL).
-    #[arg(long, help_heading = "Input", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     no_weld: bool,
     /// Compute attributes of lines from their vertices: length, endpoints (start and end), orientation (the unit vector
     /// between these), tortuosity, vertex_count.
-    #[arg(long = "object-attr", value_name = "NAMES", value_delimiter = ',', value_parser = measure, help_heading = "Input")]
+    #[arg(long = "object-attr", value_name = "NAMES", value_delimiter = ',', value_parser = measure)]
     measures: Vec<Measure>,
     /// The same as --object-attr length.
-    #[arg(long, hide_short_help = true, help_heading = "Input")]
+    #[arg(long, hide_short_help = true)]
     compute_length: bool,
     /// The same as --object-attr endpoints.
-    #[arg(long, hide_short_help = true, help_heading = "Input")]
+    #[arg(long, hide_short_help = true)]
     compute_endpoints: bool,
     /// The level of detail of precomputed meshes, 0 is the finest; a mesh with fewer levels gives
     /// its coarsest.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        help_heading = "Input",
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     lod: u32,
     /// Read only these segments of precomputed skeletons and meshes: 7,9.
-    #[arg(
-        long = "segment-id",
-        value_name = "IDS",
-        value_delimiter = ',',
-        help_heading = "Input",
-        hide_short_help = true
-    )]
+    #[arg(long = "segment-id", value_name = "IDS", value_delimiter = ',', hide_short_help = true)]
     segments: Option<Vec<u64>>,
     #[command(flatten)]
     tools: ToolsWords,
     /// Treat objects with the same id in several files as one object [default: the ids of each file
     /// are shifted past
     /// those of earlier files].
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     keep_ids: bool,
     /// The shape of a chunk, such as 100,100,50; one length is for all axes.
     #[arg(long = "chunk-shape", alias = "chunk", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
@@ -148,7 +141,7 @@ pub(crate) struct CreateOptions {
 /// Options of zarr-vectors-tools that have no effect here or are refused.
 #[derive(Args, Debug, PartialEq, Eq)]
 struct ToolsWords {
-    #[arg(long, hide = true, conflicts_with = "space")]
+    #[arg(long, hide = true, conflicts_with = "is_world")]
     apply_affine: bool,
     #[arg(long, hide = true, value_parser = refuse_frags)]
     anchor: Option<String>,
@@ -165,12 +158,8 @@ fn refuse_frags(_text: &str) -> Result<String, &'static str> {
          skeletons")
 }
 
-/// The space of positions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum SpaceWord {
-    World,
-    Stored,
-}
+const SPACES: [(&str, bool, &str); 2] =
+    [("world", true, "World coordinates"), ("stored", false, "Those of the file")];
 
 impl CreateOptions {
     /// Returns the kind, where `--kind` is given.
@@ -178,13 +167,9 @@ impl CreateOptions {
         self.kind
     }
 
-    /// Returns the attributes to store, where the option is given.
-    pub(crate) fn attributes(&self) -> Option<Vec<String>> {
-        self.columns.as_deref().and_then(|names| match names {
-            "none" | "" => Some(Vec::new()),
-            "all" => None,
-            names => Some(names.split(',').map(|name| name.trim().to_owned()).collect()),
-        })
+    /// Returns the attributes to store.
+    pub(crate) fn columns(&self) -> Columns {
+        parse_columns(self.columns.as_deref().unwrap_or("all"))
     }
 
     /// Returns the first given option that concerns reading files and is meaningless for a store.
@@ -201,7 +186,7 @@ impl CreateOptions {
             ("--missing", !self.missing.is_empty()),
             ("--skip-bad-rows", self.skip_bad_rows),
             ("--nodes", self.nodes.is_some()),
-            ("--space", self.space == SpaceWord::Stored),
+            ("--space", !self.is_world),
             ("--no-weld", self.no_weld),
             ("--object-attr", !self.measures.is_empty()),
             ("--compute-length", self.compute_length),
@@ -209,7 +194,7 @@ impl CreateOptions {
             ("--lod", self.lod != 0),
             ("--segment-id", self.segments.is_some()),
         ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+        first_set(&given)
     }
 
     /// Returns whether all options of reading and of the layout have their defaults.
@@ -237,17 +222,18 @@ impl CreateOptions {
 
     /// Returns the recipe, and the flag that stops the work at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
-        let stop = Arc::new(AtomicBool::new(false));
-        session.interrupt().ask_first(&stop);
-        let fields = self.attributes();
+        let (write, stop) = write_options(session, self.overwrite);
+        let fields = match self.columns() {
+            Columns::Named(names) => Some(names),
+            Columns::None => Some(Vec::new()),
+            Columns::All | _ => None,
+        };
         let columns = ColumnRoles {
             positions: self.positions.clone(),
             object: self.object.clone(),
             fields,
             types: self.types.clone(),
         };
-        let usual = WriteOptions::default();
-        let memory = session.memory_limit().unwrap_or(usual.memory);
         let polygons = match (self.triangles, self.rings) {
             (true, _) => Polygons::Triangles,
             (_, true) => Polygons::Rings,
@@ -275,20 +261,11 @@ impl CreateOptions {
             polygons,
             nodes: self.nodes.clone(),
             weld: !self.no_weld,
-            apply_space: self.space == SpaceWord::World,
-            memory: memory / 2,
+            apply_space: self.is_world,
+            memory: write.memory / 2,
             ..ReadOptions::default()
         };
-        let store = writing_options(session);
-        let build = BuildOptions { store, ..session.build_options(self.overwrite) };
-        let write = WriteOptions {
-            memory,
-            scratch: self.temp_dir.clone(),
-            compat: self.compat,
-            stop: Some(Arc::clone(&stop)),
-            build,
-            ..usual
-        };
+        let write = WriteOptions { scratch: self.temp_dir.clone(), compat: self.compat, ..write };
         if self.per_chunk == 0 {
             return refuse("--per-chunk must be at least 1");
         }
@@ -312,12 +289,26 @@ impl CreateOptions {
     }
 }
 
-/// Returns options for writing a store: uploads in flight and incomplete shards may take as much as the memory limit,
-/// but at least enough for one shard.
-pub(crate) fn writing_options(session: &Session) -> OpenOptions {
+/// Returns how a store is written that may replace another one, and the flag that stops the work at the
+/// next chunk. Uploads in flight and incomplete shards may take as much as the memory limit, but at
+/// least enough for one shard.
+pub(crate) fn write_options(session: &Session, replace: bool) -> (WriteOptions, Arc<AtomicBool>) {
+    let stop = session.ask_first();
     let options = session.options(Timeouts::BATCH);
     let budget_bytes = options.budget_bytes.max(LEAST);
-    OpenOptions { budget_bytes, cache_bytes: 0, ..options }
+    let store = OpenOptions { budget_bytes, cache_bytes: 0, ..options };
+    let build = BuildOptions { store, ..session.build_options(replace) };
+    let usual = WriteOptions::default();
+    let memory = session.memory_limit().unwrap_or(usual.memory);
+    (WriteOptions { memory, stop: Some(Arc::clone(&stop)), build, ..usual }, stop)
+}
+
+/// Returns whether the work goes on: until the command or the flag is to stop it.
+pub(crate) fn goes_on(session: &Session, stop: &AtomicBool) -> ControlFlow<()> {
+    match session.interrupt().is_stopped() || stop.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
 }
 
 const LEAST: u64 = 64 << 20;
@@ -332,14 +323,18 @@ fn measure(text: &str) -> Result<Measure, String> {
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    Format::from_token(text).filter(|format| format.is_read()).ok_or_else(|| {
+    Format::from_token(text).ok_or_else(|| {
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
         }
-        let formats = Format::ALL.iter().filter(|format| format.is_read());
-        let names: Vec<&str> = formats.map(|format| format.token()).collect();
-        format!("expected one of {}", names.join(", "))
+        format!("expected one of {}", join_formats(|_| true))
     })
+}
+
+/// Returns the names of the formats that are read, or written.
+pub(crate) fn join_formats(is_listed: impl Fn(&Format) -> bool) -> String {
+    let listed = Format::ALL.iter().filter(|format| is_listed(format));
+    listed.map(|format| format.token()).collect::<Vec<_>>().join(", ")
 }
 
 fn separator(text: &str) -> Result<u8, String> {

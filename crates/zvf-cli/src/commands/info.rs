@@ -4,10 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 use serde_json::json;
+use zvf::LevelId;
 use zvf::inspect::{AttributeStats, AttributeSummary, LevelSummary, LinkSummary, Summary};
-use zvf::{Kind, LevelId};
+use zvf::question::all_kinds;
 
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::table::{self, Table};
@@ -34,11 +35,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let progress = session.progress("reading documents");
         let mut summary = Summary::read(&store).await?;
@@ -80,10 +77,8 @@ impl Info {
     ) -> anyhow::Result<Vec<(String, Vec<AttributeStats>)>> {
         let reader = session.reader(&self.store).await?;
         let level = reader.level(LevelId(0)).await?;
-        let kinds: Vec<Kind> =
-            level.kinds().first().copied().into_iter().chain(level.extra_kinds()).collect();
-        let mut all = Vec::with_capacity(kinds.len());
-        for kind in kinds {
+        let mut all = Vec::new();
+        for kind in all_kinds(&level) {
             let prefix = format!("{kind}: ");
             let on_progress = &mut |rows| progress.count(&prefix, rows, "row");
             let statistics = reader.statistics_with_progress(LevelId(0), Some(kind), on_progress);
@@ -99,8 +94,7 @@ fn print_stats(kind: &str, stats: &[AttributeStats], out: &mut dyn Write) -> any
     if stats.is_empty() {
         return Ok(writeln!(out, "  no attributes")?);
     }
-    let mut table =
-        Table::new(&["scope", "attribute", ">values", ">min", ">max", ">mean", ">nulls", ">nans"]);
+    let mut table = Table::titled("scope, attribute, >values, >min, >max, >mean, >nulls, >nans");
     for attribute in stats {
         let value = |value: &Option<serde_json::Value>| {
             value.as_ref().map_or_else(|| "-".to_owned(), table::format_value)
@@ -150,6 +144,9 @@ fn print(
     if let Some(bins) = &summary.bin_shape {
         say("bins", &table::floats(bins))?;
     }
+    if let Some(cells) = &summary.shard_shape {
+        say("shards", &format!("{cells} cells on each axis, as declared"))?;
+    }
     if !summary.capabilities.is_empty() {
         say("features", &join_words(&summary.capabilities))?;
     }
@@ -190,18 +187,9 @@ fn print(
 }
 
 fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut table = Table::new(&[
-        ">level",
-        ">vertices",
-        ">chunks",
-        ">objects",
-        ">groups",
-        ">size",
-        "chunk",
-        "type",
-        "codecs",
-        "built by",
-    ]);
+    let mut table = Table::titled(
+        ">level, >vertices, >chunks, >objects, >groups, >size, chunk, type, codecs, built by",
+    );
     for level in levels.iter().flat_map(|level| std::iter::once(level).chain(&level.beside)) {
         let codecs = match (&level.shard_shape, level.codecs.join(" ")) {
             (Some(shard), codecs) => format!("shards of {} {codecs}", table::vector(shard)),
@@ -234,6 +222,9 @@ fn name(level: &LevelSummary) -> String {
 }
 
 fn describe_origin(level: &LevelSummary) -> String {
+    if level.deferred {
+        return "deferred: writers still fill it".to_owned();
+    }
     let Some(parent) = level.parent else {
         let next = u64::from(level.level) + 1;
         return if level.additive {
@@ -256,7 +247,7 @@ fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(());
     }
     writeln!(out, "\nlevel {}", name(level))?;
-    let mut table = Table::new(&["scope", "attribute", "type", "unit", "description"]);
+    let mut table = Table::titled("scope, attribute, type, unit, description");
     for attribute in &level.attributes {
         table.row(vec![
             attribute.scope.to_owned(),

@@ -1,23 +1,21 @@
 //! `zvf ingest`: a store that many processes build.
 
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use zvf::create::Stage;
 use zvf::ingest::{Ingest as Building, PlannedIngest, folder, remove_finished};
-use zvf::store::BuildOptions;
-use zvf::write::{Stage as TaskStage, Task, WriteOptions};
+use zvf::write::{Stage as TaskStage, Task};
 
 use crate::commands::create::{layout_json, report_json};
-use crate::commands::how::{CreateOptions, writing_options};
+use crate::commands::how::{CreateOptions, goes_on, write_options};
 use crate::commands::task::{Chosen, print_ran, write_stage};
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Usage, refuse};
 use crate::session::Session;
 
 /// Create a store from files with many processes: plan, run every task, finish.
@@ -91,27 +89,14 @@ impl Place {
     }
 
     fn building(&self, session: &Session) -> anyhow::Result<(Building, Arc<AtomicBool>)> {
-        let stop = Arc::new(AtomicBool::new(false));
-        session.interrupt().ask_first(&stop);
-        let usual = WriteOptions::default();
-        let store = writing_options(session);
-        let write = WriteOptions {
-            memory: session.memory_limit().unwrap_or(usual.memory),
-            stop: Some(Arc::clone(&stop)),
-            build: BuildOptions { store, ..session.build_options(false) },
-            ..usual
-        };
+        let (write, stop) = write_options(session, false);
         let building = Building::open(&self.store, &self.folder()?, write);
         Ok((building.with_context(|| format!("cannot create {}", self.store))?, stop))
     }
 }
 
 impl Ingest {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         match self {
             Self::Plan(plan) => plan.run(session, out).await,
             Self::Run(run) => run.run(session, out).await,
@@ -121,14 +106,14 @@ impl Ingest {
 }
 
 impl Plan {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let (mut recipe, stop) = self.options.recipe(session)?;
         recipe.name_objects = true;
         let folder = self.place.folder()?;
         let bar = session.progress("scanning");
         let progress = &mut |_: Stage, vertices: u64| {
             bar.count("scanning: ", vertices, "vertex");
-            flow(session, &stop)
+            goes_on(session, &stop)
         };
         let (files, store) = (&self.files, &self.place.store);
         let planned =
@@ -167,13 +152,12 @@ impl Plan {
                 "run each task: zvf ingest run {store} --task N; then: zvf ingest finish {store}"
             );
             Ok(session.print_notices(out, [hint])?)
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
 }
 
 impl Run {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let (building, stop) = self.place.building(session)?;
         let all = building.tasks().all();
         let mut chosen = Vec::new();
@@ -192,7 +176,7 @@ impl Run {
             let Some(first @ (number, task)) = tasks.first() else { continue };
             let progress = &mut |_: Stage, vertices: u64| {
                 bar.count(&format!("[{number}/{}] {task}: ", all.len()), vertices, "vertex");
-                flow(session, &stop)
+                goes_on(session, &stop)
             };
             bar.set(format!("[{number}/{}] {task}", all.len()));
             let done = match is_route(first) {
@@ -220,7 +204,7 @@ impl Run {
 }
 
 impl Finish {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = &self.place.store;
         let bar = session.progress("finishing");
         let report = if remove_finished(store, &self.place.folder()?)? {
@@ -238,14 +222,8 @@ impl Finish {
             }
             let hint = format!("see what it contains: zvf info {store}");
             Ok(session.print_notices(out, [hint])?)
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
-}
-
-fn flow(session: &Session, stop: &AtomicBool) -> ControlFlow<()> {
-    let stopped = session.interrupt().is_stopped() || stop.load(Ordering::Relaxed);
-    if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 const EXAMPLES: &str = "Examples:

@@ -3,12 +3,12 @@
 //! Files are read twice, but a stream only once: it is copied to a temporary file, which is removed when the command
 //! ends.
 
-use std::fs::{self, File, OpenOptions};
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+
+use tempfile::NamedTempFile;
 
 use crate::outcome::refuse;
 
@@ -16,35 +16,29 @@ use crate::outcome::refuse;
 #[derive(Debug)]
 pub(crate) struct Inputs {
     files: Vec<PathBuf>,
-    _copy: Option<Copy>, // removed when the command ends
+    _copy: Option<NamedTempFile>, // removed when the command ends
 }
-
-/// A file that is removed on drop.
-#[derive(Debug)]
-struct Copy(PathBuf);
 
 impl Inputs {
     /// Reads standard input to its end, where it is named, and copies it below `folder`, or to the folder for temporary
     /// files.
     pub(crate) async fn new(files: &[PathBuf], folder: Option<&Path>) -> anyhow::Result<Self> {
-        let named = files.iter().filter(|file| file.as_os_str() == "-").count();
-        match named {
+        match files.iter().filter(|file| file.as_os_str() == "-").count() {
             0 => return Ok(Self { files: files.to_vec(), _copy: None }),
             1 => {}
             _ => return refuse("standard input can be read once"),
         }
         let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
-        let number = RandomState::new().hash_one(std::process::id());
-        let path = folder.join(format!(".zvf-input-{number:016x}"));
-        let copy = Copy(path.clone());
+        let copying = "cannot copy standard input";
+        let copy = tempfile::Builder::new().prefix(".zvf-input-").tempfile_in(folder);
+        let copy = copy.context(copying)?;
+        let mut file = copy.reopen().context(copying)?;
         // A thread of its own waits for bytes, so that the command can be stopped meanwhile.
-        let copied = tokio::task::spawn_blocking(move || {
-            let mut file = create(&path)?;
-            io::copy(&mut io::stdin().lock(), &mut file).map(drop)
-        });
-        copied.await?.context("cannot copy standard input")?;
+        let copied =
+            tokio::task::spawn_blocking(move || io::copy(&mut io::stdin().lock(), &mut file));
+        copied.await?.context(copying)?;
         let in_place = |file: &PathBuf| match file.as_os_str() == "-" {
-            true => copy.0.clone(),
+            true => copy.path().to_owned(),
             false => file.clone(),
         };
         Ok(Self { files: files.iter().map(in_place).collect(), _copy: Some(copy) })
@@ -54,25 +48,6 @@ impl Inputs {
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        // A file that cannot be removed now is a temporary file like any other.
-        drop(fs::remove_file(&self.0));
-    }
-}
-
-/// Creates a new file that only its owner may read.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options.open(path)
 }
 
 #[cfg(test)]
@@ -87,16 +62,5 @@ mod tests {
         let twice = [PathBuf::from("-"), PathBuf::from("-")];
         let error = Inputs::new(&twice, None).await.unwrap_err();
         assert_eq!(error.to_string(), "standard input can be read once");
-    }
-
-    #[test]
-    fn a_copy_is_removed_on_drop() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("copy");
-        let copy = Copy(path.clone());
-        create(&path).unwrap();
-        create(&path).unwrap_err();
-        drop(copy);
-        assert!(!path.exists());
     }
 }

@@ -17,13 +17,13 @@ use zvf::publish::{Disk, StagingDir, StagingOptions, TargetLock};
 
 use zvf::Error;
 
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
 use crate::target::{self, NewFile, Out};
 
 /// What is written, and how.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Job {
     /// A description of the input.
     pub(crate) inputs: String,
@@ -52,7 +52,7 @@ impl Job {
         sources: Vec<Input>,
         unread: Vec<String>,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         let mut losses: Vec<Loss> = Vec::new();
         for (source, _) in &sources {
             losses.extend(write::find_losses(source.header(), format)?);
@@ -180,7 +180,7 @@ impl Job {
         report: &Report,
         (lost, notes): (&[String], Vec<String>),
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         let late = texts(&report.losses);
         if self.output != "-" {
             let value = json!({
@@ -220,13 +220,11 @@ fn print_losses(
     format: Format,
     lost: &[String],
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    if session.json() {
-        table::json(&json!({"format": format.token(), "losses": lost}), out)?;
-    } else if lost.is_empty() {
-        writeln!(out, "{format} holds everything")?;
-    } else {
-        lost.iter().try_for_each(|loss| writeln!(out, "{loss}"))?;
-    }
-    Ok(Outcome::Clean)
+) -> CommandResult {
+    session.print(out, &json!({"format": format.token(), "losses": lost}), |out| {
+        if lost.is_empty() {
+            writeln!(out, "{format} holds everything")?;
+        }
+        Ok(lost.iter().try_for_each(|loss| writeln!(out, "{loss}"))?)
+    })
 }

@@ -4,7 +4,8 @@ use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use zvf::format::Class;
 use zvf::format::key::ChunkKey;
 use zvf::format::num::{checked_usize, to_u64, usize_from_u32};
@@ -14,7 +15,7 @@ use zvf::{LevelId, LevelReader, ObjectId, Reader};
 
 use zvf::Error;
 
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -51,11 +52,7 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if self.vertices.is_empty() && self.objects.is_empty() {
             return refuse(
                 "no vertex or object is given; give some, as in --vertex 0.3/17 or --object 7",
@@ -83,27 +80,24 @@ impl Lineage {
         let to_level = level(&reader, kind, to).await?;
         let mut linked_ends = Vec::with_capacity(shown.len());
         for LevelLink { row, linked_row } in shown {
-            linked_ends.push([end(&from_level, row).await?, end(&to_level, linked_row).await?]);
+            let (from, to) = (end(&from_level, row).await?, end(&to_level, linked_row).await?);
+            linked_ends.push(LinkedEnds { from, to });
         }
-        if session.json() {
-            let pair = |[from, to]: &[End; 2]| json!({ "from": from.json(), "to": to.json() });
-            let pairs: Vec<Value> = linked_ends.iter().map(pair).collect();
-            let all =
-                json!({ "from": self.from, "to": self.to, "links": pairs, "all": links.len() });
-            table::json(&all, out)?;
-            return Ok(Outcome::Clean);
-        }
-        let (from, to) = (format!("level {from}"), format!("level {to}"));
-        let mut table = Table::new(&[&from, ">row", "position", &to, ">row", "position"]);
-        for pair in &linked_ends {
-            table.row(pair.iter().flat_map(End::cells).collect());
-        }
-        table.print("", out)?;
-        if shown.len() < links.len() {
-            let more = links.len() - shown.len();
-            writeln!(out, "and {more} more: see --limit")?;
-        }
-        Ok(Outcome::Clean)
+        let all = json!({
+            "from": self.from, "to": self.to, "links": linked_ends, "all": links.len(),
+        });
+        session.print(out, &all, |out| {
+            let (from, to) = (format!("level {from}"), format!("level {to}"));
+            let mut table = Table::new(&[&from, ">row", "position", &to, ">row", "position"]);
+            for LinkedEnds { from, to } in &linked_ends {
+                table.row([from, to].into_iter().flat_map(End::cells).collect());
+            }
+            table.print("", out)?;
+            if shown.len() < links.len() {
+                writeln!(out, "and {} more: see --limit", links.len() - shown.len())?;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -151,9 +145,17 @@ async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
     refuse(text)
 }
 
-/// One end of a link.
+/// Both ends of a link.
+#[derive(Serialize)]
+struct LinkedEnds {
+    from: End,
+    to: End,
+}
+
+#[derive(Serialize)]
 struct End {
-    at: VertexRow,
+    chunk: String,
+    row: u64,
     position: Vec<f64>,
 }
 
@@ -167,16 +169,12 @@ async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
         Error::new(Class::OutOfBounds, "row that a link names", "a row of the chunk", at.row)
             .at_chunk(&at.chunk)
     });
-    Ok(End { at: *at, position: position? })
+    Ok(End { chunk: at.chunk.to_string(), row: at.row, position: position? })
 }
 
 impl End {
     fn cells(&self) -> [String; 3] {
-        [self.at.chunk.to_string(), self.at.row.to_string(), table::vector(&self.position)]
-    }
-
-    fn json(&self) -> Value {
-        json!({ "chunk": self.at.chunk.to_string(), "row": self.at.row, "position": self.position })
+        [self.chunk.clone(), self.row.to_string(), table::vector(&self.position)]
     }
 }
 

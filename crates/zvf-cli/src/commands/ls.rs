@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use zvf::inspect::{ArrayEntry, Arrays};
 
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -26,11 +26,7 @@ pub(crate) struct Ls {
 }
 
 impl Ls {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let progress = session.progress("listing");
         let mut arrays = Arrays::list(&store).await?;
@@ -50,13 +46,12 @@ impl Ls {
             }
         }
         session.print(out, &arrays, |out| print(&arrays, out))?;
-        session.print_store_notices(out, &store)?;
-        Ok(Outcome::Clean)
+        session.finish(out, &store)
     }
 }
 
 fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut table = Table::new(&["array", "type", "shape", ">chunks", ">size", "codecs"]);
+    let mut table = Table::titled("array, type, shape, >chunks, >size, codecs");
     let size = |array: &ArrayEntry| array.stored.map(|stored| stored.bytes);
     for array in &arrays.arrays {
         let mut codecs = array.codecs.join(" ");

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_mangen::Man as Page;
 
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{CommandResult, Outcome, Usage};
 
 /// Print the manual page, of the command or of a subcommand.
 #[derive(Args, Debug)]
@@ -19,11 +19,7 @@ pub(crate) struct Man {
 
 impl Man {
     /// Prints that of `command`.
-    pub(crate) fn run(
-        self,
-        mut command: clap::Command,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, mut command: clap::Command, out: &mut dyn Write) -> CommandResult {
         command.build();
         let page = match &self.subcommand {
             None => Page::new(command),

@@ -11,7 +11,7 @@ use zvf::store::{Build, CodecPipeline};
 
 use crate::commands::coding::{Shards, Zstd, shards};
 use crate::commands::nested;
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table;
 
@@ -48,11 +48,7 @@ pub(crate) struct Migrate {
 }
 
 impl Migrate {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let codecs = self.codec.level().map_or_else(CodecPipeline::empty, CodecPipeline::zstd);
         if let Some(address) = self.replaced_store() {
             // Also where the store is already new: the migration that made it so may have been killed.
@@ -100,7 +96,7 @@ impl Migrate {
 }
 
 /// Prints the changes.
-fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> CommandResult {
     let changes: Vec<_> = plan.changes().collect();
     session.print(out, &json!({ "changes": changes }), |out| {
         for Change { path, before, after } in plan.changes() {
@@ -121,7 +117,7 @@ fn report(
     address: &str,
     done: &MigrationCounts,
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> CommandResult {
     let MigrationCounts { levels, cells, links, objects, stored_bytes, .. } = *done;
     session.print(out, &table::place_json("store", address, done)?, |out| {
         let counts = [(levels, "level"), (cells, "cell"), (links, "link"), (objects, "object row")];

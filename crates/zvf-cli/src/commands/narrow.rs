@@ -1,11 +1,11 @@
-//! The options that select a part of a store.
+//! The options that select a part of a store, of `zvf query` and `zvf convert`.
 
 use clap::Args;
-use zvf::{Columns, Kind, LevelReader, LevelRule, Reader};
+use zvf::question::{all_kinds, axis_names, find_groups};
+use zvf::{Kind, LevelReader, LevelRule, Mode, Order, Query, Reader, UnknownIds};
 
-use crate::commands::group;
+use crate::arguments::{Ids, choice, ids, level_rule};
 use crate::commands::query::region::Where;
-use crate::commands::query::{Ids, ModeWord, OrderWord, Unknown, ids, level_rule};
 use crate::session::Session;
 
 /// The selected part of a store.
@@ -18,31 +18,32 @@ pub(crate) struct Narrow {
     #[command(flatten)]
     place: Where,
     /// The spatial relation between geometry and region, and which part of a match is returned.
-    #[arg(long, value_enum)]
-    mode: Option<ModeWord>,
+    #[arg(long, value_parser = choice(&MODES))]
+    mode: Option<Mode>,
     /// Only these objects, in this order: 7,9,20..30 (the end of a range is not included).
     #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true)]
-    objects: Option<Ids>,
+    pub(crate) objects: Option<Ids>,
     /// Only objects in one of these groups, by number or name: 0,left.
     #[arg(long, value_name = "GROUPS", value_delimiter = ',')]
-    groups: Vec<String>,
+    pub(crate) groups: Vec<String>,
     /// Only rows for which this is true, such as "intensity > 3 and object.kind in (1, 2)".
     #[arg(long = "where", value_name = "EXPR")]
     predicate: Option<String>,
     /// What to do when an object id does not exist [default: error].
-    #[arg(long = "unknown-objects", value_enum)]
-    unknown: Option<Unknown>,
+    #[arg(long = "unknown-objects", alias = "unknown", value_parser = choice(&UNKNOWN))]
+    pub(crate) unknown: Option<UnknownIds>,
     /// The order of the answer.
-    #[arg(long, value_enum)]
-    order: Option<OrderWord>,
+    #[arg(long, value_parser = choice(&ORDERS))]
+    pub(crate) order: Option<Order>,
     /// At most N vertices; an object or element is never cut. 0 is all.
     #[arg(long, value_name = "N")]
-    limit: Option<u64>,
-    /// Skip missing cells; a note names them.
+    pub(crate) limit: Option<u64>,
+    /// Skip missing cells, and attributes and links that the backend cannot list; a note names
+    /// them.
     #[arg(long)]
-    allow_missing: bool,
+    pub(crate) allow_missing: bool,
     /// Read only what an additive level adds to the next coarser one.
-    #[arg(long = "increment-only")]
+    #[arg(long = "increment-only", alias = "own-level-only")]
     increment_only: bool,
 }
 
@@ -62,62 +63,53 @@ impl Narrow {
             ("--allow-missing", self.allow_missing),
             ("--increment-only", self.increment_only),
         ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+        first_set(&given)
     }
 
     /// Returns the first given option that concerns the whole answer and cannot be applied to parts.
     pub(crate) fn first_of_whole(&self) -> Option<&'static str> {
-        let given = [
+        first_set(&[
             ("--objects", self.objects.is_some()),
             ("--groups", !self.groups.is_empty()),
             ("--order", self.order.is_some()),
             ("--limit", self.limit.is_some()),
-        ];
-        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+        ])
     }
 
     /// Returns the query that the options state for `reader`.
-    pub(crate) async fn query(
-        &self,
-        session: &Session,
-        reader: &Reader,
-        columns: Columns,
-    ) -> anyhow::Result<zvf::Query> {
-        let axes: Vec<String> =
-            reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
-        let level = self.level.unwrap_or(LevelRule::Number(zvf::LevelId(0)));
-        let mut query = zvf::Query::all().level(level).columns(columns);
-        if let Some(unknown) = self.unknown {
-            query = query.unknown_ids(unknown.into());
-        }
-        if let Some(region) = self.place.region(&axes)? {
-            query = query.in_region(region);
-        }
-        if let Some(mode) = self.mode {
-            query = query.mode(mode.into());
-        }
-        if let Some(Ids(ids)) = &self.objects {
-            query = query.of_objects(ids.iter().copied());
-        }
+    pub(crate) async fn query(&self, session: &Session, reader: &Reader) -> anyhow::Result<Query> {
+        let mut query = Query::all().level(self.level.unwrap_or_default());
+        query.region = self.place.region(&axis_names(reader.store()))?;
+        query.mode = self.mode;
+        query.objects.clone_from(&self.objects);
+        query.unknown_ids = self.unknown.unwrap_or(query.unknown_ids);
+        query.order = self.order;
+        query.limit = self.limit.filter(|limit| *limit > 0);
+        query.allow_missing = self.allow_missing;
+        query.increment_only = self.increment_only;
+        query.filter = match &self.predicate {
+            Some(text) => Some(text.parse().map_err(zvf::Error::from)?),
+            None => None,
+        };
         if !self.groups.is_empty() {
-            let number = if let LevelRule::Number(level) = level { level.0 } else { 0 };
-            let level: LevelReader = session.level(reader.store(), number).await?;
-            query = query.in_groups(group::numbers(&level, &self.groups).await?);
+            let numbers: Option<Vec<u64>> =
+                self.groups.iter().map(|name| name.parse().ok()).collect();
+            query.groups = Some(match numbers {
+                Some(numbers) => numbers,
+                None => find_groups(&self.level(session, reader).await?, &self.groups).await?,
+            });
         }
-        if let Some(text) = &self.predicate {
-            let predicate: zvf::predicate::Predicate = text.parse().map_err(zvf::Error::from)?;
-            query = query.filter(predicate);
-        }
-        if let Some(order) = self.order {
-            query = query.order(order.into());
-        }
-        if let Some(limit) = self.limit.filter(|limit| *limit > 0) {
-            query = query.limit(limit);
-        }
-        if self.allow_missing {
-            query = query.allow_missing();
-        }
-        Ok(if self.increment_only { query.increment_only() } else { query })
+        Ok(query)
+    }
+
+    /// Returns the number of the level; 0 where a rule chooses it.
+    pub(crate) fn number(&self) -> u32 {
+        if let Some(LevelRule::Number(level)) = self.level { level.0 } else { 0 }
+    }
+
+    /// Returns whether a rule chooses the level.
+    pub(crate) const fn has_rule(&self) -> bool {
+        !matches!(self.level, None | Some(LevelRule::Number(_)))
     }
 
     /// Returns the kinds to export: the one given, or all of the level.
@@ -127,13 +119,10 @@ impl Narrow {
         reader: &Reader,
         kind: Option<Kind>,
     ) -> anyhow::Result<Vec<Kind>> {
-        if let Some(kind) = kind {
-            return Ok(vec![kind]);
-        }
-        let level = self.level(session, reader).await?;
-        let mut kinds: Vec<Kind> = level.kinds().first().copied().into_iter().collect();
-        kinds.extend(level.extra_kinds());
-        Ok(kinds)
+        Ok(match kind {
+            Some(kind) => vec![kind],
+            None => all_kinds(&self.level(session, reader).await?),
+        })
     }
 
     /// Returns the parts of the level that cannot be read: where vertices are stored in another
@@ -152,12 +141,34 @@ impl Narrow {
         }))
     }
 
-    /// Returns the queried level; the first one for a rule.
-    async fn level(&self, session: &Session, reader: &Reader) -> anyhow::Result<LevelReader> {
-        let number = match self.level {
-            Some(LevelRule::Number(level)) => level.0,
-            _ => 0,
-        };
-        session.level(reader.store(), number).await
+    /// Returns the queried level; level 0 for a rule.
+    pub(crate) async fn level(
+        &self,
+        session: &Session,
+        reader: &Reader,
+    ) -> anyhow::Result<LevelReader> {
+        session.level(reader.store(), self.number()).await
     }
 }
+
+/// Returns the first name that is marked.
+pub(crate) fn first_set(given: &[(&'static str, bool)]) -> Option<&'static str> {
+    given.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name)
+}
+
+const MODES: [(&str, Mode, &str); 5] = [
+    ("inside", Mode::Inside, "All vertices are inside"),
+    ("touch", Mode::Touch, "A point is in the region; returned whole"),
+    ("clip", Mode::Clip, "Cut at the boundary"),
+    ("crop", Mode::Crop, "The stored vertices inside, in runs"),
+    ("cells", Mode::Cells, "All rows of chunks that meet the region, untested"),
+];
+const ORDERS: [(&str, Order, &str); 2] = [
+    ("storage", Order::Storage, "Chunk by chunk, every stored row once"),
+    ("objects", Order::Objects, "Object by object"),
+];
+const UNKNOWN: [(&str, UnknownIds, &str); 3] = [
+    ("error", UnknownIds::Error, "Fail"),
+    ("report", UnknownIds::Report, "Leave it out and report it"),
+    ("skip", UnknownIds::Skip, "Leave it out"),
+];

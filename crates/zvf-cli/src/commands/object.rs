@@ -7,8 +7,8 @@ use zvf::format::num::to_u64;
 use zvf::inspect::ObjectView;
 use zvf::{Kind, LevelReader, ObjectId};
 
-use crate::commands::query::{Ids, ids};
-use crate::outcome::Outcome;
+use crate::arguments::{Ids, ids};
+use crate::outcome::CommandResult;
 use crate::session::Session;
 use crate::table::{self, Table};
 
@@ -38,15 +38,11 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let limit = table::limit(self.limit);
-        if let Some(Ids(ids)) = &self.ids {
+        if let Some(ids) = &self.ids {
             let objects = read_objects(&levels, ids, limit).await?;
             session.print(out, &objects, |out| {
                 objects.iter().try_for_each(|object| print(object, out))
@@ -74,8 +70,7 @@ impl Object {
                 table::json(&all, out)?;
             }
         }
-        session.print_store_notices(out, &store)?;
-        Ok(Outcome::Clean)
+        session.finish(out, &store)
     }
 }
 

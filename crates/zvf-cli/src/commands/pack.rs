@@ -11,7 +11,7 @@ use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, Unpack
 use crate::commands::coding::Zstd;
 use crate::commands::nested;
 use crate::interrupt::{Interrupted, Watched};
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -55,11 +55,7 @@ pub(crate) struct Unpack {
 }
 
 impl Pack {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if self.file.extension().is_none_or(|extension| extension != "tet") {
             return refuse("the name of a packed store must end in .tet");
         }
@@ -102,17 +98,12 @@ impl Pack {
                 table::bytes(packed.bytes)
             )?)
         })?;
-        session.print_store_notices(out, &store)?;
-        Ok(Outcome::Clean)
+        session.finish(out, &store)
     }
 }
 
 impl Unpack {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.batch_store(&self.file).await?;
         nested::check(&self.file, &self.new)?;
         let options = session.build_options(self.overwrite);
@@ -133,8 +124,7 @@ impl Unpack {
                 table::format_count(done.objects, "object")
             )?)
         })?;
-        session.print_store_notices(out, &store)?;
-        Ok(Outcome::Clean)
+        session.finish(out, &store)
     }
 }
 

@@ -18,19 +18,19 @@ use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
     Aggregation, KindOptions, LevelReport, Method, Options, PyramidEvent, PyramidPlan, RowsHook,
-    Strategy, build_with_notices,
+    Strategy,
 };
 use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 
 use zvf::Error;
 
+use crate::arguments::size;
 use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
 use crate::commands::nested;
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::size::size;
 use crate::table::format_count;
 
 /// Build coarser levels of a store, which replace those it has.
@@ -152,11 +152,7 @@ impl Pyramid {
         Ok(self.new.is_none() && session.place(&self.store)?.is_of_versions())
     }
 
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         #[cfg(not(feature = "reference"))]
         if self.is_reference() {
             return refuse(
@@ -250,7 +246,7 @@ impl Pyramid {
         if self.is_reference() {
             return zvf::pyramid::build_reference(address, &self.as_reference(), how).await;
         }
-        build_with_notices(address, options, how, on_event).await
+        zvf::pyramid::build(address, options, how, on_event).await
     }
 
     /// Returns whether the levels are those of the reference implementation.
@@ -318,7 +314,7 @@ impl Pyramid {
         Ok(())
     }
 
-    async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn plan(&self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let progress = session.progress("measuring");
         let plan = PyramidPlan::plan(&store, &self.options(session)).await;
@@ -329,8 +325,7 @@ impl Pyramid {
         session.print(out, &planned, |out| {
             writeln!(out, "level 0: {}", format_count(plan.vertices(), "vertex"))?;
             Ok(steps.iter().try_for_each(|step| writeln!(out, "{step}"))?)
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
 
     fn options(&self, session: &Session) -> Options {
@@ -398,7 +393,7 @@ fn print(
     (store, built): (&str, &[LevelReport]),
     (options, notices): (&Options, Vec<String>),
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> CommandResult {
     // A level that adds nothing is an ordinary level.
     let additive = options.additive && built.len() > 1;
     let made = json!({"store": store, "additive": additive, "levels": built, "notices": notices});

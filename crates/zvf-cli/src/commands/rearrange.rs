@@ -9,7 +9,7 @@ use zvf::store::{Arrange, Build, RearrangeCounts, Rearrangement};
 use crate::commands::coding::{Coding, Shards, shards};
 use crate::commands::in_place::InPlace;
 use crate::commands::nested;
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table;
 
@@ -74,11 +74,7 @@ struct Paths {
 }
 
 impl Shard {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let plan = Rearrangement {
             shards: self.shard.0.map_or(Arrange::Cells, Arrange::Shards),
             codecs: None,
@@ -88,22 +84,14 @@ impl Shard {
 }
 
 impl Unshard {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let plan = Rearrangement { shards: Arrange::Cells, codecs: None };
         self.paths.apply(&plan, "unshard", session, out).await
     }
 }
 
 impl Recompress {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let codecs = Some(self.coding.required_codecs()?);
         let plan = Rearrangement { shards: Arrange::Keep, codecs };
         self.paths.apply(&plan, "recompress", session, out).await
@@ -117,7 +105,7 @@ impl Paths {
         operation: &str,
         session: &Session,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         // With a journal, the command replaces a copy, which is committed.
         let in_place = match self.in_place {
             true => Some(InPlace::begin(&self.store, session)?),

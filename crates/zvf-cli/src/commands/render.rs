@@ -7,17 +7,18 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::inspect::advise;
+use zvf::question::axis_names;
 use zvf::render::{ColourBy, ColourMap, Ground, Options, Picture, Size, View, render};
 use zvf::{Kind, LevelRule, Mode, Query};
 
 use zvf::Error;
 
+use crate::arguments::{Ids, ids, level_rule};
 use crate::commands::query::region::bbox;
-use crate::commands::query::{Ids, ids, level_rule};
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, format_count};
-use crate::target::{self, NewFile};
+use crate::target::{NewFile, check_extension};
 
 /// Draw a level: an image of its points, lines or faces from one viewpoint.
 ///
@@ -86,16 +87,12 @@ pub(crate) struct Render {
 }
 
 impl Render {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let begun = Instant::now();
-        self.check_output()?;
+        let rule = "images are written as PNG only";
+        check_extension(&self.output, "png", rule, self.overwrite)?;
         let reader = session.reader(&self.store).await?;
-        let names = reader.store().root().axes().iter().map(|axis| axis.name.clone());
-        let options = self.options(&names.collect::<Vec<_>>())?;
+        let options = self.options(&axis_names(reader.store()))?;
         let query = self.query(&options)?;
         let progress = session.progress("drawing");
         let drawn = render(&reader, &query, &options).await;
@@ -123,21 +120,6 @@ impl Render {
         });
         session.print_notices(out, nowhere)?;
         Ok(Outcome::Clean)
-    }
-
-    /// Refuses, before any work, a name that does not end in .png, and a file that would be overwritten.
-    fn check_output(&self) -> anyhow::Result<()> {
-        let path = &self.output;
-        let is_png =
-            path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
-        let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
-        if !is_png && !is_device {
-            return refuse(format!(
-                "{} does not end in .png; images are written as PNG only",
-                path.display()
-            ));
-        }
-        target::check_overwrite(path, self.overwrite)
     }
 
     fn options(&self, names: &[String]) -> anyhow::Result<Options> {
@@ -170,12 +152,8 @@ impl Render {
             // Geometry that crosses the box is cut at its faces.
             query = query.in_region(bounds).mode(Mode::Clip);
         }
-        if let Some(kind) = self.kind {
-            query = query.of_kind(kind);
-        }
-        if let Some(Ids(ids)) = &self.objects {
-            query = query.of_objects(ids.iter().copied());
-        }
+        query.kind = self.kind;
+        query.objects.clone_from(&self.objects);
         if let Some(text) = &self.predicate {
             query = query.filter(text.parse().map_err(Error::from)?);
         }

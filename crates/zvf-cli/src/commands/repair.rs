@@ -13,7 +13,7 @@ use zvf::validate::Options;
 
 use super::in_place::InPlace;
 use super::validate;
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table::{self, count, format_count};
 
@@ -36,14 +36,13 @@ pub(crate) struct Repair {
     /// Repair the store, and validate it.
     #[arg(long = "in-place", alias = "apply", group = "what")]
     apply: bool,
+    /// No writer fills a level any more: write the lists of chunks where presence is deferred.
+    #[arg(long)]
+    end_deferral: bool,
 }
 
 impl Repair {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         // With a journal, the command repairs a copy, which is committed.
         let in_place = match self.apply {
             true => Some(InPlace::begin(&self.store, session)?),
@@ -153,7 +152,7 @@ impl Repair {
         // It is a store: nothing else is touched. A folder that is in use by now is not empty.
         empty.iter().filter(|_| self.apply).for_each(|folder| drop(std::fs::remove_dir(folder)));
         let progress = session.progress("planning repairs");
-        let plan = plan(&store, name).await;
+        let plan = plan(&store, name, self.end_deferral).await;
         drop(progress);
         plan.with_context(|| format!("cannot validate {}", self.store))
     }

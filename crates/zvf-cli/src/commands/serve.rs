@@ -10,7 +10,7 @@ use serde_json::json;
 use zvf::Timeouts;
 use zvf_serve::{Access, AccessLog, AccessRecord, Config, Limits, Server, Token};
 
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 
 /// Serve stores over HTTP, read only: their files, queries, and a page that lists them.
@@ -126,11 +126,7 @@ struct LimitOptions {
 }
 
 impl Serve {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let config = self.config(session)?;
         serve_until_interrupt(config, self.open, session, out).await
     }
@@ -179,7 +175,7 @@ pub(crate) async fn serve_until_interrupt(
     opens: bool,
     session: &Session,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> CommandResult {
     let has_precomputed = config.has_precomputed;
     let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
     let server = started.map_err(explain)?;
@@ -222,9 +218,8 @@ pub(crate) async fn serve_until_interrupt(
         }
     }
     let interrupt = session.interrupt();
-    let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     // The first signal stops the server gracefully; a second one ends it at once.
-    interrupt.ask_first(&flag);
+    let flag = session.ask_first();
     while !flag.load(std::sync::atomic::Ordering::Relaxed) && !interrupt.is_stopped() {
         tokio::time::sleep(POLL).await;
     }

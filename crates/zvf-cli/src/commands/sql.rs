@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 
 /// Query stores in SQL, together with Parquet, CSV, JSON and Arrow files.
@@ -25,7 +25,7 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let Some(program) = find() else {
             return refuse(
                 "the program zvf-sql was not found next to zvf or on PATH; install it with: cargo \

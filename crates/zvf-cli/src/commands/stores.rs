@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
-use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds};
+use clap::{ArgAction, Args};
+use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds, Refresh};
+use zvf::question::parse_box;
 
-use crate::commands::edit::{Bounds, Committing, Levels, Writing, finish, show_notices};
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::arguments::choice;
+use crate::commands::edit::{BOUNDS, Committing, LEVELS, Writing, finish, show_notices};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -25,7 +27,7 @@ pub(crate) struct Checkout {
 }
 
 impl Checkout {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let done = edit::checkout(session.place(&self.store)?, self.commit, Path::new(&self.out))?;
         match session.json() {
             true => writeln!(out, "{done}")?,
@@ -64,7 +66,7 @@ pub(crate) struct Gc {
 }
 
 impl Gc {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let what = || -> Result<edit::Collect, EditError> {
             Ok(edit::Collect {
                 grace: edit::parse_duration(&self.grace)?,
@@ -101,7 +103,7 @@ pub(crate) struct Vacuum {
 }
 
 impl Vacuum {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let done = edit::vacuum(self.writing.place(&self.store, session)?, self.dry_run);
         finish(done, &self.store, session, out)
     }
@@ -119,46 +121,39 @@ pub(crate) struct Merge {
     #[arg(required = true)]
     from: Vec<String>,
     /// How ids change: shifted to the next free id, kept, or assigned anew.
-    #[arg(long, value_enum, default_value_t = Ids::Shift)]
-    ids: Ids,
+    #[arg(long, value_parser = choice(&IDS), default_value = "shift")]
+    ids: MergeIds,
     /// What to do about vertices outside the bounds of the store.
-    #[arg(long, value_enum, default_value_t = Bounds::Grow)]
-    bounds: Bounds,
+    #[arg(long = "bounds", value_name = "BOUNDS", value_parser = choice(&BOUNDS), default_value = "grow",
+        action = ArgAction::Set)]
+    refuse_bounds: bool,
     /// Put the objects of each store into a group of its name.
     #[arg(long)]
     group_by_source: bool,
     /// What to do about coarser levels: mark them as outdated, or rebuild them in the same commit.
-    #[arg(long, value_enum, default_value_t = Levels::None, num_args = 0..=1, require_equals = true, default_missing_value = "stale")]
-    refresh: Levels,
+    #[arg(long, value_parser = choice(&LEVELS), default_value = "none", num_args = 0..=1, require_equals = true, default_missing_value = "stale")]
+    refresh: Refresh,
     #[command(flatten)]
     committing: Committing,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Ids {
-    Shift,
-    Keep,
-    New,
-}
+const IDS: [(&str, MergeIds, &str); 3] = [
+    ("shift", MergeIds::Shift, "Shifted to the next free id"),
+    ("keep", MergeIds::Keep, "Kept"),
+    ("new", MergeIds::New, "Assigned anew"),
+];
 
 impl Merge {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let ids = match self.ids {
-            Ids::Shift => MergeIds::Shift,
-            Ids::Keep => MergeIds::Keep,
-            Ids::New => MergeIds::New,
-        };
-        let options = CommitOptions {
-            message: self.committing.message,
-            refuse_bounds: self.bounds == Bounds::Refuse,
-            dry_run: self.committing.dry_run,
-            refresh: self.refresh.into(),
-            ..CommitOptions::default()
-        };
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let from: anyhow::Result<Vec<_>> =
             self.from.iter().map(|store| session.place(store)).collect();
         let into = self.committing.writing.place(&self.into, session)?;
-        let done = edit::merge(into, &from?, ids, self.group_by_source, &options);
+        let options = CommitOptions {
+            refuse_bounds: self.refuse_bounds,
+            refresh: self.refresh,
+            ..self.committing.options()
+        };
+        let done = edit::merge(into, &from?, self.ids, self.group_by_source, &options);
         finish(done, &self.into, session, out)
     }
 }
@@ -188,25 +183,19 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let corner = |text: &str| -> Option<Vec<f64>> {
-            text.split(',').map(|x| x.trim().parse().ok()).collect()
-        };
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let by = match self.by.as_str() {
             "group" => Division::Groups,
             "object" => Division::Objects,
             "box" if self.boxes.is_empty() => return refuse("--by box needs --box"),
             "box" => {
-                let mut boxes = Vec::new();
-                for text in &self.boxes {
-                    let corners = text
-                        .split_once(':')
-                        .and_then(|(low, high)| Some([corner(low)?, corner(high)?]));
-                    boxes.push(corners.ok_or_else(|| {
+                let corners = |text: &String| {
+                    let is_box = parse_box(text).filter(|_| text.contains(':'));
+                    is_box.ok_or_else(|| {
                         Usage::new(format!("--box {text}: expected LO:HI, such as 0,0:10,10"))
-                    })?);
-                }
-                Division::Boxes(boxes)
+                    })
+                };
+                Division::Boxes(self.boxes.iter().map(corners).collect::<Result<_, _>>()?)
             }
             other => match other.strip_prefix("attribute:") {
                 Some(name) => Division::Attribute(name.to_owned()),
@@ -261,35 +250,28 @@ pub(crate) struct Attach {
     #[arg(long)]
     replace: bool,
     /// What to do about rows without an object.
-    #[arg(long, value_enum, default_value_t = Unmatched::Ignore)]
-    unmatched: Unmatched,
+    #[arg(long = "unmatched", value_name = "UNMATCHED", value_parser = choice(&UNMATCHED),
+        default_value = "ignore", action = ArgAction::Set)]
+    strict: bool,
     #[command(flatten)]
     committing: Committing,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Unmatched {
-    Ignore,
-    Error,
-}
+const UNMATCHED: [(&str, bool, &str); 2] =
+    [("ignore", false, "Leave them out"), ("error", true, "Fail")];
 
 impl Attach {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let join = Join {
             key: self.key,
             on: self.on,
             columns: self.columns,
             prefix: self.prefix,
             replace: self.replace,
-            strict: self.unmatched == Unmatched::Error,
-        };
-        let options = CommitOptions {
-            message: self.committing.message,
-            dry_run: self.committing.dry_run,
-            ..CommitOptions::default()
+            strict: self.strict,
         };
         let place = self.committing.writing.place(&self.store, session)?;
-        let done = edit::attach(place, &self.table, &join, &options);
+        let done = edit::attach(place, &self.table, &join, &self.committing.options());
         finish(done, &self.store, session, out)
     }
 }

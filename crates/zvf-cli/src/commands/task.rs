@@ -17,7 +17,7 @@ use self::plan::Plan;
 pub(crate) use self::plan::write_stage;
 use self::run::Run;
 pub(crate) use self::run::{Chosen, print_ran};
-use crate::outcome::{Outcome, Usage};
+use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
 
 /// Divide work between processes: plan it, run every task, finish.
@@ -43,11 +43,7 @@ pub(crate) struct Remove {
 }
 
 impl Task {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         match self {
             Self::Plan(plan) => plan.run(session, out).await,
             Self::Run(run) => run.run(session, out).await,

@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use zvf::format::Class;
 use zvf::store::RangedFile;
 use zvf::tensor::{BlockArray, Memory, Slice, TensorFile, Weight};
-use zvf::tet::{EscapedName, TensorCodec};
+use zvf::tet::{EscapedName, Row, TensorCodec, TensorDtype};
 use zvf::{Error, Timeouts};
 
 use self::convert::{Convert, Pack};
 use self::values::Values;
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table::{self, Table};
-use crate::target::{self, NewFile};
+use crate::target::{NewFile, check_extension};
 
 /// Inspect dense arrays in one file: .tet, and frames of Caterva and B2ND.
 #[derive(Debug, Subcommand)]
@@ -114,27 +114,16 @@ enum File {
 }
 
 impl Tensor {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         match self {
-            Self::Info(Info { file, chunks, which }) => {
-                match open(session, &file).await? {
-                    File::Tet(tet) => info(session, &file, &tet, chunks, &which, out)?,
-                    File::Blocks(array) => block_info(session, &file, &array, out)?,
-                }
-                Ok(Outcome::Clean)
-            }
+            Self::Info(Info { file, chunks, which }) => match open(session, &file).await? {
+                File::Tet(tet) => info(session, &file, &tet, chunks, &which, out),
+                File::Blocks(array) => block_info(session, &file, &array, out),
+            },
             Self::Chunks(Chunks { file, which }) => match open(session, &file).await? {
-                File::Tet(tet) => {
-                    info(session, &file, &tet, true, &which, out)?;
-                    Ok(Outcome::Clean)
-                }
+                File::Tet(tet) => info(session, &file, &tet, true, &which, out),
                 File::Blocks(_) => {
-                    let text = format!("{file} is not a .tet file: it has no index of chunks");
-                    refuse(text)
+                    refuse(format!("{file} is not a .tet file: it has no index of chunks"))
                 }
             },
             Self::Get(get) => get.run(session, out).await,
@@ -181,7 +170,7 @@ fn info(
     chunks: bool,
     which: &Which,
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> CommandResult {
     let parsed = file.container().view()?;
     let rows = parsed.index().rows();
     let chosen = |name: &str| {
@@ -196,106 +185,102 @@ fn info(
         .filter_map(|(at, row)| Some((at, row, of_dataset(row.dataset_id())?)))
         .collect();
     let max_rows = if which.rows == 0 { listed.len() } else { which.rows };
-    let coords = |row: &zvf::tet::Row, rank: usize| -> Vec<u64> {
-        row.chunk_index().into_iter().take(rank).collect()
+    let coords =
+        |row: &Row, rank: usize| -> Vec<u64> { row.chunk_index().into_iter().take(rank).collect() };
+    let dtype = |tensor: &zvf::tensor::Tensor<'_>| tensor.element().map_or("?", TensorDtype::name);
+    let described = datasets.iter().map(|tensor| {
+        json!({
+            "id": tensor.id(),
+            "name": tensor.name(),
+            "dtype": dtype(tensor),
+            "shape": tensor.shape(),
+            "chunk_shape": tensor.chunk_shape(),
+        })
+    });
+    let chunk = |(_, row, tensor): &(usize, &Row, &zvf::tensor::Tensor<'_>)| {
+        json!({
+            "dataset_id": row.dataset_id(),
+            "chunk_index": coords(row, tensor.shape().len()),
+            "payload_offset": row.payload_offset(),
+            "raw_byte_len": row.raw_byte_len(),
+            "stored_byte_len": row.stored_byte_len(),
+            "codec": codec(row),
+        })
     };
-    if session.json() {
-        let datasets: Vec<Value> = datasets
-            .iter()
-            .map(|tensor| {
-                json!({
-                    "id": tensor.id(),
-                    "name": tensor.name(),
-                    "dtype": tensor.element().map_or("?", zvf::tet::TensorDtype::name),
-                    "shape": tensor.shape(),
-                    "chunk_shape": tensor.chunk_shape(),
-                })
-            })
-            .collect();
-        let chunk = |(_, row, tensor): &(usize, &zvf::tet::Row, &zvf::tensor::Tensor<'_>)| {
-            json!({
-                "dataset_id": row.dataset_id(),
-                "chunk_index": coords(row, tensor.shape().len()),
-                "payload_offset": row.payload_offset(),
-                "raw_byte_len": row.raw_byte_len(),
-                "stored_byte_len": row.stored_byte_len(),
-                "codec": codec(row),
-            })
-        };
-        let superblock = parsed.superblock();
-        let listed: Vec<Value> =
-            if chunks { listed.iter().map(chunk).collect() } else { Vec::new() };
-        let summary = json!({
-            "path": path,
-            "file_len": file.bytes().len(),
-            "filter": which.dataset,
-            "summary": {
-                "superblock": {
-                    "layout_version": 1,
-                    "dataset_count": superblock.dataset_count(),
-                    "flags": superblock.flags(),
-                    "chunk_index_offset": superblock.chunk_index_offset(),
-                    "chunk_index_length": superblock.chunk_index_length(),
-                },
-                "datasets": datasets,
-                "chunks": listed,
-                "file_execution": {
-                    "memory_budget_percent_bps": file.memory_budget().percent_bps(),
-                    "memory_budget_bytes": file.memory_budget().bytes(),
-                },
-                "metadata": file.metadata(),
+    let superblock = parsed.superblock();
+    let listed_chunks = listed.iter().filter(|_| chunks).map(chunk);
+    let summary = json!({
+        "path": path,
+        "file_len": file.bytes().len(),
+        "filter": which.dataset,
+        "summary": {
+            "superblock": {
+                "layout_version": 1,
+                "dataset_count": superblock.dataset_count(),
+                "flags": superblock.flags(),
+                "chunk_index_offset": superblock.chunk_index_offset(),
+                "chunk_index_length": superblock.chunk_index_length(),
             },
-        });
-        return table::json(&summary, out);
-    }
-    writeln!(
-        out,
-        "{path}: {}, {}, {}",
-        table::bytes(file.bytes().len()),
-        table::format_count(parsed.directory().len(), "dataset"),
-        table::format_count(rows.len(), "chunk")
-    )?;
-    let mut table = Table::new(&[">id", "name", "dtype", "shape", "chunk_shape", ">chunks"]);
-    for tensor in &datasets {
-        let geometry = tensor.dataset().geometry();
-        table.row(vec![
-            tensor.id().to_string(),
-            EscapedName(tensor.name()).to_string(),
-            tensor.element().map_or("?", zvf::tet::TensorDtype::name).to_owned(),
-            table::vector(tensor.shape()),
-            table::vector(tensor.chunk_shape()),
-            geometry
-                .map_or_else(|_unknown| "?".to_owned(), |found| table::count(found.tile_count())),
-        ]);
-    }
-    table.print("", out)?;
-    if chunks {
-        writeln!(out)?;
-        let mut table =
-            Table::new(&[">#", "dataset", "coords", ">raw", ">stored", "codec", ">offset"]);
-        for (at, row, tensor) in listed.iter().take(max_rows) {
-            let coords: Vec<String> =
-                coords(row, tensor.shape().len()).iter().map(u64::to_string).collect();
+            "datasets": described.collect::<Vec<_>>(),
+            "chunks": listed_chunks.collect::<Vec<_>>(),
+            "file_execution": {
+                "memory_budget_percent_bps": file.memory_budget().percent_bps(),
+                "memory_budget_bytes": file.memory_budget().bytes(),
+            },
+            "metadata": file.metadata(),
+        },
+    });
+    session.print(out, &summary, |out| {
+        writeln!(
+            out,
+            "{path}: {}, {}, {}",
+            table::bytes(file.bytes().len()),
+            table::format_count(parsed.directory().len(), "dataset"),
+            table::format_count(rows.len(), "chunk")
+        )?;
+        let mut table = Table::titled(">id, name, dtype, shape, chunk_shape, >chunks");
+        for tensor in &datasets {
+            let geometry = tensor.dataset().geometry();
             table.row(vec![
-                at.to_string(),
+                tensor.id().to_string(),
                 EscapedName(tensor.name()).to_string(),
-                coords.join(","),
-                row.raw_byte_len().to_string(),
-                row.stored_byte_len().to_string(),
-                codec(row).to_owned(),
-                row.payload_offset().to_string(),
+                dtype(tensor).to_owned(),
+                table::vector(tensor.shape()),
+                table::vector(tensor.chunk_shape()),
+                geometry.map_or_else(
+                    |_unknown| "?".to_owned(),
+                    |found| table::count(found.tile_count()),
+                ),
             ]);
         }
         table.print("", out)?;
-        if listed.len() > max_rows {
-            let all = table::format_count(listed.len(), "chunk");
-            writeln!(out, "{max_rows} of {all}; --limit 0 lists all")?;
+        if chunks {
+            writeln!(out)?;
+            let mut table = Table::titled(">#, dataset, coords, >raw, >stored, codec, >offset");
+            for (at, row, tensor) in listed.iter().take(max_rows) {
+                let coords: Vec<String> =
+                    coords(row, tensor.shape().len()).iter().map(u64::to_string).collect();
+                table.row(vec![
+                    at.to_string(),
+                    EscapedName(tensor.name()).to_string(),
+                    coords.join(","),
+                    row.raw_byte_len().to_string(),
+                    row.stored_byte_len().to_string(),
+                    codec(row).to_owned(),
+                    row.payload_offset().to_string(),
+                ]);
+            }
+            table.print("", out)?;
+            if listed.len() > max_rows {
+                let all = table::format_count(listed.len(), "chunk");
+                writeln!(out, "{max_rows} of {all}; --limit 0 lists all")?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-fn codec(row: &zvf::tet::Row) -> &'static str {
+fn codec(row: &Row) -> &'static str {
     match row.codec() {
         TensorCodec::Raw => "raw",
         TensorCodec::Zstd => "zstd",
@@ -307,47 +292,43 @@ fn block_info(
     path: &str,
     array: &BlockArray,
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> CommandResult {
     let geometry = array.geometry();
     let names: Vec<String> = array
         .metalayers()?
         .iter()
         .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
         .collect();
-    if session.json() {
-        let summary = json!({
-            "path": path,
-            "dtype": array.dtype(),
-            "item_size": array.item_size(),
-            "shape": array.shape(),
-            "chunk_shape": array.chunk_shape(),
-            "block_shape": array.block_shape(),
-            "chunks": geometry.chunk_count(),
-            "blocks_per_chunk": geometry.block_count(),
-            "metalayers": names,
-        });
-        return table::json(&summary, out);
-    }
-    let dtype = array.dtype().map_or_else(
-        || format!("{}-byte items", array.item_size()),
-        |dtype| EscapedName(dtype).to_string(),
-    );
-    writeln!(out, "{path}: {dtype}")?;
-    writeln!(out, "shape        {}", table::vector(array.shape()))?;
-    let chunks = table::format_count(geometry.chunk_count(), "chunk");
-    writeln!(out, "chunk_shape  {}, {chunks}", table::vector(array.chunk_shape()))?;
-    let blocks = table::format_count(geometry.block_count(), "block");
-    writeln!(out, "block_shape  {}, {blocks} per chunk", table::vector(array.block_shape()))?;
-    for name in names {
-        writeln!(out, "metalayer    {}", EscapedName(&name))?;
-    }
-    Ok(())
+    let summary = json!({
+        "path": path,
+        "dtype": array.dtype(),
+        "item_size": array.item_size(),
+        "shape": array.shape(),
+        "chunk_shape": array.chunk_shape(),
+        "block_shape": array.block_shape(),
+        "chunks": geometry.chunk_count(),
+        "blocks_per_chunk": geometry.block_count(),
+        "metalayers": names,
+    });
+    session.print(out, &summary, |out| {
+        let dtype = array.dtype().map_or_else(
+            || format!("{}-byte items", array.item_size()),
+            |dtype| EscapedName(dtype).to_string(),
+        );
+        writeln!(out, "{path}: {dtype}")?;
+        writeln!(out, "shape        {}", table::vector(array.shape()))?;
+        let chunks = table::format_count(geometry.chunk_count(), "chunk");
+        writeln!(out, "chunk_shape  {}, {chunks}", table::vector(array.chunk_shape()))?;
+        let blocks = table::format_count(geometry.block_count(), "block");
+        writeln!(out, "block_shape  {}, {blocks} per chunk", table::vector(array.block_shape()))?;
+        Ok(names.iter().try_for_each(|name| writeln!(out, "metalayer    {}", EscapedName(name)))?)
+    })
 }
 
 impl Get {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if let Some(path) = &self.output {
-            check_npy(path, self.overwrite)?;
+            check_extension(path, "npy", "slices are written as npy only", self.overwrite)?;
         }
         let slice = match &self.slice {
             None => Slice::all(),
@@ -401,21 +382,8 @@ impl Get {
     }
 }
 
-/// Refuses, before any work, a name that does not end in .npy, and a file that would be overwritten.
-fn check_npy(path: &Path, overwrite: bool) -> anyhow::Result<()> {
-    let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
-    if !is_npy && !is_device {
-        return refuse(format!(
-            "{} does not end in .npy; slices are written as npy only",
-            path.display()
-        ));
-    }
-    target::check_overwrite(path, overwrite)
-}
-
 impl Verify {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
         let file = match open(session, &self.file).await {
             Ok(file) => file,
@@ -460,18 +428,17 @@ fn print_faults(
     out: &mut dyn Write,
     path: &str,
     faults: &[(String, String)],
-) -> anyhow::Result<Outcome> {
-    if session.json() {
-        let list: Vec<Value> =
-            faults.iter().map(|(rule, text)| json!({ "rule": rule, "text": text })).collect();
-        table::json(&json!({ "path": path, "ok": faults.is_empty(), "faults": list }), out)?;
-    } else if faults.is_empty() {
-        writeln!(out, "{path}: ok")?;
-    } else {
-        for (rule, text) in faults {
-            writeln!(out, "{path}: {rule}: {text}")?;
+) -> CommandResult {
+    let fault = |(rule, text): &(String, String)| json!({ "rule": rule, "text": text });
+    let list: Vec<Value> = faults.iter().map(fault).collect();
+    let value = json!({ "path": path, "ok": faults.is_empty(), "faults": list });
+    session.print(out, &value, |out| {
+        if faults.is_empty() {
+            writeln!(out, "{path}: ok")?;
         }
-    }
+        let mut faults = faults.iter();
+        Ok(faults.try_for_each(|(rule, text)| writeln!(out, "{path}: {rule}: {text}"))?)
+    })?;
     Ok(if faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
 }
 

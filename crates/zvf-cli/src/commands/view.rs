@@ -12,7 +12,7 @@ use zvf::format::num::to_u64;
 use zvf_serve::Config;
 
 use crate::commands::serve::serve_until_interrupt;
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -37,11 +37,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if !self.bind.ip().is_loopback() {
             return refuse(format!(
                 "{} is not an address of this machine only; use zvf serve with --auth or --public",
@@ -71,7 +67,7 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let folder = &self.folder;
         let context = || format!("cannot write the viewer to {}", folder.display());
         std::fs::create_dir_all(folder).with_context(context)?;
@@ -99,7 +95,6 @@ impl Viewer {
                 "put a store next to them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
             )?;
             Ok(())
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! `zvf shard`, `unshard` and `recompress`: the files change, the answers do not.
 
+use serde_json::Value;
+
 use crate::stores::{store, zvf};
 
 #[test]
@@ -84,4 +86,46 @@ fn invalid_requests_are_refused() {
         );
         assert!(!std::path::Path::new(new).exists());
     }
+}
+
+#[test]
+fn declarations_of_the_root_and_of_levels_are_kept_true() {
+    let old = store("pc3_basic");
+    let store = old.path.with_file_name("declared.zv");
+    let (arg, root, level) = (store.to_str().unwrap(), "zarr.json", "0/zarr.json");
+    let change = |name: &str, change: &dyn Fn(&mut Value)| {
+        let text = std::fs::read(store.join(name)).unwrap();
+        let mut document: Value = serde_json::from_slice(&text).unwrap();
+        change(&mut document);
+        std::fs::write(store.join(name), document.to_string()).unwrap();
+        document
+    };
+    let shard = |store: &Value| store["attributes"]["zarr_vectors"]["shard_shape"].clone();
+    zvf(&["shard", old.arg(), arg, "--shard", "4"]).clean();
+    assert_eq!(shard(&change(root, &|_| {})), 4);
+    zvf(&["validate", arg]).clean();
+    zvf(&["unshard", "--in-place", arg]).clean();
+    assert_eq!(shard(&change(root, &|_| {})), Value::Null);
+
+    change(root, &|root| root["attributes"]["zarr_vectors"]["shard_shape"] = 3.into());
+    let found = zvf(&["validate", arg]);
+    assert!(found.out.contains("M23"), "{}", found.out);
+    zvf(&["repair", "--in-place", arg]).clean();
+    assert_eq!(shard(&change(root, &|_| {})), Value::Null);
+
+    change(level, &|level| level["attributes"]["zarr_vectors_presence"] = "deferred".into());
+    for name in ["vertices", "vertex_fragments"] {
+        change(&format!("0/{name}/zarr.json"), &|array| {
+            array["attributes"].as_object_mut().unwrap().remove("nonempty_chunks").unwrap();
+        });
+    }
+    let before = zvf(&["query", arg, "--format", "csv"]).out;
+    assert!(zvf(&["info", arg]).out.contains("deferred: writers still fill it"));
+    let refused = zvf(&["shard", "--in-place", arg]);
+    assert!(refused.code > 1 && refused.err.contains("--end-deferral"), "{}", refused.err);
+    let left = zvf(&["repair", "--in-place", arg]);
+    assert!(left.out.contains("S21"), "{}", left.out);
+    assert_eq!(change(level, &|_| {})["attributes"]["zarr_vectors_presence"], "deferred");
+    zvf(&["repair", "--in-place", "--end-deferral", arg]).clean();
+    assert_eq!(zvf(&["query", arg, "--format", "csv"]).clean(), before);
 }

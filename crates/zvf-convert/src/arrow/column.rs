@@ -87,8 +87,7 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef> {
         // UTF-8 is never longer than UTF-32, so the offsets of the array are enough.
         if i32::try_from(column.bytes().len()).is_err() {
             let what = format!("2 GiB or more of the text {name:?} at once");
-            let advice = "write it batch by batch";
-            return Err(cannot_hold("Arrow", what, advice));
+            return Err(cannot_hold("Arrow", what, "write it batch by batch"));
         }
         let texts = cell_values()
             .map(|value| if let Value::Text(text) = value { Some(text) } else { None });

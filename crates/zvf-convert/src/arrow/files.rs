@@ -1,6 +1,5 @@
-//! Writers of record batches to files: Arrow IPC and Parquet.
+//! Files of record batches: Arrow IPC and Parquet.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,112 +9,93 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter as ParquetEncoder};
 use parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnDescPtr;
 use zvf_error::{Error, Result};
 use zvf_model::Batch;
 
-use super::{from_arrow_error, named_record_batch};
+use super::{Form, from_arrow_error, named_record_batch};
 use crate::error::other_columns;
+use crate::write::rows::BatchWriter;
 
-/// A writer of batches as Arrow IPC: one file (`.arrow`, Feather 2), or a stream (`.arrows`) that can be
-/// read while it is written.
-///
-/// ```
-/// use zvf_convert::ArrowWriter;
-/// use zvf_metadata::Dtype;
-/// use zvf_model::{Batch, Column, Kind};
-///
-/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
-/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
-/// let mut writer = ArrowWriter::file(Vec::new(), "position");
-/// writer.write(&batch)?;
-/// assert!(writer.finish()?.starts_with(b"ARROW1"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct ArrowWriter<W: Write> {
-    state: State<W>,
-    stream: bool,
-    schema: Option<SchemaRef>, // of the batches so far
-    first: &'static str,
-    parts: usize, // so far
+/// A file of record batches, which begins with the first of them.
+pub(crate) struct RecordFile<W: Write> {
+    out: Option<W>, // until it begins
+    form: Form,
+    encoder: Option<Encoder<W>>,
+    row_group_bytes: usize,
 }
 
-enum State<W: Write> {
-    New(W),
+enum Encoder<W: Write> {
     File(Box<FileWriter<W>>),
     Stream(Box<StreamWriter<W>>),
-    Broken, // an error dropped the writer
+    Parquet(Box<ParquetEncoder<SharedBuffer>>, SharedBuffer, W),
 }
 
-impl<W: Write> fmt::Debug for State<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::New(_) => "New",
-            Self::File(_) => "File",
-            Self::Stream(_) => "Stream",
-            Self::Broken => "Broken",
-        })
-    }
-}
-
-impl<W: Write> ArrowWriter<W> {
-    /// Creates a writer of a file to `out`, with the positions called `first`.
-    pub const fn file(out: W, first: &'static str) -> Self {
-        Self { state: State::New(out), stream: false, schema: None, first, parts: 0 }
+impl<W: Write> RecordFile<W> {
+    pub(crate) const fn new(out: W, form: Form) -> Self {
+        Self { out: Some(out), form, encoder: None, row_group_bytes: ROW_GROUP_BYTES }
     }
 
-    /// Creates a writer of a stream to `out`, with the positions called `first`.
-    pub const fn stream(out: W, first: &'static str) -> Self {
-        Self { state: State::New(out), stream: true, schema: None, first, parts: 0 }
+    /// Sets the number of bytes at which a row group of Parquet ends: at most 16 MiB, as without this.
+    pub(crate) fn with_row_group_bytes(self, bytes: usize) -> Self {
+        Self { row_group_bytes: bytes.clamp(1, ROW_GROUP_BYTES), ..self }
     }
 
-    /// Adds the vertices of a batch.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails, a column has no Arrow type, or the columns differ from those of the
-    /// first batch.
-    pub fn write(&mut self, batch: &Batch) -> Result<()> {
-        let rows = named_record_batch(batch, self.first, self.parts)?;
-        self.parts += batch.parts().len();
-        check_same_columns(&mut self.schema, &rows)?;
-        let state = match (std::mem::replace(&mut self.state, State::Broken), self.stream) {
-            (State::New(out), false) => State::File(
-                FileWriter::try_new(out, &rows.schema()).map_err(from_arrow_error)?.into(),
-            ),
-            (State::New(out), true) => State::Stream(
-                StreamWriter::try_new(out, &rows.schema()).map_err(from_arrow_error)?.into(),
-            ),
-            (state, _) => state,
-        };
-        self.state = match state {
-            State::File(mut writer) => {
-                writer.write(&rows).map_err(from_arrow_error)?;
-                State::File(writer)
-            }
-            State::Stream(mut writer) => {
-                writer.write(&rows).map_err(from_arrow_error)?;
-                State::Stream(writer)
-            }
-            State::New(_) | State::Broken => return Err(failed_writer_error()),
-        };
-        Ok(())
-    }
-
-    /// Ends the file and returns the target, which stays empty without a batch.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails, or failed before.
-    pub fn finish(self) -> Result<W> {
-        match self.state {
-            State::New(out) => Ok(out),
-            State::File(writer) => writer.into_inner().map_err(from_arrow_error),
-            State::Stream(writer) => writer.into_inner().map_err(from_arrow_error),
-            State::Broken => Err(failed_writer_error()),
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        if let Some(out) = self.out.take() {
+            self.encoder = Some(Encoder::new(out, self.form, &rows.schema())?);
         }
+        match &mut self.encoder {
+            Some(Encoder::File(writer)) => writer.write(rows).map_err(from_arrow_error),
+            Some(Encoder::Stream(writer)) => writer.write(rows).map_err(from_arrow_error),
+            Some(Encoder::Parquet(writer, buffer, out)) => {
+                writer.write(rows).map_err(from_parquet_error)?;
+                if writer.in_progress_size() >= self.row_group_bytes {
+                    writer.flush().map_err(from_parquet_error)?;
+                }
+                Ok(out.write_all(&buffer.take())?)
+            }
+            None => Err(failed_writer_error()),
+        }
+    }
+
+    /// Ends the file, with an entry of `metadata` in the footer of Parquet.
+    pub(crate) fn finish(self, metadata: Option<KeyValue>) -> Result<W> {
+        let mut out = match self.encoder {
+            Some(Encoder::File(writer)) => writer.into_inner().map_err(from_arrow_error)?,
+            Some(Encoder::Stream(writer)) => writer.into_inner().map_err(from_arrow_error)?,
+            Some(Encoder::Parquet(mut writer, buffer, mut out)) => {
+                metadata.into_iter().for_each(|entry| writer.append_key_value_metadata(entry));
+                writer.close().map_err(from_parquet_error)?;
+                out.write_all(&buffer.take())?;
+                out
+            }
+            None => self.out.ok_or_else(failed_writer_error)?,
+        };
+        out.flush()?;
+        Ok(out)
+    }
+}
+
+impl<W: Write> Encoder<W> {
+    fn new(out: W, form: Form, schema: &SchemaRef) -> Result<Self> {
+        Ok(match form {
+            Form::File => {
+                Self::File(FileWriter::try_new(out, schema).map_err(from_arrow_error)?.into())
+            }
+            Form::Stream => {
+                Self::Stream(StreamWriter::try_new(out, schema).map_err(from_arrow_error)?.into())
+            }
+            Form::Parquet => {
+                let buffer = SharedBuffer::default();
+                let settings = writer_properties(schema).map_err(from_parquet_error)?;
+                let writer =
+                    ParquetEncoder::try_new(buffer.clone(), schema.clone(), Some(settings));
+                Self::Parquet(writer.map_err(from_parquet_error)?.into(), buffer, out)
+            }
+        })
     }
 }
 
@@ -123,34 +103,9 @@ fn failed_writer_error() -> Error {
     io::Error::other("writing failed before").into()
 }
 
-/// A writer of batches as one Parquet file, compressed with Zstandard, in row groups of about 16 MiB.
-///
-/// ```
-/// use zvf_convert::ParquetWriter;
-/// use zvf_metadata::Dtype;
-/// use zvf_model::{Batch, Column, Kind};
-///
-/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
-/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
-/// let mut writer = ParquetWriter::new(Vec::new(), "position");
-/// writer.write(&batch)?;
-/// assert!(writer.finish()?.starts_with(b"PAR1"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct ParquetWriter<W: Write> {
-    out: W,
-    encoder: Option<ParquetEncoder<SharedBuffer>>,
-    schema: Option<SchemaRef>, // of the batches so far
-    buffer: SharedBuffer,
-    first: &'static str,
-    parts: usize, // so far
-    row_group_bytes: usize,
-}
-
-/// A buffer between the encoder, which needs a target that is `Send`, and the target.
+/// The output of an encoder that needs a target of its own, which may cross threads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -164,67 +119,46 @@ impl Write for SharedBuffer {
 }
 
 impl SharedBuffer {
-    pub(crate) fn take(&self) -> Vec<u8> {
+    fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl<W: Write> ParquetWriter<W> {
-    /// Creates a writer to `out`, with the positions called `first`.
-    pub fn new(out: W, first: &'static str) -> Self {
-        let (buffer, row_group_bytes) = (SharedBuffer::default(), ROW_GROUP_BYTES);
-        Self { out, encoder: None, schema: None, buffer, first, parts: 0, row_group_bytes }
-    }
+/// A writer of batches as a file of record batches.
+pub(crate) struct ArrowWriter<W: Write> {
+    file: RecordFile<W>,
+    schema: Option<SchemaRef>, // of the batches so far
+    first: &'static str,
+    parts: usize, // so far
+}
 
-    /// Sets a smaller size of row groups, which take less memory.
-    #[must_use]
-    pub fn with_row_group_bytes(self, bytes: usize) -> Self {
-        Self { row_group_bytes: bytes.clamp(1, ROW_GROUP_BYTES), ..self }
+impl<W: Write> ArrowWriter<W> {
+    /// Creates a writer to `file`. The column of positions is called `first`.
+    pub(crate) const fn new(file: RecordFile<W>, first: &'static str) -> Self {
+        Self { file, schema: None, first, parts: 0 }
     }
+}
 
-    /// Adds the vertices of a batch.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails, a column has no Arrow type, or the columns differ from those of the
-    /// first batch.
-    pub fn write(&mut self, batch: &Batch) -> Result<()> {
+impl<W: Write> BatchWriter for ArrowWriter<W> {
+    type Out = W;
+
+    fn write(&mut self, batch: &Batch) -> Result<()> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
-        check_same_columns(&mut self.schema, &rows)?;
-        let encoder = match self.encoder.take() {
-            Some(encoder) => self.encoder.insert(encoder),
-            None => {
-                let settings = writer_properties(&rows.schema()).map_err(from_parquet_error)?;
-                let schema = rows.schema();
-                let encoder = ParquetEncoder::try_new(self.buffer.clone(), schema, Some(settings));
-                self.encoder.insert(encoder.map_err(from_parquet_error)?)
-            }
-        };
-        encoder.write(&rows).map_err(from_parquet_error)?;
-        if encoder.in_progress_size() >= self.row_group_bytes {
-            encoder.flush().map_err(from_parquet_error)?;
+        let first = self.schema.get_or_insert_with(|| rows.schema());
+        if *first != rows.schema() {
+            return Err(other_columns(describe_columns(first), describe_columns(&rows.schema())));
         }
-        Ok(self.out.write_all(&self.buffer.take())?)
+        self.file.write(&rows)
     }
 
-    /// Ends the file and returns the target, which stays empty without a batch.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn finish(mut self) -> Result<W> {
-        if let Some(encoder) = self.encoder.take() {
-            encoder.close().map_err(from_parquet_error)?;
-        }
-        self.out.write_all(&self.buffer.take())?;
-        self.out.flush()?;
-        Ok(self.out)
+    fn finish(self) -> Result<W> {
+        self.file.finish(None)
     }
 }
 
 /// Returns the settings of a file: compressed, and floats without a dictionary, since few of them are equal.
-pub(crate) fn writer_properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
+fn writer_properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
     let columns = ArrowSchemaConverter::new().convert(schema)?;
     let builder =
         WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
@@ -238,22 +172,6 @@ pub(crate) fn writer_properties(schema: &Schema) -> Result<WriterProperties, Par
     Ok(builder.build())
 }
 
-/// Stores the columns of the first batch, and refuses batches with others.
-fn check_same_columns(first: &mut Option<SchemaRef>, rows: &RecordBatch) -> Result<()> {
-    let found = rows.schema();
-    match first {
-        Some(first_schema) if *first_schema != found => {
-            let (expected, found) = (describe_columns(first_schema), describe_columns(&found));
-            Err(other_columns(expected, found))
-        }
-        Some(_) => Ok(()),
-        None => {
-            *first = Some(found);
-            Ok(())
-        }
-    }
-}
-
 fn describe_columns(schema: &SchemaRef) -> String {
     let fields = schema.fields().iter();
     let words: Vec<String> =
@@ -261,12 +179,12 @@ fn describe_columns(schema: &SchemaRef) -> String {
     words.join(",")
 }
 
-pub(crate) fn from_parquet_error(error: ParquetError) -> Error {
+fn from_parquet_error(error: ParquetError) -> Error {
     from_arrow_error(ArrowError::from(error))
 }
 
 /// Approximate bytes of a row group, which a Parquet writer holds in memory.
-pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
+const ROW_GROUP_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -306,7 +224,7 @@ mod tests {
 
     #[test]
     fn parquet_reads_back() {
-        let mut writer = ParquetWriter::new(Vec::new(), "place");
+        let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "place");
         writer.write(&batch(1)).unwrap();
         writer.write(&batch(2)).unwrap();
         let file = bytes::Bytes::from(writer.finish().unwrap());
@@ -340,8 +258,8 @@ mod tests {
     #[test]
     fn arrow_reads_back() {
         let batches = || [batch(1), batch(2)];
-        let mut file = ArrowWriter::file(Vec::new(), "place");
-        let mut stream = ArrowWriter::stream(Vec::new(), "place");
+        let mut file = ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "place");
+        let mut stream = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Stream), "place");
         for batch in batches() {
             file.write(&batch).unwrap();
             stream.write(&batch).unwrap();
@@ -360,22 +278,33 @@ mod tests {
         let more = plain().with_field(Field::new("n", column("int8", 1, &[0]))).unwrap();
         let message = "InvalidArgument, a batch has other columns than the first: place FixedSizeList(1 x \
              non-null UInt8),n Int8 instead of place FixedSizeList(1 x non-null UInt8)";
-        for mut writer in
-            [ArrowWriter::file(Vec::new(), "place"), ArrowWriter::stream(Vec::new(), "place")]
-        {
+        for mut writer in [
+            ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "place"),
+            ArrowWriter::new(RecordFile::new(Vec::new(), Form::Stream), "place"),
+        ] {
             writer.write(&plain()).unwrap();
             assert_eq!(writer.write(&more).unwrap_err().to_string(), message);
             writer.write(&plain()).unwrap();
         }
-        let mut writer = ParquetWriter::new(Vec::new(), "place");
+        let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "place");
         writer.write(&plain()).unwrap();
         assert_eq!(writer.write(&more).unwrap_err().to_string(), message);
     }
 
     #[test]
     fn writes_an_empty_file_without_a_batch() {
-        assert!(ArrowWriter::file(Vec::new(), "position").finish().unwrap().is_empty());
-        assert!(ParquetWriter::new(Vec::new(), "position").finish().unwrap().is_empty());
+        assert!(
+            ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "position")
+                .finish()
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "position")
+                .finish()
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]
@@ -389,12 +318,12 @@ mod tests {
                 Ok(())
             }
         }
-        let mut writer = ArrowWriter::file(Full, "place");
+        let mut writer = ArrowWriter::new(RecordFile::new(Full, Form::File), "place");
         let error = writer.write(&batch(1)).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NoSpace);
         let error = writer.finish().err().unwrap();
         assert_eq!(error.to_string(), "Io, cannot write: writing failed before");
-        let mut writer = ParquetWriter::new(Full, "place");
+        let mut writer = ArrowWriter::new(RecordFile::new(Full, Form::Parquet), "place");
         writer.write(&batch(1)).unwrap(); // buffered until the row group is full
         assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);
     }

@@ -9,7 +9,7 @@
 //! Columns are shared with the batch, not copied, unless their bytes are not aligned; `column` lists the types that are
 //! always copied.
 //!
-//! Not here: files (see [`ArrowWriter`] and [`ParquetWriter`]).
+//! Not here: files (see [`files`]).
 
 pub(crate) mod column;
 pub(crate) mod files;
@@ -22,11 +22,21 @@ use zvf_error::{Error, Result};
 use zvf_model::Batch;
 
 pub use column::attribute_array;
-pub use files::{ArrowWriter, ParquetWriter};
 
 use crate::elements::row_number;
 use crate::error::cannot_hold;
 use crate::table::Table;
+
+/// What holds record batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A file of Arrow, with a footer.
+    File,
+    /// A stream of Arrow, which can be read while it is written.
+    Stream,
+    /// A file of Parquet.
+    Parquet,
+}
 
 /// Converts the vertices of `batch` with their attributes.
 ///
@@ -83,7 +93,7 @@ pub(crate) fn from_arrow_error(error: ArrowError) -> Error {
         return error.into();
     }
     let advice = "write another format";
-    cannot_hold("Arrow", error.to_string(), advice)
+    cannot_hold("Arrow", error, advice)
 }
 
 #[cfg(test)]

@@ -2,58 +2,34 @@
 //!
 //! ```text
 //! format/mod.rs        one line a format: a variant of `Format` and the `Spec` behind it
-//! format/NAME.rs       the `Spec`: token, extensions, magic, reader, writer, capabilities
+//! format/shapes.rs     the `Spec`s: token, extensions, magic, reader, writer, capabilities
+//! format/tables.rs     the same of tables, points and features
 //! read/NAME.rs         the reader: bytes -> `Header` and `Piece`s
 //! write/NAME.rs        the writer: `Header` and `Piece`s -> bytes
 //! ```
 //!
-//! A new format is a `Spec` in a separate file, plus a `mod` line and a line in `formats!` here.
+//! A new format is a `Spec` and a line in `formats!` here.
 //! The commands (`create`, `query -o`, `convert`, `formats`) use the table. Detection by content
 //! takes precedence over the name: `Format::detect` calls every `recognizes` in the order of the
 //! table, so a format that is a special case of another (COPC of LAZ of LAS) must come before it.
 //!
 //! Not here: the losses of a conversion ([`crate::write::find_losses`]).
 
-mod arrow_files;
 mod capabilities;
-mod csv;
-mod draco;
-mod features;
-mod flatgeobuf;
-mod freesurfer;
-mod geojson;
-mod gifti;
-mod gltf;
-mod graph;
-#[cfg(feature = "h5ad")]
-mod h5ad;
-mod jsonl;
-mod las;
 mod missing;
-mod npy;
-mod obj;
-mod ply;
-mod precomputed;
-mod stl;
-mod swc;
-mod tck;
-mod text_points;
-mod trk;
-mod trx;
-mod vtk;
+mod shapes;
+mod tables;
 
 use std::fmt;
 use std::path::Path;
 
-pub(crate) use capabilities::{ALL_KINDS, CHAINS, POSITIONS_ONLY, TABLE};
 pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
-pub(crate) use features::FEATURES;
 pub use missing::MissingFormat;
 
 use zvf_error::Result;
 
 use crate::read::{Bytes, ReadOptions, Reader};
-use crate::write::{Sink, Target, WriteOptions};
+use crate::write::{Encode, Opened, Target, WriteOptions};
 
 /// The entry of a format in the table.
 pub(crate) struct Spec {
@@ -66,7 +42,7 @@ pub(crate) struct Spec {
     /// Returns whether these first bytes, or this folder, certainly belong to the format.
     pub(crate) recognizes: fn(&Start<'_>) -> bool,
     /// Opens a reader. A folder is passed as empty bytes with a path.
-    pub(crate) read: Option<ReadFn>,
+    pub(crate) read: ReadFn,
     /// Opens a writer.
     pub(crate) write: Option<WriteFn>,
     /// What the format can hold.
@@ -74,7 +50,19 @@ pub(crate) struct Spec {
 }
 
 pub(crate) type ReadFn = fn(Bytes, &ReadOptions) -> Result<Reader>;
-pub(crate) type WriteFn = for<'a> fn(Target<'a>, &WriteOptions) -> Result<Box<dyn Sink + 'a>>;
+
+pub(crate) type OpenFn = for<'a> fn(Target<'a>, &WriteOptions) -> Opened<'a>;
+
+/// How a format is written.
+#[derive(Clone, Copy)]
+pub(crate) enum WriteFn {
+    /// Piece by piece: this opens the writer.
+    Pieces(OpenFn),
+    /// The same, of a writer that takes several levels of a mesh.
+    Levels(OpenFn),
+    /// At the end, from all pieces.
+    Whole(Encode),
+}
 
 /// The start of an input, for detection.
 #[derive(Clone, Copy, Debug)]
@@ -145,42 +133,42 @@ macro_rules! formats {
 }
 
 formats! {
-    Npy => npy::SPEC, "An array of NumPy.";
-    Tck => tck::SPEC, "Streamlines of `MRtrix`.";
-    Trx => trx::SPEC, "Streamlines with groups: a zip, or a folder.";
-    TrxFolder => trx::FOLDER, "The same as a folder.";
-    Precomputed => precomputed::SPEC, "Annotations, skeletons and meshes of Neuroglancer.";
-    Npz => npy::NPZ, "Arrays of NumPy, by name.";
-    Ply => ply::SPEC, "The polygon file format.";
-    Trk => trk::SPEC, "Streamlines of `TrackVis`.";
-    Draco => draco::SPEC, "Compressed meshes and points of Draco.";
-    Gltf => gltf::SPEC, "Scenes of glTF, as text or as GLB.";
-    Vtk => vtk::SPEC, "Data of VTK, the old form.";
-    Vtp => vtk::XML, "Data of VTK in XML.";
-    Gifti => gifti::SPEC, "Surfaces of brains in XML.";
-    Graphml => graph::GRAPHML, "Graphs in XML.";
-    Edgelist => graph::EDGES, "Lists of edges.";
-    Freesurfer => freesurfer::SPEC, "Surfaces of brains of `FreeSurfer`.";
-    Stl => stl::SPEC, "Triangles of STL.";
-    Obj => obj::SPEC, "Wavefront OBJ.";
-    Swc => swc::SPEC, "Trees of neurons.";
-    Csv => csv::SPEC, "Text with commas.";
-    Tsv => csv::TSV, "Text with tabs.";
-    Copc => las::COPC, "Points of laser scanners in an octree.";
-    Laz => las::LAZ, "Points of laser scanners, compressed.";
-    Las => las::LAS, "Points of laser scanners.";
-    FlatGeobuf => flatgeobuf::SPEC, "Features with an index.";
-    Xyz => text_points::XYZ, "Lines of coordinates.";
-    Pts => text_points::PTS, "Lines of coordinates, counted.";
-    GeoJson => geojson::SPEC, "A collection of features.";
-    GeoJsonLines => geojson::LINES, "A feature a line.";
-    #[cfg(feature = "h5ad")] H5ad => h5ad::SPEC, "Cells of `AnnData`.";
-    Jsonl => jsonl::SPEC, "A JSON object a line.";
-    #[cfg(feature = "arrow")] Arrow => arrow_files::SPEC, "A file of Arrow record batches.";
-    #[cfg(feature = "arrow")] Arrows => arrow_files::STREAM, "A stream of Arrow record batches.";
-    #[cfg(feature = "arrow")] GeoArrow => arrow_files::GEOARROW, "Features in a file of Arrow record batches.";
-    #[cfg(feature = "arrow")] GeoParquet => arrow_files::GEOPARQUET, "Features in a Parquet file.";
-    #[cfg(feature = "arrow")] Parquet => arrow_files::PARQUET, "A Parquet file.";
+    Npy => tables::NPY, "An array of NumPy.";
+    Tck => shapes::TCK, "Streamlines of `MRtrix`.";
+    Trx => shapes::TRX, "Streamlines with groups: a zip, or a folder.";
+    TrxFolder => shapes::TRX_FOLDER, "The same as a folder.";
+    Precomputed => shapes::PRECOMPUTED, "Annotations, skeletons and meshes of Neuroglancer.";
+    Npz => tables::NPZ, "Arrays of NumPy, by name.";
+    Ply => shapes::PLY, "The polygon file format.";
+    Trk => shapes::TRK, "Streamlines of `TrackVis`.";
+    Draco => shapes::DRACO, "Compressed meshes and points of Draco.";
+    Gltf => shapes::GLTF, "Scenes of glTF, as text or as GLB.";
+    Vtk => shapes::VTK, "Data of VTK, the old form.";
+    Vtp => shapes::VTP, "Data of VTK in XML.";
+    Gifti => shapes::GIFTI, "Surfaces of brains in XML.";
+    Graphml => shapes::GRAPHML, "Graphs in XML.";
+    Edgelist => shapes::EDGES, "Lists of edges.";
+    Freesurfer => shapes::FREESURFER, "Surfaces of brains of `FreeSurfer`.";
+    Stl => shapes::STL, "Triangles of STL.";
+    Obj => shapes::OBJ, "Wavefront OBJ.";
+    Swc => shapes::SWC, "Trees of neurons.";
+    Csv => tables::CSV, "Text with commas.";
+    Tsv => tables::TSV, "Text with tabs.";
+    Copc => tables::COPC, "Points of laser scanners in an octree.";
+    Laz => tables::LAZ, "Points of laser scanners, compressed.";
+    Las => tables::LAS, "Points of laser scanners.";
+    FlatGeobuf => tables::FLATGEOBUF, "Features with an index.";
+    Xyz => tables::XYZ, "Lines of coordinates.";
+    Pts => tables::PTS, "Lines of coordinates, counted.";
+    GeoJson => tables::GEOJSON, "A collection of features.";
+    GeoJsonLines => tables::GEOJSON_LINES, "A feature a line.";
+    #[cfg(feature = "h5ad")] H5ad => tables::H5AD, "Cells of `AnnData`.";
+    Jsonl => tables::JSONL, "A JSON object a line.";
+    #[cfg(feature = "arrow")] Arrow => tables::ARROW, "A file of Arrow record batches.";
+    #[cfg(feature = "arrow")] Arrows => tables::ARROWS, "A stream of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoArrow => tables::GEOARROW, "Features in a file of Arrow record batches.";
+    #[cfg(feature = "arrow")] GeoParquet => tables::GEOPARQUET, "Features in a Parquet file.";
+    #[cfg(feature = "arrow")] Parquet => tables::PARQUET, "A Parquet file.";
 }
 
 impl Format {
@@ -251,12 +239,6 @@ impl Format {
         self.spec().extensions
     }
 
-    /// Returns whether the format can be read.
-    #[must_use]
-    pub const fn is_read(self) -> bool {
-        self.spec().read.is_some()
-    }
-
     /// Returns whether the format can be written.
     #[must_use]
     pub const fn is_written(self) -> bool {
@@ -269,10 +251,9 @@ impl Format {
         &self.spec().capabilities
     }
 
-    /// Returns the names of all formats that can be read, for messages.
-    pub(crate) fn list_readable() -> String {
-        let tokens: Vec<_> = Self::ALL.iter().filter(|f| f.is_read()).map(|f| f.token()).collect();
-        tokens.join(", ")
+    /// Returns the names of all formats, for messages.
+    pub(crate) fn list() -> String {
+        Self::ALL.iter().map(|format| format.token()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -290,7 +271,6 @@ mod tests {
     fn tokens_are_unique_and_parse_back() {
         for (at, format) in Format::ALL.iter().enumerate() {
             assert_eq!(Format::from_token(format.token()), Some(*format));
-            assert!(format.is_read() || format.is_written(), "{format}");
             for later_format in &Format::ALL[at + 1..] {
                 assert_ne!(format.token(), later_format.token());
             }

@@ -15,9 +15,11 @@ mod block;
 mod infer;
 mod table;
 
+pub(super) use table::parse_table;
 pub use table::{TextRow, TextTable, is_missing_word, read_table};
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 
 use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
@@ -25,7 +27,7 @@ use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
-use self::infer::{ColumnType, FLOAT64, infer_type, is_missing, trim_blanks};
+use self::infer::{ColumnType, infer_type, is_missing, trim_blanks};
 use super::input::Bytes;
 use super::labels::{LabelCollector, batch_rows, is_long, stream_error};
 use super::lines::{Lines, MAX_LINE_BYTES};
@@ -33,6 +35,7 @@ use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
 use super::values::{Labels, NamedValues, Values, is_exact_float64, parse_f64};
 use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
+use crate::dtypes::FLOAT64;
 use crate::error::Place;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result<Reader> {
@@ -220,7 +223,7 @@ struct Rules {
 }
 
 /// The value of a line that cannot be read, with the reason.
-enum Fault {
+enum BadValue {
     /// The integer at this index would be rounded.
     Rounded(usize),
     /// The value at `at` is not of type `dtype`.
@@ -234,15 +237,15 @@ impl Rules {
         value: impl Fn(usize) -> &'t str,
         positions: &mut Values,
         fields: impl Iterator<Item = &'v mut Values>,
-    ) -> Result<Option<ObjectId>, Fault> {
+    ) -> Result<Option<ObjectId>, BadValue> {
         for at in &self.roles.positions {
             let text = trim_blanks(value(*at));
             if self.exact_positions && !is_exact_float64(text) {
-                return Err(Fault::Rounded(*at));
+                return Err(BadValue::Rounded(*at));
             }
             if !positions.push_text(text) {
                 let dtype = positions.dtype();
-                return Err(Fault::NoValue { at: *at, dtype, is_field: false });
+                return Err(BadValue::NoValue { at: *at, dtype, is_field: false });
             }
         }
         for ((at, values), exact) in self.roles.fields.iter().zip(fields).zip(&self.exact) {
@@ -250,11 +253,11 @@ impl Rules {
             let text = if values.is_text() { text } else { trim_blanks(text) };
             let is_float = dtype.kind == DtypeKind::Float;
             if *exact && is_float && !is_exact_float64(text) {
-                return Err(Fault::Rounded(*at));
+                return Err(BadValue::Rounded(*at));
             }
             let blank = is_float && (text.is_empty() || is_missing(text, &self.missing));
             if !values.push_text(if blank { "nan" } else { text }) {
-                return Err(Fault::NoValue { at: *at, dtype, is_field: true });
+                return Err(BadValue::NoValue { at: *at, dtype, is_field: true });
             }
         }
         let Some(at) = self.roles.object else { return Ok(None) };
@@ -264,7 +267,7 @@ impl Rules {
                 // As in tables of other formats, -1 means no object, unless every vertex needs one.
                 Ok(-1) if !self.is_chain => Ok(None),
                 Ok(object) => Ok(Some(ObjectId(object))),
-                Err(_) => Err(Fault::NoValue { at, dtype: Dtype::INT64, is_field: false }),
+                Err(_) => Err(BadValue::NoValue { at, dtype: Dtype::INT64, is_field: false }),
             },
         }
     }
@@ -353,13 +356,12 @@ impl Records {
         loop {
             let Some(line) = self.lines.next()? else {
                 if quoted {
-                    let bad = self.input_error(
+                    return Err(self.input_error(
                         record.line,
                         Class::Truncated,
                         "a closing quote",
                         "the end",
-                    );
-                    return Err(bad);
+                    ));
                 }
                 return Ok(None);
             };
@@ -392,8 +394,8 @@ impl Records {
         &self,
         line: u64,
         class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
+        expected: impl Display,
+        found: impl Display,
     ) -> Error {
         self.lines.bytes().input_error(class, Place::Line(line), expected, found)
     }
@@ -410,8 +412,7 @@ impl Records {
         for (at, name) in names.iter().enumerate() {
             if names.iter().take(at).any(|previous| previous == name) {
                 let expected = "another name for each column";
-                let found = format!("{name:?} twice");
-                return Err(self.bad_header(Class::Duplicate, expected, found));
+                return Err(self.bad_header(Class::Duplicate, expected, format!("{name:?} twice")));
             }
         }
         Ok(())
@@ -423,16 +424,10 @@ impl Records {
             return Ok(());
         }
         let expected = format!("{} values", names.len());
-        let found = record.len().to_string();
-        Err(self.input_error(record.line, Class::CountMismatch, expected, found))
+        Err(self.input_error(record.line, Class::CountMismatch, expected, record.len()))
     }
 
-    fn bad_header(
-        &self,
-        class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Error {
+    fn bad_header(&self, class: Class, expected: impl Display, found: impl Display) -> Error {
         let place = "names of columns";
         self.lines.bytes().input_error(class, place, expected, found)
     }
@@ -622,8 +617,8 @@ impl Table {
                 self.vertices.end_row(object, part);
                 Ok(())
             }
-            Err(Fault::Rounded(at)) => Err(self.rounded_integer(record, at)),
-            Err(Fault::NoValue { at, dtype, is_field }) => {
+            Err(BadValue::Rounded(at)) => Err(self.rounded_integer(record, at)),
+            Err(BadValue::NoValue { at, dtype, is_field }) => {
                 let is_inferred = is_field && !self.sample_is_file;
                 Err(self.unreadable_value(record, at, dtype, is_inferred))
             }
@@ -663,8 +658,7 @@ impl Table {
         let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
         let bytes = self.records.lines.bytes();
-        let bad =
-            bytes.input_error(Class::Encoding, place, dtype.to_string(), format!("{found:?}"));
+        let bad = bytes.input_error(Class::Encoding, place, dtype, format!("{found:?}"));
         if is_inferred {
             bad.with_hint("its type was inferred from the first lines: state it")
         } else {

@@ -4,19 +4,22 @@
 //! into one [`Geometry`], which is then cut into batches of vertices, elements and objects. [`WholeFile`] is the bytes of
 //! such a file, bounded by [`ReadOptions::memory`].
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
 use super::input::Bytes;
-use super::values::batch_error;
+use super::values::without_rows;
 use super::{ElementHeader, Format, Group, Header, Piece, ReadOptions, Reader};
+use crate::dtypes::{INT32, dtype};
 use crate::error::{Place, bad_input, cannot_hold, read_failed};
+use crate::table::whole_number;
 
 /// The bytes of a file that is read as a whole.
 #[derive(Debug)]
@@ -29,22 +32,7 @@ pub(crate) struct WholeFile {
 impl WholeFile {
     /// Reads all of `bytes`, at most `options.memory`.
     pub(super) fn read(mut bytes: Bytes, options: &ReadOptions) -> Result<Self> {
-        let mut all = Vec::new();
-        loop {
-            let shown = bytes.peek()?;
-            let taken = shown.len();
-            if taken == 0 {
-                break;
-            }
-            all.extend_from_slice(shown);
-            bytes.take(taken);
-            if to_u64(all.len()) > options.memory {
-                let expected = format!("at most {} bytes, which are held at once", options.memory);
-                let place = Place::Byte(options.memory);
-                let bad = bytes.input_error(Class::LimitExceeded, place, expected, "more");
-                return Err(bad.with_hint("allow more memory"));
-            }
-        }
+        let all = bytes.read_all(options.memory)?;
         let path = bytes.path().map(Path::to_owned);
         Ok(Self { bytes: all, path, format: bytes.format().name() })
     }
@@ -54,8 +42,8 @@ impl WholeFile {
         &self,
         class: Class,
         byte: usize,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
+        expected: impl Display,
+        found: impl Display,
     ) -> Error {
         let byte = to_u64(byte);
         bad_input(class, self.format, Place::Byte(byte), expected, found)
@@ -65,9 +53,9 @@ impl WholeFile {
     pub(super) fn input_error_in(
         &self,
         class: Class,
-        part: impl std::fmt::Display,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
+        part: impl Display,
+        expected: impl Display,
+        found: impl Display,
     ) -> Error {
         bad_input(class, self.format, part, expected, found)
     }
@@ -149,15 +137,11 @@ impl Geometry {
             let place = "the file";
             let expected = format!("a {kind}");
             let found = format!("a {}", self.kind);
-            let bad = bad_input(Class::InvalidArgument, format.name(), place, expected, found);
-            return Err(bad);
+            return Err(bad_input(Class::InvalidArgument, format.name(), place, expected, found));
         }
         if kind != self.kind {
             self.reduce_to_points();
         }
-        let without_rows = |fields: &[Field]| -> Vec<Field> {
-            fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect()
-        };
         let header = Header {
             records: std::mem::take(&mut self.records),
             other_kinds: std::mem::take(&mut self.other_kinds),
@@ -241,16 +225,14 @@ impl Pieces {
         let rows = std::mem::replace(&mut self.vertices, end)..end;
         let batch = Batch::new(geometry.kind, geometry.positions.slice(rows.clone()));
         let fields = slice_all(&geometry.fields, rows.clone());
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(batch_error)?;
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field)?;
         let batch = match &geometry.owners {
             VertexOwners::None => batch,
             VertexOwners::Each(owners) => {
                 let owners = owners.get(rows).unwrap_or_default().to_vec(); // the batch refuses too few
-                batch.with_vertex_objects(owners).map_err(batch_error)?
+                batch.with_vertex_objects(owners)?
             }
-            VertexOwners::Runs(parts) => {
-                batch.with_parts(slice_parts(parts, &rows)?).map_err(batch_error)?
-            }
+            VertexOwners::Runs(parts) => batch.with_parts(slice_parts(parts, &rows)?)?,
         };
         Ok(Piece::Vertices(batch))
     }
@@ -269,7 +251,7 @@ fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts> {
             starts.push(part.rows.start >= rows.start && parts.starts_line(number));
         }
     }
-    Parts::new(offsets, objects).and_then(|parts| parts.with_starts(starts)).map_err(batch_error)
+    Ok(Parts::new(offsets, objects)?.with_starts(starts)?)
 }
 
 fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {
@@ -358,15 +340,17 @@ pub(super) fn number_column<const N: usize, T>(
     super::values::new_column(dtype, width, values.iter().flat_map(bytes).collect())
 }
 
-/// Returns the little-endian type of `kind` with `size` bytes.
-pub(crate) const fn dtype(kind: DtypeKind, size: u64) -> Dtype {
-    Dtype { kind, size, big_endian: false }
+/// Returns the numbers of a column of integers. An error contains what another column has.
+pub(super) fn whole_numbers(values: &Column) -> Result<Vec<i64>, String> {
+    let width = usize_from_u32(values.width());
+    let places = (0..values.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
+    let numbers = places.map(|(row, at)| {
+        let number = whole_number(&values.value(row, at));
+        let number = number.ok_or_else(|| values.dtype().to_string())?;
+        i64::try_from(number).map_err(|_too_large| number.to_string())
+    });
+    numbers.collect()
 }
-
-pub(super) const UINT8: Dtype = dtype(DtypeKind::UInt, 1);
-pub(super) const UINT16: Dtype = dtype(DtypeKind::UInt, 2);
-pub(super) const INT32: Dtype = dtype(DtypeKind::Int, 4);
-pub(super) const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
 
 /// Padding that is always accepted in a column of text.
 const SMALL_TEXT_BYTES: usize = 1 << 20;

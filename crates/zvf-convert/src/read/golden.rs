@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 use zvf_error::Result;
 use zvf_metadata::DtypeKind;
-use zvf_model::{Field, ObjectId, Value};
+use zvf_model::{Column, Field, ObjectId, Value};
 
 use super::{Input, Piece, ReadOptions, Reader};
 
@@ -108,7 +108,7 @@ impl Gathered {
                 all.push(Self { name, dtype, bytes: Vec::new(), text: Vec::new() });
                 all.len() - 1
             });
-            all[at].bytes.extend_from_slice(field.column.bytes());
+            all[at].bytes.extend(quiet_nan_bytes(&field.column));
             if field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text {
                 let rows = 0..field.column.len();
                 all[at].text.extend(rows.map(|row| field.value(row, 0).unwrap()));
@@ -130,25 +130,7 @@ impl Gathered {
             }
             return sha256(&all);
         }
-        let mut bytes = self.bytes.clone();
-        match &*self.dtype {
-            "float32" => {
-                for value in bytes.as_chunks_mut::<4>().0 {
-                    if f32::from_le_bytes(*value).is_nan() {
-                        *value = 0x7fc0_0000_u32.to_le_bytes();
-                    }
-                }
-            }
-            "float64" => {
-                for value in bytes.as_chunks_mut::<8>().0 {
-                    if f64::from_le_bytes(*value).is_nan() {
-                        *value = 0x7ff8_0000_0000_0000_u64.to_le_bytes();
-                    }
-                }
-            }
-            _ => {}
-        }
-        sha256(&bytes)
+        sha256(&self.bytes)
     }
 
     /// Compares it with the expected column.
@@ -302,6 +284,27 @@ impl Collected {
             }
         }
     }
+}
+
+/// Returns the bytes of a column, with every NaN as the quiet one.
+pub(super) fn quiet_nan_bytes(column: &Column) -> Vec<u8> {
+    let dtype = column.dtype();
+    if dtype.kind != DtypeKind::Float {
+        return column.bytes().to_vec();
+    }
+    let mut bytes = Vec::new();
+    for row in 0..column.len() {
+        for at in 0..column.width() as usize {
+            let value = column.float(row, at).unwrap();
+            let value = if value.is_nan() { f64::from_bits(0x7ff8 << 48) } else { value };
+            match dtype.size {
+                8 => bytes.extend_from_slice(&value.to_le_bytes()),
+                4 => bytes.extend_from_slice(&(value as f32).to_le_bytes()),
+                _ => bytes.extend_from_slice(&half::f16::from_f64(value).to_le_bytes()),
+            }
+        }
+    }
+    bytes
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {

@@ -1,5 +1,6 @@
 //! Input of a reader: a file or a stream, read in order.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -274,9 +275,9 @@ impl Bytes {
     pub(crate) fn input_error(
         &self,
         class: Class,
-        place: impl std::fmt::Display,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
+        place: impl Display,
+        expected: impl Display,
+        found: impl Display,
     ) -> Error {
         bad_input(class, self.format.name(), place, expected, found)
     }

@@ -8,7 +8,6 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, ObjectId};
 
 use super::geometry::number_column;
-use super::values::batch_error;
 use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
 use crate::elements::{element_vertices, row_number};
 use crate::error::{bad_input, unknown_format};
@@ -159,13 +158,13 @@ impl JoinedReader {
         if !batch.parts().offsets().is_empty() {
             let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
             let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
-            let parts = batch.parts().with_objects(ids).map_err(batch_error)?;
-            return batch.with_parts(parts).map_err(batch_error);
+            let parts = batch.parts().with_objects(ids)?;
+            return Ok(batch.with_parts(parts)?);
         }
         let Some(owners) = batch.vertex_objects().map(<[_]>::to_vec) else { return Ok(batch) };
         let owners = owners.into_iter().map(|owner| owner.map(|id| self.shift_id(id)).transpose());
         let owners = owners.collect::<Result<_, _>>()?;
-        batch.with_vertex_objects(owners).map_err(batch_error)
+        Ok(batch.with_vertex_objects(owners)?)
     }
 }
 

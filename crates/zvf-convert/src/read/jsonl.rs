@@ -31,6 +31,7 @@ use super::record::Vertices;
 use super::roles::{AXES, OBJECT, default_axes, describe_owner_ids};
 use super::values::{NamedValues, Values, empty_fields, is_exact_float64, take_fields};
 use super::{Bytes, ElementHeader, Header, Piece, ReadOptions, Reader};
+use crate::dtypes::{BOOL, FLOAT64, UINT64};
 use crate::error::Place;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -243,11 +244,11 @@ fn infer_type(values: &[&Json]) -> (Dtype, u32) {
         !scalars.is_empty() && scalars.iter().all(|value| check(value))
     };
     let dtype = if all_are(&Json::is_boolean) {
-        Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false }
+        BOOL
     } else if all_are(&Json::is_i64) {
         Dtype::INT64
     } else if all_are(&Json::is_u64) {
-        Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 }
+        UINT64
     } else if all_are(&|value| parse_number(value).is_some()) {
         FLOAT64
     } else {
@@ -304,10 +305,7 @@ impl ObjectLines {
             let number = self.lines.number();
             return match parsed {
                 Ok(object) => Ok(Some(((number, object), size))),
-                Err(error) => {
-                    let found = error.to_string();
-                    Err(self.lines.input_error(Class::Encoding, "a JSON object", found))
-                }
+                Err(error) => Err(self.lines.input_error(Class::Encoding, "a JSON object", error)),
             };
         }
     }
@@ -574,7 +572,6 @@ fn push_value(lines: &ObjectLines, line: u64, field: &mut NamedValues, value: &J
     Ok(())
 }
 
-const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 const POSITION: &str = "position";
 const POSITIONS_KEY: &str = "positions";
 const ELEMENT: &str = "vertices";

@@ -9,7 +9,6 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Categories, Value};
 
 use super::values::{Labels, NamedValues};
 use crate::error::bad_input;
@@ -47,12 +46,7 @@ impl LabelCollector {
 
     /// Returns the texts of each column.
     pub(super) fn finish(self) -> impl Iterator<Item = Labels> {
-        self.columns.into_iter().map(|codes| {
-            let mut texts: Vec<(&String, &i32)> = codes.iter().collect();
-            texts.sort_unstable_by_key(|(_, code)| **code);
-            let texts = texts.into_iter().map(|(text, _)| Value::from(text.as_str())).collect();
-            Labels { categories: Categories::new(texts, None), codes }
-        })
+        self.columns.into_iter().map(Labels::new)
     }
 }
 

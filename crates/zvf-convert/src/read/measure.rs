@@ -17,11 +17,12 @@ use std::collections::BTreeMap;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::values::new_column;
 use super::{Measure, Piece, ReadOptions, Reader};
+use crate::dtypes::UINT32;
 use crate::error::bad_input;
 
 impl Measure {
@@ -149,8 +150,7 @@ impl MeasuringReader {
             let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {
                 let place = format!("object {}", part.object.0);
                 let expected = "fewer than 2^32 vertices to measure";
-                let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
-                return Err(bad);
+                return Err(bad_input(Class::LimitExceeded, self.format, place, expected, "more"));
             };
             for row in part.rows {
                 let at = position(positions, row, self.axes);
@@ -244,7 +244,6 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (b - a) * (b - a)).sum::<f64>().sqrt()
 }
 
-const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
 /// Distance up to which two ends count as the same point.
 const SAME_PLACE_DISTANCE: f64 = 1e-12;
 /// Approximate size of a path in memory: two positions of three axes, two numbers, and the map entry.

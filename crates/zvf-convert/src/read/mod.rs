@@ -76,7 +76,6 @@ use std::iter::FusedIterator;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use csv::{TextRow, TextTable, is_missing_word, read_table};
-pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
 pub use input::Input;
 pub use join::open_all;
@@ -130,23 +129,16 @@ pub fn open(input: Input, format: Option<Format>, options: &ReadOptions) -> Resu
         });
     };
     bytes.set_format(format);
-    let Some(open) = format.spec().read else {
-        let (format, readable) = (format.name(), Format::list_readable());
-        let text =
-            format!("{format} is written and not read: the formats that are read are {readable}");
-        return Err(worded_error(Class::Unsupported, text));
-    };
     if bytes.is_folder() && !format.capabilities().is_folder {
         let path = bytes.path().map(|path| path.display().to_string()).unwrap_or_default();
-        let place = path;
-        return Err(bytes.input_error(Class::InvalidArgument, place, "a file", "a folder"));
+        return Err(bytes.input_error(Class::InvalidArgument, path, "a file", "a folder"));
     }
     if format != Format::Precomputed && (options.lod != 0 || options.segments.is_some()) {
         let place = "segments and levels of detail";
         let found = format.name();
         return Err(bytes.input_error(Class::Unsupported, place, "a folder of precomputed", found));
     }
-    measure::add_measures(open(bytes, options)?, format.name(), options)
+    measure::add_measures((format.spec().read)(bytes, options)?, format.name(), options)
 }
 
 /// A reader of a file: its header, and an iterator over its pieces. It ends after an error.

@@ -22,15 +22,15 @@ use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
 
-use super::geometry::FLOAT64;
 use super::input::Bytes;
 use super::lines::Lines;
-use super::polygon::{Corners, Refusal};
+use super::polygon::Corners;
 use super::record::Vertices;
 use super::roles::default_axes;
-use super::values::{NamedValues, Values, survives_float32};
+use super::values::{NamedValues, Values, quote_start, survives_float32};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
-use crate::error::bad_input;
+use crate::dtypes::FLOAT64;
+use crate::error::{Fault, bad_input};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
@@ -49,18 +49,14 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let keyword = if kind == Kind::Mesh { "f" } else { "l" };
     let count = if kind == Kind::Mesh { counts.faces } else { counts.lines };
     if kind.has_links() && count == 0 {
-        let place = "the file";
         let expected = format!("edges or faces of a {kind}");
-        let bad = bad_input(Class::InvalidArgument, "OBJ", place, expected, "none");
-        return Err(bad);
+        return Err(bad_input(Class::InvalidArgument, "OBJ", "the file", expected, "none"));
     }
     let inferred = if counts.needs_float64 { FLOAT64 } else { Dtype::FLOAT32 };
     let dtype = options.positions.unwrap_or(inferred);
     if dtype.kind != DtypeKind::Float {
         let place = "the positions";
-        let bad =
-            bad_input(Class::Unsupported, "OBJ", place, "a type of floats", dtype.to_string());
-        return Err(bad);
+        return Err(bad_input(Class::Unsupported, "OBJ", place, "a type of floats", dtype));
     }
     let has_colour = counts.has_colour;
     let vertices = || {
@@ -196,29 +192,6 @@ struct Body {
     corners: Corners,
 }
 
-/// An error in a line, without its location.
-enum Fault {
-    Bad(Class, String, String),
-    Refused(Refusal, String),
-}
-
-impl Fault {
-    fn bad_number(expected: &str, word: &str) -> Self {
-        let found = format!("{:?}", word.chars().take(MAX_SHOWN_CHARS).collect::<String>());
-        Self::Bad(Class::Encoding, expected.to_owned(), found)
-    }
-
-    /// Adds the location, the current line.
-    fn into_error(self, lines: &Lines) -> Error {
-        match self {
-            Self::Bad(class, expected, found) => lines.input_error(class, expected, found),
-            Self::Refused(refusal, found) => {
-                refusal.into_error(|class, expected| lines.input_error(class, expected, found))
-            }
-        }
-    }
-}
-
 impl Pieces {
     fn step(&mut self) -> Result<Option<Piece>> {
         if let Some(piece) = self.pending.take() {
@@ -232,7 +205,11 @@ impl Pieces {
                 self.ended = true;
                 break;
             };
-            self.body.push_line(line).map_err(|fault| fault.into_error(&self.lines))?;
+            self.body.push_line(line).map_err(|fault| {
+                fault.into_error(|class, expected, found| {
+                    self.lines.input_error(class, expected, found)
+                })
+            })?;
         }
         let Body { vertices, corners, .. } = &mut self.body;
         if corners.rows() > 0 && (self.ended || corners.rows() >= self.batch_rows) {
@@ -269,8 +246,7 @@ impl Body {
             (false, _) => Some("x, y and z"),
         };
         if let Some(expected) = expected {
-            let found = format!("{count} values");
-            return Err(Fault::Bad(Class::CountMismatch, expected.to_owned(), found));
+            return Err(Fault::new(Class::CountMismatch, expected, format!("{count} values")));
         }
         for (at, word) in values.into_iter().take(count).enumerate() {
             let pushed = match (at, self.has_colour, self.vertices.fields.first_mut()) {
@@ -279,7 +255,7 @@ impl Body {
                 _ => true,
             };
             if !pushed {
-                return Err(Fault::bad_number("a number", word));
+                return Err(bad_number("a number", word));
             }
         }
         self.vertices.end_row(None, 0);
@@ -291,11 +267,9 @@ impl Body {
         let corners = to_u64(words.clone().count());
         let is_face = self.keyword == Some("f");
         if is_face {
-            let refuse = |refusal| Fault::Refused(refusal, corners.to_string());
-            self.corners.check_face(corners).map_err(refuse)?;
+            self.corners.check_face(corners)?;
         } else if corners < 2 {
-            let expected = "2 vertices or more".to_owned();
-            return Err(Fault::Bad(Class::BadShape, expected, corners.to_string()));
+            return Err(Fault::new(Class::BadShape, "2 vertices or more", corners));
         }
         let mut before = None;
         for word in words {
@@ -315,9 +289,9 @@ impl Body {
     }
 
     fn push_corner(&mut self, vertex: i64, word: &str) -> Result<(), Fault> {
-        self.corners.push(vertex, self.count).map_err(|refusal| {
+        self.corners.push(vertex, self.count).map_err(|fault| {
             let expected = format!("one of the {} vertices above", self.count);
-            Fault::Refused(Refusal { expected, ..refusal }, format!("{word:?}"))
+            Fault { expected, found: format!("{word:?}"), ..fault }
         })
     }
 
@@ -326,11 +300,15 @@ impl Body {
         let end = word.bytes().position(|byte| byte == b'/').unwrap_or(word.len());
         let number = word.get(..end).and_then(|number| number.parse::<i64>().ok());
         match number {
-            Some(0) | None => Err(Fault::bad_number("a number of a vertex, from 1", word)),
+            Some(0) | None => Err(bad_number("a number of a vertex, from 1", word)),
             Some(number) if number < 0 => Ok(saturating_i64(self.count) + number),
             Some(number) => Ok(number - 1),
         }
     }
+}
+
+fn bad_number(expected: &str, word: &str) -> Fault {
+    Fault::new(Class::Encoding, expected, quote_start(word))
 }
 
 /// The lines that are left out: their keywords and their contents.
@@ -353,8 +331,6 @@ const LEFT_OUT: [(&str, &str); 13] = [
 const CORNER_ATTRIBUTES: [&str; 2] = ["texture coordinate", "normal"];
 /// Number of values of a vertex that are parsed.
 const MAX_WORDS: usize = 8;
-/// Characters of a bad value that a message shows.
-const MAX_SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]
 mod tests;

@@ -8,22 +8,10 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-/// An error in packed bytes, without its location.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct PackedFault {
-    pub(super) class: Class,
-    pub(super) expected: String,
-    pub(super) found: String,
-}
-
-impl PackedFault {
-    pub(super) fn new(class: Class, expected: impl Into<String>, found: impl Into<String>) -> Self {
-        Self { class, expected: expected.into(), found: found.into() }
-    }
-}
+use crate::error::Fault;
 
 /// Decodes base64 `text`. White space is skipped.
-pub(super) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, PackedFault> {
+pub(super) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, Fault> {
     let has_space = text.iter().any(u8::is_ascii_whitespace);
     let decoded = if has_space {
         let dense: Vec<u8> =
@@ -32,7 +20,7 @@ pub(super) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, PackedFault> {
     } else {
         STANDARD.decode(text)
     };
-    decoded.map_err(|error| PackedFault::new(Class::Encoding, "base64", error.to_string()))
+    decoded.map_err(|error| Fault::new(Class::Encoding, "base64", error.to_string()))
 }
 
 /// Encodes `bytes` as base64.
@@ -41,7 +29,7 @@ pub(crate) fn encode_base64(bytes: &[u8]) -> String {
 }
 
 /// Decompresses a zlib stream of exactly `size` bytes.
-pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
+pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, Fault> {
     let mut all = Vec::new();
     let mut limited = flate2::read::ZlibDecoder::new(stream).take(read_limit(size));
     limited.read_to_end(&mut all).map_err(|error| {
@@ -49,40 +37,40 @@ pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault
             std::io::ErrorKind::UnexpectedEof => Class::Truncated,
             _ => Class::Codec,
         };
-        PackedFault::new(class, "a zlib stream", error.to_string())
+        Fault::new(class, "a zlib stream", error.to_string())
     })?;
     check_unpacked_length(all, size)
 }
 
 /// Decompresses an xz container of exactly `size` bytes.
 #[cfg(feature = "xz")]
-pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
+pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, Fault> {
     let mut all = Vec::new();
     let decoder = lzma_rust2::XzReader::new_mem_limit(stream, false, XZ_MEMORY_KIB);
     decoder
         .take(read_limit(size))
         .read_to_end(&mut all)
-        .map_err(|error| PackedFault::new(Class::Codec, "a container of xz", error.to_string()))?;
+        .map_err(|error| Fault::new(Class::Codec, "a container of xz", error.to_string()))?;
     check_unpacked_length(all, size)
 }
 
 /// Refuses an xz container: this build has no decoder.
 #[cfg(not(feature = "xz"))]
-pub(super) fn unpack_xz(_stream: &[u8], _size: usize) -> Result<Vec<u8>, PackedFault> {
+pub(super) fn unpack_xz(_stream: &[u8], _size: usize) -> Result<Vec<u8>, Fault> {
     let expected = "a build with the feature xz (cargo install zvf-cli --features xz)";
-    Err(PackedFault::new(Class::Unsupported, expected, "a container of xz"))
+    Err(Fault::new(Class::Unsupported, expected, "a container of xz"))
 }
 
 /// Decompresses an LZ4 block of exactly `size` bytes.
-pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
+pub(super) fn unpack_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, Fault> {
     // A byte of a block expands to at most 255 bytes; a saturated bound allows every size.
     if size > block.len().saturating_mul(255).saturating_add(64) {
         let found = format!("{} bytes of LZ4", block.len());
-        return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
+        return Err(Fault::new(Class::CountMismatch, format!("{size} bytes"), found));
     }
     let mut all = vec![0; size];
     let read = lz4_flex::block::decompress_into(block, &mut all)
-        .map_err(|error| PackedFault::new(Class::Codec, "a block of LZ4", error.to_string()))?;
+        .map_err(|error| Fault::new(Class::Codec, "a block of LZ4", error.to_string()))?;
     all.truncate(read);
     check_unpacked_length(all, size)
 }
@@ -92,16 +80,16 @@ fn read_limit(size: usize) -> u64 {
     to_u64(size).saturating_add(1)
 }
 
-fn check_unpacked_length(all: Vec<u8>, size: usize) -> Result<Vec<u8>, PackedFault> {
+fn check_unpacked_length(all: Vec<u8>, size: usize) -> Result<Vec<u8>, Fault> {
     match all.len() {
         length if length == size => Ok(all),
         length if length > size => {
             let found = "more when unpacked";
-            Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found))
+            Err(Fault::new(Class::CountMismatch, format!("{size} bytes"), found))
         }
         length => {
             let found = format!("{length} when unpacked");
-            Err(PackedFault::new(Class::Truncated, format!("{size} bytes"), found))
+            Err(Fault::new(Class::Truncated, format!("{size} bytes"), found))
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Builder of edges and faces.
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 
 use super::roles::MAX_CORNERS;
 use super::values::{NamedValues, Values, take_fields};
 use super::{Piece, Polygons};
+use crate::error::Fault;
 
 /// Builder of elements of one width, taken batch by batch.
 #[derive(Debug)]
@@ -18,30 +19,15 @@ pub(super) struct Corners {
     count: usize, // rows since the last batch
 }
 
-/// An error in an element, without its location.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) class: Class,
-    pub(super) expected: String,
-    pub(super) hint: Option<&'static str>,
-}
-
-impl Refusal {
-    /// Adds the location and the found value, with `input_error`.
-    pub(super) fn into_error(self, input_error: impl FnOnce(Class, String) -> Error) -> Error {
-        let bad = input_error(self.class, self.expected);
-        self.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
-    }
-}
-
 impl Corners {
     pub(super) const fn new(polygons: Polygons) -> Self {
         Self { polygons, width: None, current: Vec::new(), rows: Vec::new(), count: 0 }
     }
 
     /// Checks that a face may have `corners` corners.
-    pub(super) fn check_face(&self, corners: u64) -> Result<(), Refusal> {
-        let refusal = |class, expected, hint| Err(Refusal { class, expected, hint });
+    pub(super) fn check_face(&self, corners: u64) -> Result<(), Fault> {
+        let refusal =
+            |class, expected, hint| Err(Fault { hint, ..Fault::new(class, expected, corners) });
         match self.polygons {
             Polygons::Triangles if (3..=MAX_POLYGON_CORNERS).contains(&corners) => Ok(()),
             Polygons::Triangles => {
@@ -65,7 +51,7 @@ impl Corners {
     }
 
     /// Adds a vertex to the current element. Fails unless it is below `vertices`.
-    pub(super) fn push(&mut self, vertex: i64, vertices: u64) -> Result<(), Refusal> {
+    pub(super) fn push(&mut self, vertex: i64, vertices: u64) -> Result<(), Fault> {
         if u64::try_from(vertex).is_ok_and(|vertex| vertex < vertices) {
             self.current.push(vertex);
             return Ok(());
@@ -74,7 +60,7 @@ impl Corners {
             Some(last) => format!("a vertex from 0 to {last}"),
             None => "no edges or faces, as there are no vertices".to_owned(),
         };
-        Err(Refusal { class: Class::OutOfBounds, expected, hint: None })
+        Err(Fault::new(Class::OutOfBounds, expected, vertex))
     }
 
     /// Adds a triangle if it is valid. Returns whether it is.
@@ -166,8 +152,8 @@ mod tests {
     fn refuses_invalid_elements() {
         let same = Corners { width: Some(3), ..Corners::new(Polygons::Same) };
         let fans = Corners::new(Polygons::Triangles);
-        let words = |done: Result<(), Refusal>| {
-            let Refusal { class, expected, hint } = done.unwrap_err();
+        let words = |done: Result<(), Fault>| {
+            let Fault { class, expected, hint, .. } = done.unwrap_err();
             (class, expected, hint)
         };
         let hint = Some("use --triangles");

@@ -3,7 +3,7 @@
 use zvf_error::Result;
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
-use super::values::{NamedValues, Values, batch_error, empty_fields, take_fields};
+use super::values::{NamedValues, Values, empty_fields, take_fields};
 use super::{Header, Piece};
 
 /// Builder of vertices with their attributes and objects, taken batch by batch.
@@ -114,13 +114,11 @@ impl Vertices {
     pub(super) fn take(&mut self) -> Result<Piece> {
         let batch = Batch::new(self.kind, self.positions.take()?);
         let fields = take_fields(&mut self.fields)?;
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(batch_error)?;
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field)?;
         let rows = std::mem::take(&mut self.rows);
         let batch = match &mut self.owners {
             Owners::None => batch,
-            Owners::Each(objects) => {
-                batch.with_vertex_objects(std::mem::take(objects)).map_err(batch_error)?
-            }
+            Owners::Each(objects) => batch.with_vertex_objects(std::mem::take(objects))?,
             Owners::Runs { offsets, objects, starts, .. } => {
                 offsets.push(rows);
                 if objects.is_empty() {
@@ -129,7 +127,7 @@ impl Vertices {
                 }
                 let parts = Parts::new(std::mem::take(offsets), std::mem::take(objects))
                     .and_then(|parts| parts.with_starts(std::mem::take(starts)));
-                batch.with_parts(parts.map_err(batch_error)?).map_err(batch_error)?
+                batch.with_parts(parts?)?
             }
         };
         Ok(Piece::Vertices(batch))

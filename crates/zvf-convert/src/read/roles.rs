@@ -246,17 +246,10 @@ pub(super) fn check_position_type(dtype: Dtype, width: u32, format: &'static str
     let is_too_wide = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
     if is_too_wide || width == 0 {
         let expected = format!("from 1 to {MAX_AXES} axes of positions");
-        return Err(bad_input(
-            Class::BadShape,
-            format,
-            "the positions",
-            expected,
-            width.to_string(),
-        ));
+        return Err(bad_input(Class::BadShape, format, "the positions", expected, width));
     }
     if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
-        let found = dtype.to_string();
-        return Err(bad_input(Class::Unsupported, format, "the positions", "numbers", found));
+        return Err(bad_input(Class::Unsupported, format, "the positions", "numbers", dtype));
     }
     Ok(())
 }
@@ -285,8 +278,7 @@ pub(super) fn owner_at(
         Value::UInt(id) => match i64::try_from(id) {
             Ok(id) => Ok(Some(ObjectId(id))),
             Err(_) => {
-                let expected = "a number below 2^63";
-                Err(bad_input(Class::Overflow, format, "the objects", expected, id.to_string()))
+                Err(bad_input(Class::Overflow, format, "the objects", "a number below 2^63", id))
             }
         },
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => match kind.is_chain() {

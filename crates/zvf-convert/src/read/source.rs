@@ -4,6 +4,7 @@
 //!
 //! Not here: the meaning of the bytes.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
@@ -39,22 +40,11 @@ impl Source {
                 return Ok(Self { backing: Backing::File(file), len: metadata.len(), format });
             }
         }
-        let mut all = Vec::new();
-        loop {
-            let shown = bytes.peek()?;
-            let taken = shown.len();
-            if taken == 0 {
-                break;
-            }
-            all.extend_from_slice(shown);
-            bytes.take(taken);
-            if slice_len(&all) > memory {
-                let expected = format!("a stream of at most {memory} bytes");
-                let bad =
-                    bytes.input_error(Class::LimitExceeded, Place::Byte(memory), expected, "more");
-                return Err(bad.with_hint("write it to a file first"));
-            }
-        }
+        let all = bytes.read_all(memory);
+        let all = all.map_err(|error| match error.class() {
+            Class::LimitExceeded => error.with_hint("write it to a file first"),
+            _ => error,
+        })?;
         Ok(Self { len: slice_len(&all), backing: Backing::Memory(all), format })
     }
 
@@ -97,12 +87,7 @@ impl Source {
         let left = self.len.saturating_sub(at); // none past the end
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
-            return Err(self.input_error(
-                Class::Truncated,
-                Place::Byte(at),
-                expected,
-                left.to_string(),
-            ));
+            return Err(self.input_error_at(Class::Truncated, at, expected, left));
         };
         match &mut self.backing {
             Backing::Memory(all) => {
@@ -119,13 +104,24 @@ impl Source {
         }
     }
 
+    /// Returns an error at an offset.
+    pub(crate) fn input_error_at(
+        &self,
+        class: Class,
+        byte: u64,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Error {
+        self.input_error(class, Place::Byte(byte), expected, found)
+    }
+
     /// Returns an error in these bytes.
     pub(crate) fn input_error(
         &self,
         class: Class,
-        place: impl std::fmt::Display,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
+        place: impl Display,
+        expected: impl Display,
+        found: impl Display,
     ) -> Error {
         bad_input(class, self.format, place, expected, found)
     }
@@ -232,10 +228,10 @@ impl<'a> Sequence<'a> {
     pub(crate) fn input_error(
         &self,
         class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
+        expected: impl Display,
+        found: impl Display,
     ) -> Error {
-        self.source.input_error(class, Place::Byte(self.position()), expected, found)
+        self.source.input_error_at(class, self.position(), expected, found)
     }
 }
 

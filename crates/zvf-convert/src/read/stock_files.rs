@@ -3,15 +3,14 @@
 //! Hashes are SHA-256 over little-endian numbers, positions as `float64`, every NaN as the quiet one, text as its length in
 //! four bytes and its UTF-8.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value as Json;
-use sha2::{Digest as _, Sha256};
 use zvf_error::Result;
-use zvf_metadata::DtypeKind;
-use zvf_model::{Column, Field, Value};
+use zvf_model::{Field, Value};
 
+use super::golden::{self, quiet_nan_bytes};
+pub(super) use super::golden::{folder, read_expected, sha256};
 use super::{Header, Input, Piece, ReadOptions, open};
 
 /// The contents of a file.
@@ -23,17 +22,6 @@ pub(super) struct FileContents {
     pub(super) object_fields: Vec<Vec<Field>>,
     pub(super) lengths: std::collections::BTreeMap<i64, Vec<usize>>, // of the parts of each object
     pub(super) objects: std::collections::BTreeSet<i64>,
-}
-
-/// Returns the folder of a format.
-pub(super) fn folder(format: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(format)
-}
-
-/// Reads the `expected.json` of a format.
-pub(super) fn read_expected(format: &str) -> Json {
-    let text = std::fs::read(folder(format).join("expected.json")).unwrap();
-    serde_json::from_slice(&text).unwrap()
 }
 
 /// Reads a file to its end.
@@ -106,7 +94,7 @@ pub(super) fn check_good(format: &str, except: &[&str], options: &ReadOptions) {
 pub(super) fn check_one(name: &str, facts: &Json, all: &FileContents) {
     assert_eq!(facts["vertices"]["count"], all.rows, "{name}");
     if facts["vertices"]["exact"] == true {
-        assert_eq!(facts["vertices"]["sha256"], hash(&all.positions), "positions of {name}");
+        assert_eq!(facts["vertices"]["sha256"], sha256(&all.positions), "positions of {name}");
     }
     check_columns(name, &facts["vertex_attributes"], &all.fields);
 }
@@ -127,17 +115,9 @@ pub(super) fn check_columns(name: &str, facts: &Json, fields: &[Vec<Field>]) {
         };
         if let Some(sha) = column.get("sha256").filter(|_| column.get("dtype").is_some()) {
             let dtype = column["dtype"].as_str().unwrap();
-            assert_eq!(*sha, hash(&bytes_of(parts, dtype)), "{name}: {column_name} {dtype}");
+            assert_eq!(*sha, sha256(&bytes_of(parts, dtype)), "{name}: {column_name} {dtype}");
         }
     }
-}
-
-/// Returns the hash of bytes, in hexadecimal.
-pub(super) fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
 }
 
 /// Returns the bytes of a column, as they are hashed.
@@ -182,45 +162,10 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes of a column, with every NaN as the quiet one.
-fn quiet_nan_bytes(column: &Column) -> Vec<u8> {
-    let dtype = column.dtype();
-    if dtype.kind != DtypeKind::Float {
-        return column.bytes().to_vec();
-    }
-    let mut bytes = Vec::new();
-    for row in 0..column.len() {
-        for at in 0..column.width() as usize {
-            let value = column.float(row, at).unwrap();
-            let value = if value.is_nan() { f64::from_bits(0x7ff8 << 48) } else { value };
-            match dtype.size {
-                8 => bytes.extend_from_slice(&value.to_le_bytes()),
-                4 => bytes.extend_from_slice(&(value as f32).to_le_bytes()),
-                _ => bytes.extend_from_slice(&half::f16::from_f64(value).to_le_bytes()),
-            }
-        }
-    }
-    bytes
-}
-
-/// Reads every broken file. It must be refused with one of the listed classes, or read if that is allowed.
+/// Reads every broken file and checks the class of each error.
 pub(super) fn check_broken(format: &str, options: &ReadOptions) {
     let expected = read_expected(format);
-    for (name, facts) in expected["broken"].as_object().unwrap() {
-        let read = read_all(&folder(format).join(name), options);
-        match read {
-            Ok(_) => assert_ne!(facts["expect"], "reject", "{name} was read"),
-            Err(error) => {
-                assert_ne!(facts["expect"], "accept", "{name}: {error}");
-                let class = error.class().to_string();
-                let classes = facts["classes"].as_array().unwrap();
-                assert!(
-                    classes.iter().any(|expected| *expected == *class),
-                    "{name}: {error}; {classes:?}"
-                );
-            }
-        }
-    }
+    golden::check_broken(format, &expected, |path| read_all(path, options).map(drop));
 }
 
 /// Compares files of features. A file with several kinds is read as each of them.
@@ -237,7 +182,7 @@ pub(super) fn check_features(format: &str, options: &ReadOptions) {
         }
         assert_eq!(facts["vertices"]["count"], rows, "{name}");
         if kinds.is_empty() && facts["vertices"]["exact"] == true {
-            assert_eq!(facts["vertices"]["sha256"], hash(&all.positions), "positions of {name}");
+            assert_eq!(facts["vertices"]["sha256"], sha256(&all.positions), "positions of {name}");
         }
         if all.header.kind.is_chain() && kinds.is_empty() {
             let lengths: Vec<usize> = all.lengths.values().flatten().copied().collect();

@@ -20,12 +20,12 @@ use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
 
-use super::geometry::FLOAT64;
 use super::input::Bytes;
 use super::lines::Lines;
 use super::roles::default_axes;
-use super::values::{Values, batch_error, narrow_column, parse_f64, survives_float32};
+use super::values::{Values, narrow_column, parse_f64, survives_float32, without_rows};
 use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
+use crate::dtypes::{FLOAT64, INT32};
 use crate::error::{Place, bad_input};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -33,15 +33,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let input_error =
         |class, expected, found: String| bad_input(class, "SWC", "the file", expected, found);
     if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
-        let bad =
-            input_error(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
-        return Err(bad);
+        return Err(input_error(
+            Class::Unsupported,
+            "skeleton, graph or point_cloud",
+            kind.to_string(),
+        ));
     }
     let dtype = options.positions.unwrap_or(FLOAT64);
     if dtype.kind != DtypeKind::Float {
-        let bad =
-            input_error(Class::Unsupported, "a type of floats for positions", dtype.to_string());
-        return Err(bad);
+        return Err(input_error(
+            Class::Unsupported,
+            "a type of floats for positions",
+            dtype.to_string(),
+        ));
     }
     let mut nodes = Nodes::new(dtype);
     let mut lines = Lines::new_lossy(bytes);
@@ -53,9 +57,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         (positions, radii) = (narrow_column(&positions)?, narrow_column(&radii)?);
     }
     let fields = vec![Field::new("radius", radii), Field::new("type", nodes.types.take()?)];
-    let without_rows = |field: &Field| field.with_column(field.column.slice(0..0));
     let header = Header {
-        fields: fields.iter().map(without_rows).collect(),
+        fields: without_rows(&fields),
         objects: true,
         elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
         vertices: u64::try_from(positions.len()).ok(),
@@ -101,11 +104,10 @@ struct Nodes {
 
 impl Nodes {
     fn new(positions: Dtype) -> Self {
-        let int32 = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
         Self {
             positions: Values::new(positions, 3),
             radii: Values::new(if positions == FLOAT64 { FLOAT64 } else { Dtype::FLOAT32 }, 1),
-            types: Values::new(int32, 1),
+            types: Values::new(INT32, 1),
             rows: HashMap::new(),
             parents: Vec::new(),
             lines: Vec::new(),
@@ -136,10 +138,10 @@ impl Nodes {
     }
 
     /// Parses a node and adds it.
-    fn push_node(&mut self, words: &[&str], line: u64) -> Result<(), Fault> {
+    fn push_node(&mut self, words: &[&str], line: u64) -> Result<(), BadNode> {
         let [id, kind, x, y, z, radius, parent, extra @ ..] = words else {
             let found = format!("{} values", words.len());
-            return Err(Fault {
+            return Err(BadNode {
                 class: Class::CountMismatch,
                 column: None,
                 expected: COLUMNS,
@@ -148,32 +150,32 @@ impl Nodes {
         };
         let parse_integer = |word: &str, column| {
             word.parse::<i64>()
-                .map_err(|_no_number| Fault::bad_value(column, "a whole number", word))
+                .map_err(|_no_number| BadNode::bad_value(column, "a whole number", word))
         };
         let id = parse_integer(id, "id")?;
         let parent = parse_integer(parent, "parent")?;
         if id < 0 {
-            return Err(Fault {
+            return Err(BadNode {
                 class: Class::Negative,
-                ..Fault::bad_value("id", "0 or more", &id.to_string())
+                ..BadNode::bad_value("id", "0 or more", &id.to_string())
             });
         }
         if !self.types.push_text(kind) {
-            return Err(Fault::bad_value("type", "a whole number of 32 bits", kind));
+            return Err(BadNode::bad_value("type", "a whole number of 32 bits", kind));
         }
         for (word, column) in [(x, "x"), (y, "y"), (z, "z")] {
             let finite = parse_f64(word).is_some_and(f64::is_finite);
             if !finite || !self.positions.push_text(word) {
-                return Err(Fault::bad_value(column, "a number", word));
+                return Err(BadNode::bad_value(column, "a number", word));
             }
         }
         if !self.radii.push_text(radius) {
-            return Err(Fault::bad_value("radius", "a number", radius));
+            return Err(BadNode::bad_value("radius", "a number", radius));
         }
         self.needs_float64 |= ![x, y, z, radius].into_iter().all(|word| survives_float32(word));
         if self.rows.insert(id, self.parents.len()).is_some() {
-            let fault = Fault::bad_value("id", "another id for each node", &id.to_string());
-            return Err(Fault { class: Class::Duplicate, ..fault });
+            let fault = BadNode::bad_value("id", "another id for each node", &id.to_string());
+            return Err(BadNode { class: Class::Duplicate, ..fault });
         }
         self.has_extra_values |= !extra.is_empty();
         self.parents.push((parent != ROOT).then_some(parent));
@@ -186,9 +188,10 @@ impl Nodes {
         let row = |(row, parent): (usize, &Option<i64>)| match parent {
             None => Ok(None),
             Some(id) => self.rows.get(id).copied().map(Some).ok_or_else(|| {
-                let fault = Fault::bad_value("parent", "the id of a node, or -1", &id.to_string());
+                let fault =
+                    BadNode::bad_value("parent", "the id of a node, or -1", &id.to_string());
                 let line = self.lines[row];
-                Fault { class: Class::OutOfBounds, ..fault }.into_error(lines.bytes(), line)
+                BadNode { class: Class::OutOfBounds, ..fault }.into_error(lines.bytes(), line)
             }),
         };
         self.parents.iter().enumerate().map(row).collect()
@@ -221,8 +224,8 @@ impl Nodes {
                     Some(up) => node = up,
                     None => {
                         let line = self.lines[start];
-                        let fault = Fault::bad_value("parent", "a way up to a root", "a circle");
-                        let fault = Fault { class: Class::BadShape, ..fault };
+                        let fault = BadNode::bad_value("parent", "a way up to a root", "a circle");
+                        let fault = BadNode { class: Class::BadShape, ..fault };
                         return Err(fault.into_error(lines.bytes(), line));
                     }
                 }
@@ -243,14 +246,14 @@ impl Nodes {
 }
 
 /// An error in a line, without its number.
-struct Fault {
+struct BadNode {
     class: Class,
     column: Option<&'static str>,
     expected: &'static str,
     found: String,
 }
 
-impl Fault {
+impl BadNode {
     fn bad_value(column: &'static str, expected: &'static str, found: &str) -> Self {
         let found = format!("{:?}", found.chars().take(MAX_SHOWN_CHARS).collect::<String>());
         Self { class: Class::Encoding, column: Some(column), expected, found }
@@ -298,18 +301,18 @@ impl Pieces {
         let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
         for field in &self.fields {
             let field = field.with_column(field.column.slice(rows.clone()));
-            batch = batch.with_field(field).map_err(batch_error)?;
+            batch = batch.with_field(field)?;
         }
         if self.kind.has_links() {
             let parents = rows.clone().zip(&self.parents[rows.clone()]);
             let edges = parents.filter_map(|(row, parent)| {
                 Some([row.checked_sub(rows.start)?, (*parent)?.checked_sub(rows.start)?])
             });
-            let edges = Elements::new(2, edges.flatten().collect()).map_err(batch_error)?;
-            batch = batch.with_elements(edges).map_err(batch_error)?;
+            let edges = Elements::new(2, edges.flatten().collect())?;
+            batch = batch.with_elements(edges)?;
         }
         let owners = self.owners[rows].to_vec();
-        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(batch_error)?))
+        Ok(Piece::Vertices(batch.with_vertex_objects(owners)?))
     }
 }
 

@@ -9,7 +9,9 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Kind};
 
 use super::*;
-use crate::{CsvWriter, elements_as_rows};
+use crate::elements_as_rows;
+use crate::write::csv::CsvWriter;
+use crate::write::rows::BatchWriter as _;
 
 /// Formats the contents of a file as text: the header, then the pieces.
 pub(super) fn dump(format: Format, bytes: &[u8], options: &ReadOptions) -> Result<String, String> {
@@ -160,7 +162,7 @@ fn refuses_missing_files_and_unknown_formats() {
         format!(
             "InvalidArgument, cannot tell the format of {}: name it with --format, or end its name with one of {}",
             path.display(),
-            Format::list_readable()
+            Format::list()
         )
     );
     assert_eq!(error.class(), Class::InvalidArgument);

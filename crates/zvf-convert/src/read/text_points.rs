@@ -13,16 +13,17 @@
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Categories, Field, Kind, Value};
+use zvf_format::num::{nearest_f32, usize_from_u32};
+use zvf_model::Kind;
 
 use super::input::Bytes;
 use super::lines::Lines;
 use super::record::Vertices;
 use super::roles::{default_axes, point_kind};
 use super::source::Source;
-use super::values::{NamedValues, Values, parse_f64, quote_start};
-use super::{Format, Header, Piece, ReadOptions, Reader};
+use super::values::{Labels, NamedValues, Values, parse_f64, quote_start};
+use super::{Format, Header, ReadOptions, Reader};
+use crate::dtypes::{FLOAT64, INT32, UINT8};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let source = Source::open(bytes, options.memory)?;
@@ -46,7 +47,7 @@ fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader>
     let mut fields: Vec<NamedValues> = (0..rest)
         .map(|at| {
             let name = if at == 0 { "intensity".to_owned() } else { format!("field_{}", at + 3) };
-            let is_integer = summary.is_integer.get(at + 3).copied().unwrap_or(false);
+            let is_integer = summary.is_integer[at + 3];
             NamedValues::new(name, if is_integer { INT32 } else { FLOAT64 }, 1)
         })
         .collect();
@@ -55,28 +56,61 @@ fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader>
     }
     let has_elements = !summary.elements.is_empty();
     if has_elements {
-        fields.push(NamedValues::new("element", INT32, 1));
+        let codes = summary.elements.into_iter().zip(0..).collect();
+        let values = Values::new_labels(Labels::new(codes), 1);
+        fields.push(NamedValues { name: "element".to_owned(), values });
     }
-    let owned = kind.is_chain();
-    let mut vertices = Vertices::new(kind, Values::new(dtype, 3), fields, owned);
+    let mut vertices = Vertices::new(kind, Values::new(dtype, 3), fields, kind.is_chain());
     let header = Header { vertices: Some(summary.count), ..vertices.header(default_axes(3))? };
     let header = if has_elements { header.with_unit("angstrom") } else { header };
-    let labels = Categories::new(
-        summary.elements.iter().map(|text| Value::from(text.as_str())).collect(),
-        None,
-    );
-    let fields = header.fields.iter().map(|field| with_labels(field, &labels)).collect();
-    let header = Header { fields, ..header };
-    let rows = PointLines::new(&source, format)?;
+    let mut rows = PointLines::new(&source, format)?;
     let batch_rows = options.batch_rows.max(1);
-    let mut pieces = Pieces { rows, vertices, summary, labels, batch_rows, ended: false };
-    Ok(Reader::from_steps(header, move || pieces.step()))
+    Ok(Reader::from_steps(header, move || {
+        while vertices.rows() < batch_rows
+            && let Some(line) = rows.next()?
+        {
+            let (element, numbers) = rows.parse(&line)?;
+            push(&mut vertices, element, &numbers);
+        }
+        (vertices.rows() > 0).then(|| vertices.take()).transpose()
+    }))
 }
 
-/// Adds the names of elements to the field of elements.
-fn with_labels(field: &Field, labels: &Categories) -> Field {
-    let field = field.clone();
-    if *field.name == *"element" { field.with_categories(labels.clone()) } else { field }
+/// Adds a point.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "integers in range, as the first pass checked"
+)]
+fn push(vertices: &mut Vertices, element: Option<&str>, numbers: &[f64]) {
+    // The file may have changed since the first pass.
+    let (position, mut rest) = numbers.split_at_checked(3).unwrap_or((numbers, &[]));
+    let is_float32 = vertices.positions.dtype().size == 4;
+    for x in position {
+        if is_float32 {
+            vertices.positions.push_bytes(&nearest_f32(*x).to_le_bytes());
+        } else {
+            vertices.positions.push_bytes(&x.to_le_bytes());
+        }
+    }
+    for NamedValues { name, values } in &mut vertices.fields {
+        if *name == "element" {
+            values.push_text(element.unwrap_or_default());
+            continue;
+        }
+        let width = usize_from_u32(values.width());
+        let (numbers, after) = rest.split_at_checked(width).unwrap_or((rest, &[]));
+        rest = after;
+        for x in numbers {
+            match values.dtype() {
+                UINT8 => values.push_bytes(&[*x as u8]),
+                INT32 => values.push_bytes(&(*x as i32).to_le_bytes()),
+                _ => values.push_bytes(&x.to_le_bytes()),
+            }
+        }
+    }
+    vertices.end_row(None, 0);
 }
 
 /// A reader of the lines that hold points.
@@ -164,11 +198,7 @@ impl PointLines {
             }
             (None, Some(count)) if self.points_read < count => {
                 let expected = format!("{count} points, as the first line counts");
-                Err(self.lines.input_error(
-                    Class::Truncated,
-                    expected,
-                    self.points_read.to_string(),
-                ))
+                Err(self.lines.input_error(Class::Truncated, expected, self.points_read))
             }
             (Some(line), _) => {
                 self.points_read += 1;
@@ -243,11 +273,7 @@ impl Summary {
             }
             if numbers.len() != summary.numbers || numbers.len() < 3 {
                 let expected = format!("{} numbers, as in the first line", summary.numbers.max(3));
-                return Err(rows.lines.input_error(
-                    Class::BadShape,
-                    expected,
-                    numbers.len().to_string(),
-                ));
+                return Err(rows.lines.input_error(Class::BadShape, expected, numbers.len()));
             }
             let flags = summary.is_integer.iter_mut().zip(&mut is_byte);
             for (number, (is_integer, is_byte)) in numbers.iter().zip(flags) {
@@ -272,93 +298,15 @@ impl Summary {
     }
 }
 
-/// The second pass: converts the points to pieces.
-struct Pieces {
-    rows: PointLines,
-    vertices: Vertices,
-    summary: Summary,
-    labels: Categories,
-    batch_rows: usize,
-    ended: bool,
-}
-
-impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>> {
-        while !self.ended && self.vertices.rows() < self.batch_rows {
-            match self.rows.next()? {
-                Some(line) => self.push(&line)?,
-                None => self.ended = true,
-            }
-        }
-        if self.vertices.rows() == 0 {
-            return Ok(None);
-        }
-        let Piece::Vertices(batch) = self.vertices.take()? else { return Ok(None) };
-        let plain = zvf_model::Batch::new(batch.kind(), batch.positions().clone());
-        let fields = batch.fields().iter().map(|field| with_labels(field, &self.labels));
-        let labelled = fields.into_iter().try_fold(plain, zvf_model::Batch::with_field);
-        let labelled = labelled.map_err(super::values::batch_error)?;
-        if batch.parts().offsets().is_empty() {
-            return Ok(Some(Piece::Vertices(labelled)));
-        }
-        let labelled =
-            labelled.with_parts(batch.parts().clone()).map_err(super::values::batch_error)?;
-        Ok(Some(Piece::Vertices(labelled)))
-    }
-
-    #[expect(
-        clippy::as_conversions,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "integers in range, as the first pass checked"
-    )]
-    fn push(&mut self, line: &str) -> Result<()> {
-        let (element, numbers) = self.rows.parse(line)?;
-        let (position, mut rest) = numbers.split_at_checked(3).unwrap_or((&numbers, &[]));
-        let is_float32 = self.vertices.positions.dtype().size == 4;
-        for x in position {
-            if is_float32 {
-                self.vertices.positions.push_bytes(&(*x as f32).to_le_bytes());
-            } else {
-                self.vertices.positions.push_bytes(&x.to_le_bytes());
-            }
-        }
-        let code = element
-            .and_then(|element| self.summary.elements.iter().position(|listed| listed == element));
-        for field in &mut self.vertices.fields {
-            let width =
-                if field.name == "color" { 3 } else { usize::from(field.name != "element") };
-            let (values, after) = rest.split_at_checked(width).unwrap_or((rest, &[]));
-            rest = after;
-            match field.values.dtype() {
-                UINT8 => values.iter().for_each(|x| field.values.push_bytes(&[*x as u8])),
-                INT32 if width == 0 => {
-                    let code = code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1);
-                    field.values.push_bytes(&code.to_le_bytes());
-                }
-                INT32 => {
-                    values.iter().for_each(|x| field.values.push_bytes(&(*x as i32).to_le_bytes()))
-                }
-                _ => values.iter().for_each(|x| field.values.push_bytes(&x.to_le_bytes())),
-            }
-        }
-        self.vertices.end_row(None, 0);
-        Ok(())
-    }
-}
-
 /// The kinds of geometry that these formats hold.
 pub(crate) const KINDS: &[Kind] = &[Kind::PointCloud];
-const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
-const INT32: Dtype = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
-const UINT8: Dtype = Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false };
 const MAX_ELEMENTS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::super::stock_files::{check_broken, check_good};
     use super::*;
-    use crate::read::{Input, open};
+    use crate::read::{Input, Piece, open};
 
     #[test]
     fn reads_the_points_of_stock_files() {

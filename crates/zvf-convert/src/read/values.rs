@@ -6,19 +6,29 @@ use std::sync::Arc;
 use zvf_error::{Error, Result};
 use zvf_format::num::{nearest_f32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{BadBatch, BadColumn, Categories, Column, Field};
+use zvf_model::{BadColumn, Categories, Column, Field, Value};
 
+use crate::dtypes::INT32;
 use crate::error::cannot_hold;
 
 /// The distinct texts of a column, numbered in order of appearance.
 #[derive(Debug)]
 pub(super) struct Labels {
-    pub(super) codes: HashMap<String, i32>,
-    pub(super) categories: Categories,
+    codes: HashMap<String, i32>,
+    categories: Categories,
+}
+
+impl Labels {
+    pub(super) fn new(codes: HashMap<String, i32>) -> Self {
+        let mut texts: Vec<(&String, &i32)> = codes.iter().collect();
+        texts.sort_unstable_by_key(|(_, code)| **code);
+        let texts = texts.into_iter().map(|(text, _)| Value::from(text.as_str())).collect();
+        Self { categories: Categories::new(texts, None), codes }
+    }
 }
 
 /// The type of codes of texts.
-const CODES: Dtype = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
+const CODES: Dtype = INT32;
 
 /// Builder of a column, taken batch by batch.
 #[derive(Debug)]
@@ -194,6 +204,11 @@ pub(super) fn empty_fields(fields: &[NamedValues]) -> Result<Vec<Field>> {
     fields.iter().map(NamedValues::empty_field).collect()
 }
 
+/// Returns fields of the same types without rows.
+pub(super) fn without_rows(fields: &[Field]) -> Vec<Field> {
+    fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect()
+}
+
 /// Creates a column from `bytes`.
 pub(super) fn new_column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column> {
     Column::new(dtype, width, bytes.into()).map_err(column_error)
@@ -202,18 +217,12 @@ pub(super) fn new_column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Col
 /// Returns the error for a column that the model refuses.
 pub(crate) fn column_error(error: BadColumn) -> Error {
     let advice = "choose fewer columns";
-    cannot_hold("a column", error.to_string(), advice)
+    cannot_hold("a column", error, advice)
 }
 
 /// Quotes the first 40 characters of a bad text.
 pub(super) fn quote_start(text: &str) -> String {
     format!("{:?}", text.chars().take(40).collect::<String>())
-}
-
-/// Returns the error for a batch that the model refuses.
-pub(super) fn batch_error(error: BadBatch) -> Error {
-    let advice = "choose other columns";
-    cannot_hold("a batch", error.to_string(), advice)
 }
 
 /// Parses `text` as a `dtype` and appends the value, little-endian. Returns `false` if it is
@@ -399,38 +408,10 @@ mod tests {
     /// The fast path accepts the same texts as the parser of the standard library and returns the same bits.
     #[test]
     fn parses_short_numbers_as_the_standard_library_does() {
-        let samples = [
-            "",
-            "-",
-            ".",
-            "-.",
-            "1",
-            "-0",
-            "0",
-            "1.",
-            ".5",
-            "-.5",
-            "+1",
-            "1.5",
-            "1..5",
-            "1.5.",
-            "1e5",
-            "0.1",
-            "0.3",
-            "123456789012345",
-            "1234567890123456",
-            "12345678901234.5",
-            "0.00000000000001",
-            "99.99999",
-            "--1",
-            "1_0",
-            "1,5",
-            "inf",
-            "0x1",
-            "\u{661}",
-            "9007199254740993",
-        ];
-        let mut texts: Vec<String> = samples.iter().map(ToString::to_string).collect();
+        let samples = "|-|.|-.|1|-0|0|1.|.5|-.5|+1|1.5|1..5|1.5.|1e5|0.1|0.3|\
+            123456789012345|1234567890123456|12345678901234.5|0.00000000000001|99.99999|\
+            --1|1_0|1,5|inf|0x1|\u{661}|9007199254740993";
+        let mut texts: Vec<String> = samples.split('|').map(ToString::to_string).collect();
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..20_000 {
             random ^= random << 13;

@@ -92,8 +92,12 @@ impl Archive {
         let mut file = File::open(&self.path).map_err(read_failed)?;
         let local = read_part(&mut file, member.header, 30)?;
         if !local.starts_with(LOCAL) {
-            let expected = "a local header";
-            return Err(input_error(Class::BadMagic, &member.name, expected, "other bytes"));
+            return Err(input_error(
+                Class::BadMagic,
+                &member.name,
+                "a local header",
+                "other bytes",
+            ));
         }
         let local = Numbers(&local);
         let skipped = u64::from(local.u16(26)) + u64::from(local.u16(28));
@@ -154,7 +158,7 @@ fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>> {
         return Ok(bytes);
     }
     let expected = format!("{size} bytes at {start}");
-    Err(input_error(Class::Truncated, "an archive", expected, bytes.len().to_string()))
+    Err(input_error(Class::Truncated, "an archive", expected, bytes.len()))
 }
 
 fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
@@ -174,7 +178,7 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
     let found = to_u64(members.len());
     if found != count {
         let expected = format!("{count} members");
-        return Err(input_error(Class::CountMismatch, "an archive", expected, found.to_string()));
+        return Err(input_error(Class::CountMismatch, "an archive", expected, found));
     }
     Ok(members)
 }
@@ -193,8 +197,7 @@ fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member>
         0 => false,
         8 => true,
         method => {
-            let expected = "method 0 or 8";
-            return Err(input_error(Class::Unsupported, &name, expected, method.to_string()));
+            return Err(input_error(Class::Unsupported, &name, "method 0 or 8", method));
         }
     };
     let mut wide = zip64_values(extra);
@@ -227,7 +230,7 @@ fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8])> {
     let fields = bytes.split_at_checked(length.into());
     fields.ok_or_else(|| {
         let expected = format!("{length} bytes of a name");
-        input_error(Class::Truncated, "an archive", expected, bytes.len().to_string())
+        input_error(Class::Truncated, "an archive", expected, bytes.len())
     })
 }
 

@@ -162,13 +162,12 @@ impl CollectedPieces {
             return Ok(());
         }
         let what = format!("more than {} bytes of geometry at once", self.max_bytes);
-        let advice = "raise --memory-limit, or narrow what is written";
-        Err(cannot_hold(self.format, what, advice))
+        Err(cannot_hold(self.format, what, "raise --memory-limit, or narrow what is written"))
     }
 
     fn column_error(&self, what: &str) -> Error {
         let found = format!("{what} that the header does not name");
-        other_columns("those of the header".to_owned(), found)
+        other_columns("those of the header", found)
     }
 
     /// Returns the number of vertices.
@@ -251,7 +250,7 @@ fn push_fields(to: &mut [(Field, ColumnBuilder)], from: &[Field]) -> Option<usiz
     Some(bytes)
 }
 
-fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
+pub(super) fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
     let finish = |(field, builder): &mut (Field, ColumnBuilder)| {
         let empty = ColumnBuilder::empty_like(&field.column);
         let column: Column = std::mem::replace(builder, empty).finish();
@@ -262,7 +261,7 @@ fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
 
 pub(super) fn from_bad_batch(error: zvf_model::BadBatch) -> Error {
     let advice = "the input contradicts itself";
-    cannot_hold("a batch", error.to_string(), advice)
+    cannot_hold("a batch", error, advice)
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::io::Write as _;
 
 use zvf_error::Result;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
-use super::{CollectedPieces, Loss, Report, Sink, Target, WriteOptions, begin_once};
-use crate::error::bad_code;
+use super::{CollectedPieces, Encode, Report, Sink, Target, WriteOptions};
 use crate::read::{Group, Header, Piece};
+use crate::table::{field_value, vertex_owners};
 
 /// The complete input of one kind.
 pub(crate) struct CollectedInput {
@@ -19,9 +19,6 @@ pub(crate) struct CollectedInput {
     pub(crate) object_fields: Vec<Field>,
     pub(crate) groups: Vec<Group>,
 }
-
-/// Encodes the input, and returns the losses that only the values show.
-pub(crate) type Encode = fn(&CollectedInput, &mut Target<'_>, &WriteOptions) -> Result<Vec<Loss>>;
 
 /// Opens a writer that collects its input and then calls `encode`.
 pub(crate) fn open<'a>(
@@ -48,7 +45,6 @@ impl Collector {
     }
 
     pub(super) fn begin(&mut self, header: &Header) -> Result<()> {
-        begin_once(&mut self.collected.is_some(), self.name)?;
         self.collected = Some(CollectedPieces::new(header, self.memory, self.name));
         Ok(())
     }
@@ -107,19 +103,7 @@ impl CollectedInput {
 
     /// Returns the object of each vertex, or `None` where the input has no objects.
     pub(crate) fn owners(&self) -> Option<Vec<Option<ObjectId>>> {
-        if let Some(owners) = self.batch.vertex_objects() {
-            return Some(owners.to_vec());
-        }
-        if self.batch.parts().offsets().is_empty() {
-            return None;
-        }
-        let mut owners = vec![None; self.batch.len()];
-        for part in self.batch.parts().iter() {
-            if let Some(rows) = owners.get_mut(part.rows) {
-                rows.fill(Some(part.object));
-            }
-        }
-        Some(owners)
+        vertex_owners(&self.batch)
     }
 
     /// Returns the ids of all objects: those of `objects`, then the others in the order of their vertices.
@@ -186,14 +170,10 @@ pub(crate) fn format_values(field: &Field) -> Result<Vec<String>> {
 
 /// Returns a value of a field as text.
 pub(crate) fn format_value(field: &Field, row: usize, c: usize) -> Result<String> {
-    let value = field.value(row, c).map_err(|code| bad_code(&field.name, code))?;
-    Ok(match value {
+    Ok(match field_value(field, row, c)? {
         Value::Null => String::new(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Int(n) => n.to_string(),
-        Value::UInt(n) => n.to_string(),
         Value::Float(x) => format_number(x),
-        Value::Text(text) => text,
+        value => value.to_string(),
     })
 }
 
@@ -210,7 +190,7 @@ pub(crate) fn format_number(x: f64) -> String {
 pub(crate) fn format_coordinate(column: &Column, row: usize, axis: usize) -> String {
     let x = column.float(row, axis).unwrap_or(0.0);
     if column.dtype() == zvf_metadata::Dtype::FLOAT32 {
-        return format_f32(to_f32(x));
+        return format_f32(nearest_f32(x));
     }
     format_number(x)
 }
@@ -219,20 +199,10 @@ fn format_f32(x: f32) -> String {
     if x.is_finite() { x.to_string() } else { format_number(f64::from(x)) }
 }
 
-/// Rounds to the nearest `float32`.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the loss is listed before anything is written"
-)]
-#[must_use]
-pub(crate) const fn to_f32(x: f64) -> f32 {
-    x as f32
-}
-
 /// Converts a column to `float32`, little-endian.
 pub(crate) fn to_f32_bytes(column: &Column) -> Vec<u8> {
     let width = usize_from_u32(column.width());
     let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
-    let value = |(row, c)| to_f32(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
+    let value = |(row, c)| nearest_f32(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
     places.flat_map(value).collect()
 }

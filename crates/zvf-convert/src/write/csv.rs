@@ -8,54 +8,20 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_model::{Batch, Value};
 
-use super::rows::{BatchWriter, Rows};
-use super::{Sink, Target, WriteOptions};
+use super::rows::BatchWriter;
+use super::{Opened, Target};
 use crate::error::other_columns;
 use crate::read::Header;
 use crate::table::Table;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    _options: &WriteOptions,
-    separator: u8,
-) -> Result<Box<dyn Sink + 'a>> {
+pub(crate) fn open<'a>(target: Target<'a>, separator: u8) -> Opened<'a> {
     let out = target.into_file("CSV")?;
     let writer = CsvWriter { separator: char::from(separator), ..CsvWriter::new(out, &[]) };
-    Ok(Box::new(Rows::new(writer, false)))
-}
-
-impl<W: Write> BatchWriter for CsvWriter<W> {
-    const NAME: &'static str = "CSV";
-
-    fn name_axes(&mut self, header: &Header) {
-        self.axes.clone_from(&header.axes);
-    }
-
-    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
-        self.write(batch)
-    }
-
-    fn end(self) -> Result<()> {
-        self.finish().map(drop)
-    }
+    writer.into_sink()
 }
 
 /// Writes batches as one table.
-///
-/// ```
-/// use zvf_convert::CsvWriter;
-/// use zvf_metadata::Dtype;
-/// use zvf_model::{Batch, Column, Kind};
-///
-/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
-/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
-/// let mut text = Vec::new();
-/// CsvWriter::new(&mut text, &["x".into(), "y".into()]).write(&batch)?;
-/// assert_eq!(text, b"x,y\n1.5,2\n");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct CsvWriter<W> {
+pub(crate) struct CsvWriter<W> {
     out: W,
     axes: Vec<String>,
     header: Option<String>,
@@ -65,16 +31,19 @@ pub struct CsvWriter<W> {
 
 impl<W: Write> CsvWriter<W> {
     /// Creates a writer to `out`. `axes` are the names of the axes.
-    pub fn new(out: W, axes: &[String]) -> Self {
+    pub(crate) fn new(out: W, axes: &[String]) -> Self {
         Self { out, axes: axes.to_vec(), header: None, separator: ',', parts: 0 }
     }
+}
 
-    /// Adds the vertices of a batch.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails, a code has no category, or the batch has other columns than the first.
-    pub fn write(&mut self, batch: &Batch) -> Result<()> {
+impl<W: Write> BatchWriter for CsvWriter<W> {
+    type Out = W;
+
+    fn name_axes(&mut self, header: &Header) {
+        self.axes.clone_from(&header.axes);
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &self.axes).with_first_part(self.parts);
         self.parts += batch.parts().len();
         let names: Vec<String> =
@@ -110,12 +79,7 @@ impl<W: Write> CsvWriter<W> {
         Ok(())
     }
 
-    /// Flushes the target and returns it.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn finish(mut self) -> Result<W> {
+    fn finish(mut self) -> Result<W> {
         self.out.flush()?;
         Ok(self.out)
     }

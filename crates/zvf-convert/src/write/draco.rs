@@ -6,18 +6,20 @@ use std::io::Write as _;
 
 use zvf_draco::{Encoder, Quantization};
 use zvf_error::Error;
+use zvf_format::num::nearest_f32;
 
-use super::collected_input::{CollectedInput, to_f32};
-use super::{Encoded, Loss, Opened, Target, WriteOptions};
+use super::collected_input::CollectedInput;
+use super::{Encoded, Loss, Target, WriteOptions};
 use crate::error::cannot_hold;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("Draco")?, options, "Draco", encode))
-}
-
-fn encode(input: &CollectedInput, out: &mut Target<'_>, options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    options: &WriteOptions,
+) -> Encoded {
     let rows = 0..input.batch.len();
-    let positions: Vec<f32> = rows.flat_map(|row| input.point(row).map(to_f32)).collect();
+    let positions: Vec<f32> = rows.flat_map(|row| input.point(row).map(nearest_f32)).collect();
     let triangles = input.triangles();
     let faces: Option<Vec<[u32; 3]>> = triangles
         .iter()

@@ -10,14 +10,16 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::collected_input::{CollectedInput, format_number, format_value, format_values};
-use super::{Encoded, Loss, Opened, Target, WriteOptions};
-use crate::error::{bad_code, cannot_hold};
+use super::{Encoded, Loss, Target, WriteOptions};
+use crate::error::cannot_hold;
+use crate::table::field_value;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("edge list")?, options, "edge list", encode))
-}
-
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let names = input.batch.field("id").or_else(|| input.batch.field("node_id"));
     let names = match names {
         Some(field) => format_values(field)?,
@@ -28,8 +30,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     };
     if let Some(name) = names.iter().find(|name| is_invalid(name)) {
         let what = format!("a node called {name:?}");
-        let advice = "write GraphML, or leave the attribute id out";
-        return Err(cannot_hold("edge list", what, advice));
+        return Err(cannot_hold("edge list", what, "write GraphML, or leave the attribute id out"));
     }
     let fields = input.element_fields();
     let edges = input.edges();
@@ -75,16 +76,14 @@ fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<()>
 fn format_literal(field: &Field, row: usize) -> Result<String> {
     let width = usize_from_u32(field.column.width());
     let literal = |c| -> Result<String> {
-        let value = field.value(row, c).map_err(|code| bad_code(&field.name, code))?;
-        Ok(match value {
+        Ok(match field_value(field, row, c)? {
             Value::Null => "None".to_owned(),
             Value::Bool(true) => "True".to_owned(),
             Value::Bool(false) => "False".to_owned(),
-            Value::Int(n) => n.to_string(),
-            Value::UInt(n) => n.to_string(),
             Value::Float(x) if x.is_finite() => format!("{x:?}"),
             Value::Float(x) => format!("float('{}')", format_number(x)),
             Value::Text(text) => quote(&text),
+            number => number.to_string(),
         })
     };
     if width == 1 {

@@ -162,7 +162,6 @@ pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static
 
 impl super::Sink for FeatureWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        super::begin_once(&mut !matches!(self.state, State::New), self.format)?;
         let objects = is_by_object(header);
         let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
         if header.objects && !(objects && has_id(header)) {

@@ -14,10 +14,11 @@ use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Opened, Target, WriteOptions, count_u32};
-use crate::error::{bad_code, cannot_hold};
+use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::crs::code_of;
 use crate::read::features::{PartKind, Shape};
+use crate::table::field_value;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("FlatGeobuf")?;
@@ -234,8 +235,7 @@ fn encode_feature(
     let bytes = shape.positions.len() * 8 + shape.parts.len() * 4 + properties.len();
     if bytes > MAX_FEATURE_BYTES {
         let what = format!("a feature of {bytes} bytes");
-        let advice = "write it in parts";
-        return Err(cannot_hold("FlatGeobuf", what, advice));
+        return Err(cannot_hold("FlatGeobuf", what, "write it in parts"));
     }
     let properties = to.create_vector(&properties);
     let geometry = (!shape.parts.is_empty()).then(|| encode_geometry(&mut to, shape, kind));
@@ -278,7 +278,6 @@ fn encode_geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> O
 fn encode_properties(fields: &[Field], columns: &[(String, u8)], row: usize) -> Result<Vec<u8>> {
     let mut to = Vec::new();
     for (number, (field, (_, kind))) in (0_u16..).zip(fields.iter().zip(columns)) {
-        let bad_code = |code| bad_code(&field.name, code);
         let mut text = |text: &str| {
             to.extend_from_slice(&number.to_le_bytes());
             let count = count_u32(text.len(), "FlatGeobuf", "bytes of a text")?;
@@ -293,7 +292,7 @@ fn encode_properties(fields: &[Field], columns: &[(String, u8)], row: usize) -> 
             text(&format!("[{}]", values.join(",")))?;
             continue;
         }
-        match field.value(row, 0).map_err(bad_code)? {
+        match field_value(field, row, 0)? {
             Value::Null => {}
             Value::Float(x) if x.is_nan() => {}
             Value::Text(string) => text(&string)?,

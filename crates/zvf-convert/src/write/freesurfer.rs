@@ -14,40 +14,39 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Field, Kind, ObjectId, Value};
 
-use super::collected_input::{CollectedInput, format_number, to_f32};
+use super::collected_input::{CollectedInput, format_number};
 use super::gifti::file_name;
 use super::surfaces::{
     Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
 };
-use super::{Encoded, Loss, Opened, Target, WriteOptions};
+use super::{Encoded, Loss, Target, WriteOptions};
 use crate::error::cannot_hold;
 use crate::read::Group;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target, options, "FreeSurfer", encode))
-}
-
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let fields: Vec<&Field> =
         input.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
     let values = is_values(input);
     let is_label = input.header.kind == Kind::PointCloud && !input.groups.is_empty();
     if input.header.kind != Kind::Mesh && !values && !is_label {
-        let what = format!("a {}", input.header.kind);
         let advice = "write a mesh, a label, or values by the number of the vertex";
-        return Err(cannot_hold("FreeSurfer", what, advice));
+        return Err(cannot_hold("FreeSurfer", format!("a {}", input.header.kind), advice));
     }
     if is_label {
         return write_labels(input, out);
     }
     if values && vertex_numbers(input, "FreeSurfer")?.is_some() {
         let what = "values of some vertices only, or in another order".to_owned();
-        let advice = "write GIFTI, which numbers them";
-        return Err(cannot_hold("FreeSurfer", what, advice));
+        return Err(cannot_hold("FreeSurfer", what, "write GIFTI, which numbers them"));
     }
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
         let (hemispheres, mut losses) = split_hemispheres(input, true)?;
@@ -120,8 +119,7 @@ fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Result<Vec<Loss
         (None, [group]) => write(group, out)?,
         (None, _) => {
             let what = format!("{} labels in one file", input.groups.len());
-            let advice = "name a folder";
-            return Err(cannot_hold("FreeSurfer", what, advice));
+            return Err(cannot_hold("FreeSurfer", what, "name a folder"));
         }
     }
     Ok(Vec::new())
@@ -161,7 +159,7 @@ fn write_surface(
             None => input.point(*row),
         };
         for x in point {
-            out.write_all(&to_big_endian(to_f32(x).to_le_bytes()))?;
+            out.write_all(&to_big_endian(nearest_f32(x).to_le_bytes()))?;
         }
     }
     for vertex in hemisphere.faces.as_flattened() {
@@ -219,7 +217,7 @@ fn write_values(field: &Field, c: usize, faces: usize, out: &mut dyn Write) -> R
         out.write_all(&encode_int(count)?)?;
     }
     for row in 0..field.column.len() {
-        let x = to_f32(field.column.float(row, c).unwrap_or(f64::NAN));
+        let x = nearest_f32(field.column.float(row, c).unwrap_or(f64::NAN));
         out.write_all(&to_big_endian(x.to_le_bytes()))?;
     }
     Ok(())

@@ -8,15 +8,14 @@ use std::io::Write;
 
 use serde_json::Value as Json;
 use zvf_error::Result;
-use zvf_format::num::usize_from_u32;
-use zvf_model::{Field, Value};
+use zvf_model::Field;
 
 use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Opened, Sink, Target, WriteOptions};
-use crate::error::bad_code;
 use crate::read::Header;
 use crate::read::crs::{code_of, is_wgs84};
 use crate::read::features::{PartKind, Shape};
+use crate::table::{row_to_json, value_to_json};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     open_as(target, options, false)
@@ -107,15 +106,16 @@ impl FeatureSink for Out<'_> {
         let id = fields.iter().find(|field| *field.name == *"id");
         write!(self.out, "{{\"type\":\"Feature\"")?;
         if let Some(id) = id {
-            let value = format_value(id, row)?;
-            if value != "null" {
+            let value = row_to_json(id, row, value_to_json)?;
+            if !value.is_null() {
                 write!(self.out, ",\"id\":{value}")?;
             }
         }
         write!(self.out, ",\"properties\":{{")?;
         for (at, field) in fields.iter().filter(|field| *field.name != *"id").enumerate() {
             let comma = if at > 0 { "," } else { "" };
-            write!(self.out, "{comma}{}:{}", Json::from(&*field.name), format_value(field, row)?)?;
+            let value = row_to_json(field, row, value_to_json)?;
+            write!(self.out, "{comma}{}:{value}", Json::from(&*field.name))?;
         }
         write!(self.out, "}},\"geometry\":{}}}", format_geometry(shape, self.digits))?;
         if self.lines {
@@ -130,27 +130,6 @@ impl FeatureSink for Out<'_> {
         }
         Ok(self.out.flush()?)
     }
-}
-
-/// Formats the value, or the values, of a row as JSON. A float that is not finite is null.
-fn format_value(field: &Field, row: usize) -> Result<String> {
-    let bad_code = |code| bad_code(&field.name, code);
-    let width = usize_from_u32(field.column.width());
-    let json_value = |at: usize| -> Result<Json> {
-        Ok(match field.value(row, at).map_err(bad_code)? {
-            Value::Null => Json::Null,
-            Value::Bool(flag) => flag.into(),
-            Value::Int(n) => n.into(),
-            Value::UInt(n) => n.into(),
-            Value::Float(x) => x.into(), // null where it is not finite
-            Value::Text(text) => text.into(),
-        })
-    };
-    if width == 1 {
-        return Ok(json_value(0)?.to_string());
-    }
-    let all: Vec<Json> = (0..width).map(json_value).collect::<Result<_, _>>()?;
-    Ok(Json::Array(all).to_string())
 }
 
 /// Formats a geometry as the simplest type that holds it.

@@ -4,49 +4,33 @@
 //! `GeoParquet` supports WGS 84, UTM zones and any PROJJSON; another CRS becomes null and is listed
 //! as a loss.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
-use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter as ParquetEncoder;
 use parquet::file::metadata::KeyValue;
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_model::{ColumnBuilder, Field};
 
+use super::collect::finish_fields;
 use super::features::{FeatureSink, FeatureWriter, free_name};
-use super::{Loss, Opened, Sink, Target, WriteOptions};
+use super::{Loss, Opened, Target, WriteOptions};
 use crate::arrow::column::attribute_array;
-use crate::arrow::files::{ROW_GROUP_BYTES, SharedBuffer, from_parquet_error, writer_properties};
-use crate::arrow::from_arrow_error;
+use crate::arrow::files::RecordFile;
+use crate::arrow::{Form, from_arrow_error};
 use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::crs::{code_of, is_wgs84, utm_projjson};
 use crate::read::features::{PartKind, Shape, wkb};
 
-pub(crate) fn open_parquet<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open(target, options, "GeoParquet", true)
-}
-
-pub(crate) fn open_arrow<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open(target, options, "GeoArrow", false)
-}
-
-fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-    format: &'static str,
-    parquet: bool,
-) -> Result<Box<dyn Sink + 'a>> {
-    let out = target.into_file(format)?;
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, form: Form) -> Opened<'a> {
+    let format = if form == Form::Parquet { "GeoParquet" } else { "GeoArrow" };
     let sink = Out {
-        out: Some(out),
-        parquet,
+        file: RecordFile::new(target.into_file(format)?, form),
+        form,
         fields: Vec::new(),
         wkb: Vec::new(),
-        state: State::New,
         summary: GeometrySummary::new(),
         crs: Json::Null,
         geometry: String::new(),
@@ -55,20 +39,13 @@ fn open<'a>(
 }
 
 struct Out<'a> {
-    out: Option<Target<'a>>,
-    parquet: bool,
+    file: RecordFile<Target<'a>>,
+    form: Form,
     fields: Vec<(Field, ColumnBuilder)>,
     wkb: Vec<Vec<u8>>,
-    state: State<'a>,
     summary: GeometrySummary,
     crs: Json,
     geometry: String, // the name of its column
-}
-
-enum State<'a> {
-    New,
-    Parquet(Box<ParquetEncoder<SharedBuffer>>, SharedBuffer),
-    Arrow(Box<FileWriter<Target<'a>>>),
 }
 
 /// The types and the bounds of all geometries, for the metadata.
@@ -121,51 +98,16 @@ impl Out<'_> {
 
     /// Writes the buffered rows.
     fn flush(&mut self) -> Result<()> {
-        let mut columns: Vec<(ArrowField, ArrayRef)> = Vec::new();
-        for (field, builder) in &mut self.fields {
-            let empty = ColumnBuilder::empty_like(&field.column);
-            let column = std::mem::replace(builder, empty).finish();
-            columns.push(attribute_array(&field.with_column(column))?);
-        }
+        let columns = finish_fields(&mut self.fields);
+        let columns: Vec<(ArrowField, ArrayRef)> =
+            columns.iter().map(attribute_array).collect::<Result<_>>()?;
         let (fields, mut arrays): (Vec<ArrowField>, Vec<ArrayRef>) = columns.into_iter().unzip();
-        let schema = self.schema(&fields);
         let wkb = std::mem::take(&mut self.wkb);
         let wkb: BinaryArray =
             wkb.iter().map(|bytes| Some(bytes).filter(|bytes| !bytes.is_empty())).collect();
         arrays.push(Arc::new(wkb));
-        let rows = RecordBatch::try_new(schema.clone(), arrays).map_err(from_arrow_error)?;
-        self.begin_file(&schema)?;
-        match &mut self.state {
-            State::New => {}
-            State::Parquet(writer, buffer) => {
-                writer.write(&rows).map_err(from_parquet_error)?;
-                if writer.in_progress_size() >= ROW_GROUP_BYTES {
-                    writer.flush().map_err(from_parquet_error)?;
-                }
-                let bytes = buffer.take();
-                if let Some(out) = &mut self.out {
-                    out.write_all(&bytes)?;
-                }
-            }
-            State::Arrow(writer) => writer.write(&rows).map_err(from_arrow_error)?,
-        }
-        Ok(())
-    }
-
-    fn begin_file(&mut self, schema: &SchemaRef) -> Result<()> {
-        if !matches!(self.state, State::New) {
-            return Ok(());
-        }
-        self.state = if self.parquet {
-            let buffer = SharedBuffer::default();
-            let settings = writer_properties(schema).map_err(from_parquet_error)?;
-            let encoder = ParquetEncoder::try_new(buffer.clone(), schema.clone(), Some(settings));
-            State::Parquet(Box::new(encoder.map_err(from_parquet_error)?), buffer)
-        } else {
-            let Some(out) = self.out.take() else { return Ok(()) };
-            State::Arrow(Box::new(FileWriter::try_new(out, schema).map_err(from_arrow_error)?))
-        };
-        Ok(())
+        let rows = RecordBatch::try_new(self.schema(&fields), arrays).map_err(from_arrow_error)?;
+        self.file.write(&rows)
     }
 
     fn geo_metadata(&self) -> Json {
@@ -200,7 +142,7 @@ impl FeatureSink for Out<'_> {
         self.crs = match &header.crs {
             Some(crs @ Json::Object(_)) => crs.clone(),
             Some(Json::String(name)) if is_wgs84(name) => Json::from("OGC:CRS84"),
-            Some(text) if !self.parquet => text.clone(), // of any form
+            Some(text) if self.form != Form::Parquet => text.clone(), // of any form
             Some(text) => {
                 let code = code_of(text);
                 let known = code.as_ref().and_then(|(org, code)| (org == "EPSG").then_some(*code));
@@ -245,21 +187,7 @@ impl FeatureSink for Out<'_> {
     fn end(mut self: Box<Self>) -> Result<()> {
         self.flush()?;
         let geo = self.geo_metadata().to_string();
-        match std::mem::replace(&mut self.state, State::New) {
-            State::New => {}
-            State::Parquet(mut writer, buffer) => {
-                writer.append_key_value_metadata(KeyValue::new("geo".to_owned(), geo));
-                writer.close().map_err(from_parquet_error)?;
-                if let Some(out) = &mut self.out {
-                    out.write_all(&buffer.take())?;
-                    out.flush()?;
-                }
-            }
-            State::Arrow(writer) => {
-                writer.into_inner().map_err(from_arrow_error)?.flush()?;
-            }
-        }
-        Ok(())
+        self.file.finish(Some(KeyValue::new("geo".to_owned(), geo))).map(drop)
     }
 }
 

@@ -15,30 +15,31 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use quick_xml::escape::escape;
 use zvf_error::Result;
-use zvf_format::num::{index_u32, usize_from_u32};
+use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, Value};
 
-use super::collected_input::{CollectedInput, format_number, to_f32, to_f32_bytes};
+use super::collected_input::{CollectedInput, format_number, to_f32_bytes};
 use super::surfaces::{
     Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
 };
-use super::{Encoded, Opened, Target, WriteOptions};
+use super::{Encoded, Target, WriteOptions};
 use crate::error::cannot_hold;
 use crate::read::encode_base64;
+use crate::table::whole_number;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target, options, "GIFTI", encode))
-}
-
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let fields: Vec<&Field> =
         input.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
     let values = is_values(input);
     if input.header.kind != Kind::Mesh && !values {
-        let what = format!("a {}", input.header.kind);
         let advice = "write a mesh, or values by the number of the vertex";
-        return Err(cannot_hold("GIFTI", what, advice));
+        return Err(cannot_hold("GIFTI", format!("a {}", input.header.kind), advice));
     }
     let nodes = if values { vertex_numbers(input, "GIFTI")? } else { None };
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
@@ -118,7 +119,7 @@ impl GiftiFile {
             Some(coords) => to_f32_bytes(&coords.column),
             None => {
                 let rows = hemisphere.rows.iter().flat_map(|row| input.point(*row));
-                rows.flat_map(|x| to_f32(x).to_le_bytes()).collect()
+                rows.flat_map(|x| nearest_f32(x).to_le_bytes()).collect()
             }
         };
         let structure = match hemisphere.id {
@@ -259,12 +260,8 @@ fn encode_column(column: &Column) -> Option<(&'static str, Vec<u8>)> {
         (DtypeKind::Int, 1 | 2) | (DtypeKind::UInt, 2) => {
             let width = usize_from_u32(column.width());
             let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
-            let value = |(row, c)| match column.value(row, c) {
-                // Of at most 16 bits.
-                Value::Int(n) => i32::try_from(n).unwrap_or(0),
-                Value::UInt(n) => i32::try_from(n).unwrap_or(0),
-                _ => 0,
-            };
+            let value = |(row, c)| whole_number(&column.value(row, c)); // of at most 16 bits
+            let value = |place| value(place).and_then(|n| i32::try_from(n).ok()).unwrap_or(0);
             ("INT32", places.flat_map(|place| value(place).to_le_bytes()).collect())
         }
         _ => ("FLOAT32", to_f32_bytes(column)),

@@ -11,17 +11,14 @@ use std::io::Write;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::DtypeKind;
-use zvf_model::{Column, Field, Kind, ObjectId, Value};
+use zvf_model::{Column, Field, Kind, ObjectId};
 
-use super::collected_input::{CollectedInput, to_f32};
-use super::{Encoded, Opened, Target, WriteOptions};
-use crate::error::{bad_code, cannot_hold};
-
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("glTF")?, options, "glTF", encode))
-}
+use super::collected_input::CollectedInput;
+use super::{Encoded, Target, WriteOptions};
+use crate::error::cannot_hold;
+use crate::table::{row_to_json, value_name, value_to_json};
 
 /// A glTF document and its buffer.
 #[derive(Default)]
@@ -40,7 +37,12 @@ struct Part {
     elements: Vec<usize>, // numbers of vertices
 }
 
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let (mode, width) = match input.header.kind {
         Kind::Mesh => (4, 3),
         Kind::PointCloud => (0, 1),
@@ -182,7 +184,7 @@ impl Scene {
         let mut bytes = Vec::with_capacity(points.len() * 12);
         for point in points {
             for (axis, x) in point.iter().enumerate() {
-                let x = to_f32(x - middle[axis]);
+                let x = nearest_f32(x - middle[axis]);
                 low[axis] = low[axis].min(x);
                 high[axis] = high[axis].max(x);
                 bytes.extend(x.to_le_bytes());
@@ -208,7 +210,7 @@ impl Scene {
             return;
         }
         for c in 0..width {
-            let name = attribute_name(&format!("{}_{c}", field.name));
+            let name = attribute_name(&value_name(field, c));
             let accessor = self.push_values(&field.column, c..c + 1, rows, &name);
             to.insert(name, json!(accessor));
         }
@@ -234,7 +236,7 @@ impl Scene {
         for row in rows {
             if size == 4 {
                 for c in places.clone() {
-                    let x = to_f32(column.float(*row, c).unwrap_or(f64::NAN));
+                    let x = nearest_f32(column.float(*row, c).unwrap_or(f64::NAN));
                     bytes.extend(x.to_le_bytes());
                 }
             } else {
@@ -261,8 +263,7 @@ impl Scene {
             let index = u32::try_from(*index).ok().filter(|index| *index < u32::MAX);
             let Some(index) = index else {
                 let what = format!("an object of {vertices} vertices");
-                let advice = "write it in parts";
-                return Err(cannot_hold("glTF", what, advice));
+                return Err(cannot_hold("glTF", what, "write it in parts"));
             };
             let index = index.to_le_bytes();
             bytes.extend_from_slice(if short { &index[..2] } else { &index });
@@ -338,23 +339,7 @@ fn collect_extras(input: &CollectedInput, id: Option<ObjectId>) -> Result<Map<St
     extras.insert("object_id".to_owned(), json!(id.0));
     let Some(row) = input.object_row(id) else { return Ok(extras) };
     for field in &input.object_fields {
-        let width = usize_from_u32(field.column.width());
-        let value = |c| -> Result<Json> {
-            let value = field.value(row, c).map_err(|code| bad_code(&field.name, code))?;
-            Ok(match value {
-                Value::Null => Json::Null,
-                Value::Bool(flag) => json!(flag),
-                Value::Int(n) => json!(n),
-                Value::UInt(n) => json!(n),
-                Value::Float(x) => json!(x),
-                Value::Text(text) => json!(text),
-            })
-        };
-        let value = match width {
-            1 => value(0)?,
-            _ => Json::Array((0..width).map(value).collect::<Result<_, _>>()?),
-        };
-        extras.insert(field.name.to_string(), value);
+        extras.insert(field.name.to_string(), row_to_json(field, row, value_to_json)?);
     }
     Ok(extras)
 }

@@ -12,12 +12,9 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
 use super::collected_input::{CollectedInput, format_coordinate, format_value};
-use super::{Encoded, Opened, Target, WriteOptions};
+use super::{Encoded, Target, WriteOptions};
 use crate::error::cannot_hold;
-
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("GraphML")?, options, "GraphML", encode))
-}
+use crate::table::value_name;
 
 /// A key of `GraphML`: one value of an attribute.
 struct Key<'a> {
@@ -33,7 +30,12 @@ enum Source<'a> {
     Owner,
 }
 
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let mut nodes = Vec::new();
     let position = kind_of(input.batch.positions().dtype());
     for (axis, name) in input.header.axes.iter().enumerate() {
@@ -99,10 +101,7 @@ fn push_fields<'a>(keys: &mut Vec<Key<'a>>, before: usize, fields: &'a [Field]) 
     for field in fields {
         let width = usize_from_u32(field.column.width());
         for c in 0..width {
-            let name = match width {
-                1 => field.name.to_string(),
-                _ => format!("{}_{c}", field.name),
-            };
+            let name = value_name(field, c);
             let id = format!("d{}", before + keys.len());
             let kind =
                 if field.categories.is_some() { "string" } else { kind_of(field.column.dtype()) };
@@ -134,8 +133,7 @@ fn value_of(field: &Field, row: usize, c: usize) -> Result<String> {
 fn escape(text: &str) -> Result<String> {
     if let Some(c) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) {
         let what = format!("the control character {:?}", c);
-        let advice = "leave the attribute out";
-        return Err(cannot_hold("GraphML", what, advice));
+        return Err(cannot_hold("GraphML", what, "leave the attribute out"));
     }
     // XML readers normalize a carriage return to a line feed.
     Ok(quick_xml::escape::escape(text).replace('\r', "&#13;"))

@@ -15,13 +15,15 @@ use hdf5_pure::{AttrValue, EnumTypeBuilder, FileBuilder, GroupBuilder};
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Value};
 
 use super::collected_input::Collector;
 use super::{Opened, Report, Sink, Target, WriteOptions};
-use crate::error::{bad_code, cannot_hold};
+use crate::dtypes::BOOL;
+use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
+use crate::table::{field_value, whole_number};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file(NAME)?;
@@ -62,7 +64,7 @@ impl Sink for H5adWriter<'_> {
 
 fn from_hdf5_error(error: impl std::fmt::Display) -> Error {
     let advice = "leave columns out, or write Parquet";
-    cannot_hold(NAME, error.to_string(), advice)
+    cannot_hold(NAME, error, advice)
 }
 
 /// Sets the encoding attributes of an element.
@@ -79,11 +81,8 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
         .and_then(|names| names.iter().map(Json::as_str).collect());
     let rows = batch.field("obs_row").filter(|_| recorded.is_some());
     let name_of = |row: usize| {
-        let number = rows.and_then(|rows| match rows.column.value(row, 0) {
-            Value::UInt(n) => usize::try_from(n).ok(),
-            Value::Int(n) => usize::try_from(n).ok(),
-            _ => None,
-        });
+        let number = rows.and_then(|rows| whole_number(&rows.column.value(row, 0)));
+        let number = number.and_then(|number| usize::try_from(number).ok());
         let name =
             recorded.as_ref().and_then(|names| names.get(number?)).map(|name| (*name).to_owned());
         name.unwrap_or_else(|| row.to_string())
@@ -152,17 +151,15 @@ fn add_nullable_booleans(mut group: GroupBuilder, field: &Field) -> Result<Group
     set_encoding(&mut |name, value| group.set_attr(name, value), "nullable-boolean", "0.1.0");
     let (mut values, mut mask) = (Vec::new(), Vec::new());
     for row in 0..field.column.len() {
-        let bad_code = |code| bad_code(&field.name, code);
-        let truth = match field.value(row, 0).map_err(bad_code)? {
+        let truth = match field_value(field, row, 0)? {
             Value::Bool(truth) => Some(truth),
             _ => None,
         };
         values.push(u8::from(truth == Some(true)));
         mask.push(u8::from(truth.is_none()));
     }
-    let truths = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
     for (name, bytes) in [("values", values), ("mask", mask)] {
-        let column = Column::new(truths, 1, bytes.into()).map_err(crate::read::column_error)?;
+        let column = Column::new(BOOL, 1, bytes.into()).map_err(crate::read::column_error)?;
         add_array(&mut group, name, &column);
     }
     Ok(group)
@@ -182,12 +179,10 @@ fn add_texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
 
 /// Adds codes of categories, -1 for a missing value.
 fn add_codes(group: &mut GroupBuilder, field: &Field, missing: Option<i64>) -> Result<()> {
-    let code = |row: usize| match field.column.value(row, 0) {
-        Value::Int(n) if Some(n) == missing => Some(-1),
-        Value::Int(n) => i32::try_from(n).ok(),
-        Value::UInt(n) if i64::try_from(n).is_ok_and(|n| Some(n) == missing) => Some(-1),
-        Value::UInt(n) => i32::try_from(n).ok(),
-        _ => None,
+    let missing = missing.map(i128::from);
+    let code = |row: usize| match whole_number(&field.column.value(row, 0)) {
+        number if number == missing => number.map(|_| -1),
+        number => i32::try_from(number?).ok(),
     };
     let codes: Option<Vec<i32>> = (0..field.column.len()).map(code).collect();
     let codes = codes

@@ -11,67 +11,23 @@
 
 use std::io::Write;
 
-use serde_json::{Map, Number, Value as Json};
+use serde_json::{Map, Value as Json};
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Field, Part, Value};
 
-use super::rows::{BatchWriter, Rows};
+use super::rows::BatchWriter;
 use super::{Opened, Target, WriteOptions};
 use crate::elements::element_vertices;
-use crate::error::bad_code;
-use crate::read::Piece;
-use crate::table::{Table, shortest_float};
+use crate::table::{Table, row_to_json, shortest_float, value_to_json};
 
 pub(crate) fn open<'a>(target: Target<'a>, _options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("JSON lines")?;
-    Ok(Box::new(Rows::new(JsonlWriter::new(out), true)))
-}
-
-impl<W: Write> BatchWriter for JsonlWriter<W> {
-    const NAME: &'static str = "JSON lines";
-
-    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
-        self.write(batch)
-    }
-
-    fn write_elements(&mut self, piece: &Piece) -> Result<bool> {
-        let Piece::Elements { rows, fields } = piece else { return Ok(false) };
-        let numbers: Vec<i64> = element_vertices(rows)?.collect();
-        for (at, vertices) in numbers.chunks(usize_from_u32(rows.width())).enumerate() {
-            let mut line = Map::new();
-            line.insert("element".into(), self.elements.into());
-            line.insert("vertices".into(), vertices.into());
-            for field in fields {
-                line.insert(field.name.to_string(), field_to_json(field, at)?);
-            }
-            self.write_line(line)?;
-            self.elements += 1;
-        }
-        Ok(true)
-    }
-
-    fn end(self) -> Result<()> {
-        self.finish().map(drop)
-    }
+    JsonlWriter::new(out).into_sink()
 }
 
 /// Writes batches as lines.
-///
-/// ```
-/// use zvf_convert::JsonlWriter;
-/// use zvf_metadata::Dtype;
-/// use zvf_model::{Batch, Column, Kind};
-///
-/// let points = [1.5_f32, 2.0].map(f32::to_le_bytes).concat();
-/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
-/// let mut text = Vec::new();
-/// JsonlWriter::new(&mut text).write(&batch)?;
-/// assert_eq!(text, b"{\"vertex\":0,\"position\":[1.5,2.0]}\n");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct JsonlWriter<W> {
+pub(crate) struct JsonlWriter<W> {
     out: W,
     vertices: usize,
     parts: usize,
@@ -80,34 +36,8 @@ pub struct JsonlWriter<W> {
 
 impl<W: Write> JsonlWriter<W> {
     /// Creates a writer to `out`.
-    pub const fn new(out: W) -> Self {
+    pub(crate) const fn new(out: W) -> Self {
         Self { out, vertices: 0, parts: 0, elements: 0 }
-    }
-
-    /// Writes the lines of a batch.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails, or a code has no category.
-    pub fn write(&mut self, batch: &Batch) -> Result<()> {
-        if batch.parts().offsets().is_empty() {
-            self.write_vertices(batch)?;
-        } else {
-            self.write_parts(batch)?;
-        }
-        self.write_elements(batch)?;
-        self.vertices += batch.len();
-        Ok(())
-    }
-
-    /// Flushes the target and returns it.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn finish(mut self) -> Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
     }
 
     fn write_vertices(&mut self, batch: &Batch) -> Result<()> {
@@ -119,10 +49,7 @@ impl<W: Write> JsonlWriter<W> {
             if batch.vertex_objects().is_some() {
                 line.insert("object".into(), table.object(row).map(|object| object.0).into());
             }
-            for field in batch.fields() {
-                line.insert(field.name.to_string(), field_to_json(field, row)?);
-            }
-            self.write_line(line)?;
+            self.write_line(line, batch.fields(), row)?;
         }
         Ok(())
     }
@@ -135,34 +62,66 @@ impl<W: Write> JsonlWriter<W> {
             let positions = rows.clone().map(|row| row_of(batch.positions(), row)).collect();
             line.insert("positions".into(), positions);
             for field in batch.fields() {
-                let values: Result<Json> =
-                    rows.clone().map(|row| field_to_json(field, row)).collect();
+                let values: Result<Json> = rows.clone().map(|row| cell_of(field, row)).collect();
                 line.insert(field.name.to_string(), values?);
             }
-            self.write_line(line)?;
+            self.write_line(line, &[], 0)?;
             self.parts += 1;
         }
         Ok(())
     }
 
-    fn write_elements(&mut self, batch: &Batch) -> Result<()> {
-        let Some(elements) = batch.elements() else { return Ok(()) };
-        for (at, rows) in elements.iter().enumerate() {
-            let mut line = Map::new();
-            line.insert("element".into(), self.elements.into());
-            let rows = rows.iter().map(|row| Json::from(self.vertices + *row));
-            line.insert("vertices".into(), rows.collect());
-            for field in elements.fields() {
-                line.insert(field.name.to_string(), field_to_json(field, at)?);
-            }
-            self.write_line(line)?;
-            self.elements += 1;
+    fn write_element(&mut self, vertices: Json, fields: &[Field], at: usize) -> Result<()> {
+        let mut line = Map::new();
+        line.insert("element".into(), self.elements.into());
+        line.insert("vertices".into(), vertices);
+        self.elements += 1;
+        self.write_line(line, fields, at)
+    }
+
+    /// Writes a line with the attributes of a row at its end.
+    fn write_line(
+        &mut self,
+        mut line: Map<String, Json>,
+        fields: &[Field],
+        row: usize,
+    ) -> Result<()> {
+        for field in fields {
+            line.insert(field.name.to_string(), cell_of(field, row)?);
         }
+        Ok(writeln!(self.out, "{}", Json::Object(line))?)
+    }
+}
+
+impl<W: Write> BatchWriter for JsonlWriter<W> {
+    type Out = W;
+    const HOLDS_ELEMENTS: bool = true;
+
+    fn write(&mut self, batch: &Batch) -> Result<()> {
+        if batch.parts().offsets().is_empty() {
+            self.write_vertices(batch)?;
+        } else {
+            self.write_parts(batch)?;
+        }
+        if let Some(elements) = batch.elements() {
+            for (at, rows) in elements.iter().enumerate() {
+                let vertices = rows.iter().map(|row| Json::from(self.vertices + *row)).collect();
+                self.write_element(vertices, elements.fields(), at)?;
+            }
+        }
+        self.vertices += batch.len();
         Ok(())
     }
 
-    fn write_line(&mut self, line: Map<String, Json>) -> Result<()> {
-        Ok(writeln!(self.out, "{}", Json::Object(line))?)
+    fn write_elements(&mut self, rows: &Column, fields: &[Field]) -> Result<()> {
+        let numbers: Vec<i64> = element_vertices(rows)?.collect();
+        let elements = numbers.chunks(usize_from_u32(rows.width())).enumerate();
+        elements.into_iter().try_for_each(|(at, row)| self.write_element(row.into(), fields, at))
+    }
+
+    fn finish(mut self) -> Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
     }
 }
 
@@ -173,40 +132,20 @@ fn row_of(column: &Column, row: usize) -> Json {
 }
 
 /// Returns the value of an attribute in a row, or the list of values if it has several.
-fn field_to_json(field: &Field, row: usize) -> Result<Json> {
-    let value = |at| {
-        let value = field.value(row, at);
-        value
-            .map(|value| to_json(shorten_float(field, value)))
-            .map_err(|code| bad_code(&field.name, code))
-    };
-    match usize_from_u32(field.column.width()) {
-        1 => value(0),
-        width => (0..width).map(value).collect(),
-    }
-}
-
-/// Shortens the digits of a float; a category stays unchanged.
-fn shorten_float(field: &Field, value: Value) -> Value {
-    match field.categories {
-        None => shortest_float(field.column.dtype(), value),
-        Some(_) => value,
-    }
+fn cell_of(field: &Field, row: usize) -> Result<Json> {
+    row_to_json(field, row, |value| {
+        to_json(match field.categories {
+            None => shortest_float(field.column.dtype(), value),
+            Some(_) => value,
+        })
+    })
 }
 
 fn to_json(value: Value) -> Json {
     match value {
-        Value::Bool(flag) => flag.into(),
-        Value::Int(n) => n.into(),
-        Value::UInt(n) => n.into(),
-        Value::Float(x) => match Number::from_f64(x) {
-            Some(number) => Json::Number(number),
-            None if x.is_nan() => "NaN".into(),
-            None if x > 0.0 => "Infinity".into(),
-            None => "-Infinity".into(),
-        },
-        Value::Text(text) => text.into(),
-        Value::Null => Json::Null,
+        Value::Float(x) if x.is_nan() => "NaN".into(),
+        Value::Float(x) if x.is_infinite() => if x > 0.0 { "Infinity" } else { "-Infinity" }.into(),
+        value => value_to_json(value),
     }
 }
 

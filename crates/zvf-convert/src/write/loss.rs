@@ -25,9 +25,8 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     }
     let axes = header.axes.len();
     if axes < usize_from_u32(can.axes.0) || axes > usize_from_u32(can.axes.1) {
-        let what = format!("{axes} axes");
         let advice = "choose other columns of positions, or write CSV or npy";
-        return Err(cannot_hold(name, what, advice));
+        return Err(cannot_hold(name, format!("{axes} axes"), advice));
     }
     let is_text = |field: &&Field| field.categories.is_some() || can.vertex_attributes.drops(field);
     if let Some(text) = header.fields.iter().find(is_text).filter(|_| format == Format::Ply) {

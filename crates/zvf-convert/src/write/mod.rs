@@ -48,7 +48,7 @@ pub(crate) mod ply;
 pub(crate) mod precomputed;
 #[cfg(test)]
 mod round_trips;
-mod rows;
+pub(crate) mod rows;
 mod spool;
 pub(crate) mod stl;
 mod surfaces;
@@ -72,18 +72,21 @@ use std::path::PathBuf;
 
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value as Json};
-use zvf_error::Result;
+use zvf_error::{Error, Result};
 use zvf_model::flow::{FlowError, flow};
 pub(crate) use zvf_model::flow::{Loss, Report, Sink};
 
 use crate::error::{cannot_hold, worded_error};
-use crate::format::Format;
-use crate::read::Reader;
+use crate::format::{Format, WriteFn};
+use crate::read::{Header, Piece, Reader};
 
 /// A writer, or the reason why there is none.
 pub(crate) type Opened<'a> = Result<Box<dyn Sink + 'a>>;
 /// The losses of an encoded file.
 pub(crate) type Encoded = Result<Vec<Loss>>;
+/// Encodes the input, and returns the losses that only the values show.
+pub(crate) type Encode =
+    fn(&collected_input::CollectedInput, &mut Target<'_>, &WriteOptions) -> Encoded;
 
 /// Options for writing a file.
 ///
@@ -157,15 +160,24 @@ pub fn open<'a>(
     target: Target<'a>,
     options: &WriteOptions,
 ) -> Result<Box<dyn Sink + 'a>> {
-    let Some(open) = format.spec().write else {
-        let names: Vec<_> =
-            Format::ALL.iter().filter(|f| f.is_written()).map(|f| f.token()).collect();
-        let (format, written) = (format.name(), names.join(", "));
-        let text =
-            format!("{format} is read and not written: the formats that are written are {written}");
-        return Err(worded_error(zvf_format::Class::Unsupported, text));
+    let sink = match format.spec().write {
+        Some(WriteFn::Levels(open)) => return open(target, options),
+        Some(WriteFn::Pieces(open)) => open(target, options)?,
+        Some(WriteFn::Whole(encode)) => {
+            let is_folder = format.capabilities().is_folder;
+            let target = if is_folder { target } else { target.into_file(format.name())? };
+            collected_input::open(target, options, format.name(), encode)
+        }
+        None => {
+            let written = Format::ALL.iter().filter(|format| format.is_written());
+            let written = written.map(|format| format.token()).collect::<Vec<_>>().join(", ");
+            let text = format!(
+                "{format} is read and not written: the formats that are written are {written}"
+            );
+            return Err(worded_error(zvf_format::Class::Unsupported, text));
+        }
     };
-    open(target, options)
+    Ok(Box::new(OneKind { sink, format: format.name(), has_begun: false }))
 }
 
 /// Copies all pieces of `reader`. The caller lists the losses before.
@@ -189,11 +201,31 @@ pub(crate) fn count_u32(n: usize, format: &'static str, what: &'static str) -> R
     })
 }
 
-/// Sets `has_begun`, and refuses a second kind where a file holds one.
-pub(crate) fn begin_once(has_begun: &mut bool, format: &'static str) -> Result<()> {
-    if std::mem::replace(has_begun, true) {
-        let advice = "write each kind to a separate file, with --kind";
-        return Err(cannot_hold(format, "several kinds".to_owned(), advice));
+/// A writer of a file of one kind, which refuses a second one.
+struct OneKind<'a> {
+    sink: Box<dyn Sink + 'a>,
+    format: &'static str,
+    has_begun: bool,
+}
+
+impl Sink for OneKind<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Err(second_kind(self.format));
+        }
+        self.sink.begin(header)
     }
-    Ok(())
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        self.sink.write(piece)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Report> {
+        self.sink.finish()
+    }
+}
+
+/// Returns the error for a second kind where a file holds one.
+fn second_kind(format: &'static str) -> Error {
+    cannot_hold(format, "several kinds", "write each kind to a separate file, with --kind")
 }

@@ -21,49 +21,19 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Value};
 
-use super::rows::{BatchWriter, Rows};
+use super::rows::BatchWriter;
 use super::{Opened, Target, WriteOptions};
 use crate::elements::row_number;
-use crate::error::{bad_code, cannot_hold, other_columns};
-use crate::table::Table;
+use crate::error::{cannot_hold, other_columns};
+use crate::table::{Table, field_value};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("npy")?;
-    Ok(Box::new(Rows::new(NpyWriter::new(out).with_positions_name(options.first_column), false)))
-}
-
-impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
-    const NAME: &'static str = "npy";
-
-    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
-        self.write(batch)
-    }
-
-    fn end(self) -> Result<()> {
-        self.finish().map(drop)
-    }
+    NpyWriter { first: options.first_column, ..NpyWriter::new(out) }.into_sink()
 }
 
 /// Writes batches as one array of records.
-///
-/// ```
-/// use std::io::Cursor;
-/// use zvf_convert::NpyWriter;
-/// use zvf_metadata::Dtype;
-/// use zvf_model::{Batch, Column, Kind};
-///
-/// let points = [1.0_f32, 2.0].map(f32::to_le_bytes).concat();
-/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 2, points.into())?);
-/// let mut file = Cursor::new(Vec::new());
-/// let mut writer = NpyWriter::new(&mut file);
-/// writer.write(&batch)?;
-/// writer.finish()?;
-/// let bytes = file.into_inner();
-/// assert_eq!((&bytes[1..6], bytes.len()), (&b"NUMPY"[..], 128 + 8));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct NpyWriter<W> {
+pub(crate) struct NpyWriter<W> {
     out: W,
     descr: Option<String>,
     start: u64, // of the header in the target, once it is written
@@ -74,22 +44,15 @@ pub struct NpyWriter<W> {
 
 impl<W: Write + Seek> NpyWriter<W> {
     /// Creates a writer to `out`, from its current position on.
-    pub const fn new(out: W) -> Self {
+    pub(crate) const fn new(out: W) -> Self {
         Self { out, descr: None, start: 0, records: 0, first: "position", parts: 0 }
     }
+}
 
-    /// Sets the name of the column of positions.
-    #[must_use]
-    pub fn with_positions_name(self, first: &'static str) -> Self {
-        Self { first, ..self }
-    }
+impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
+    type Out = W;
 
-    /// Adds the vertices of a batch.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails, or the batch has other columns than the first.
-    pub fn write(&mut self, batch: &Batch) -> Result<()> {
+    fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &[]).with_first_part(self.parts);
         self.parts += batch.parts().len();
         let found = descr(batch, self.first);
@@ -132,12 +95,7 @@ impl<W: Write + Seek> NpyWriter<W> {
         Ok(())
     }
 
-    /// Writes the number of records to the header, and returns the target.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn finish(mut self) -> Result<W> {
+    fn finish(mut self) -> Result<W> {
         if let Some(descr) = &self.descr {
             let end = self.out.stream_position()?;
             self.out.seek(SeekFrom::Start(self.start))?;
@@ -188,7 +146,7 @@ fn text_length(field: &Field) -> Option<usize> {
 /// Writes the texts of a row, each padded to `length` characters of 32 bits.
 fn write_texts(out: &mut impl Write, field: &Field, row: usize, length: usize) -> Result<()> {
     for at in 0..usize_from_u32(field.column.width()) {
-        let value = field.value(row, at).map_err(|code| bad_code(&field.name, code))?;
+        let value = field_value(field, row, at)?;
         let text = if let Value::Text(text) = &value { text.as_str() } else { "" };
         let characters = text.chars().map(u32::from).chain(std::iter::repeat(0));
         for character in characters.take(length) {

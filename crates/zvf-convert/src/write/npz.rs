@@ -26,6 +26,7 @@ use super::{Opened, Report, Sink, Target, WriteOptions};
 use crate::elements::row_number;
 use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
+use crate::table::owner_ids;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let zip = ZipWriter::new(target.into_file("npz")?);
@@ -57,20 +58,12 @@ impl Sink for NpzWriter<'_> {
         for field in batch.fields() {
             if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
                 let what = format!("the name {:?}", field.name);
-                let advice = "leave it out with --attributes";
-                return Err(cannot_hold("npz", what, advice));
+                return Err(cannot_hold("npz", what, "leave it out with --attributes"));
             }
             write_column(&mut zip, &field.name, &field.column, field.column.width() > 1)?;
         }
-        let mut owners: Vec<i64> = vec![-1; batch.len()];
-        for part in batch.parts().iter() {
-            owners[part.rows].fill(part.object.0);
-        }
-        for (owner, object) in owners.iter_mut().zip(batch.vertex_objects().unwrap_or_default()) {
-            *owner = object.map_or(-1, |object| object.0);
-        }
         if collected.header.objects {
-            write_integers(&mut zip, "object", 1, owners.into_iter())?;
+            write_integers(&mut zip, "object", 1, owner_ids(&batch).into_iter())?;
         }
         if let Some(elements) = batch.elements() {
             report.elements = elements.len() as u64;

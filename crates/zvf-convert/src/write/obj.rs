@@ -9,13 +9,14 @@ use zvf_error::{Result, format_count};
 use zvf_model::{Elements, ObjectId};
 
 use super::collected_input::{CollectedInput, format_coordinate, format_number};
-use super::{Encoded, Loss, Opened, Target, WriteOptions};
+use super::{Encoded, Loss, Target, WriteOptions};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("OBJ")?, options, "OBJ", encode))
-}
-
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let positions = input.batch.positions();
     let colour = input.batch.field("color").filter(|field| field.column.width() == 3);
     for row in 0..input.batch.len() {

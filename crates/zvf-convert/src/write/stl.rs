@@ -8,16 +8,18 @@
 use std::io::Write;
 
 use zvf_error::Result;
+use zvf_format::num::nearest_f32;
 use zvf_model::{Field, ObjectId};
 
-use super::collected_input::{CollectedInput, format_value, to_f32};
-use super::{Encoded, Loss, Opened, Target, WriteOptions};
+use super::collected_input::{CollectedInput, format_value};
+use super::{Encoded, Loss, Target, WriteOptions};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("STL")?, options, "STL", encode))
-}
-
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let triangles = input.triangles();
     let attribute = input.element_fields().iter().find(|field| {
         &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16"
@@ -128,7 +130,7 @@ fn object_name(input: &CollectedInput, id: ObjectId) -> Result<Option<String>> {
 }
 
 fn corner_positions(input: &CollectedInput, corners: [usize; 3]) -> [[f32; 3]; 3] {
-    corners.map(|row| input.point(row).map(to_f32))
+    corners.map(|row| input.point(row).map(nearest_f32))
 }
 
 /// Returns the unit normal of a triangle, or zeros if it has no area.
@@ -137,5 +139,5 @@ fn compute_normal(corners: [[f32; 3]; 3]) -> [f32; 3] {
     let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);
     let cross = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
     let length = cross.iter().map(|x| x * x).sum::<f64>().sqrt();
-    if length.is_normal() { cross.map(|x| to_f32(x / length)) } else { [0.0; 3] }
+    if length.is_normal() { cross.map(|x| nearest_f32(x / length)) } else { [0.0; 3] }
 }

@@ -6,7 +6,8 @@ use zvf_model::{Field, Kind, Value};
 
 use super::Loss;
 use super::collected_input::CollectedInput;
-use crate::error::{bad_code, cannot_hold};
+use crate::error::cannot_hold;
+use crate::table::{field_value, whole_number};
 
 /// The surface of one object, or of the complete input.
 pub(crate) struct Hemisphere {
@@ -50,10 +51,8 @@ pub(crate) fn vertex_numbers(
     let number = |row| {
         let value = input.batch.positions().value(row, 0);
         let number = match &value {
-            Value::Int(number) => Some(*number),
-            Value::UInt(number) => i64::try_from(*number).ok(),
             Value::Float(x) => floor_i64(*x).filter(|_| x.fract() == 0.0),
-            _ => None,
+            value => whole_number(value).and_then(|number| i64::try_from(number).ok()),
         };
         number.ok_or_else(|| {
             let what = format!("values of vertex {value}");
@@ -67,12 +66,10 @@ pub(crate) fn vertex_numbers(
 
 /// Returns the index of a value among the categories of its attribute, or `None` if it is missing.
 pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>> {
-    let category = field.value(row, 0).map_err(|code| bad_code(&field.name, code))?;
+    let category = field_value(field, row, 0)?;
     Ok(match (category, field.column.value(row, 0)) {
         (Value::Null, _) => None,
-        (_, Value::Int(code)) => usize::try_from(code).ok(),
-        (_, Value::UInt(code)) => usize::try_from(code).ok(),
-        _ => None,
+        (_, code) => whole_number(&code).and_then(|code| usize::try_from(code).ok()),
     })
 }
 

@@ -8,14 +8,15 @@ use std::io::Write;
 use zvf_error::{Result, format_count};
 
 use super::collected_input::{CollectedInput, format_coordinate, format_value};
-use super::{Encoded, Loss, Opened, Target, WriteOptions};
+use super::{Encoded, Loss, Target, WriteOptions};
 use crate::error::cannot_hold;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("SWC")?, options, "SWC", encode))
-}
-
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let parents = find_parents(input)?;
     let order = sort_parents_first(&parents);
     let field = |name: &str| {

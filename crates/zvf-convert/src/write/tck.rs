@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use zvf_error::Result;
 
 use super::chains::{Chains, Millimeters};
-use super::{Opened, Report, Sink, Target, WriteOptions, begin_once};
+use super::{Opened, Report, Sink, Target, WriteOptions};
 use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
 
@@ -18,7 +18,6 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
     Ok(Box::new(TckWriter {
         out: target.into_file("TCK")?,
         is_wide: options.extra.get("tck.f64").and_then(Json::as_bool).unwrap_or(false),
-        has_begun: false,
         count_at: None,
         chains: Chains::default(),
         lengths: None,
@@ -31,7 +30,6 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
 struct TckWriter<'a> {
     out: Target<'a>,
     is_wide: bool,
-    has_begun: bool,
     count_at: Option<u64>, // where the digits are
     chains: Chains,
     lengths: Option<Millimeters>,
@@ -42,7 +40,6 @@ struct TckWriter<'a> {
 
 impl Sink for TckWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        begin_once(&mut self.has_begun, "TCK")?;
         self.lengths = Some(Millimeters::new(header));
         let datatype = if self.is_wide { "Float64LE" } else { "Float32LE" };
         let mut text = format!("mrtrix tracks\ncount: 0000000000\ndatatype: {datatype}\n");

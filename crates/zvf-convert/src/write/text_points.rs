@@ -8,7 +8,7 @@ use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Field, Value};
 
-use super::{Opened, Report, Sink, Target, WriteOptions, begin_once};
+use super::{Opened, Report, Sink, Target, WriteOptions};
 use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
 
@@ -34,7 +34,6 @@ fn open_as<'a>(
         counts_first,
         memory,
         buffer: Vec::new(),
-        has_begun: false,
         report: Report::default(),
     }))
 }
@@ -45,7 +44,6 @@ struct Points<'a> {
     counts_first: bool,
     memory: u64,
     buffer: Vec<u8>,
-    has_begun: bool,
     report: Report,
 }
 
@@ -73,7 +71,7 @@ pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'sta
 
 impl Sink for Points<'_> {
     fn begin(&mut self, _: &Header) -> Result<()> {
-        begin_once(&mut self.has_begun, self.format)
+        Ok(())
     }
 
     fn write(&mut self, piece: Piece) -> Result<()> {
@@ -86,8 +84,7 @@ impl Sink for Points<'_> {
         self.buffer.extend(lines);
         if u64::try_from(self.buffer.len()).is_ok_and(|len| len > self.memory) {
             let what = format!("more than {} bytes, because it counts first", self.memory);
-            let advice = "raise --memory-limit, or write xyz";
-            return Err(cannot_hold(self.format, what, advice));
+            return Err(cannot_hold(self.format, what, "raise --memory-limit, or write xyz"));
         }
         Ok(())
     }

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 
 use zvf_error::{Result, format_count};
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{nearest_f32, saturating_usize};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
-use super::{Loss, Opened, Report, Sink, Target, WriteOptions, begin_once};
+use super::{Loss, Opened, Report, Sink, Target, WriteOptions};
 use crate::error::cannot_hold;
 use crate::read::trk::world::{closest_axes, transposed_inverse};
 use crate::read::{Header, Piece};
@@ -25,7 +25,6 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
     let max_held = saturating_usize(options.memory / 2);
     Ok(Box::new(TrkWriter {
         out: target.into_file("TRK")?,
-        has_begun: false,
         voxels: None,
         chains: Chains::default(),
         lengths: None,
@@ -43,7 +42,6 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
 
 struct TrkWriter<'a> {
     out: Target<'a>,
-    has_begun: bool,
     voxels: Option<Voxels>,
     chains: Chains,
     lengths: Option<Millimeters>,
@@ -60,7 +58,6 @@ struct TrkWriter<'a> {
 
 impl Sink for TrkWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        begin_once(&mut self.has_begun, "TRK")?;
         self.scalars = check_names(&header.fields)?;
         self.properties = check_names(&header.object_fields)?;
         self.voxels = Some(Voxels::new(&Image::from_header(header))?);
@@ -92,9 +89,7 @@ impl Sink for TrkWriter<'_> {
         let voxels = self.voxels.take().unwrap_or_default(); // of 1 mm for a file that was not begun
         let count = self.counts.len();
         let Ok(count) = i32::try_from(count) else {
-            let advice = "write it in parts";
-            let what = format!("{count} streamlines");
-            return Err(cannot_hold("TRK", what, advice));
+            return Err(cannot_hold("TRK", format!("{count} streamlines"), "write it in parts"));
         };
         let (dimensions, dimension_loss) = voxels.count(self.extent);
         let header = encode_header(&voxels, dimensions, &self.scalars, &self.properties, count);
@@ -172,11 +167,10 @@ fn numeric_fields(fields: &[Field]) -> Vec<&Field> {
     fields.iter().filter(is_number).collect()
 }
 
-#[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
 fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded_values: &mut u64) {
     for at in 0..column.width() as usize {
         let wide = column.float(row, at).unwrap_or(f64::NAN);
-        let narrow = wide as f32;
+        let narrow = nearest_f32(wide);
         *rounded_values += u64::from(f64::from(narrow) != wide && !wide.is_nan());
         to.push(narrow);
     }
@@ -233,24 +227,22 @@ impl Default for Voxels {
 }
 
 impl Voxels {
-    #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
     fn new(image: &Image) -> Result<Self> {
         let Some(affine) = image.affine else {
             return Ok(Self { dimensions: image.dimensions, ..Self::default() });
         };
-        let matrix = affine.map(|row| row.map(|x| x as f32));
+        let matrix = affine.map(|row| row.map(nearest_f32));
         let [a, b, c, _] = matrix.map(|row| row.map(f64::from));
         let rotation = [a, b, c].map(|[x, y, z, _]| [x, y, z]);
         let (Some(transposed), Some(directions)) =
             (transposed_inverse(rotation), closest_axes([a, b, c]))
         else {
             let what = "a matrix whose axes lie in a plane".to_owned();
-            let advice = "correct the header record of the input";
-            return Err(cannot_hold("TRK", what, advice));
+            return Err(cannot_hold("TRK", what, "correct the header record of the input"));
         };
         let inverse = [0, 1, 2].map(|row| transposed.map(|column| column[row]));
         let size = [0, 1, 2].map(|axis| {
-            [a, b, c].iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt() as f32
+            nearest_f32([a, b, c].iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt())
         });
         let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
         let order =
@@ -275,14 +267,13 @@ impl Voxels {
     }
 
     /// Converts a position of the world to mm from the corner of the first voxel.
-    #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
     fn position_from_world(&self, position: [f64; 3]) -> [f32; 3] {
         let shift = [0, 1, 2].map(|row| f64::from(self.matrix[row][3]));
         let offset = [0, 1, 2].map(|axis| position[axis] - shift[axis]);
         [0, 1, 2].map(|axis| {
             let [a, b, c] = self.inverse[axis];
             let voxel = a * offset[0] + b * offset[1] + c * offset[2];
-            ((voxel + 0.5) * f64::from(self.size[axis])) as f32
+            nearest_f32((voxel + 0.5) * f64::from(self.size[axis]))
         })
     }
 }

@@ -21,7 +21,8 @@ use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Loss, Opened, Report, Sink, Target, WriteOptions, begin_once, count_u32};
+use super::{Loss, Opened, Report, Sink, Target, WriteOptions, count_u32};
+use crate::dtypes::missing_number;
 use crate::error::cannot_hold;
 use crate::read::{Group, Header, Piece};
 
@@ -53,7 +54,6 @@ struct Array {
 struct TrxWriter<'a> {
     destination: Destination<'a>,
     options: WriteOptions,
-    has_begun: bool,
     image: Image,
     chains: Chains,
     lengths: Option<Millimeters>,
@@ -75,7 +75,6 @@ impl<'a> TrxWriter<'a> {
         Self {
             destination,
             options: options.clone(),
-            has_begun: false,
             image: Image::default(),
             chains: Chains::default(),
             lengths: None,
@@ -205,7 +204,6 @@ impl<'a> TrxWriter<'a> {
 
 impl Sink for TrxWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        begin_once(&mut self.has_begun, "TRX")?;
         self.image = Image::from_header(header);
         let lengths = Millimeters::new(header);
         let stored = header.positions.dtype();
@@ -298,7 +296,10 @@ impl Sink for TrxWriter<'_> {
                     let row = row.and_then(|row| bytes.get(row * stride..));
                     match row.and_then(|rest| rest.get(..stride)) {
                         Some(row) => sorted.extend_from_slice(row),
-                        None => sorted.extend(missing_value(&field.column)),
+                        None => sorted.extend(
+                            missing_number(field.column.dtype())
+                                .repeat(field.column.width() as usize),
+                        ),
                     }
                 }
                 let member = member_name(&field.name, &field.column)?;
@@ -320,18 +321,6 @@ fn is_number(field: &Field) -> bool {
     field.column.dtype().kind != DtypeKind::Text
 }
 
-/// Returns the bytes of a missing value.
-fn missing_value(column: &Column) -> Vec<u8> {
-    let dtype = column.dtype();
-    let value: Vec<u8> = match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 2) => vec![0x00, 0x7e],
-        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
-        (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
-        (_, size) => vec![0; size as usize],
-    };
-    value.repeat(column.width() as usize)
-}
-
 fn member_name(name: &str, column: &Column) -> Result<String> {
     check_name(name)?;
     let dtype = column.dtype();
@@ -344,9 +333,8 @@ fn member_name(name: &str, column: &Column) -> Result<String> {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains(['.', '/', '\\', '\0']) {
-        let what = format!("the name {name:?}");
         let advice = "names must not have a dot or a slash: leave it out with --attributes";
-        return Err(cannot_hold("TRX", what, advice));
+        return Err(cannot_hold("TRX", format!("the name {name:?}"), advice));
     }
     Ok(())
 }

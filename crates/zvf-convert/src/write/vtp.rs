@@ -6,16 +6,12 @@
 use std::io::Write;
 
 use zvf_error::Result;
-use zvf_format::num::to_u64;
+use zvf_format::num::{nearest_f32, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::collected_input::{CollectedInput, format_values, to_f32_bytes};
-use super::{Encoded, Opened, Target, WriteOptions};
-
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    Ok(super::collected_input::open(target.into_file("VTP")?, options, "VTP", encode))
-}
+use super::{Encoded, Target, WriteOptions};
 
 /// An array to append.
 struct Array {
@@ -81,7 +77,12 @@ struct Cells {
     data: Vec<Array>,
 }
 
-fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
     let cells = build_cells(input)?;
     let mut point_data =
         input.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;
@@ -167,7 +168,7 @@ fn encode_positions(input: &CollectedInput) -> Array {
     for row in 0..column.len() {
         for x in input.point(row) {
             match is_single {
-                true => bytes.extend(super::collected_input::to_f32(x).to_le_bytes()),
+                true => bytes.extend(nearest_f32(x).to_le_bytes()),
                 false => bytes.extend(x.to_le_bytes()),
             }
         }

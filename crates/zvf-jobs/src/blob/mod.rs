@@ -27,8 +27,10 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use zvf_format::link::{LinkInteger, RowShape};
 use zvf_format::num::to_u64;
 use zvf_format::{FormatError, Lints};
+use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::Error;
 use crate::error::bad_request_error;
@@ -67,36 +69,19 @@ pub enum BlobKind {
 }
 
 impl BlobKind {
-    /// Every kind.
-    pub const ALL: &'static [Self] = &[
-        Self::FragmentIndex,
-        Self::Manifest,
-        Self::Ragged,
-        Self::LinkCell,
-        Self::Vlen,
-        Self::ShardIndex,
-        Self::Tet,
-        Self::Tidx,
-        Self::Caterva,
-        Self::Blosc,
+    /// Every kind with its name.
+    pub const NAMES: [(Self, &'static str); 10] = [
+        (Self::FragmentIndex, "fragment_index"),
+        (Self::Manifest, "manifest"),
+        (Self::Ragged, "ragged"),
+        (Self::LinkCell, "link_cell"),
+        (Self::Vlen, "vlen"),
+        (Self::ShardIndex, "shard_index"),
+        (Self::Tet, "tet"),
+        (Self::Tidx, "tidx"),
+        (Self::Caterva, "caterva"),
+        (Self::Blosc, "blosc"),
     ];
-
-    /// Returns its name.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::FragmentIndex => "fragment_index",
-            Self::Manifest => "manifest",
-            Self::Ragged => "ragged",
-            Self::LinkCell => "link_cell",
-            Self::Vlen => "vlen",
-            Self::ShardIndex => "shard_index",
-            Self::Tet => "tet",
-            Self::Tidx => "tidx",
-            Self::Caterva => "caterva",
-            Self::Blosc => "blosc",
-        }
-    }
 
     /// Returns the kind that the first bytes identify, if any; not every kind has a magic number.
     ///
@@ -123,7 +108,8 @@ impl BlobKind {
 
 impl fmt::Display for BlobKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        let name = Self::NAMES.iter().find(|(kind, _)| kind == self);
+        f.pad(name.map_or("", |(_, name)| name))
     }
 }
 
@@ -131,7 +117,7 @@ impl FromStr for BlobKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.iter().copied().find(|kind| kind.word() == text);
+        let found = Self::NAMES.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind);
         found.ok_or_else(|| bad_request_error("kind of blob", "one of those listed", text))
     }
 }
@@ -291,31 +277,26 @@ impl Settings {
             findings: Vec::new(),
         };
         let looked = match kind {
-            BlobKind::FragmentIndex => {
-                structures::fragment_index(self, blob, &mut report).map_err(Error::from)
-            }
+            BlobKind::FragmentIndex => structures::fragment_index(self, blob, &mut report),
             BlobKind::Manifest => {
                 let axes = self
                     .axes
                     .ok_or_else(|| missing_option_error("axes", "the axes of chunk keys"))?;
-                structures::manifest(self, axes, blob, &mut report).map_err(Error::from)
+                structures::manifest(self, axes, blob, &mut report)
             }
             BlobKind::Ragged => {
-                let element = self.element()?;
-                structures::report_ragged(self, element.size(), blob, &mut report)
-                    .map_err(Error::from)
+                structures::report_ragged(self, self.element()?.size(), blob, &mut report)
             }
             BlobKind::LinkCell => {
-                let shape =
-                    zvf_format::link::RowShape::new(self.element()?, self.width, self.perm)?;
-                structures::link_cell(self, shape, blob, &mut report).map_err(Error::from)
+                let shape = RowShape::new(self.element()?, self.width, self.perm)?;
+                structures::link_cell(self, shape, blob, &mut report)
             }
-            BlobKind::Vlen => structures::vlen(self, blob, &mut report).map_err(Error::from),
+            BlobKind::Vlen => structures::vlen(self, blob, &mut report),
             BlobKind::ShardIndex => {
                 let cells = self
                     .cells
                     .ok_or_else(|| missing_option_error("cells", "the cells of a shard"))?;
-                structures::shard_index(self, cells, blob, &mut report).map_err(Error::from)
+                structures::shard_index(self, cells, blob, &mut report)
             }
             BlobKind::Tet => containers::tet(self, blob, &mut report),
             BlobKind::Tidx => containers::tidx(self, blob, &mut report),
@@ -328,24 +309,16 @@ impl Settings {
         Ok(report)
     }
 
-    fn element(&self) -> Result<zvf_format::link::LinkInteger, Error> {
-        use zvf_format::link::LinkInteger;
-        let text = self
-            .item
-            .as_deref()
-            .ok_or_else(|| missing_option_error("item", "the type of a number"))?;
-        let element = match text {
-            "int8" => LinkInteger::I8,
-            "uint8" => LinkInteger::U8,
-            "int16" => LinkInteger::I16,
-            "uint16" => LinkInteger::U16,
-            "int32" => LinkInteger::I32,
-            "uint32" => LinkInteger::U32,
-            "int64" => LinkInteger::I64,
-            "uint64" => LinkInteger::U64,
-            _ => return Err(bad_request_error("item", "int8 to int64 or uint8 to uint64", text)),
-        };
-        Ok(element)
+    fn element(&self) -> Result<LinkInteger, Error> {
+        let text = self.item.as_deref();
+        let text = text.ok_or_else(|| missing_option_error("item", "the type of a number"))?;
+        let dtype = text.parse::<Dtype>().ok().filter(|dtype| dtype.to_string() == text);
+        let found = dtype.and_then(|dtype| match dtype.kind {
+            DtypeKind::Int => LinkInteger::new(u8::try_from(dtype.size).ok()?, true).ok(),
+            DtypeKind::UInt => LinkInteger::new(u8::try_from(dtype.size).ok()?, false).ok(),
+            DtypeKind::Bool | DtypeKind::Float | DtypeKind::Text => None,
+        });
+        found.ok_or_else(|| bad_request_error("item", "int8 to int64 or uint8 to uint64", text))
     }
 }
 

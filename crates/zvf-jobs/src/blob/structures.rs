@@ -1,6 +1,6 @@
 //! The blobs of a ZVF store: fragments, manifests, ragged rows, links, framing, shards.
 
-use zvf_format::FormatError;
+use zvf_error::Result;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::link::{Body, LinkCell, RowShape};
 use zvf_format::manifest::{Block, BlockFragments, Manifest};
@@ -11,11 +11,7 @@ use zvf_format::vlen::VlenRows;
 
 use super::{Report, Settings};
 
-pub(super) fn fragment_index(
-    settings: &Settings,
-    blob: &[u8],
-    report: &mut Report,
-) -> Result<(), FormatError> {
+pub(super) fn fragment_index(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<()> {
     let index = FragmentIndex::parse(blob)?;
     let explicit = index.iter().filter(|fragment| matches!(fragment, Fragment::Rows(_))).count();
     report.add_fact("fragments", index.len());
@@ -49,7 +45,7 @@ pub(super) fn manifest(
     axes: u64,
     blob: &[u8],
     report: &mut Report,
-) -> Result<(), FormatError> {
+) -> Result<()> {
     let manifest = Manifest::parse(blob, axes)?;
     report.add_fact("blocks", manifest.blocks().count());
     report.add_fact("references", manifest.len());
@@ -79,7 +75,7 @@ pub(super) fn report_ragged(
     size: u8,
     blob: &[u8],
     report: &mut Report,
-) -> Result<(), FormatError> {
+) -> Result<()> {
     let ragged = Ragged::parse(blob, size, settings.columns)?;
     report.add_fact("groups", ragged.len());
     report.add_fact("rows", ragged.rows().len());
@@ -100,7 +96,7 @@ pub(super) fn link_cell(
     shape: RowShape,
     blob: &[u8],
     report: &mut Report,
-) -> Result<(), FormatError> {
+) -> Result<()> {
     let body = if settings.inline { Body::Inline } else { Body::Flat };
     let cell = LinkCell::parse(blob, body, shape)?;
     report.add_fact("records", cell.len());
@@ -121,11 +117,7 @@ pub(super) fn link_cell(
     Ok(())
 }
 
-pub(super) fn vlen(
-    settings: &Settings,
-    blob: &[u8],
-    report: &mut Report,
-) -> Result<(), FormatError> {
+pub(super) fn vlen(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<()> {
     // A blob that is too short for its count is refused below.
     let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
     let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
@@ -144,7 +136,7 @@ pub(super) fn shard_index(
     cells: u64,
     blob: &[u8],
     report: &mut Report,
-) -> Result<(), FormatError> {
+) -> Result<()> {
     let location = if settings.index_at_start { IndexLocation::Start } else { IndexLocation::End };
     let total = report.bytes;
     let span = location.span(cells, settings.checksum, total)?;

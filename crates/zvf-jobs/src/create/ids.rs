@@ -20,7 +20,7 @@ use zvf_model::{Batch, Kind, ObjectId, Parts};
 
 use super::shift_vertex_numbers;
 use crate::Error;
-use crate::error::{bad_request_error, invalid_error};
+use crate::error::bad_request_error;
 
 /// How the ids of a file are mapped to ids of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl Shift {
         if let Some(owners) = batch.vertex_objects().filter(|_| self.by != 0) {
             let owners = owners.iter().map(|owner| owner.map(|id| self.id(id)).transpose());
             let owners = owners.collect::<Result<_, _>>()?;
-            return batch.with_vertex_objects(owners).map_err(invalid_error);
+            return Ok(batch.with_vertex_objects(owners)?);
         }
         let named = !batch.parts().is_empty() || batch.vertex_objects().is_some();
         let parts = if named && self.by != 0 {
@@ -72,8 +72,7 @@ impl Shift {
         } else {
             return Ok(batch);
         };
-        let shifted = parts.and_then(|parts| batch.with_parts(parts));
-        shifted.map_err(invalid_error)
+        Ok(batch.with_parts(parts?)?)
     }
 
     fn id(self, id: ObjectId) -> Result<ObjectId, Error> {

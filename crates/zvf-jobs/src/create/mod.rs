@@ -44,7 +44,7 @@ pub use source::StoreSource;
 pub use write::{create, create_all};
 
 use crate::Error;
-use crate::error::{bad_request_error, invalid_error, stopped_error};
+use crate::error::{bad_request_error, stopped_error};
 
 /// How files become a store.
 ///
@@ -167,8 +167,7 @@ pub(crate) fn shift_vertex_numbers(rows: &Column, before: u64) -> Result<Column,
         })?;
         bytes.extend_from_slice(&counted.to_le_bytes());
     }
-    let column = Column::new(Dtype::INT64, rows.width(), bytes.into());
-    column.map_err(invalid_error)
+    Ok(Column::new(Dtype::INT64, rows.width(), bytes.into())?)
 }
 
 /// The settings from which a schema is derived.

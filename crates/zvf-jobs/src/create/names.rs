@@ -8,14 +8,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use zvf_convert::read::Reader;
-use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::Piece;
 use zvf_model::{Column, Field, Kind, ObjectId, Parts};
 
 use crate::Error;
-use crate::error::invalid_error;
 
 /// Adds the attribute `name` to the objects of `file`: its trees, or its single graph or mesh,
 /// unless it has attributes of objects.
@@ -37,50 +35,32 @@ pub fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
     let text: Vec<u8> = stem.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     header.objects = true;
     header.notes.clear(); // they come with those of the pieces
-    header.object_fields =
-        vec![Field::new("name", Column::empty(dtype, 1).map_err(invalid_error)?)];
+    header.object_fields = vec![Field::new("name", Column::empty(dtype, 1)?)];
     let (mut ids, mut seen) = (Vec::new(), HashSet::new());
     let mut add = move |ids: &mut Vec<ObjectId>, id: ObjectId| {
         if seen.insert(id) {
             ids.push(id);
         }
     };
-    Ok(Reader::from_fn(header, move |notes| {
-        let piece = match reader.next() {
-            Some(Ok(Piece::Vertices(batch))) if is_one_object && !batch.is_empty() => {
-                add(&mut ids, ObjectId(0));
-                let parts = Parts::new(vec![0, batch.len()], vec![ObjectId(0)]);
-                let batch = parts.and_then(|parts| batch.with_parts(parts));
-                Piece::Vertices(match batch {
-                    Ok(batch) => batch,
-                    Err(error) => return Some(Err(bad_batch(&error))),
-                })
+    let mut next = move |notes: &mut Vec<String>| -> Result<Option<Piece>, Error> {
+        let Some(piece) = reader.next().transpose()? else {
+            notes.append(&mut reader.notes());
+            let ids = std::mem::take(&mut ids);
+            if ids.is_empty() {
+                return Ok(None);
             }
-            Some(piece) => {
-                if let Ok(Piece::Vertices(batch)) = &piece {
-                    let owners = batch.vertex_objects().unwrap_or_default().iter().flatten();
-                    owners.chain(batch.parts().objects()).for_each(|id| add(&mut ids, *id));
-                }
-                return Some(piece);
-            }
-            None => {
-                notes.append(&mut reader.notes());
-                let ids = std::mem::take(&mut ids);
-                if ids.is_empty() {
-                    return None;
-                }
-                let bytes = text.repeat(ids.len());
-                match Column::new(dtype, 1, bytes.into()) {
-                    Ok(column) => Piece::Objects { ids, fields: vec![Field::new("name", column)] },
-                    Err(error) => return Some(Err(bad_batch(&error))),
-                }
-            }
+            let column = Column::new(dtype, 1, text.repeat(ids.len()).into())?;
+            return Ok(Some(Piece::Objects { ids, fields: vec![Field::new("name", column)] }));
         };
-        Some(Ok(piece))
-    }))
-}
-
-fn bad_batch(error: &dyn std::fmt::Display) -> Error {
-    let text = format!("a batch cannot hold {error}: the input contradicts itself");
-    Error::custom(Class::Unsupported, text).with_op("convert")
+        let Piece::Vertices(batch) = piece else { return Ok(Some(piece)) };
+        if is_one_object && !batch.is_empty() {
+            add(&mut ids, ObjectId(0));
+            let parts = Parts::new(vec![0, batch.len()], vec![ObjectId(0)])?;
+            return Ok(Some(Piece::Vertices(batch.with_parts(parts)?)));
+        }
+        let owners = batch.vertex_objects().unwrap_or_default().iter().flatten();
+        owners.chain(batch.parts().objects()).for_each(|id| add(&mut ids, *id));
+        Ok(Some(Piece::Vertices(batch)))
+    };
+    Ok(Reader::from_fn(header, move |notes| next(notes).transpose()))
 }

@@ -115,8 +115,8 @@ impl Ingest {
         progress: &mut Progress<'_>,
     ) -> Result<ReadSlice, Error> {
         pieces.advance_to(place, progress)?;
-        let router = self.tasks.router(task.number)?;
-        let mut vertices = router.vertices();
+        let mut router = self.tasks.router(task.number)?;
+        let mut vertices = router.writer().vertices();
         let mut read = Vec::with_capacity(place.pieces);
         for _ in 0..place.pieces {
             let Some(piece) = pieces.next().transpose()? else { break };
@@ -156,10 +156,14 @@ impl Ingest {
         for (input, piece) in pieces {
             let before = self.source.count_before(input);
             match self.source.shift(input).apply(piece, before)? {
-                Piece::Vertices(batch) => router.push(&batch)?,
-                Piece::Elements { rows, fields } => router.push_elements(&rows, &fields)?,
-                Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),
-                Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
+                Piece::Vertices(batch) => router.writer().push(&batch)?,
+                Piece::Elements { rows, fields } => {
+                    router.writer().push_elements(&rows, &fields)?
+                }
+                Piece::Objects { ids, fields } if fields.is_empty() => {
+                    router.writer().declare_objects(&ids);
+                }
+                Piece::Objects { ids, fields } => router.writer().object_fields(&ids, &fields)?,
                 Piece::Groups { .. } => {
                     let expected = "a format without groups: use `zvf create`";
                     return Err(bad_request_error("the input", expected, "groups"));

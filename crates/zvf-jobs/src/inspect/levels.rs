@@ -49,6 +49,8 @@ pub struct LevelSummary {
     /// The head since which it is behind level 0, with the boxes and objects concerned; `None` if
     /// it is up to date.
     pub stale: Option<serde_json::Value>,
+    /// Whether writers still fill it: what is stored may not be all.
+    pub deferred: bool,
     /// The attribute whose categories are the first axis of chunk keys.
     pub chunk_attribute: Option<String>,
     /// Attributes of vertices, fragments, objects, groups and links.
@@ -175,6 +177,7 @@ impl LevelSummary {
         self.object_sparsity = meta.object_sparsity;
         self.additive = meta.is_additive();
         self.stale = meta.stale().cloned();
+        self.deferred = meta.is_deferred();
         self.chunk_attribute = meta.chunk_attribute_name.clone();
     }
 

@@ -64,6 +64,8 @@ impl ObjectView {
                 view.attributes.insert(name.clone(), json::row(&values, at));
             }
         }
+        // A reserved row that no writer has written yet is no object.
+        views.retain(|view| view.id != ObjectId::RESERVED.0 || view.fragments > 0);
         Ok(views)
     }
 

@@ -49,6 +49,8 @@ pub struct Summary {
     pub chunk_shape: Vec<f64>,
     /// Size of a bin of level 0, if chunks are divided.
     pub bin_shape: Option<Vec<f64>>,
+    /// The declared cells per shard: a number, or one for each axis.
+    pub shard_shape: Option<Value>,
     /// Announced features.
     pub capabilities: Vec<String>,
     /// Features that a reader must support.
@@ -130,6 +132,7 @@ impl Summary {
             crs: block.crs.clone(),
             chunk_shape: block.chunk_shape.clone(),
             bin_shape: block.base_bin_shape.clone(),
+            shard_shape: block.shard_shape.clone(),
             capabilities: words(&block.format_capabilities),
             required_capabilities: words(&block.required_capabilities),
             links_convention: block.links_convention().as_str().to_owned(),

@@ -37,13 +37,14 @@ use crate::error::bad_request_error;
 /// The parts and their destination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvertJob {
-    target: ConvertTarget,
-    parts: Vec<ConvertPart>,
+    /// The destination of parts, and how they are written.
+    pub target: ConvertTarget,
+    /// The content of each part.
+    pub parts: Vec<ConvertPart>,
 }
 
 /// The destination of parts, and how they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct ConvertTarget {
     /// The folder of all parts, a path or a URL, which does not exist before the work is finished.
     pub output: String,
@@ -88,14 +89,6 @@ pub enum ConvertPart {
         /// When it was last changed, in nanoseconds since 1970.
         modified: Option<u64>,
     },
-}
-
-impl ConvertTarget {
-    /// Plans parts with the extension `extension` in the folder `output`, a path or a URL.
-    #[must_use]
-    pub const fn new(output: String, extension: String, words: Vec<String>) -> Self {
-        Self { output, extension, words }
-    }
 }
 
 impl ConvertPart {
@@ -179,18 +172,6 @@ impl ConvertPart {
 }
 
 impl ConvertJob {
-    /// Returns the destination of parts, and how they are written.
-    #[must_use]
-    pub const fn target(&self) -> &ConvertTarget {
-        &self.target
-    }
-
-    /// Returns the content of part `number`.
-    #[must_use]
-    pub fn part(&self, number: usize) -> Option<&ConvertPart> {
-        self.parts.get(number)
-    }
-
     pub(super) fn lines(&self) -> Vec<TaskLine> {
         self.parts
             .iter()
@@ -283,14 +264,14 @@ impl Plan {
     ///
     /// let (open, kind) = (zvf_store::OpenOptions::default(), Kind::PointCloud);
     /// let reader = zvf_query::Reader::new(zvf_store::Store::open(path, open.clone()).await?);
-    /// let target = ConvertTarget::new(at("parts")?, "csv".into(), Vec::new());
+    /// let target = ConvertTarget { output: at("parts")?, extension: "csv".into(), words: Vec::new() };
     /// let asked = (&Query::all(), kind);
     /// let plan = Plan::convert_store((&reader, path, &open), asked, target, (4, false)).await?;
     /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;
     /// let Job::Convert(job) = &tasks.plan().job else { return Err("another job".into()) };
     /// for number in 0..tasks.plan().lines().len() {
     ///     let Some(run) = tasks.begin_part(number, None).await? else { continue };
-    ///     let query = job.part(number).ok_or("a part")?.narrow(&reader, Query::all(), kind).await?;
+    ///     let query = job.parts[number].narrow(&reader, Query::all(), kind).await?;
     ///     let mut export = Export::open(&reader, query, Some(kind)).await?;
     ///     let mut file = std::fs::File::create(run.path())?;
     ///     let options = WriteOptions::default();
@@ -381,7 +362,7 @@ impl Tasks {
     ) -> Result<Option<PartRun>, Error> {
         self.check_number(number)?;
         let job = self.convert_job()?;
-        let folder = job.folder(self.folder.options())?;
+        let folder = job.folder(&self.folder.options)?;
         if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
             if let Ok(written) = read_written(&record) {
                 if folder.find(&written).await?.is_some() {
@@ -391,7 +372,7 @@ impl Tasks {
             }
             self.folder.remove(&[key(number)]).await?;
         }
-        if let Some(part) = job.part(number) {
+        if let Some(part) = job.parts.get(number) {
             part.check_file()?;
         }
         folder.begin(&job.name(number), scratch).map(Some)
@@ -406,10 +387,10 @@ impl Tasks {
     #[boxed]
     pub async fn finish_part(&self, number: usize, run: PartRun) -> Result<bool, Error> {
         let job = self.convert_job()?;
-        if let Some(part) = job.part(number) {
+        if let Some(part) = job.parts.get(number) {
             part.check_file()?;
         }
-        let folder = job.folder(self.folder.options())?;
+        let folder = job.folder(&self.folder.options)?;
         let written = folder.keep(&run).await?;
         let report = serde_json::to_value(&written).map_err(|error| bad_record(number, &error))?;
         let record = Record::from_run(&self.digest, number, new_run(), report);
@@ -428,7 +409,7 @@ impl Tasks {
     #[boxed]
     pub async fn finish_convert(&self) -> Result<Vec<String>, Error> {
         let job = self.convert_job()?;
-        let folder = job.folder(self.folder.options())?;
+        let folder = job.folder(&self.folder.options)?;
         let records = self.records(job.parts.len(), "to finish").await?;
         let mut parts: Vec<(FoundPart, WrittenPart)> = Vec::new();
         for (number, record) in records.iter().enumerate() {

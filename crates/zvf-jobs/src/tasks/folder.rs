@@ -15,7 +15,6 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use zvf_error::{Error, Result};
 use zvf_publish::{Disk, KeyedFolder};
@@ -32,7 +31,8 @@ use zvf_store::{Backend, Objects, OpenOptions, Store};
 pub struct WorkFolder {
     name: String,
     medium: Medium,
-    options: OpenOptions,
+    /// The options with which it was opened, which also apply to results.
+    pub(super) options: OpenOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -69,13 +69,7 @@ impl WorkFolder {
         }
     }
 
-    /// Returns the options with which it was opened, which also apply to results.
-    pub(super) const fn options(&self) -> &OpenOptions {
-        &self.options
-    }
-
     /// Reads a whole file; `None` if it does not exist.
-    #[boxed]
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Bytes>> {
         match &self.medium {
             Medium::Folder(folder) => folder.get(key).map_err(|e| Error::io("read", e)),
@@ -84,7 +78,6 @@ impl WorkFolder {
     }
 
     /// Returns whether a file exists.
-    #[boxed]
     pub(crate) async fn exists(&self, key: &str) -> Result<bool> {
         match &self.medium {
             Medium::Folder(folder) => Ok(folder.exists(key)),
@@ -93,7 +86,6 @@ impl WorkFolder {
     }
 
     /// Writes a file of a run: the name is unique.
-    #[boxed]
     pub(crate) async fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match &self.medium {
             Medium::Folder(folder) => {
@@ -106,7 +98,6 @@ impl WorkFolder {
     }
 
     /// Writes a file of a run from a local file.
-    #[boxed]
     pub(crate) async fn upload(&self, from: &Path, key: &str) -> Result<()> {
         match &self.medium {
             Medium::Folder(_) => {
@@ -119,7 +110,6 @@ impl WorkFolder {
 
     /// Creates a file if none exists; returns false if one does. `run` is the folder of the
     /// creating run.
-    #[boxed]
     pub(crate) async fn create(&self, run: &str, key: &str, bytes: &Bytes) -> Result<bool> {
         let folder = match &self.medium {
             Medium::Folder(folder) => folder,
@@ -140,7 +130,6 @@ impl WorkFolder {
     }
 
     /// Removes files, if they exist.
-    #[boxed]
     pub(crate) async fn remove(&self, keys: &[String]) -> Result<()> {
         match &self.medium {
             Medium::Folder(folder) => {
@@ -154,7 +143,6 @@ impl WorkFolder {
 
     /// Removes all files below a name. If the name is empty, removes the plan and its records, but
     /// no foreign files.
-    #[boxed]
     pub(crate) async fn remove_below(&self, prefix: &str) -> Result<()> {
         match &self.medium {
             Medium::Folder(folder) => {

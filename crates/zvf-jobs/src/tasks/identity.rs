@@ -23,7 +23,7 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoreIdentity {
     /// The last commit of its journal.
-    head: Option<u64>,
+    pub(super) head: Option<u64>,
     /// Number of examined objects.
     objects: u64,
     /// XXH64 of names, lengths and documents.
@@ -31,14 +31,7 @@ pub(crate) struct StoreIdentity {
 }
 
 impl StoreIdentity {
-    /// Returns the last commit of its journal; `None` without a journal, or if this build does not
-    /// support journals.
-    pub(super) const fn head(&self) -> Option<u64> {
-        self.head
-    }
-
     /// Reads the identity of `store`, which was opened at `address`.
-    #[boxed]
     pub(crate) async fn read(
         store: &Store,
         address: &str,

@@ -28,8 +28,8 @@ pub(super) fn planned_head(
         let expected = "no repository of versions, for which zvf pyramid itself builds levels";
         return Err(bad_request_error("the store", expected, address));
     }
-    let is_committed = identity.head().is_some() || place.folder().is_none();
-    Ok(is_committed.then(|| identity.head().unwrap_or(0))) // 0 before the first commit
+    let is_committed = identity.head.is_some() || place.folder().is_none();
+    Ok(is_committed.then(|| identity.head.unwrap_or(0))) // 0 before the first commit
 }
 
 impl Tasks {
@@ -50,7 +50,8 @@ impl Tasks {
         }
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let from = (&store, folder);
-        let built = zvf_pyramid::build_in_folder(from, options, how, levels, on_event).await;
+        let built =
+            zvf_pyramid::build_in_folder(from, options, how, (levels, None), on_event).await;
         let (built, made) = match built {
             Ok(built) => built,
             Err(error) => {

@@ -304,7 +304,7 @@ impl Tasks {
     #[boxed]
     pub async fn remove(&self) -> Result<(), Error> {
         if let Job::Convert(job) = &self.plan.job {
-            job.folder(self.folder.options())?.remove_staging().await?;
+            job.folder(&self.folder.options)?.remove_staging().await?;
         }
         // Without the plan, nothing else counts.
         self.folder.remove(&[PLAN.to_owned()]).await?;

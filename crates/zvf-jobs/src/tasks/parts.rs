@@ -13,7 +13,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use async_recursion::async_recursion as boxed;
 use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
 use zvf_format::Class;
@@ -79,11 +78,6 @@ impl PartRun {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    /// Keeps the written files when this is dropped, if they count.
-    const fn keep_if(&mut self, counts: bool) {
-        self.is_kept = counts;
-    }
 }
 
 impl Drop for PartRun {
@@ -113,7 +107,6 @@ impl PartsFolder {
     }
 
     /// Refuses an existing result.
-    #[boxed]
     pub(super) async fn check_free(&self) -> Result<(), Error> {
         let is_free = match self {
             Self::Local { output, .. } => fs::symlink_metadata(output).is_err(),
@@ -149,7 +142,6 @@ impl PartsFolder {
     }
 
     /// Moves the written files to where the final step finds them.
-    #[boxed]
     pub(super) async fn keep(&self, run: &PartRun) -> Result<WrittenPart, Error> {
         let files = files_of(&run.path)?;
         match self {
@@ -169,10 +161,9 @@ impl PartsFolder {
     }
 
     /// Ends a run: its part counts if `counts`, otherwise it is removed.
-    #[boxed]
     pub(super) async fn end(&self, mut run: PartRun, counts: bool) -> Result<(), Error> {
         match self {
-            Self::Local { .. } => run.keep_if(counts),
+            Self::Local { .. } => run.is_kept = counts,
             Self::Remote { objects, staging, .. } if !counts => {
                 objects.remove_below(&format!("{staging}/{}", run.id)).await?;
             }
@@ -182,7 +173,6 @@ impl PartsFolder {
     }
 
     /// Returns the location of an intact part; `None` if it is missing or differs.
-    #[boxed]
     pub(super) async fn find(&self, part: &WrittenPart) -> Result<Option<FoundPart>, Error> {
         match self {
             Self::Local { output, staging } => {
@@ -221,7 +211,6 @@ impl PartsFolder {
     }
 
     /// Moves all parts to their location in the result.
-    #[boxed]
     pub(super) async fn publish(&self, parts: &[(FoundPart, WrittenPart)]) -> Result<(), Error> {
         if parts.iter().all(|(found, _)| *found == FoundPart::Published) {
             return Ok(());
@@ -254,7 +243,6 @@ impl PartsFolder {
     }
 
     /// Removes waiting parts and leftovers of killed runs.
-    #[boxed]
     pub(super) async fn remove_staging(&self) -> Result<(), Error> {
         match self {
             Self::Local { staging, .. } if fs::symlink_metadata(staging).is_ok() => {

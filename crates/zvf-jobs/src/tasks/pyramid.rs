@@ -15,7 +15,7 @@ use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_format::Class;
-use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan};
+use zvf_pyramid::{KeptLevel, LevelReport, Options, PyramidEvent, PyramidPlan, Reuse};
 use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::folder::FINISHED;
@@ -139,7 +139,7 @@ impl Tasks {
             }
             Err(error) => {
                 // The first error is returned.
-                drop(self.folder.remove_below(run.run()).await);
+                drop(self.folder.remove_below(&run.run).await);
                 run.discard();
                 Err(error)
             }
@@ -158,11 +158,12 @@ impl Tasks {
         let finer = self.kept_levels(number, &format!("task {number}"), &fetched).await?;
         self.check_store_at(address, open).await?;
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
-        let to = (&store, run.path());
-        let made = zvf_pyramid::build_level(to, options, how, &finer, level_of(number)?).await?;
+        let to = (&store, run.path.as_path());
+        let finer = (finer.as_slice(), Some(level_of(number)?));
+        let (_, made) = zvf_pyramid::build_in_folder(to, options, how, finer, |_| {}).await?;
         self.check_store_at(address, open).await?;
         let files = run.keep(&self.folder).await?;
-        let (name, report) = (run.run().to_owned(), Json::Bool(made.is_some()));
+        let (name, report) = (run.run.clone(), Json::Bool(!made.is_empty()));
         Ok(Record::from_run(&self.digest, number, name, report).with_files(files))
     }
 
@@ -182,7 +183,7 @@ impl Tasks {
         let (job, address) = self.pyramid_job()?;
         let run = RunFolder::new(&self.folder);
         let levels = self.kept_levels(job.vertices.len(), "to finish", &run).await?;
-        let (settings, kept) = ((&job.options, how), (levels.as_slice(), run.path()));
+        let (settings, kept) = ((&job.options, how), (levels.as_slice(), run.path.as_path()));
         let made = match job.head {
             Some(head) => self.commit_levels((address, open, head), settings, kept, on_event).await,
             None => self.replace_store((address, open), settings, kept, on_event).await,
@@ -211,8 +212,8 @@ impl Tasks {
                 };
             return if is_finished { Ok(None) } else { Err(changed) };
         }
-        let to = (address, folder);
-        Ok(Some(zvf_pyramid::build_with_levels(to, options, how, levels, on_event).await?))
+        let reuse = Reuse::Kept(folder, levels);
+        Ok(Some(zvf_pyramid::build_reusing(address, options, how, reuse, on_event).await?))
     }
 
     /// Returns the levels of the first `count` tasks, which must all be done and intact. Levels on

@@ -8,7 +8,6 @@
 //! The record is written last. Its existence proves nothing about its files: they are compared with
 //! it when they are read.
 
-use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -34,7 +33,6 @@ pub(super) struct Record {
 
 impl Record {
     /// Reads the record of task `number`; `None` if the task is not done.
-    #[boxed]
     pub(super) async fn read(
         folder: &WorkFolder,
         plan: &str,
@@ -79,7 +77,6 @@ impl Record {
     }
 
     /// Reads file `at` and compares it with the record.
-    #[boxed]
     pub(super) async fn file(&self, folder: &WorkFolder, at: usize) -> Result<Bytes> {
         let Some((name, bytes, sum)) = self.files.get(at) else { return Ok(Bytes::new()) };
         let Some(text) = folder.get(name).await? else {

@@ -7,7 +7,7 @@
 //! ```
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_publish::{Disk, KeyedFolder, hash_file};
@@ -20,8 +20,9 @@ use crate::Error;
 /// The local folder to which a run writes levels.
 #[derive(Debug)]
 pub(super) struct RunFolder {
-    path: PathBuf,
-    run: String,
+    pub(super) path: PathBuf,
+    /// The name of the run.
+    pub(super) run: String,
     is_temporary: bool,
 }
 
@@ -36,15 +37,6 @@ impl RunFolder {
                 Self { path: std::env::temp_dir().join(name), run, is_temporary: true }
             }
         }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the name of the run.
-    pub(super) fn run(&self) -> &str {
-        &self.run
     }
 
     /// Uploads the files if the plan is on an object store. Returns the files for the record of the

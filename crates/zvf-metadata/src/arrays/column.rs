@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::super::dtype::Dtype;
 use super::super::error::{At, MetadataError};
-use super::super::fields::{Fields, Put, any_value, counts, flag, int, ints, list, text, texts};
+use super::super::members::{Document, Members, read, write};
 use super::super::token::{CellEncoding, Token};
 use super::vertices::written_origin;
-use super::{Object, dtype, split_tag};
+use super::{Object, dtype};
 
 /// Attributes of `vertex_attributes/<n>` and `fragment_attributes/<n>`.
 ///
@@ -74,23 +74,7 @@ impl Column {
     ///
     /// When a key has a value of another type, or declared categories are missing.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        let encoding: Option<Token<_>> = fields.take("encoding", Token::read)?;
-        let coded = encoding == Some(Token::Known(CellEncoding::Dictionary));
-        Ok(Self {
-            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
-            zv_array,
-            name: fields.take("name", text)?,
-            dtype: fields.take("dtype", text)?,
-            channel_names: fields.take("channel_names", texts)?,
-            row_shape: fields.take("row_shape", counts)?,
-            dictionary: if coded { Some(Dictionary::read(&mut fields)?) } else { None },
-            encoding,
-            declared_categorical: fields.take("declared_categorical", flag)?,
-            unit: fields.take("unit", text)?,
-            description: fields.take("description", text)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the element type; `float32` if absent, as writers that omit it mean.
@@ -119,22 +103,31 @@ impl Column {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        let put = Put::new()
-            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put_some("name", self.name.as_deref())
-            .put_some("dtype", self.dtype.as_deref())
-            .put_some("channel_names", self.channel_names.clone())
-            .put_some("row_shape", self.row_shape.clone())
-            .put_some("encoding", self.encoding.clone());
-        let put = match &self.dictionary {
-            Some(dictionary) => dictionary.put(put),
-            None => put,
-        };
-        put.put_some("declared_categorical", self.declared_categorical)
-            .put_some("unit", self.unit.as_deref())
-            .put_some("description", self.description.as_deref())
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for Column {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
+        m.tag(&mut self.zv_array);
+        m.option("name", &mut self.name);
+        m.option("dtype", &mut self.dtype);
+        m.option("channel_names", &mut self.channel_names);
+        m.option("row_shape", &mut self.row_shape);
+        m.option("encoding", &mut self.encoding);
+        if m.reads() && self.encoding == Some(Token::Known(CellEncoding::Dictionary)) {
+            self.dictionary = Some(Dictionary::default());
+        }
+        if let Some(dictionary) = &mut self.dictionary {
+            m.required("categories", &mut dictionary.categories);
+            m.or_default("ordered", &mut dictionary.ordered);
+            m.option("_FillValue", &mut dictionary.missing);
+        }
+        m.option("declared_categorical", &mut self.declared_categorical);
+        m.option("unit", &mut self.unit);
+        m.option("description", &mut self.description);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -156,20 +149,4 @@ pub struct Dictionary {
     pub ordered: bool,
     /// The code of a missing value (`_FillValue`).
     pub missing: Option<i64>,
-}
-
-impl Dictionary {
-    fn read(fields: &mut Fields<'_>) -> Result<Self, MetadataError> {
-        Ok(Self {
-            categories: fields
-                .require("categories", |at: &At<'_>, value| list(at, value, any_value))?,
-            ordered: fields.take("ordered", flag)?.unwrap_or(false),
-            missing: fields.take("_FillValue", int)?,
-        })
-    }
-
-    fn put(&self, put: Put) -> Put {
-        let put = put.put("categories", self.categories.clone()).put("ordered", self.ordered);
-        put.put_some("_FillValue", self.missing)
-    }
 }

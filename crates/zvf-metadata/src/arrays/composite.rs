@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::error::{At, MetadataError};
-use super::super::fields::{Fields, Put, flag, int, text};
+use super::super::members::{Document, Member as _, Members, read, write};
 use super::Object;
 
 /// Attributes of the group `geometry_index`.
@@ -48,16 +48,7 @@ impl GeometryIndex {
     /// When a geometry is not an object, or lacks the name or the row count of its array.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let entries = attributes.into_iter().map(|(name, value)| {
-            let at = At::Document.name(&name);
-            let mut fields = Fields::from_value(&at, value)?;
-            let entry = GeometryEntry {
-                array: fields.require("array", text)?,
-                vertex_count: fields.require("vertex_count", int)?,
-                links_array: fields.take("links_array", text)?,
-                has_links: fields.take("has_links", flag)?.unwrap_or(false),
-                group: fields.take("group", text)?,
-                extras: fields.into_remaining(),
-            };
+            let entry = GeometryEntry::read(&At::Document.name(&name), value)?;
             Ok((name, entry))
         });
         Ok(Self { entries: entries.collect::<Result<_, MetadataError>>()? })
@@ -72,15 +63,19 @@ impl GeometryIndex {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        let entries = self.entries.iter().map(|(name, entry)| {
-            let put = Put::new().put("array", entry.array.as_str());
-            let put = put.put("vertex_count", entry.vertex_count);
-            let put = put.put_some("links_array", entry.links_array.as_deref());
-            let put =
-                put.put("has_links", entry.has_links).put_some("group", entry.group.as_deref());
-            (name.clone(), put.with_extras(&entry.extras).into())
-        });
-        entries.collect()
+        let entries = self.entries.iter();
+        entries.map(|(name, entry)| (name.clone(), write(entry).into())).collect()
+    }
+}
+
+impl Document for GeometryEntry {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("array", &mut self.array);
+        m.required("vertex_count", &mut self.vertex_count);
+        m.option("links_array", &mut self.links_array);
+        m.or_default("has_links", &mut self.has_links);
+        m.option("group", &mut self.group);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -109,18 +104,20 @@ impl CompositeLinks {
     ///
     /// When a count is missing, or has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let mut fields = Fields::new(&At::Document, attributes);
-        Ok(Self {
-            link_count: fields.require("link_count", int)?,
-            link_width: fields.require("link_width", int)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        let put = Put::new().put("link_count", self.link_count);
-        put.put("link_width", self.link_width).with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for CompositeLinks {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("link_count", &mut self.link_count);
+        m.required("link_width", &mut self.link_width);
+        m.extras(&mut self.extras);
     }
 }

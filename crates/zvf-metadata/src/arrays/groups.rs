@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
-use super::super::fields::{Put, count, ints, object, texts};
-use super::{Object, split_tag};
+use super::super::fields::Fields;
+use super::super::members::{Document, Member as _, Members, entries, read, write};
+use super::Object;
 use zvf_format::Class;
 
 /// Attributes of `groups`, also as a group of arrays before 0.8.1.
@@ -61,16 +62,7 @@ impl Groups {
     /// When the number of groups is missing, a key has a value of another type, or a range is not
     /// two ids under a group number.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            zv_array,
-            num_groups: fields.require("num_groups", count)?,
-            ranges: fields.take("group_ranges", |at, value| {
-                object(at, value)?.into_iter().map(|(key, value)| range(at, &key, value)).collect()
-            })?,
-            names: fields.take("group_names", texts)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the name of row `i`, or a name made from its number.
@@ -83,28 +75,33 @@ impl Groups {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        let ranges = self.ranges.as_ref().map(|ranges| {
-            let entries =
-                ranges.iter().map(|r| (r.group.to_string(), [r.start, r.stop].to_vec().into()));
-            Value::Object(entries.collect())
-        });
-        Put::new()
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put("num_groups", self.num_groups)
-            .put_some("group_ranges", ranges)
-            .put_some("group_names", self.names.clone())
-            .with_extras(&self.extras)
+        write(self)
     }
 }
 
-fn range(at: &At<'_>, key: &str, value: Value) -> Result<GroupRange, MetadataError> {
-    let at = at.name(key);
+impl Document for Groups {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.tag(&mut self.zv_array);
+        m.required("num_groups", &mut self.num_groups);
+        let read = |f: &mut Fields<'_>, key| f.take(key, |at, v| entries(at, v, range));
+        m.member("group_ranges", &mut self.ranges, read, |ranges| {
+            let ranges = ranges.as_ref()?.iter();
+            let ranges = ranges.map(|r| (r.group.to_string(), [r.start, r.stop].to_vec().into()));
+            Some(Value::Object(ranges.collect()))
+        });
+        m.option("group_names", &mut self.names);
+        m.extras(&mut self.extras);
+    }
+}
+
+fn range(at: &At<'_>, key: String, value: Value) -> Result<GroupRange, MetadataError> {
+    let at = at.name(&key);
     let group = key.parse().ok().filter(|group: &u64| group.to_string() == key);
     let Some(group) = group else {
         let error = MetadataError::rule(Class::BadTag, &at, "the number of a group", "another key");
-        return Err(error.with_quote(key));
+        return Err(error.with_quote(&key));
     };
-    match ints(&at, value)?.as_slice() {
+    match Vec::<i64>::read(&at, value)?.as_slice() {
         &[start, stop] => Ok(GroupRange { group, start, stop }),
         other => Err(MetadataError::rule(Class::BadShape, &at, "two ids", other.len())),
     }

@@ -4,12 +4,14 @@ use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde_json::Value;
+
 use super::super::dtype::Dtype;
-use super::super::error::MetadataError;
-use super::super::fields::{Fields, Put, count, counts, flag, int, ints, list, text};
+use super::super::error::{At, MetadataError};
+use super::super::members::{Document, Members, read, write};
 use super::super::token::{LinkStore, Token};
 use super::vertices::written_origin;
-use super::{Object, dtype, split_tag};
+use super::{Object, dtype};
 
 /// Attributes of the group `links/<delta>`, and of `cross_chunk_links/<delta>` before 0.9.
 ///
@@ -69,10 +71,7 @@ impl LinksFamily {
     ///
     /// When one of the first four keys is missing, or any key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        let directed = fields.require("directed", flag)?;
-        let store = fields.require("store", Token::read)?;
-        Self::read(fields, zv_array, directed, store)
+        read(&At::Document, attributes)
     }
 
     /// Parses the attributes of `cross_chunk_links/<delta>`. By default the links are undirected
@@ -81,48 +80,41 @@ impl LinksFamily {
     /// # Errors
     ///
     /// When the level delta or the width is missing, or any key has a value of another type.
-    pub fn parse_cross_chunk(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        let directed = fields.take("directed", flag)?.unwrap_or(false);
-        let store = fields.take("store", Token::read)?;
-        let store = store.unwrap_or(Token::Known(LinkStore::Canonical));
-        Self::read(fields, zv_array, directed, store)
-    }
-
-    fn read(
-        mut fields: Fields<'_>,
-        zv_array: Option<String>,
-        directed: bool,
-        store: Token<LinkStore>,
-    ) -> Result<Self, MetadataError> {
-        Ok(Self {
-            zv_array,
-            level_delta: fields.require("level_delta", int)?,
-            link_width: fields.require("link_width", count)?,
-            directed,
-            store,
-            sid_ndim: fields.take("sid_ndim", count)?,
-            num_links: fields.take("num_links", count)?,
-            num_physical_records: fields.take("num_physical_records", count)?,
-            layout: fields.take("layout", text)?,
-            extras: fields.into_remaining(),
-        })
+    pub fn parse_cross_chunk(mut attributes: Object) -> Result<Self, MetadataError> {
+        let usual = [("directed", false.into()), ("store", "canonical".into())];
+        for (key, value) in usual {
+            if attributes.get(key).is_none_or(Value::is_null) {
+                attributes.insert(key.to_owned(), value);
+            }
+        }
+        Self::parse(attributes)
     }
 
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put("level_delta", self.level_delta)
-            .put("link_width", self.link_width)
-            .put("directed", self.directed)
-            .put("store", self.store.clone())
-            .put_some("sid_ndim", self.sid_ndim)
-            .put_some("num_links", self.num_links)
-            .put_some("num_physical_records", self.num_physical_records)
-            .put_some("layout", self.layout.as_deref())
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Default for LinksFamily {
+    fn default() -> Self {
+        Self::new(0, 0, false, LinkStore::Canonical)
+    }
+}
+
+impl Document for LinksFamily {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.tag(&mut self.zv_array);
+        m.required("level_delta", &mut self.level_delta);
+        m.required("link_width", &mut self.link_width);
+        m.required("directed", &mut self.directed);
+        m.required("store", &mut self.store);
+        m.option("sid_ndim", &mut self.sid_ndim);
+        m.option("num_links", &mut self.num_links);
+        m.option("num_physical_records", &mut self.num_physical_records);
+        m.option("layout", &mut self.layout);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -183,17 +175,7 @@ impl LinkSegment {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
-            zv_array,
-            dtype: fields.take("dtype", text)?,
-            offsets: fields.take("offsets", |at, value| list(at, value, ints))?,
-            has_perm: fields.take("has_perm", flag)?,
-            link_width: fields.take("link_width", count)?,
-            level_delta: fields.take("level_delta", int)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the element type of a row; `int64` if absent.
@@ -208,15 +190,20 @@ impl LinkSegment {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put_some("dtype", self.dtype.as_deref())
-            .put_some("offsets", self.offsets.clone())
-            .put_some("has_perm", self.has_perm)
-            .put_some("link_width", self.link_width)
-            .put_some("level_delta", self.level_delta)
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for LinkSegment {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
+        m.tag(&mut self.zv_array);
+        m.option("dtype", &mut self.dtype);
+        m.option("offsets", &mut self.offsets);
+        m.option("has_perm", &mut self.has_perm);
+        m.option("link_width", &mut self.link_width);
+        m.option("level_delta", &mut self.level_delta);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -295,19 +282,7 @@ impl LinkAttribute {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
-            zv_array,
-            name: fields.take("name", text)?,
-            dtype: fields.take("dtype", text)?,
-            offsets: fields.take("offsets", |at, value| list(at, value, ints))?,
-            level_delta: fields.take("level_delta", int)?,
-            num_links: fields.take("num_links", count)?,
-            row_shape: fields.take("row_shape", counts)?,
-            shape: fields.take("shape", counts)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the element type; `float32` if absent, as for other attributes.
@@ -330,16 +305,21 @@ impl LinkAttribute {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put_some("name", self.name.as_deref())
-            .put_some("dtype", self.dtype.as_deref())
-            .put_some("offsets", self.offsets.clone())
-            .put_some("level_delta", self.level_delta)
-            .put_some("num_links", self.num_links)
-            .put_some("row_shape", self.row_shape.clone())
-            .put_some("shape", self.shape.clone())
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for LinkAttribute {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
+        m.tag(&mut self.zv_array);
+        m.option("name", &mut self.name);
+        m.option("dtype", &mut self.dtype);
+        m.option("offsets", &mut self.offsets);
+        m.option("level_delta", &mut self.level_delta);
+        m.option("num_links", &mut self.num_links);
+        m.option("row_shape", &mut self.row_shape);
+        m.option("shape", &mut self.shape);
+        m.extras(&mut self.extras);
     }
 }

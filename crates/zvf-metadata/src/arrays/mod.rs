@@ -46,12 +46,9 @@ pub use parametric::{ParametricArray, ParametricType, ParametricTypes};
 pub use rows::{Absence, Rows};
 pub use vertices::{Fragments, Vertices};
 
-use alloc::string::String;
-
+use super::Object;
 use super::dtype::Dtype;
 use super::error::{At, MetadataError};
-use super::fields::Fields;
-use super::{Object, fields};
 
 /// Returns the tag that names the kind of array.
 ///
@@ -64,15 +61,6 @@ use super::{Object, fields};
 pub fn tag(attributes: &Object) -> Option<&str> {
     attributes.get("zv_array").or_else(|| attributes.get(OLD_TAG))?.as_str()
 }
-
-/// Splits attributes into their fields and their tag; the tag may have its old spelling.
-fn split_tag(attributes: Object) -> Result<(Fields<'static>, Option<String>), MetadataError> {
-    let mut fields = Fields::new(&At::Document, attributes);
-    fields.accept(OLD_TAG, "zv_array");
-    let tag = fields.take("zv_array", fields::text)?;
-    Ok((fields, tag))
-}
-
 /// Reads the element type under the key `dtype`.
 fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataError> {
     let at = At::Document.key("dtype");
@@ -86,7 +74,7 @@ fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataEr
 }
 
 /// The old spelling of the key of the tag.
-const OLD_TAG: &str = "zvf_array";
+pub(super) const OLD_TAG: &str = "zvf_array";
 
 #[cfg(test)]
 mod tests;

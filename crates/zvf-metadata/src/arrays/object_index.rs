@@ -4,9 +4,9 @@ use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 
 use super::super::error::{At, MetadataError};
-use super::super::fields::{Put, count, flag};
+use super::super::members::{Document, Members, read, write};
 use super::super::token::{ManifestLayout, Token};
-use super::{Object, split_tag};
+use super::Object;
 use zvf_format::Class;
 
 /// Attributes of `object_index`.
@@ -19,7 +19,7 @@ use zvf_format::Class;
 /// assert_eq!(index.ids(), Ok(IdForm::Column { sorted: true }));
 /// assert_eq!(ObjectIndex::parse(index.to_attributes()), Ok(index));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectIndex {
     /// The tag: `object_index`.
     pub zv_array: Option<String>,
@@ -70,16 +70,7 @@ impl ObjectIndex {
     ///
     /// When the number of rows is missing, or a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            zv_array,
-            num_objects: fields.require("num_objects", count)?,
-            num_present: fields.take("num_present", count)?,
-            sid_ndim: fields.take("sid_ndim", count)?,
-            layout: fields.take("layout", Token::read)?,
-            object_ids_sorted: fields.take("object_ids_sorted", flag)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the declared layout, or `None` for the oldest one: one blob and its offsets. The
@@ -117,13 +108,18 @@ impl ObjectIndex {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put("num_objects", self.num_objects)
-            .put_some("num_present", self.num_present)
-            .put_some("sid_ndim", self.sid_ndim)
-            .put_some("layout", self.layout.clone())
-            .put_some("object_ids_sorted", self.object_ids_sorted)
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for ObjectIndex {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.tag(&mut self.zv_array);
+        m.required("num_objects", &mut self.num_objects);
+        m.option("num_present", &mut self.num_present);
+        m.option("sid_ndim", &mut self.sid_ndim);
+        m.option("layout", &mut self.layout);
+        m.option("object_ids_sorted", &mut self.object_ids_sorted);
+        m.extras(&mut self.extras);
     }
 }

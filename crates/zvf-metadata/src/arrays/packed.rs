@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
-use super::super::fields::{Fields, Put, counts, object};
+use super::super::fields::Fields;
+use super::super::members::{Document, Member as _, Members, entries, read, write};
 use super::Object;
 use zvf_format::Class;
 
@@ -45,11 +46,7 @@ impl PackedShard {
     ///
     /// When the index is missing, or an entry is not an offset and a length.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let mut fields = Fields::new(&At::Document, attributes);
-        let entries = fields.require("shard_index", |at, value| {
-            object(at, value)?.into_iter().map(|(key, value)| entry(at, key, value)).collect()
-        })?;
-        Ok(Self { entries, extras: fields.into_remaining() })
+        read(&At::Document, attributes)
     }
 
     /// Finds the array with this key.
@@ -61,15 +58,25 @@ impl PackedShard {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        let entries = self.entries.iter();
-        let spans = entries.map(|e| (e.key.clone(), [e.offset, e.nbytes].to_vec().into()));
-        Put::new().put("shard_index", Value::Object(spans.collect())).with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for PackedShard {
+    fn members(&mut self, m: &mut Members<'_>) {
+        let read = |f: &mut Fields<'_>, key| f.require(key, |at, v| entries(at, v, entry));
+        m.member("shard_index", &mut self.entries, read, |entries| {
+            let spans = entries.iter();
+            let spans = spans.map(|e| (e.key.clone(), [e.offset, e.nbytes].to_vec().into()));
+            Some(Value::Object(spans.collect()))
+        });
+        m.extras(&mut self.extras);
     }
 }
 
 fn entry(at: &At<'_>, key: String, value: Value) -> Result<PackedEntry, MetadataError> {
     let at = at.name(&key);
-    match counts(&at, value)?.as_slice() {
+    match Vec::<u64>::read(&at, value)?.as_slice() {
         &[offset, nbytes] => Ok(PackedEntry { key, offset, nbytes }),
         other => {
             let rule = "an offset and a length";

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
-use super::super::fields::{Fields, Put, count, object, text, texts};
-use super::{Object, split_tag};
+use super::super::fields::Fields;
+use super::super::members::{Document, Member as _, Members, entries, read, write};
+use super::Object;
 use zvf_format::Class;
 
 /// Attributes of the group `parametric`.
@@ -49,11 +50,7 @@ impl ParametricTypes {
     ///
     /// When a type has no name or coefficients, or its key is not a number.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let mut fields = Fields::new(&At::Document, attributes);
-        let types = fields.take("parametric_types", |at, value| {
-            object(at, value)?.into_iter().map(|(key, value)| parse_type(at, &key, value)).collect()
-        })?;
-        Ok(Self { types: types.unwrap_or_default(), extras: fields.into_remaining() })
+        read(&At::Document, attributes)
     }
 
     /// Finds the type with this number.
@@ -65,12 +62,29 @@ impl ParametricTypes {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        let types = self.types.iter().map(|one| {
-            let put = Put::new().put("name", one.name.as_str());
-            let put = put.put("coefficients", one.coefficients.clone());
-            (one.id.to_string(), put.with_extras(&one.extras).into())
+        write(self)
+    }
+}
+
+impl Document for ParametricType {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.required("name", &mut self.name);
+        m.required("coefficients", &mut self.coefficients);
+        m.extras(&mut self.extras);
+    }
+}
+
+impl Document for ParametricTypes {
+    fn members(&mut self, m: &mut Members<'_>) {
+        let read = |f: &mut Fields<'_>, key| {
+            let types = f.take(key, |at, value| entries(at, value, parse_type))?;
+            Ok(types.unwrap_or_default())
+        };
+        m.member("parametric_types", &mut self.types, read, |types| {
+            let types = types.iter().map(|one| (one.id.to_string(), one.to_value()));
+            Some(Value::Object(types.collect()))
         });
-        Put::new().put("parametric_types", Value::Object(types.collect())).with_extras(&self.extras)
+        m.extras(&mut self.extras);
     }
 }
 
@@ -105,42 +119,33 @@ impl ParametricArray {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            zv_array,
-            num_objects: fields.take("num_objects", count)?,
-            max_row_length: fields.take("max_row_length", count)?,
-            dtype: fields.take("dtype", text)?,
-            num_groups: fields.take("num_groups", count)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put_some("num_objects", self.num_objects)
-            .put_some("max_row_length", self.max_row_length)
-            .put_some("dtype", self.dtype.as_deref())
-            .put_some("num_groups", self.num_groups)
-            .with_extras(&self.extras)
+        write(self)
     }
 }
 
-fn parse_type(at: &At<'_>, key: &str, value: Value) -> Result<ParametricType, MetadataError> {
-    let at = at.name(key);
+impl Document for ParametricArray {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.tag(&mut self.zv_array);
+        m.option("num_objects", &mut self.num_objects);
+        m.option("max_row_length", &mut self.max_row_length);
+        m.option("dtype", &mut self.dtype);
+        m.option("num_groups", &mut self.num_groups);
+        m.extras(&mut self.extras);
+    }
+}
+
+fn parse_type(at: &At<'_>, key: String, value: Value) -> Result<ParametricType, MetadataError> {
+    let at = at.name(&key);
     let id = key.parse().ok().filter(|id: &i64| id.to_string() == key);
     let Some(id) = id else {
         let error = MetadataError::rule(Class::BadTag, &at, "the number of a type", "another key");
-        return Err(error.with_quote(key));
+        return Err(error.with_quote(&key));
     };
-    let mut fields = Fields::from_value(&at, value)?;
-    Ok(ParametricType {
-        id,
-        name: fields.require("name", text)?,
-        coefficients: fields.require("coefficients", texts)?,
-        extras: fields.into_remaining(),
-    })
+    Ok(ParametricType { id, ..ParametricType::read(&at, value)? })
 }

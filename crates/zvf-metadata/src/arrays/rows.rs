@@ -5,9 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::dtype::{Dtype, DtypeKind};
-use super::super::error::MetadataError;
-use super::super::fields::{Put, count, counts, flag, text};
-use super::{Object, dtype, split_tag};
+use super::super::error::{At, MetadataError};
+use super::super::members::{Document, Members, read, write};
+use super::{Object, dtype};
 
 /// Attributes of `object_attributes/<n>`, `group_attributes/<n>` and `parametric/*_attributes/<n>`.
 ///
@@ -82,17 +82,7 @@ impl Rows {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            zv_array,
-            name: fields.take("name", text)?,
-            dtype: fields.take("dtype", text)?,
-            num_channels: fields.take("num_channels", count)?,
-            shape: fields.take("shape", counts)?,
-            has_present_mask: fields.take("has_present_mask", flag)?,
-            fill_sentinel_meaning: fields.take("fill_sentinel_meaning", text)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the element type of returned values: padded bytes (`|S8`) become text of as many
@@ -124,15 +114,20 @@ impl Rows {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put_some("name", self.name.as_deref())
-            .put_some("dtype", self.dtype.as_deref())
-            .put_some("num_channels", self.num_channels)
-            .put_some("shape", self.shape.clone())
-            .put_some("has_present_mask", self.has_present_mask)
-            .put_some("fill_sentinel_meaning", self.fill_sentinel_meaning.as_deref())
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for Rows {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.tag(&mut self.zv_array);
+        m.option("name", &mut self.name);
+        m.option("dtype", &mut self.dtype);
+        m.option("num_channels", &mut self.num_channels);
+        m.option("shape", &mut self.shape);
+        m.option("has_present_mask", &mut self.has_present_mask);
+        m.option("fill_sentinel_meaning", &mut self.fill_sentinel_meaning);
+        m.extras(&mut self.extras);
     }
 }
 

@@ -5,10 +5,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::dtype::Dtype;
-use super::super::error::MetadataError;
-use super::super::fields::{Put, int, ints, text};
+use super::super::error::{At, MetadataError};
+use super::super::members::{Document, Members, read, write};
 use super::super::token::{CellEncoding, Token};
-use super::{Object, dtype, split_tag};
+use super::{Object, dtype};
 
 /// Attributes of `vertices`, and of `vertices_<geom>` in composite stores.
 ///
@@ -56,16 +56,7 @@ impl Vertices {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
-            zv_array,
-            dtype: fields.take("dtype", text)?,
-            encoding: fields.take("encoding", Token::read)?,
-            ndim: fields.take("ndim", int)?,
-            vertex_count: fields.take("vertex_count", int)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the element type; `float32` if absent.
@@ -80,14 +71,19 @@ impl Vertices {
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put_some("dtype", self.dtype.as_deref())
-            .put_some("encoding", self.encoding.clone())
-            .put_some("ndim", self.ndim)
-            .put_some("vertex_count", self.vertex_count)
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for Vertices {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
+        m.tag(&mut self.zv_array);
+        m.option("dtype", &mut self.dtype);
+        m.option("encoding", &mut self.encoding);
+        m.option("ndim", &mut self.ndim);
+        m.option("vertex_count", &mut self.vertex_count);
+        m.extras(&mut self.extras);
     }
 }
 
@@ -130,23 +126,22 @@ impl Fragments {
     ///
     /// When a key has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        let (mut fields, zv_array) = split_tag(attributes)?;
-        Ok(Self {
-            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
-            zv_array,
-            encoding: fields.take("encoding", Token::read)?,
-            extras: fields.into_remaining(),
-        })
+        read(&At::Document, attributes)
     }
 
     /// Returns the attributes.
     #[must_use]
     pub fn to_attributes(&self) -> Object {
-        Put::new()
-            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .put_some("zv_array", self.zv_array.as_deref())
-            .put_some("encoding", self.encoding.clone())
-            .with_extras(&self.extras)
+        write(self)
+    }
+}
+
+impl Document for Fragments {
+    fn members(&mut self, m: &mut Members<'_>) {
+        m.option("chunk_grid_origin", &mut self.chunk_grid_origin);
+        m.tag(&mut self.zv_array);
+        m.option("encoding", &mut self.encoding);
+        m.extras(&mut self.extras);
     }
 }
 

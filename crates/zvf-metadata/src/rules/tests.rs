@@ -509,7 +509,7 @@ fn names_of_attributes_are_checked() {
         assert_eq!(validate_attribute_name(name).is_none(), is_valid, "{name}");
     }
     assert_eq!(
-        (MetadataRule::M1.id(), MetadataRule::M13.id(), MetadataRule::M19.id()),
-        ("M1", "M13", "M19")
+        [MetadataRule::M1, MetadataRule::M13, MetadataRule::M19].map(|rule| rule.to_string()),
+        ["M1", "M13", "M19"]
     );
 }

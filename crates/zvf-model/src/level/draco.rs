@@ -11,7 +11,7 @@
 
 use async_recursion::async_recursion as boxed;
 use zvf_draco::{Component, DracoError, Geometry, Limits};
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
@@ -126,11 +126,13 @@ impl DracoCells {
     ) -> Vec<Result<Option<DracoChunk>>> {
         let payloads = self.cells.read_many(keys, caching).await;
         let chunks = payloads.into_iter().zip(keys).map(|(payload, key)| {
-            let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
-            let Some(bytes) = payload.map_err(&place)? else {
+            let Some(bytes) = payload.at_array(self.cells.path()).at_chunk(key)? else {
                 return Ok(None);
             };
-            decode(&bytes, self.dtype, self.axes, &self.limits).map(Some).map_err(place)
+            decode(&bytes, self.dtype, self.axes, &self.limits)
+                .map(Some)
+                .at_array(self.cells.path())
+                .at_chunk(key)
         });
         chunks.collect()
     }

@@ -182,8 +182,7 @@ impl LevelReader {
 async fn indexes(cells: &Cells, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFragments>>> {
     let blobs = cells.read_many(keys, Caching::Keep).await;
     let fragments = blobs.into_iter().zip(keys).map(|(blob, key)| {
-        let place = |error: Error| error.at_array(cells.path()).at_chunk(key);
-        let blob = blob.map_err(&place)?;
+        let blob = blob.at_array(cells.path()).at_chunk(key)?;
         blob.map(|blob| ChunkFragments::new(blob, cells.path(), *key)).transpose()
     });
     fragments.collect()

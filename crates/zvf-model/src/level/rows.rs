@@ -3,7 +3,7 @@
 use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
@@ -161,10 +161,9 @@ impl CellRows<'_> {
     ) -> Vec<Result<Option<Column>>> {
         let payloads = self.cells.read_many(keys, caching).await;
         let columns = payloads.into_iter().zip(keys).map(|(payload, key)| {
-            let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
-            let payload = payload.map_err(&place)?;
+            let payload = payload.at_array(self.cells.path()).at_chunk(key)?;
             let column = payload.map(|bytes| Column::new(self.dtype, self.width, bytes));
-            column.transpose().map_err(|error| place(error.into()))
+            column.transpose().at_array(self.cells.path()).at_chunk(key)
         });
         columns.collect()
     }

@@ -9,7 +9,7 @@
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
@@ -266,16 +266,14 @@ impl LinkAttribute {
         rows: &DenseArray,
         records: &[LinkRecords],
     ) -> Vec<Result<Option<Column>>> {
-        let place = |error: Error| error.at_array(rows.path());
         let all = match rows.read_all().await {
-            Ok(bytes) => Column::new(rows.dtype(), self.inner.width, bytes)
-                .map_err(|error| place(error.into())),
+            Ok(bytes) => Column::new(rows.dtype(), self.inner.width, bytes).at_array(rows.path()),
             Err(error) => Err(error),
         };
         let answers = records.iter().map(|records| {
             let all = all.as_ref().map_err(Clone::clone)?;
             let part = (0..records.len()).map(|i| records.stored_row(i));
-            gather_rows(all, part).map(Some).map_err(place)
+            gather_rows(all, part).map(Some).at_array(rows.path())
         });
         answers.collect()
     }

@@ -99,9 +99,8 @@ async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFam
     let name = format!("links/{delta}");
     let Some(group) = level.node().group(&name).await? else { return Ok(None) };
     let path = format!("{}/{name}", level.node().path());
-    let place = |error: Error| error.at_array(&path);
-    let doc = LinksFamily::parse(group.attributes).map_err(|error| place(error.into()))?;
-    let policy = policy(level, &doc, delta).await.map_err(place)?;
+    let doc = LinksFamily::parse(group.attributes).at_array(&path)?;
+    let policy = policy(level, &doc, delta).await.at_array(&path)?;
     let listing = level.node().children(&name).await?;
     let (rank, width) = (policy.sid_ndim(), policy.link_width());
     let mut segments = Vec::new();
@@ -143,8 +142,7 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
     let opened = older_links(node, (delta, &name), &mut first_fault).await?;
     let Some(OlderLinks { mut doc, within, between }) = opened else { return Ok(None) };
     let outer = format!("cross_chunk_links/{name}");
-    let place = |error: Error| error.at_array(format!("{}/{outer}", node.path()));
-    let policy = policy(level, &doc, delta).await.map_err(place)?;
+    let policy = policy(level, &doc, delta).await.at_array(format!("{}/{outer}", node.path()))?;
     let between = match between {
         OlderForm::Blob(data) => Some(Form::Flat { data, blob: OnceCell::new() }),
         OlderForm::Leaves => {

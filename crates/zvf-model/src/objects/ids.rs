@@ -53,6 +53,9 @@ impl IdTable {
     }
 
     pub(super) fn find(&self, id: ObjectId) -> FoundRow {
+        if id == ObjectId::RESERVED {
+            return Ok(None);
+        }
         let first = self.first_not_below(id);
         let same = (first..self.len()).take_while(|place| self.id_at(*place) == Some(id));
         match same.count() {
@@ -69,6 +72,7 @@ impl IdTable {
         let ids = || (0..self.len()).filter_map(|place| self.id_at(place));
         let mut twice: Vec<ObjectId> =
             ids().zip(ids().skip(1)).filter(|(a, b)| a == b).map(|(a, _)| a).collect();
+        twice.retain(|id| *id != ObjectId::RESERVED);
         twice.dedup();
         twice
     }

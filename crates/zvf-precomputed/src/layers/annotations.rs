@@ -4,38 +4,34 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{f64_from_i64, nearest_f32, to_u64};
+use zvf_format::num::{f64_from_i64, index_u32, to_u64};
 use zvf_model::{Batch, Bounds, Kind, LevelReader, ObjectId, RowAttribute, RowValues};
 use zvf_query::{Columns, Mode, Query, Reader};
 
-use super::attributes::{Attribute, Property};
-use super::error::{too_large_error, unsupported_error};
+use super::error::{check_size, unsupported_error};
 use super::grid::extent;
-use super::relations::Relations;
+use super::records::{RecordSchema, list_records};
 use super::segments::{object_attributes, object_of, read_object};
-use super::space::{Space, can_halve, chunk_sizes, coordinate};
-use crate::encode::{encode_annotations, scatter};
+use super::space::{Space, can_halve, chunk_sizes};
 
 /// The objects of a level as annotations.
 #[derive(Debug)]
 pub(crate) struct ChainAnnotations {
     kind: Kind,
     level: LevelReader,
-    attributes: Vec<Attribute>,
+    schema: RecordSchema,
     values: Vec<RowAttribute>,
-    properties: Vec<Property>,
     first: Vec<i64>,
     shape: Vec<u64>,
     cell: Vec<f64>,
     limit: u64,
-    relations: Relations,
 }
 
 impl ChainAnnotations {
     pub(crate) async fn new(kind: Kind, level: LevelReader, max_cell_rows: u64) -> Result<Self> {
         let (attributes, values): (Vec<_>, Vec<_>) =
             object_attributes(&level).await?.into_iter().unzip();
-        let properties = Property::list(&attributes)?;
+        let schema = RecordSchema::new(kind, &level, attributes).await?;
         let mut cell = chunk_sizes(&level);
         let chunks = level.chunks().await?;
         let ends = extent(&chunks, cell.len())?;
@@ -59,39 +55,14 @@ impl ChainAnnotations {
             cell.iter_mut().for_each(|size| *size /= 2.0);
             limit = limit.div_ceil(1 << cell.len());
         }
-        let relations = Relations::new(kind, &level).await?;
-        Ok(Self {
-            kind,
-            level,
-            attributes,
-            values,
-            properties,
-            first,
-            shape,
-            cell,
-            limit,
-            relations,
-        })
+        Ok(Self { kind, level, schema, values, first, shape, cell, limit })
     }
 
     pub(crate) fn info(&self, space: &Space) -> Json {
         let (low, high) = self.corners(&vec![0; self.cell.len()], &self.shape);
-        let shift = |corner: Vec<f64>| -> Vec<f64> {
-            corner.iter().zip(space.offset()).map(|(x, offset)| x + offset).collect()
-        };
-        let kind = if self.kind == Kind::Line { "LINE" } else { "POLYLINE" };
-        json!({
-            "@type": "neuroglancer_annotations_v1",
-            "dimensions": space.dimensions(),
-            "lower_bound": shift(low),
-            "upper_bound": shift(high),
-            "annotation_type": kind,
-            "properties": self.properties.iter().map(Property::describe).collect::<Vec<_>>(),
-            "relationships": self.relations.describe(),
-            "by_id": {"key": "by_id"},
-            "spatial": [{"key": "spatial0", "grid_shape": self.shape, "chunk_size": self.cell,
-                "limit": self.limit}],
-        })
+        let grid = json!({"key": "spatial0", "grid_shape": self.shape, "chunk_size": self.cell,
+            "limit": self.limit});
+        self.schema.info(space, (&low, &high), &[grid])
     }
 
     /// Returns the corners of a range of cells, in the unit of the store.
@@ -120,9 +91,7 @@ impl ChainAnnotations {
         let query = Query::all().in_region(bounds).mode(Mode::Touch).at_level(self.level.level());
         let query = query.of_kind(self.kind).columns(Columns::None).limit_bytes(MAX_CELL_BYTES);
         let batch = reader.run(&query).await?.batch;
-        let mut records = self.records(&batch, space).await?;
-        records.sort_by_key(|(id, _)| scatter(*id));
-        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
+        Ok(list_records(self.records(&batch, space).await?))
     }
 
     pub(crate) async fn read_annotation(
@@ -135,11 +104,8 @@ impl ChainAnnotations {
         let Some(batch) = found else { return Ok(None) };
         let records = self.records(&batch, space).await?;
         let found = records.into_iter().find(|(record_id, _)| *record_id == id);
-        let Some((_, mut record)) = found else {
-            return Ok(None);
-        };
-        let object: Vec<ObjectId> = object_of(id).into_iter().collect();
-        self.relations.push(&object, &mut record).await?;
+        let Some((_, mut record)) = found else { return Ok(None) };
+        self.schema.relations.push(object_of(id).as_slice(), &mut record).await?;
         Ok(Some(record.into()))
     }
 
@@ -151,14 +117,10 @@ impl ChainAnnotations {
         id: u64,
         space: &Space,
     ) -> Result<Option<Bytes>> {
-        let Some(relation) = self.relations.find(relation) else { return Ok(None) };
-        let Some(query) = self.relations.query(&self.level, relation, id).await? else {
-            return Ok(None);
-        };
+        let query = self.schema.relations.query(&self.level, relation, id).await?;
+        let Some(query) = query else { return Ok(None) };
         let batch = reader.run(&query.columns(Columns::None)).await?.batch;
-        let mut records = self.records(&batch, space).await?;
-        records.sort_by_key(|(id, _)| scatter(*id));
-        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
+        Ok(list_records(self.records(&batch, space).await?))
     }
 
     /// Returns the records of the objects of a batch; a line has two vertices, so other objects are
@@ -178,25 +140,15 @@ impl ChainAnnotations {
             let Ok(id) = u64::try_from(object.0) else { continue };
             let mut record = Vec::new();
             if self.kind != Kind::Line {
-                let (what, found, max) = ("a polyline", to_u64(rows.len()), u64::from(u32::MAX));
-                let count = u32::try_from(rows.len());
-                let count = count.map_err(|_many| too_large_error(what, found, max))?;
-                record.extend(count.to_le_bytes());
+                check_size("a polyline", to_u64(rows.len()), u32::MAX.into())?;
+                record.extend(index_u32(rows.len()).to_le_bytes());
             } else if rows.len() != 2 {
                 continue;
             }
-            for row in rows {
-                for (axis, offset) in space.offset().iter().enumerate() {
-                    let x = coordinate(batch.positions(), *row, axis) + offset;
-                    record.extend(nearest_f32(x).to_le_bytes());
-                }
-            }
-            for property in &self.properties {
-                let attribute = &self.attributes[property.attribute];
-                let column = values.get(property.attribute).map(RowValues::column);
-                let (column, row) = column.zip(place).unzip();
-                property.push(attribute, column, row.unwrap_or(0), &mut record)?; // without a column no row is read
-            }
+            // Without a place no row is read.
+            let column = |attribute: usize| place.map(|_| values[attribute].column());
+            let of_object = (column, place.unwrap_or(0));
+            self.schema.push(space, (batch.positions(), rows), of_object, &mut record)?;
             record.resize(record.len().next_multiple_of(4), 0);
             records.push((id, record));
         }

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
-use zvf_format::num::{nearest_f32, saturating_floor_i64, to_u64};
+use zvf_format::num::{nearest_f32, saturating_floor_i64, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Categories, Column, Value};
+use zvf_model::{Categories, Column, LevelReader, Value};
 
-use super::error::{too_large_error, unsupported_error};
+use super::error::{check_size, unsupported_error};
 
 /// The description of an attribute.
 #[derive(Clone, Debug)]
@@ -24,6 +24,19 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
+    /// Describes the attributes of the vertices of a level.
+    pub(crate) async fn of_vertices(level: &LevelReader) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for name in level.attribute_names().await?.names {
+            if let Some(found) = level.attribute(&name).await? {
+                let width = usize_from_u32(found.width());
+                let categories = found.categories().cloned();
+                all.push(Self { name, dtype: found.dtype(), width, categories });
+            }
+        }
+        Ok(all)
+    }
+
     /// Returns the stored type of a value, and its size in bytes.
     pub(crate) fn stored_type(&self) -> (&'static str, usize) {
         match (self.dtype.kind, self.dtype.size) {
@@ -90,11 +103,7 @@ pub(crate) fn check_properties<'a>(
     attributes: impl IntoIterator<Item = &'a Attribute>,
 ) -> Result<()> {
     let found: u64 = attributes.into_iter().map(|attribute| to_u64(attribute.width)).sum();
-    if found > MAX_PROPERTIES {
-        let (what, max) = ("a list of properties", MAX_PROPERTIES);
-        return Err(too_large_error(what, found, max));
-    }
-    Ok(())
+    check_size("a list of properties", found, MAX_PROPERTIES)
 }
 
 /// A property of annotations: one or more values of an attribute.
@@ -119,23 +128,14 @@ impl Property {
         let numeric = attributes.iter().enumerate().filter(|(_, attribute)| attribute.is_number());
         for (number, attribute) in numeric {
             let (kind, size) = attribute.stored_type();
-            let colour = match (kind, attribute.width) {
-                ("uint8", 3) => Some("rgb"),
-                ("uint8", 4) => Some("rgba"),
-                _ => None,
+            // A colour is one property.
+            let (kind, step) = match (kind, attribute.width) {
+                ("uint8", 3) => ("rgb", 3),
+                ("uint8", 4) => ("rgba", 4),
+                _ => (kind, 1),
             };
-            if let Some(kind) = colour {
-                all.push(Self::new(
-                    attribute,
-                    number,
-                    0..attribute.width,
-                    (kind, size),
-                    &mut names,
-                ));
-                continue;
-            }
-            for at in 0..attribute.width {
-                all.push(Self::new(attribute, number, at..at + 1, (kind, size), &mut names));
+            for at in (0..attribute.width).step_by(step) {
+                all.push(Self::new(attribute, number, at..at + step, (kind, size), &mut names));
             }
         }
         all.sort_by_key(|property| std::cmp::Reverse(property.size));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use zvf_error::Error;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 use crate::encode::{MultiLodError, TooMany};
@@ -12,10 +12,13 @@ pub(super) fn unsupported_error(text: impl Into<Cow<'static, str>>) -> Error {
     Error::custom(Class::Unsupported, text).with_op("convert")
 }
 
-/// Returns the error for data above the limit of one object.
-pub(super) fn too_large_error(what: &str, found: u64, max: u64) -> Error {
+/// Checks a size against the limit of one object.
+pub(super) fn check_size(what: &str, found: u64, max: u64) -> Result<()> {
+    if found <= max {
+        return Ok(());
+    }
     let text = format!("{what} of {found}, more than {max}; ask for a coarser level, as in mesh@2");
-    Error::custom(Class::LimitExceeded, text).with_op("convert")
+    Err(Error::custom(Class::LimitExceeded, text).with_op("convert"))
 }
 
 impl From<MultiLodError> for Error {

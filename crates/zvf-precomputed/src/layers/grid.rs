@@ -24,7 +24,7 @@ use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_floor_i64, to_u64, 
 use zvf_model::{Column, LevelReader};
 use zvf_store::{Caching, KeyTable};
 
-use super::error::{too_large_error, unsupported_error};
+use super::error::{check_size, unsupported_error};
 use super::space::{can_halve, check_place, chunk_sizes, coordinate};
 use crate::encode::scatter;
 
@@ -87,9 +87,7 @@ impl PointIndex {
     ///
     /// Cells of more rows than `max_cell_rows` are halved.
     pub(crate) async fn new(levels: &[LevelReader], max_cell_rows: u64) -> Result<Self> {
-        let Some(finest) = levels.first() else {
-            return Err(unsupported_error("a cloud without levels"));
-        };
+        let finest = &levels[0];
         let chunks = finest.chunks().await?;
         let counts = count_rows(finest, &chunks).await?;
         let rows: u64 = counts.iter().map(|(_, rows)| rows).sum();
@@ -131,12 +129,8 @@ impl PointIndex {
                 shape.push(check_place((to + 1) * ratio)? - low);
             }
             let factor = vec![1; sizes.len()];
-            let share = Share { number: 0, count: 1 };
-            let halvings = grids.last().map_or(0, |grid: &PointGrid| grid.halvings);
-            let parts = (sizes, shape, first, factor);
-            grids.push(
-                PointGrid::new(level, chunks, parts, share, (halvings, max_cell_rows)).await?,
-            );
+            let (parts, share) = ((sizes, shape, first, factor), Share { number: 0, count: 1 });
+            PointGrid::add(&mut grids, (level, chunks), parts, share, max_cell_rows).await?;
         }
         let low = from.iter().zip(&coarsest).map(|(from, size)| f64_from_i64(*from) * size);
         Ok(Some(Self { low: low.collect(), grids, is_additive: false }))
@@ -164,12 +158,8 @@ impl PointIndex {
             let shape = coarse.iter().map(|cells| cells * coarsest / factor).collect();
             let first = from.iter().map(|from| from * coarsest).collect();
             let parts = (sizes.clone(), shape, first, vec![factor; sizes.len()]);
-            let share = Share { number, count };
-            let halvings = grids.last().map_or(0, |grid: &PointGrid| grid.halvings);
-            let (level, chunks) = (level.clone(), Arc::clone(&chunks));
-            grids.push(
-                PointGrid::new(level, chunks, parts, share, (halvings, max_cell_rows)).await?,
-            );
+            let (share, source) = (Share { number, count }, (level.clone(), Arc::clone(&chunks)));
+            PointGrid::add(&mut grids, source, parts, share, max_cell_rows).await?;
         }
         let low = from.iter().zip(&sizes).map(|(from, size)| f64_from_i64(from * coarsest) * size);
         Ok(Self { low: low.collect(), grids, is_additive: false })
@@ -207,23 +197,20 @@ impl PointIndex {
 type Parts = (Vec<f64>, Vec<i64>, Vec<i64>, Vec<i64>);
 
 impl PointGrid {
-    async fn new(
-        level: LevelReader,
-        chunks: Arc<KeyTable>,
+    /// Adds a grid to the coarser ones, with cells halved as often as theirs.
+    async fn add(
+        grids: &mut Vec<Self>,
+        (level, chunks): (LevelReader, Arc<KeyTable>),
         (sizes, shape, first, factor): Parts,
         share: Share,
-        (halvings, max_cell_rows): (u32, u64),
-    ) -> Result<Self> {
-        if to_u64(chunks.len()) > MAX_CHUNKS {
-            let (what, found) = ("a number of chunks", to_u64(chunks.len()));
-            return Err(too_large_error(what, found, MAX_CHUNKS));
-        }
-        let (found, max) = (u64::from(level.level().0), u64::from(u8::MAX));
-        let level_byte = u8::try_from(level.level().0)
-            .map_err(|_large| too_large_error("a number of a level", found, max))?;
+        max_cell_rows: u64,
+    ) -> Result<()> {
+        let number = level.level().0;
+        check_size("a number of chunks", to_u64(chunks.len()), MAX_CHUNKS)?;
+        check_size("a number of a level", number.into(), u8::MAX.into())?;
+        let level_byte = number.to_le_bytes()[0];
         let cell = sizes.iter().zip(&factor).map(|(size, n)| size * f64_from_i64(*n)).collect();
         let shape = shape.into_iter().map(|n| n.max(1).cast_unsigned()).collect();
-        let split = 1;
         let mut grid = Self {
             level,
             chunks,
@@ -233,11 +220,11 @@ impl PointGrid {
             level_byte,
             first,
             factor,
-            split,
+            split: 1,
             halvings: 0,
             share,
         };
-        for _ in 0..halvings {
+        for _ in 0..grids.last().map_or(0, |coarser| coarser.halvings) {
             if !grid.can_halve() {
                 let what = "cells of a coarse level that are too far out for those of a fine one";
                 return Err(unsupported_error(what.to_owned()));
@@ -245,24 +232,18 @@ impl PointGrid {
             grid.halve();
         }
         grid.fit(max_cell_rows).await?;
-        Ok(grid)
+        grids.push(grid);
+        Ok(())
     }
 
     /// Halves cells until none holds too many rows; cells that cannot be divided stay.
     async fn fit(&mut self, max_cell_rows: u64) -> Result<()> {
         let counts = count_rows(&self.level, &self.chunks).await?;
-        let crowded = counts.iter().max_by_key(|(_, rows)| *rows).map(|(key, _)| *key);
+        let crowded = counts.iter().max_by_key(|(_, rows)| *rows);
         let positions = match crowded {
-            Some(key)
-                if counts.iter().any(|(_, rows)| self.share.expected(*rows) > max_cell_rows) =>
-            {
-                let keys = std::slice::from_ref(&key);
-                self.level
-                    .positions(keys, Caching::Once)
-                    .await
-                    .pop()
-                    .transpose()?
-                    .map(|all| (key, all))
+            Some((key, rows)) if self.share.expected(*rows) > max_cell_rows => {
+                let read = self.level.positions(std::slice::from_ref(key), Caching::Once).await;
+                read.into_iter().next().transpose()?.map(|all| (key, all))
             }
             _ => None,
         };
@@ -387,10 +368,7 @@ impl PointGrid {
     ///
     /// When the row would have the id of another one: the chunk has more rows than it states.
     pub(crate) fn point_id(&self, chunk: u64, row: u64) -> Result<u64> {
-        if row >= MAX_ROWS_OF_CHUNK {
-            let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
-            return Err(too_large_error(what, row + 1, max));
-        }
+        check_size("a chunk", row + 1, MAX_ROWS_OF_CHUNK)?;
         Ok(u64::from(self.level_byte) << 56 | chunk << 24 | row)
     }
 }
@@ -405,10 +383,7 @@ async fn count_rows(level: &LevelReader, chunks: &KeyTable) -> Result<Vec<(Chunk
     let mut counts = Vec::with_capacity(keys.len());
     for (key, rows) in keys.iter().zip(level.row_counts(&keys).await) {
         let rows = rows?;
-        if rows > MAX_ROWS_OF_CHUNK {
-            let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
-            return Err(too_large_error(what, rows, max));
-        }
+        check_size("a chunk", rows, MAX_ROWS_OF_CHUNK)?;
         counts.push((*key, rows));
     }
     Ok(counts)

@@ -29,12 +29,11 @@ use zvf_query::Reader;
 
 use super::annotations::ChainAnnotations;
 use super::cache::Cache;
-use super::form::{LayerForm, LayerSummary};
 use super::meshes::Meshes;
 use super::points::Points;
 use super::segments::segment_properties;
 use super::skeletons::Skeletons;
-use super::space::Space;
+use super::space::{LayerForm, LayerSummary, Space};
 use crate::encode::MultiLod;
 
 /// A store as precomputed objects.
@@ -258,46 +257,37 @@ impl Precomputed {
 
     async fn make(&self, layer: &Layer, key: &[&str], name: &str) -> Result<Option<Bytes>> {
         let (reader, space) = (&self.reader, &self.space);
-        match (&layer.content, key) {
-            (content, ["info"]) => Ok(Some(print(&content.info(space)?))),
-            (Content::Points(points), ["by_id", id]) => match parse_number(id) {
-                Some(id) => points.read_point(id, space).await,
-                None => Ok(None),
-            },
-            (Content::Points(points), [relation @ ("object" | "group"), id]) => {
-                match parse_number(id) {
-                    Some(id) => points.read_related(reader, relation, id, space).await,
-                    None => Ok(None),
+        let id = key.last().and_then(|id| parse_number(id));
+        match (&layer.content, key, id) {
+            (content, ["info"], _) => Ok(Some(print(&content.info(space)?))),
+            (Content::Points(points), ["by_id", _], Some(id)) => points.read_point(id, space).await,
+            (Content::Points(points), [relation @ ("object" | "group"), _], Some(id)) => {
+                points.read_related(reader, relation, id, space).await
+            }
+            (Content::Points(points), [grid, cell], _) => {
+                match (parse_grid(grid), parse_cell(cell)) {
+                    (Some(grid), Some(cell)) => points.cell(grid, &cell, space).await,
+                    _ => Ok(None),
                 }
             }
-            (Content::Points(points), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
-                (Some(grid), Some(cell)) => points.cell(grid, &cell, space).await,
-                _ => Ok(None),
-            },
-            (Content::Chains(chains), ["by_id", id]) => match parse_number(id) {
-                Some(id) => chains.read_annotation(reader, id, space).await,
-                None => Ok(None),
-            },
-            (Content::Chains(chains), [relation @ ("object" | "group"), id]) => {
-                match parse_number(id) {
-                    Some(id) => chains.read_related(reader, relation, id, space).await,
-                    None => Ok(None),
-                }
+            (Content::Chains(chains), ["by_id", _], Some(id)) => {
+                chains.read_annotation(reader, id, space).await
             }
-            (Content::Chains(chains), [grid, cell]) => match (parse_grid(grid), parse_cell(cell)) {
-                (Some(0), Some(cell)) => chains.cell(reader, &cell, space).await,
-                _ => Ok(None),
+            (Content::Chains(chains), [relation @ ("object" | "group"), _], Some(id)) => {
+                chains.read_related(reader, relation, id, space).await
+            }
+            (Content::Chains(chains), ["spatial0", cell], _) => match parse_cell(cell) {
+                Some(cell) => chains.cell(reader, &cell, space).await,
+                None => Ok(None),
             },
             (
                 Content::Skeletons(_) | Content::Meshes(_) | Content::Legacy(_),
                 ["segment_properties", "info"],
+                _,
             ) => Ok(Some(print(&segment_properties(&layer.level).await?))),
-            (Content::Skeletons(skeletons), [id]) => match parse_number(id) {
-                Some(id) => skeletons.object(reader, id).await,
-                None => Ok(None),
-            },
-            (Content::Meshes(meshes), [id]) => self.make_mesh(meshes, id, name).await,
-            (Content::Legacy(meshes), [id]) => self.make_legacy(meshes, id).await,
+            (Content::Skeletons(skeletons), [_], Some(id)) => skeletons.object(reader, id).await,
+            (Content::Meshes(meshes), [id], _) => self.make_mesh(meshes, id, name).await,
+            (Content::Legacy(meshes), [id], _) => self.make_legacy(meshes, id).await,
             _ => Ok(None),
         }
     }

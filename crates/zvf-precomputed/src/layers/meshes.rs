@@ -62,15 +62,9 @@ impl Meshes {
             let scale = level.node().meta().geometric_error().unwrap_or_else(|| bin_size(level));
             lods.push(LodMesh { positions: positions(&batch), faces, scale });
         }
-        let third = match &lods[..] {
-            [_] => 1.0,
-            [_, second, ..] => second.scale / 3.0,
-            [] => return Ok(None),
-        };
-        if let Some(first) = lods.first_mut() {
-            first.scale = third;
-        }
-        let is_large = lods.first().is_some_and(|mesh| mesh.faces.len() > self.max_whole_faces);
+        let Some((first, coarser)) = lods.split_first_mut() else { return Ok(None) };
+        first.scale = coarser.first().map_or(1.0, |second| second.scale / 3.0);
+        let is_large = first.faces.len() > self.max_whole_faces;
         let cell = self.levels.first().filter(|_| is_large).map(chunk_sizes);
         Ok(Some(match cell.as_deref() {
             Some([x, y, z]) => encode_octree(&lods, [*x, *y, *z])?,
@@ -91,15 +85,10 @@ impl Meshes {
         let found = read_object(reader, level, Kind::Mesh, id, Columns::None).await?;
         let Some(batch) = found else { return Ok(None) };
         let transform = space.transform()?;
-        let [x, y, z] = [0, 1, 2].map(|axis: usize| {
-            (transform[5 * axis], transform[4 * axis + 3]) // three rows of four
+        let places = (0_usize..3).cycle().zip(positions(&batch)).map(|(axis, x)| {
+            nearest_f32(x * transform[5 * axis] + transform[4 * axis + 3]) // three rows of four
         });
-        let places = positions(&batch);
-        let all = places.as_chunks::<3>().0.iter().flat_map(|point| {
-            let axes = point.iter().zip([x, y, z]);
-            axes.map(|(x, (scale, offset))| nearest_f32(x * scale + offset))
-        });
-        Ok(Some(encode_legacy_mesh(&all.collect::<Vec<_>>(), &triangles(&batch))?.into()))
+        Ok(Some(encode_legacy_mesh(&places.collect::<Vec<_>>(), &triangles(&batch))?.into()))
     }
 }
 

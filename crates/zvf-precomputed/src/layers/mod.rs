@@ -7,7 +7,8 @@
 //! skeletons     skeletons and polylines as skeletons
 //! meshes        meshes, of one resolution and of several
 //! segments      the objects of a level and their properties
-//! attributes    attributes as properties; `space` axes and units, `view` the initial view, `cache` kept objects
+//! attributes    attributes as properties; `records` the records of annotations;
+//!               `space` axes and units, `view` the initial view, `cache` kept objects
 //! ```
 //!
 //! Not here: the encoding of single objects (`encode`).
@@ -16,16 +17,16 @@ mod annotations;
 mod attributes;
 mod cache;
 mod error;
-mod form;
 mod grid;
 mod layer;
 mod meshes;
 mod points;
+mod records;
 mod relations;
 mod segments;
 mod skeletons;
 mod space;
 mod view;
 
-pub use form::{LayerForm, LayerSummary};
 pub use layer::Precomputed;
+pub use space::{LayerForm, LayerSummary};

@@ -4,25 +4,23 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Column, Kind, LevelReader, Value};
 use zvf_query::{Columns, LOCATION_FIELD, Reader};
 use zvf_store::Caching;
 
-use super::attributes::{Attribute, Property};
-use super::error::{too_large_error, unsupported_error};
+use super::attributes::Attribute;
+use super::error::{check_size, unsupported_error};
 use super::grid::{PointGrid, PointIndex};
-use super::relations::{Relations, find_objects};
-use super::space::{Space, coordinate};
-use crate::encode::{encode_annotations, scatter};
+use super::records::{RecordSchema, list_records};
+use super::relations::find_objects;
+use super::space::Space;
 
 /// A cloud of points as annotations.
 #[derive(Debug)]
 pub(crate) struct Points {
     index: PointIndex,
-    attributes: Vec<Attribute>,
-    properties: Vec<Property>,
-    relations: Relations,
+    schema: RecordSchema,
 }
 
 /// The rows of a chunk: their positions and the values of each attribute.
@@ -32,50 +30,21 @@ struct Rows {
 }
 
 impl Points {
+    /// Opens the points of `levels`, the finest first; there is at least one.
     pub(crate) async fn new(levels: &[LevelReader], max_cell_rows: u64) -> Result<Self> {
         let index = PointIndex::new(levels, max_cell_rows).await?;
-        let mut attributes = Vec::new();
-        if let Some(level) = levels.first() {
-            for name in level.attribute_names().await?.names {
-                if let Some(attribute) = level.attribute(&name).await? {
-                    attributes.push(Attribute {
-                        name,
-                        dtype: attribute.dtype(),
-                        width: usize_from_u32(attribute.width()),
-                        categories: attribute.categories().cloned(),
-                    });
-                }
-            }
-        }
-        let properties = Property::list(&attributes)?;
-        let relations = match levels.first() {
-            Some(level) => Relations::new(Kind::PointCloud, level).await?,
-            None => return Err(unsupported_error("a cloud without levels")),
-        };
-        Ok(Self { index, attributes, properties, relations })
+        let attributes = Attribute::of_vertices(&levels[0]).await?;
+        let schema = RecordSchema::new(Kind::PointCloud, &levels[0], attributes).await?;
+        Ok(Self { index, schema })
     }
 
     pub(crate) fn info(&self, space: &Space) -> Json {
-        let shift = |corner: Vec<f64>| -> Vec<f64> {
-            corner.iter().zip(space.offset()).map(|(x, offset)| x + offset).collect()
-        };
-        let mut properties: Vec<Json> = self.properties.iter().map(Property::describe).collect();
-        properties.push(json!({"id": LEVEL, "type": "uint8", "description": "level of detail"}));
         let grids = self.index.grids.iter().enumerate().map(|(at, grid)| {
             json!({"key": format!("spatial{at}"), "grid_shape": grid.shape, "chunk_size": grid.cell,
                 "limit": grid.limit})
         });
-        json!({
-            "@type": "neuroglancer_annotations_v1",
-            "dimensions": space.dimensions(),
-            "lower_bound": shift(self.index.low.clone()),
-            "upper_bound": shift(self.index.high()),
-            "annotation_type": "POINT",
-            "properties": properties,
-            "relationships": self.relations.describe(),
-            "by_id": {"key": "by_id"},
-            "spatial": grids.collect::<Vec<_>>(),
-        })
+        let grids: Vec<Json> = grids.collect();
+        self.schema.info(space, (&self.index.low, &self.index.high()), &grids)
     }
 
     /// Returns the list of a cell; `None` if it is empty.
@@ -96,13 +65,9 @@ impl Points {
                     records.push((id, self.record(grid, &rows, row, space)?));
                 }
             }
-            if to_u64(records.len()) > MAX_RECORDS {
-                let (found, max) = (to_u64(records.len()), MAX_RECORDS);
-                return Err(too_large_error("a cell", found, max));
-            }
+            check_size("a cell", to_u64(records.len()), MAX_RECORDS)?;
         }
-        records.sort_by_key(|(id, _)| scatter(*id));
-        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
+        Ok(list_records(records))
     }
 
     /// Returns a point by its id.
@@ -117,7 +82,7 @@ impl Points {
         let objects = find_objects(&grid.level, &key, row).await?;
         let rows = self.read_row(&grid.level, key, row).await?;
         let mut record = self.record(grid, &rows, 0, space)?;
-        self.relations.push(&objects, &mut record).await?;
+        self.schema.relations.push(&objects, &mut record).await?;
         Ok(Some(record.into()))
     }
 
@@ -129,14 +94,12 @@ impl Points {
         id: u64,
         space: &Space,
     ) -> Result<Option<Bytes>> {
-        let Some(relation) = self.relations.find(relation) else { return Ok(None) };
-        let names: Vec<String> =
-            self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
+        let names = self.schema.attributes.iter().map(|attribute| attribute.name.clone());
+        let names: Vec<String> = names.collect();
         let mut records = Vec::new();
         for grid in self.index.own_levels() {
-            let Some(query) = self.relations.query(&grid.level, relation, id).await? else {
-                continue;
-            };
+            let query = self.schema.relations.query(&grid.level, relation, id).await?;
+            let Some(query) = query else { continue };
             let query = query.columns(Columns::Named(names.clone())).with_places().increment_only();
             let batch = reader.run(&query).await?.batch;
             let columns =
@@ -144,31 +107,22 @@ impl Points {
             let rows = Rows { positions: batch.positions().clone(), columns: columns.collect() };
             let places = batch.field(LOCATION_FIELD).map(|field| &field.column);
             for row in 0..batch.len() {
-                let place = places.map(|places| places.value(row, 0));
-                let Some(Value::UInt(place)) = place else {
-                    let what = "an answer without the places of its vertices";
-                    return Err(unsupported_error(what.to_owned()));
+                let Some(Value::UInt(place)) = places.map(|places| places.value(row, 0)) else {
+                    return Err(unsupported_error("an answer without the places of its vertices"));
                 };
                 let point_id = grid.point_id(place >> 32, place & u64::from(u32::MAX))?;
                 records.push((point_id, self.record(grid, &rows, row, space)?));
             }
         }
-        records.sort_by_key(|(id, _)| scatter(*id));
+        records.sort_by_key(|(id, _)| *id);
         records.dedup_by_key(|(id, _)| *id);
-        Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
+        Ok(list_records(records))
     }
 
     fn record(&self, grid: &PointGrid, rows: &Rows, row: usize, space: &Space) -> Result<Vec<u8>> {
         let mut record = Vec::new();
-        for (axis, offset) in space.offset().iter().enumerate() {
-            let x = coordinate(&rows.positions, row, axis) + offset;
-            record.extend(nearest_f32(x).to_le_bytes());
-        }
-        for property in &self.properties {
-            let attribute = &self.attributes[property.attribute];
-            let column = rows.columns[property.attribute].as_ref(); // there is one for each attribute
-            property.push(attribute, column, row, &mut record)?;
-        }
+        let values = (|attribute: usize| rows.columns[attribute].as_ref(), row);
+        self.schema.push(space, (&rows.positions, &[row]), values, &mut record)?;
         record.push(grid.level_byte);
         record.resize(record.len().next_multiple_of(4), 0);
         Ok(record)
@@ -178,8 +132,8 @@ impl Points {
         let keys = std::slice::from_ref(key);
         let positions = level.positions(keys, Caching::Keep).await.pop().transpose()?;
         let positions = positions.ok_or_else(missing_answer_error)?;
-        let mut columns = Vec::with_capacity(self.attributes.len());
-        for attribute in &self.attributes {
+        let mut columns = Vec::with_capacity(self.schema.attributes.len());
+        for attribute in &self.schema.attributes {
             let column = match self.reader_of(level, attribute).await? {
                 Some(reader) => reader.values(keys, Caching::Keep).await.pop().transpose()?,
                 None => None,
@@ -194,8 +148,8 @@ impl Points {
         let first = |found: Option<Vec<Column>>| found.and_then(|mut all| all.pop());
         let positions = level.position_rows(&asked).await.pop().transpose()?;
         let positions = first(positions).ok_or_else(missing_answer_error)?;
-        let mut columns = Vec::with_capacity(self.attributes.len());
-        for attribute in &self.attributes {
+        let mut columns = Vec::with_capacity(self.schema.attributes.len());
+        for attribute in &self.schema.attributes {
             let column = match self.reader_of(level, attribute).await? {
                 Some(reader) => first(reader.value_rows(&asked).await.pop().transpose()?),
                 None => None,
@@ -221,7 +175,5 @@ fn missing_answer_error() -> Error {
     unsupported_error("a chunk without an answer")
 }
 
-/// The property that holds the level of a point.
-const LEVEL: &str = "zvf_level";
 /// The largest number of points in a list.
 const MAX_RECORDS: u64 = 2_000_000;

@@ -8,11 +8,11 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::to_u64;
+use zvf_format::num::{index_u32, to_u64};
 use zvf_model::{Kind, LevelReader, ObjectId};
 use zvf_query::Query;
 
-use super::error::too_large_error;
+use super::error::check_size;
 use super::segments::object_of;
 
 /// The relationships of the annotations of a level.
@@ -25,7 +25,7 @@ pub(crate) struct Relations {
 
 /// A relationship.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Relation {
+enum Relation {
     /// To the object of an annotation.
     Object,
     /// To the groups of that object, by number.
@@ -33,7 +33,7 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
-    pub(crate) const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
             Self::Group => "group",
@@ -59,21 +59,17 @@ impl Relations {
         self.kinds.iter().map(entry).collect()
     }
 
-    /// Returns the relationship with this name.
-    pub(crate) fn find(&self, name: &str) -> Option<Relation> {
-        self.kinds.iter().copied().find(|kind| kind.name() == name)
-    }
-
-    /// Returns the query for everything related to the object or the group `id`; `None` if it does
-    /// not exist.
+    /// Returns the query for everything related by the relationship `name` to the object or the
+    /// group `id`; `None` if one of them does not exist.
     pub(crate) async fn query(
         &self,
         level: &LevelReader,
-        relation: Relation,
+        name: &str,
         id: u64,
     ) -> Result<Option<Query>> {
-        let query = match relation {
-            Relation::Object => {
+        let query = match self.kinds.iter().find(|kind| kind.name() == name) {
+            None => return Ok(None),
+            Some(Relation::Object) => {
                 let (Some(object), Some(index)) = (object_of(id), level.objects().await?) else {
                     return Ok(None);
                 };
@@ -82,7 +78,7 @@ impl Relations {
                 }
                 Query::all().of_objects([object])
             }
-            Relation::Group => match level.groups().await? {
+            Some(Relation::Group) => match level.groups().await? {
                 Some(groups) if id < groups.len() => Query::all().in_groups([id]),
                 Some(_) | None => return Ok(None),
             },
@@ -100,11 +96,8 @@ impl Relations {
                 }
                 Relation::Group => self.groups_of(objects).await?,
             };
-            let found = to_u64(ids.len());
-            let max = u64::from(u32::MAX);
-            let count = u32::try_from(ids.len())
-                .map_err(|_many| too_large_error("a list of ids", found, max))?;
-            record.extend(count.to_le_bytes());
+            check_size("a list of ids", to_u64(ids.len()), u32::MAX.into())?;
+            record.extend(index_u32(ids.len()).to_le_bytes());
             record.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
         }
         Ok(())
@@ -113,10 +106,7 @@ impl Relations {
     async fn groups_of(&self, objects: &[ObjectId]) -> Result<Vec<u64>> {
         let Some(groups) = self.level.groups().await? else { return Ok(Vec::new()) };
         // A document may state any number of groups.
-        if groups.len() > MAX_GROUPS {
-            let (what, found, max) = ("a number of groups", groups.len(), MAX_GROUPS);
-            return Err(too_large_error(what, found, max));
-        }
+        check_size("a number of groups", groups.len(), MAX_GROUPS)?;
         let (mut found, mut next) = (Vec::new(), 0);
         while next < groups.len() {
             let some: Vec<u64> = (next..groups.len().min(next + GROUPS_AT_ONCE)).collect();

@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
-use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
-use zvf_metadata::DtypeKind;
+use zvf_format::num::{index_u32, nearest_f32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::{Columns, Reader};
 
@@ -23,16 +22,8 @@ pub(crate) struct Skeletons {
 
 impl Skeletons {
     pub(crate) async fn new(kind: Kind, level: LevelReader) -> Result<Self> {
-        let mut attributes = Vec::new();
-        for name in level.attribute_names().await?.names {
-            let Some(found) = level.attribute(&name).await? else { continue };
-            if found.dtype().kind == DtypeKind::Text {
-                continue;
-            }
-            let width = usize_from_u32(found.width());
-            let categories = found.categories().cloned();
-            attributes.push(Attribute { name, dtype: found.dtype(), width, categories });
-        }
+        let mut attributes = Attribute::of_vertices(&level).await?;
+        attributes.retain(Attribute::is_number);
         // Readers expect the radius first.
         attributes.sort_by_key(|attribute| attribute.name != "radius");
         Ok(Self { kind, level, attributes })

@@ -7,11 +7,36 @@
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::{saturating_floor_i64, trunc_u64, usize_from_u32};
-use zvf_model::{Column, LevelReader};
+use zvf_model::{Column, Kind, LevelReader};
 use zvf_store::Store;
 
 use super::error::unsupported_error;
-use super::form::{LayerForm, LayerSummary};
+
+/// The contents of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayerForm {
+    /// Annotations with their indexes.
+    Annotations,
+    /// Skeletons by segment.
+    Skeletons,
+    /// Meshes of several resolutions by segment.
+    Meshes,
+    /// Meshes of one resolution by segment.
+    LegacyMeshes,
+}
+
+/// A folder of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LayerSummary {
+    /// The name of the folder.
+    pub name: String,
+    /// The geometry in it.
+    pub kind: Kind,
+    /// The contents of the folder.
+    pub form: LayerForm,
+}
 
 /// The axes of a store.
 #[derive(Clone, Debug)]
@@ -88,13 +113,8 @@ impl Space {
         for axis in 0..3 {
             let scale = self.nanometers(axis);
             let offset = self.offset.get(axis).copied().unwrap_or(0.0) * scale; // a flat store has no third axis
-            if let Some(row) = rows.get_mut(4 * axis..4 * axis + 4) {
-                row.copy_from_slice(&match axis {
-                    0 => [scale, 0.0, 0.0, offset],
-                    1 => [0.0, scale, 0.0, offset],
-                    _ => [0.0, 0.0, scale, offset],
-                });
-            }
+            rows[5 * axis] = scale;
+            rows[4 * axis + 3] = offset;
         }
         Ok(rows)
     }

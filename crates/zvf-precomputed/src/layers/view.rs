@@ -4,9 +4,9 @@ use serde_json::{Value as Json, json};
 
 use zvf_error::Result;
 
-use super::form::LayerForm;
 use super::layer::Precomputed;
 use super::segments::Ids;
+use super::space::LayerForm;
 
 impl Precomputed {
     /// Returns the Neuroglancer state that shows all folders of this store; `source` is their

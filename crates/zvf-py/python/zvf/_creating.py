@@ -99,7 +99,7 @@ def shard_of(shard: Any) -> list[int]:
 
 
 def folder_of(path: Any) -> str:
-    """The folder where what does not fit in memory is put aside."""
+    """The folder to which data beyond the memory limit is spilled."""
     try:
         return os.fsdecode(os.fspath(path))
     except TypeError:

@@ -24,7 +24,7 @@ CHAINS = ("line", "polyline", "streamline")
 
 @dataclass
 class Piece:
-    """Vertices with all that is said of them."""
+    """Vertices with their columns."""
 
     kind: str
     positions: Any

@@ -1,8 +1,8 @@
-"""A lazy frame of polars over a dataset: the columns and the rows that are wanted become words of a query.
+"""A lazy frame of polars over a dataset: the selected columns and rows become arguments of a query.
 
-polars hands over its predicate as an expression. What of it can be said as a condition of zvf is said so, and is
-never more than it means: the whole predicate is applied to every batch afterwards, so that what could not be said
-(functions, casts, text that is ordered) costs reading, not a wrong row.
+polars hands over its predicate as an expression. Parts that zvf can express become a condition, which is
+never stricter than the predicate. The whole predicate is applied to every batch afterwards, so that other parts
+(functions, casts, order of text) cost reading, and never give a wrong row.
 
 ```text
 pl.col("fa") > 0.3                  not (fa <= 0.3)      polars keeps NaN here, so must the condition

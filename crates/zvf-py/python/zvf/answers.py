@@ -1,4 +1,4 @@
-"""Answers: geometry as NumPy views of what Rust holds."""
+"""Answers: geometry as NumPy views of memory that Rust owns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import ArgumentError, UnknownNameError, shown, wrong_type
 
 
 class Answer:
-    """What a query found: positions, columns, parts, objects, edges or faces.
+    """The answer to a query: positions, columns, parts, objects, edges or faces.
 
     Arrays are made once, view the memory of the answer without a copy, keep it alive, and are read-only.
     """
@@ -39,12 +39,12 @@ class Answer:
 
     @property
     def positions(self) -> np.ndarray:
-        """One row a vertex, in the stored type."""
+        """One row per vertex, in the stored type."""
         return self._once("positions", lambda: view(self._native.positions()))
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where each part begins in the vertices, and where the last one ends."""
+        """The first vertex of each part, and the end of the last one."""
         return self._once("offsets", lambda: view(self._native.offsets()))
 
     @property
@@ -60,7 +60,7 @@ class Answer:
 
     @property
     def object_ids(self) -> np.ndarray | None:
-        """The object of each vertex, -1 where it has none; ``None`` unless ``object_ids=True`` was asked for."""
+        """The object of each vertex, -1 where it has none; ``None`` unless ``object_ids=True`` was given."""
 
         def make() -> np.ndarray | None:
             found = self._native.object_ids()
@@ -113,12 +113,12 @@ class Answer:
         return self._once(f"codes {name}", lambda: view(entry[1]))
 
     def categories(self, name: str) -> list[Any] | None:
-        """What the codes of a column stand for."""
+        """The categories of a column, by code."""
         entry = self._fields().get(name) or self._element_fields().get(name)
         return entry[2][0] if entry is not None and entry[2] is not None else None
 
     def unit(self, name: str) -> str | None:
-        """The unit of a column, where one is declared."""
+        """The unit of a column, if one is declared."""
         entry = self._fields().get(name)
         return entry[3] if entry is not None else None
 
@@ -147,7 +147,7 @@ class Answer:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that was asked for is missing."""
+        """Whether nothing is missing from the answer."""
         return bool(self._report().get("complete", True))
 
     @property
@@ -157,26 +157,26 @@ class Answer:
 
     @property
     def missing(self) -> list[tuple[str, str]]:
-        """Arrays and chunks that could not be found, where that was allowed."""
+        """Missing arrays and chunks, if missing ones are allowed."""
         return self._report().get("missing", [])
 
     @property
     def unknown_objects(self) -> list[int]:
-        """Objects that were asked for and are not there."""
+        """Requested objects that do not exist."""
         return self._report().get("unknown_objects", [])
 
     @property
     def notices(self) -> list[str]:
-        """What may surprise."""
+        """Notices about the answer."""
         return self._report().get("notices", [])
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Cells, rows, requests, bytes and seconds that it took."""
+        """The cost: cells, rows, requests, bytes and seconds."""
         return {k: v for k, v in self._report().items() if k in ("cells", "rows", "requests", "bytes", "seconds")}
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The columns for whoever takes Arrow: ``pa.table(answer)``, ``polars.DataFrame(answer)``."""
+        """The columns by Arrow's C interface: ``pa.table(answer)``, ``polars.DataFrame(answer)``."""
         return self._native.arrow_stream(requested_schema)
 
     def to_arrow(self) -> Any:

@@ -53,7 +53,7 @@ async def aopen(source: Any, *, storage_options: Any = None, memory: int | str |
 
 
 class Info(dict[str, Any]):
-    """What a store is and holds, by name; a notebook shows it as a table."""
+    """The description of a store, by name; a notebook shows it as a table."""
 
     def to_dict(self) -> dict[str, Any]:
         """A copy as a plain dictionary."""
@@ -64,7 +64,7 @@ class Info(dict[str, Any]):
 
 
 class Dataset:
-    """A store that is asked. It pickles by its address and is opened again in a forked child."""
+    """An open store. It pickles by its address, and a forked child opens it again."""
 
     __slots__ = ("address", "_storage", "_memory", "_reader", "_pid", "_closed", "_summary")
 
@@ -100,7 +100,7 @@ class Dataset:
             raise ArgumentError(f"the dataset is closed: open {self.address} again")
 
     def close(self) -> None:
-        """Let go of the cache; later calls are refused."""
+        """Release the cache; later calls are refused."""
         self._closed = True
         self._reader = None
 
@@ -116,12 +116,12 @@ class Dataset:
         return Dataset, (self.address, self._storage, self._memory)
 
     def refresh(self) -> None:
-        """Open the store again: what was changed since without a commit is seen."""
+        """Open the store again, to see changes that were made without a commit."""
         self._check_open()
         self._open()
 
     def info(self) -> Info:
-        """What the store is and holds: version, kinds, axes, bounds, levels with their columns."""
+        """The description of the store: version, kinds, axes, bounds, levels with their columns."""
         native = self._native
         summary = self._summary
         if summary is None:
@@ -151,7 +151,7 @@ class Dataset:
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """The number of axes."""
         return len(self.info()["axes"])
 
     @property
@@ -205,7 +205,7 @@ class Dataset:
         return self.select(**words).read()
 
     def count(self, **words: Any) -> int:
-        """How many vertices ``select(**words)`` finds."""
+        """The number of vertices that ``select(**words)`` finds."""
         return self.select(**words).count()
 
     async def aread(self, **words: Any) -> Answer:
@@ -226,12 +226,12 @@ class Dataset:
         return json.loads(self._native.objects(self.level(level).number, wanted, 0).wait())
 
     def statistics(self, level: int = 0) -> list[dict[str, Any]]:
-        """Count, least, largest and mean value of each attribute."""
+        """Count, minimum, maximum and mean of each attribute."""
         return json.loads(self._native.statistics(self.level(level).number).wait())
 
     @property
     def notices(self) -> list[str]:
-        """What may surprise, collected since the store was opened."""
+        """Notices collected since the store was opened."""
         return self._native.notices()
 
     def render(self, width: int = 480, height: int = 360, **words: Any) -> bytes:
@@ -246,7 +246,7 @@ class Dataset:
         return View(self.address, self._storage, height)
 
     def build_pyramid(self, levels: int | None = None, *, progress: Any = None, **words: Any) -> Dataset:
-        """Build coarser levels into the store; words are options of ``zvf pyramid`` (``ratio=8``, ``max_vertices=...``)."""
+        """Build coarser levels in the store; keyword arguments are options of ``zvf pyramid`` (``ratio=8``, ``max_vertices=...``)."""
         self._check_open()
         args = ["pyramid", "--in-place", self.address, *options(words)]
         if levels is not None:
@@ -283,7 +283,7 @@ class Dataset:
         progress: Any = None,
         **words: Any,
     ) -> Dataset:
-        """Add geometry in one commit: all of it is seen, or nothing.
+        """Add geometry in one commit: readers see all of it or nothing.
 
         >>> import numpy as np, tempfile, zvf
         >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), attributes={"mass": [1.0, 2.0, 3.0]})
@@ -342,19 +342,19 @@ class Dataset:
                 writer.objects(ids, said)
 
     def log(self) -> list[dict[str, Any]]:
-        """What was committed to the store by edits."""
+        """The commits of the store."""
         self._check_open()
         said, _ = command("log", self.address, storage=self._storage)
         return said if isinstance(said, list) else said.get("commits", [said])
 
     def undo(self, commit: str | int | None = None) -> None:
-        """Take the last commit back that is in effect; `commit` is its `txid` or `head` in `log()`"""
+        """Undo the last commit that is in effect; `commit` is its `txid` or `head` in `log()`."""
         self._check_open()
         command("undo", self.address, *([] if commit is None else [str(commit)]), storage=self._storage)
         self.refresh()
 
     def scan_polars(self) -> Any:
-        """A lazy frame of polars over the finest level; the columns and the rows wanted are pushed down.
+        """A lazy frame of polars over the finest level; selected columns and rows are pushed down.
 
         Comparisons of attributes with numbers and text, ``is_in`` and ``is_between`` become a condition, those of
         ``pl.col("position").arr.get(axis)`` narrow the chunks that are read; polars applies its whole predicate to

@@ -114,7 +114,7 @@ class Edit:
         return f"<zvf.Edit of {self.dataset.address!r}: {len(self.operations)} operations>"
 
     def commit(self) -> Any:
-        """Commit what was said so far."""
+        """Commit the operations so far."""
         self.dataset._check_open()
         said = self._run()
         self.operations = []

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Error(Exception):
-    """A fault of zvf.
+    """An error of zvf.
 
     Attributes:
         class_name: the kind of fault, by its stable name (``NotFound``, ``Truncated``, ...).
@@ -78,7 +78,7 @@ class Error(Exception):
 
 
 class LossWarning(UserWarning):
-    """What a format cannot hold, and a conversion leaves out or writes otherwise; ``strict=True`` refuses it."""
+    """A conversion drops or changes something that the format cannot hold; ``strict=True`` refuses it."""
 
 
 def _restore(cls: type[Error], message: str, fields: dict[str, Any]) -> Error:
@@ -86,55 +86,55 @@ def _restore(cls: type[Error], message: str, fields: dict[str, Any]) -> Error:
 
 
 class NotFoundError(Error, FileNotFoundError):
-    """There is no such store, object or group."""
+    """The store, object or group does not exist."""
 
     class_name = "NotFound"
 
 
 class ExistsError(Error, FileExistsError):
-    """There is something already where something new should be."""
+    """The target already exists."""
 
     class_name = "AlreadyExists"
 
 
 class DeniedError(Error, PermissionError):
-    """It may not be read or written, by whom it was tried."""
+    """Access is denied."""
 
     class_name = "PermissionDenied"
 
 
 class ArgumentError(Error, ValueError):
-    """What was asked for makes no sense, or not for this store."""
+    """The request is invalid, or does not fit this store."""
 
     class_name = "InvalidArgument"
 
 
 class ArgumentTypeError(Error, TypeError):
-    """A value is of a type that the argument does not take."""
+    """The argument does not accept values of this type."""
 
     class_name = "InvalidArgument"
 
 
 class RangeError(Error, IndexError):
-    """A number past the end: of levels, rows or axes."""
+    """A level, row or axis is out of range."""
 
     class_name = "InvalidArgument"
 
 
 class UnknownNameError(Error, KeyError):
-    """No column, group or dataset of that name."""
+    """There is no column, group or dataset with this name."""
 
     class_name = "InvalidArgument"
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """This build, or this version, cannot do it."""
+    """This build or version does not support the operation."""
 
     class_name = "Unsupported"
 
 
 class CorruptError(Error, ValueError):
-    """Stored bytes are not what they claim to be."""
+    """Stored bytes are not valid."""
 
 
 class BackendError(Error, OSError):
@@ -148,11 +148,11 @@ class TimedOutError(Error, TimeoutError):
 
 
 class ConflictError(Error, OSError):
-    """Somebody else writes there."""
+    """Another writer changed or locked the target."""
 
 
 class SpaceError(Error, OSError):
-    """No room is left, on a disk or in the memory that was allowed."""
+    """A disk is full, or the memory limit is too small."""
 
 
 @contextmanager

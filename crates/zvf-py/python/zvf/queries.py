@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 def max_vertices(count: int) -> tuple[str, float]:
-    """The finest level of which the query finds at most ``count`` vertices."""
+    """The finest level at which the query finds at most ``count`` vertices."""
     return "max_vertices", _limit("count", count)
 
 
 def max_bytes(count: int) -> tuple[str, float]:
-    """The finest level of which the query reads at most ``count`` bytes."""
+    """The finest level at which the query reads at most ``count`` bytes."""
     return "max_bytes", _limit("count", count)
 
 
 def max_error(distance: float) -> tuple[str, float]:
-    """The coarsest level that is off by at most ``distance``."""
+    """The coarsest level with an error of at most ``distance``."""
     return "max_error", _limit("distance", distance)
 
 
@@ -54,7 +54,7 @@ class Level:
         self.number = number
 
     def info(self) -> dict[str, Any]:
-        """What the level holds."""
+        """The content of the level, as a mapping."""
         return next(e for e in self.dataset.info()["levels"] if e["level"] == self.number)
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Level:
         return self.select(**words).read()
 
     def count(self, **words: Any) -> int:
-        """How many vertices ``select(**words)`` finds."""
+        """The number of vertices that ``select(**words)`` finds."""
         return self.select(**words).count()
 
     async def aread(self, **words: Any) -> Answer:
@@ -109,7 +109,7 @@ class Level:
 
 
 class Query:
-    """A question that has not been asked yet: a value, cheap to make and to pass on."""
+    """A query that has not run yet: a value, cheap to create and to pass on."""
 
     __slots__ = ("dataset", "words")
 
@@ -118,7 +118,7 @@ class Query:
         self.words = dict(words)
 
     def select(self, **words: Any) -> Query:
-        """The same query with more said; a condition is added to the one there, anything else replaces it."""
+        """The same query with more arguments; a condition is added to the existing one, other arguments replace theirs."""
         merged = dict(self.words)
         for name, value in words.items():
             if name not in WORDS:
@@ -131,7 +131,7 @@ class Query:
         return Query(self.dataset, merged)
 
     def limit(self, vertices: int) -> Query:
-        """The same query for at most so many vertices."""
+        """The same query with a limit on the number of vertices."""
         vertices = count_of("limit", vertices)
         return Query(self.dataset, {**self.words, "limit": min(vertices, self.words.get("limit", vertices))})
 
@@ -139,7 +139,7 @@ class Query:
         return _zvf.Query(self.words)
 
     def read(self, *, progress: Any = None) -> Answer:
-        """Everything that it finds."""
+        """Reads everything that it finds."""
         if progress is None:
             return Answer(self.dataset._native.run(self._query()).wait(), self)
         advance, end = reporter(progress, "read")
@@ -153,11 +153,11 @@ class Query:
         return Answer(await awaited(self.dataset._native.run(self._query())), self)
 
     def count(self) -> int:
-        """How many vertices it finds."""
+        """The number of vertices that it finds."""
         return int(self.counts()["vertices"])
 
     def counts(self) -> dict[str, Any]:
-        """How many vertices, parts and elements it finds, and whether that is all."""
+        """The numbers of vertices, parts and elements that it finds, and whether the answer is complete."""
         return self.dataset._native.count(self._query()).wait()
 
     async def acount(self) -> int:
@@ -181,7 +181,7 @@ class Query:
         return self.plan()["text"]
 
     def batches(self, rows: int | None = None) -> Iterator[Answer]:
-        """The answer batch by batch, in bounded memory; leaving the loop ends the reading.
+        """The answer batch by batch, in bounded memory; leaving the loop stops reading.
 
         Args:
             rows: at most so many vertices a batch. Parts stay whole: a longer one is a batch of its own; edges and
@@ -208,7 +208,7 @@ class Query:
             stream.close()
 
     def by_chunk(self) -> list[dict[str, Any]]:
-        """The words of one query for each chunk that this one meets: together they find every point once.
+        """Keyword arguments for one sub-query per chunk of this query: together they find every point once.
 
         For point clouds without a region but a box; other kinds of geometry lie in several chunks.
         """
@@ -230,7 +230,7 @@ class Query:
         return found
 
     def by_objects(self, count: int = 1000) -> list[dict[str, Any]]:
-        """The words of one query for each so many objects: together they find every part once.
+        """Keyword arguments for one sub-query per group of objects: together they find every part once.
 
         For lines, polylines and streamlines, whose vertices all belong to objects; of other kinds chunks are the parts.
 

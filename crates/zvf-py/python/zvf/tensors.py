@@ -19,7 +19,7 @@ from .errors import ArgumentError, ArgumentTypeError, RangeError, shown, wrong_t
 
 
 class Tensor:
-    """A dense array that is read by boxes: an index is what NumPy takes, and reads the box around what it names.
+    """A dense array that is read by boxes: it takes the indexes of NumPy, and reads the box around the selected items.
 
     >>> import numpy as np, tempfile, zvf
     >>> at = tempfile.mkdtemp() + "/a.b2nd"
@@ -47,12 +47,12 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return int(np.prod(self.shape, dtype=object))
 
     def __len__(self) -> int:
@@ -175,13 +175,13 @@ def _axis(key: Any, extent: int, axis: int) -> tuple[int, int, Any]:
 
 
 def open_tensor(source: Any, dataset: str | None = None, *, storage_options: Any = None) -> Tensor:
-    """Open a dense array; of a ``.tet`` file with several, the one called ``dataset``."""
+    """Open a dense array; ``dataset`` names one of a ``.tet`` file with several."""
     address, own = address_of(source)
     return Tensor(address, None if dataset is None else text_of("dataset", dataset), [*own, *storage_pairs(storage_options)])
 
 
 def save_tensor(at: Any, array: Any, *, overwrite: bool = False, **words: Any) -> Tensor:
-    """Write an array to a ``.tet`` or B2ND file, by the ending; words are options of ``zvf tensor convert``."""
+    """Write an array to a ``.tet`` or B2ND file, by its extension; keyword arguments are options of ``zvf tensor convert``."""
     target, _ = address_of(at)
     values = np.asarray(as_array(array, "array"), order="C")  # without axes it stays so
     if values.dtype.kind not in "biuf":

@@ -21,7 +21,7 @@ _RUNS = ("polyline", "streamline")
 
 
 class Writer:
-    """A store that is written in pieces; nothing is seen of it before the end, and an exception leaves none.
+    """A store that is written in pieces. It is invisible until the end, and an exception leaves nothing behind.
 
     >>> import numpy as np, tempfile, zvf
     >>> at = tempfile.mkdtemp() + "/tracts.zarrvectors"
@@ -181,7 +181,7 @@ class Writer:
         self._vertices += len(points)
 
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
-        """Say that objects exist, and what their attributes are."""
+        """Declare objects and their attributes."""
         wanted = indices(ids, "ids").ravel()
         self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted), "object_attributes"), kind or self._default).wait()
 
@@ -202,7 +202,7 @@ class Writer:
         return report
 
     def abandon(self) -> None:
-        """Give up: there is no store, and nothing of it; after Ctrl-C what was put aside is removed meanwhile."""
+        """Abandon the store: nothing of it remains. After Ctrl-C, spilled data is removed in the background."""
         if self._begun is not None:
             self._begun.abandon()
             if not isinstance(sys.exc_info()[1], KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Stores from arrays, Arrow tables, data frames and things that look like meshes, graphs or lines."""
+"""Stores from arrays, Arrow tables, data frames, and objects with meshes, graphs or lines."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ def create(
     binned_by: tuple[str, Sequence[Any]] | None = None,
     storage_options: Any = None,
 ) -> Writer:
-    """Begin a store that is written in pieces: see :class:`Writer`.
+    """Begin to write a store in pieces: see :class:`Writer`.
 
     Args:
         kind: ``point_cloud``, ``line``, ``polyline``, ``streamline``, ``graph``, ``skeleton`` or ``mesh``; several for a
-            store of several kinds, each call of :meth:`Writer.push` then says which.
-        ndim: how many coordinates a vertex has, 1 to 8.
-        chunk: the size of a chunk, one number or one for each axis; or how many bytes one is to have, such as
-            ``"256KiB"``: then the first points that are pushed say how large that is.
-        bins: the size of a bin, of which a chunk has a whole number.
-        bounds: lowest and highest corner that are declared; without, they are those of the data.
-        outside: what becomes of vertices outside the declared bounds: ``raise`` an error, ``ignore`` points, or ``expand``.
-        axes: a name for each axis, or a mapping with ``name``, ``unit`` and ``type``; ``x``, ``y``, ``z`` unless said.
-        unit: the unit of the axes that have none of their own, such as ``"micrometer"``.
-        shard: how many chunks a shard has on each axis, such as ``[4, 4, 4]``; without, each chunk is a file.
-        codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or steps as Zarr has them.
-        overwrite: replace the store that is there, in one step once the new one is complete.
-        memory: bytes that may be held, such as ``"2GiB"``; more is put aside in ``scratch``.
-        scratch: a folder for that; the one for temporary files unless said.
-        compat: write cells exactly as the reference does.
+            store of several kinds: each call of :meth:`Writer.push` then names one.
+        ndim: the number of coordinates of a vertex, 1 to 8.
+        chunk: the size of a chunk, one number or one for each axis; or its size in bytes, such as ``"256KiB"``: then
+            the first points determine its shape.
+        bins: the size of a bin; a chunk holds a whole number of bins.
+        bounds: the declared lowest and highest corner [default: those of the data].
+        outside: what to do about vertices outside the declared bounds: ``raise`` an error, ``ignore`` points, or ``expand``.
+        axes: a name for each axis, or a mapping with ``name``, ``unit`` and ``type``; ``x``, ``y``, ``z`` by default.
+        unit: the unit of axes that do not state one, such as ``"micrometer"``.
+        shard: the number of chunks per shard on each axis, such as ``[4, 4, 4]``; by default each chunk is a file.
+        codec: ``None``, ``"zstd"``, ``"zstd:9"``, ``"gzip"``, ``"blosc"``, or a list of Zarr codecs.
+        overwrite: replace an existing store, in one step once the new one is complete.
+        memory: the memory limit, such as ``"2GiB"``; data beyond it is spilled to ``scratch``.
+        scratch: the folder for spilled data [default: that for temporary files].
+        compat: write cells exactly as zarr-vectors does.
         explicit: store every edge of a skeleton; edges with attributes need it.
-        directed: edges have a direction, and are never turned round.
-        name: what the store is called.
+        directed: edges have a direction, which is kept.
+        name: the name of the store.
         crs: the coordinate system, as JSON.
-        metadata: anything of yours, by name: values that JSON has.
-        declared: what is said of attributes before any comes: by scope (``vertex``, ``object``, ...) and name, a mapping with
+        metadata: your own metadata, by name, as JSON values.
+        declared: attributes that are declared in advance: by scope (``vertex``, ``object``, ...) and name, a mapping with
             ``dtype``, ``channels``, ``categorical``, ``unit`` and ``description``.
-        binned_by: the name of an attribute and its values: each value gets chunks of its own.
-        storage_options: what the backend wants to know, as for :func:`zvf.open`.
+        binned_by: the name of an attribute and its values: each value gets its own chunks.
+        storage_options: options of the backend, as for :func:`zvf.open`.
     """
     kinds = [kind] if isinstance(kind, str) or not hasattr(kind, "__iter__") else list(kind)
     if not kinds or any(one not in _KINDS for one in kinds):
@@ -139,7 +139,7 @@ def points(
     progress: Any = None,
     **words: Any,
 ) -> Dataset:
-    """Create a point cloud; further words are those of :func:`create`.
+    """Create a point cloud; other arguments are those of :func:`create`.
 
     >>> import numpy as np, tempfile, zvf
     >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), attributes={"word": ["a", "b", "a"]})
@@ -278,7 +278,7 @@ class _abandoning:
 
 
 def write(at: Any, thing: Any, *, kind: str | None = None, progress: Any = None, **words: Any) -> Dataset:
-    """Create a store from whatever it is; further words are those of :func:`create`.
+    """Create a store from any supported object; other arguments are those of :func:`create`.
 
     Answers, queries and datasets, as the kind that they are; tables that speak Arrow (``__arrow_c_stream__``) with columns
     ``x``, ``y``, ``z`` or ``position``; pandas frames; meshes with ``vertices`` and ``faces`` (trimesh) or ``points`` and

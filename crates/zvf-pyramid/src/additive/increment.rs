@@ -8,14 +8,15 @@ use futures_util::StreamExt as _;
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::{LevelDoc as Document, Refinement, Token};
-use zvf_model::{Kind, LevelReader, ObjectId};
+use zvf_model::{Kind, LevelReader};
 use zvf_query::{Order, Query, Reader};
 use zvf_write::{LevelWriter, Outside, WriteOptions};
 
 use super::shares::Share;
 use super::source_levels;
-use crate::batches::{count_elements, select_rows};
+use crate::batches::{count_elements, query_objects, select_rows};
 use crate::blocks::{objects_at_once, vertices_in};
+use crate::built_level::BuiltLevel;
 use crate::carry::{NO_LEVEL, Objects};
 use crate::groups;
 use crate::level_build::KindBuild;
@@ -35,7 +36,7 @@ pub(super) struct IncrementWriter<'a> {
 
 impl IncrementWriter<'_> {
     /// Writes the level.
-    pub(super) async fn write(&self) -> Result<(LevelReport, Document)> {
+    pub(super) async fn write(&self) -> Result<BuiltLevel> {
         let options = self.kind_build.plan.options();
         let write = WriteOptions {
             memory: options.writing_bytes(),
@@ -69,11 +70,11 @@ impl IncrementWriter<'_> {
             document.clone_from(level);
         });
         let vertices = written.await?.vertices;
-        let error = self.kind_build.error;
-        let level = step.level;
+        let (level, error) = (step.level, self.kind_build.error);
         let report =
             LevelReport { level, vertices, objects, elements, error, ..LevelReport::default() };
-        Ok((report, document))
+        let documents = vec![document];
+        Ok(BuiltLevel { report, documents, parents: Vec::new(), rebuilt: Vec::new() })
     }
 
     /// Writes the points of this level as they are stored.
@@ -103,9 +104,7 @@ impl IncrementWriter<'_> {
     async fn write_chains(&self, writer: &mut LevelWriter, objects: &Objects) -> Result<u64> {
         for (at, level) in (0..NO_LEVEL).zip(self.levels) {
             for ids in objects.kept_ids_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
-                let query = Query::all()
-                    .of_objects(ids.iter().copied().map(ObjectId))
-                    .order(Order::Objects);
+                let query = query_objects(ids).order(Order::Objects);
                 let mut batches = self.reader.stream(complete_query(level, query, false));
                 while let Some(batch) = batches.next().await {
                     writer.writer().push(&batch?)?;
@@ -125,8 +124,8 @@ impl IncrementWriter<'_> {
         {
             let batch_len = objects_at_once(room, *vertices, objects.count_at_level(at));
             for ids in objects.kept_ids_of_level(at).chunks(batch_len) {
-                let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
-                let batch = self.reader.run(&complete_query(level, query, true)).await?.batch;
+                let query = complete_query(level, query_objects(ids), true);
+                let batch = self.reader.run(&query).await?.batch;
                 let batch = self.kind_build.plain_links(batch)?;
                 elements += count_elements(&batch);
                 if !batch.is_empty() {

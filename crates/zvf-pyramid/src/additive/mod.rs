@@ -26,19 +26,19 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Capability, Root as RootDocument};
 use zvf_model::{LevelId, LevelReader};
 use zvf_query::Reader;
-use zvf_store::{Build, BuildOptions, Store};
+use zvf_store::{BuildOptions, Store};
 
 use self::increment::IncrementWriter;
 use self::shares::Shares;
-use crate::checkpoint::{Checkpoint, TakeOutcome};
+use crate::checkpoint::Checkpoint;
 use crate::error::unsupported_error;
 use crate::level_build::KindBuild;
 use crate::names::Names;
 use crate::plan::{KindPlan, Step};
-use crate::report::{EventReporter, LevelReport, PyramidEvent, PyramidNotice};
+use crate::report::{LevelReport, OnEvent};
 use crate::root::Root;
 use crate::shape::Rules;
-use crate::size::count_stored_bytes;
+use crate::target::BuildTarget;
 use crate::{Method, levels};
 
 /// Distributes the store at `address` over levels; `None` when there is nothing for a second level.
@@ -46,7 +46,7 @@ pub(crate) async fn build(
     (address, store): (&str, &Store),
     plan: &KindPlan,
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
-    events: &mut EventReporter<'_>,
+    on_event: &mut OnEvent<'_>,
 ) -> Result<Option<Vec<LevelReport>>> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, plan.kind).await?;
@@ -54,10 +54,11 @@ pub(crate) async fn build(
     if steps.len() < 2 {
         return Ok(None);
     }
-    let build = levels::begin_anew(address, store, how).await?;
+    let build = levels::begin(address, store, how, levels::Kept::BesideLevels).await?;
     // Files that got a second name no longer match the snapshot that was read.
     let store = Store::open(address, plan.options().opening()).await?;
-    let made = spread_levels(&store, (&build, checkpoint), (plan, &steps, &shares), events).await;
+    let target = BuildTarget { build: &build, checkpoint, only: None };
+    let made = spread_levels(&store, target, (plan, &steps, &shares), on_event).await;
     levels::publish(build, made).await.map(Some)
 }
 
@@ -65,27 +66,26 @@ pub(crate) async fn build(
 /// returns the root of the store with that level alone.
 pub(crate) async fn collect_level_0(
     store: &Store,
-    how: (&Build, Option<&Checkpoint>),
+    target: BuildTarget<'_>,
     plan: &KindPlan,
-    events: &mut EventReporter<'_>,
+    on_event: &mut OnEvent<'_>,
 ) -> Result<(Vec<LevelReport>, RootDocument)> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, plan.kind).await?;
     let shares = Shares::load_all(&full, plan.kind).await?;
-    spread_levels(store, how, (plan, &[plan.base_step()], &shares), events).await
+    spread_levels(store, target, (plan, &[plan.base_step()], &shares), on_event).await
 }
 
 async fn spread_levels(
     store: &Store,
-    (build, checkpoint): (&Build, Option<&Checkpoint>),
+    target: BuildTarget<'_>,
     (plan, steps, shares): (&KindPlan, &[Step], &Shares),
-    events: &mut EventReporter<'_>,
+    on_event: &mut OnEvent<'_>,
 ) -> Result<(Vec<LevelReport>, RootDocument)> {
     let reader = Reader::new(store.clone());
     let full = LevelReader::chain(store, LevelId(0)).await?;
-    let Some(first) = full.first() else { return Err(source_levels::missing_levels_error()) };
-    let names = Names::pick_unused(first).await?;
-    let explicit = source_levels::is_explicit(first);
+    let names = Names::pick_unused(&full[0]).await?;
+    let explicit = source_levels::is_explicit(&full[0]);
     let mut root = Root::from_store(store);
     root.without_links();
     if steps.len() > 1 {
@@ -98,7 +98,7 @@ async fn spread_levels(
         let error = (plan.method == Method::Keep).then_some(0.0);
         let kind_build = KindBuild {
             source: store,
-            build,
+            build: target.build,
             plan,
             step,
             rules,
@@ -115,30 +115,14 @@ async fn spread_levels(
             share,
             adds: usize_from_u32(step.level) + 1 < steps.len(),
         };
-        let taken = match checkpoint {
-            Some(checkpoint) => checkpoint.take(build, step.level, (&[plan.kind], false)).await?,
-            None => TakeOutcome::Nothing,
-        };
-        if matches!(taken, TakeOutcome::Discarded) {
-            events.report(PyramidEvent::Notice(PyramidNotice::Discarded { level: step.level }));
-        }
-        let (mut report, documents) = match taken {
-            TakeOutcome::Level(made) => (made.report, made.documents),
-            TakeOutcome::Nothing | TakeOutcome::Discarded => {
-                let made = level_build.write().await?;
-                if let Some(checkpoint) = checkpoint {
-                    checkpoint.put(build, &made.0, &[]).await?;
-                }
-                (made.0, vec![made.1])
-            }
+        let made = match target.take(step.level, (&[plan.kind], false), on_event).await? {
+            Some(made) => made,
+            None => target.save(level_build.write().await?).await?,
         };
         if step.level > 0 {
             root.add_level(step.level, &step.bin);
         }
-        documents.iter().for_each(|document| root.announce_level(document));
-        let preview = build.preview(&root.clone().finish()).await?;
-        report.bytes = count_stored_bytes(&preview, &step.level.to_string()).await?;
-        events.report(PyramidEvent::Level(&report));
+        let (_, report) = target.show(&mut root, &made, on_event).await?;
         counted.0 += report.vertices;
         counted.1 += report.elements;
         reports.push(report);

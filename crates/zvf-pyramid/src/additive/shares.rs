@@ -70,7 +70,7 @@ impl Shares {
         match Objects::load(levels).await? {
             Some(objects) => {
                 let all = objects
-                    .kept_ids()
+                    .kept_ids
                     .iter()
                     .copied()
                     .chain(objects.ids_without_fragments())
@@ -99,9 +99,7 @@ impl Share<'_> {
     /// Returns the rows of a batch that belong to this level; `first` is the running number of its
     /// first row.
     pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
-        let owner = |row: u32| {
-            batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
-        };
+        let owner = |row: u32| batch.vertex_objects().and_then(|o| o[usize_from_u32(row)]);
         let rows = 0..row_number(batch.len());
         match self {
             Self::Objects(objects) => {
@@ -163,11 +161,11 @@ async fn choose_objects(
     let mut bin = full.map(|bins| bins.bin_shape().to_vec());
     for step in steps.iter().skip(1) {
         let Some(mut next) = shown.last().cloned() else { break };
-        let below = next.kept_count();
+        let below = next.kept_ids.len();
         let choice = (&options.strategy, options.seed);
         let bin_shape = bin.take().unwrap_or(step.bin.clone());
         next.choose_with_bins((reader, levels), plan.kind, step, choice, &bin_shape).await?;
-        if next.kept_count() == below {
+        if next.kept_ids.len() == below {
             break;
         }
         bin = full.is_some().then(|| step.bin.clone());
@@ -178,12 +176,10 @@ async fn choose_objects(
     for (at, level) in shown.iter().enumerate() {
         let ids: Vec<i64> = match shown.get(at + 1) {
             Some(next) => {
-                let next: HashSet<i64> = next.kept_ids().iter().copied().collect();
-                level.kept_ids().iter().copied().filter(|id| !next.contains(id)).collect()
+                let next: HashSet<i64> = next.kept_ids.iter().copied().collect();
+                level.kept_ids.iter().copied().filter(|id| !next.contains(id)).collect()
             }
-            None => {
-                level.kept_ids().iter().copied().chain(objects.ids_without_fragments()).collect()
-            }
+            None => level.kept_ids.iter().copied().chain(objects.ids_without_fragments()).collect(),
         };
         objects_by_level.push(objects.restrict_to(ids));
     }

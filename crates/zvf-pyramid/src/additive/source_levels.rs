@@ -4,7 +4,7 @@
 //! before anything is written: several kinds of geometry, attributes that only some of the levels
 //! have, and attributes of fragments, which are rebuilt.
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Capability, LinksConvention};
@@ -65,11 +65,6 @@ pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Returns the error for a store without levels.
-pub(super) fn missing_levels_error() -> Error {
-    unsupported_error("levels of the store", "one or more", "none")
 }
 
 /// Returns how many edges or faces are stored; `None` where the order of the vertices implies them.

@@ -3,12 +3,12 @@
 
 use zvf_error::Result;
 use zvf_format::num::round_half_up_u64;
-use zvf_model::LevelReader;
+use zvf_model::{Batch, LevelReader};
 use zvf_query::{Order, Query, Reader};
 
 use super::KindBuild;
 use crate::Method;
-use crate::batches::split_off_places;
+use crate::batches::{query_objects, split_off_places};
 use crate::blocks;
 use crate::carry::Objects;
 use crate::links::LineageWriter;
@@ -30,7 +30,7 @@ impl KindBuild<'_> {
             let all = self.complete_query(Query::all(), None).order(Order::Objects);
             return reader.run(&all).await.map(|_| LargestError::default());
         };
-        let kept_ids = objects.kept_ids();
+        let kept_ids = &objects.kept_ids;
         let at_once = self.chains_at_once(kept_ids.len());
         let mut found = LargestError::default();
         // The product is only compared.
@@ -61,11 +61,20 @@ impl KindBuild<'_> {
         reader: &Reader,
         ids: &[i64],
     ) -> Result<(Coarsened, Vec<u64>)> {
-        let ids = ids.iter().copied().map(zvf_model::ObjectId);
-        let query = self.complete_query(Query::all().of_objects(ids), None);
-        let batch = reader.run(&query).await?.batch;
-        let (batch, places) = split_off_places(batch)?;
+        let (batch, places) = self.read_objects(reader, ids, None).await?;
         Ok((chain::simplify_chains(&batch, self.thinning(), &self.rules)?, places))
+    }
+
+    /// Reads objects of the level below, with their owners if `objects` are given, and the places
+    /// of their vertices.
+    pub(super) async fn read_objects(
+        &self,
+        reader: &Reader,
+        ids: &[i64],
+        objects: Option<&Objects>,
+    ) -> Result<(Batch, Vec<u64>)> {
+        let query = self.complete_query(query_objects(ids), objects);
+        split_off_places(reader.run(&query).await?.batch)
     }
 
     /// Returns the thinning method for chains.
@@ -94,14 +103,11 @@ impl KindBuild<'_> {
         objects: &Objects,
         lineage: &mut LineageWriter,
     ) -> Result<(f64, u64)> {
-        let kept_ids = objects.kept_ids();
+        let kept_ids = &objects.kept_ids;
         let batch_len = self.objects_at_once(kept_ids.len());
         let (mut error, mut elements) = (0.0_f64, 0_u64);
         for ids in kept_ids.chunks(batch_len) {
-            let ids = ids.iter().copied().map(zvf_model::ObjectId);
-            let query = self.complete_query(Query::all().of_objects(ids), Some(objects));
-            let batch = reader.run(&query).await?.batch;
-            let (batch, places) = split_off_places(batch)?;
+            let (batch, places) = self.read_objects(reader, ids, Some(objects)).await?;
             let made = self.coarsen_batch(self.plain_links(batch)?, &[], false).await?;
             error = error.max(made.error);
             elements += made.elements();

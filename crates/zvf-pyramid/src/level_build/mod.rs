@@ -110,14 +110,12 @@ async fn attempt(
     all: &[KindBuild<'_>],
     refusals: &Refusals,
 ) -> Result<Result<BuiltLevel, Option<(Kind, Refusal)>>> {
-    let Some(first) = all.first() else {
-        return Err(unsupported_error("kinds of geometry", "one or more", "none"));
-    };
+    let first = &all[0]; // a store has a kind
     let reader = Reader::new(first.source.clone());
     let (mut sources, mut kept) = (Vec::new(), 0_usize);
     for kind_build in all {
         let source = kind_build.open_source(&reader, kept).await?;
-        kept += source.objects.as_ref().map_or(0, Objects::kept_count);
+        kept += source.objects.as_ref().map_or(0, |objects| objects.kept_ids.len());
         sources.push(source);
     }
     let options = first.plan.options();
@@ -171,7 +169,7 @@ async fn attempt(
             level: kind_build.step.level,
             vertices: written.map_or(report.vertices, |(_, written)| written.vertices)
                 + result.stored_rows(),
-            objects: source.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_count())),
+            objects: source.objects.as_ref().map_or(0, |objects| to_u64(objects.kept_ids.len())),
             elements: result.made.elements,
             error: result.error,
             ..LevelReport::default()
@@ -216,11 +214,9 @@ const fn is_kept(codec: &CodecKind) -> bool {
 
 /// Returns the schema of level 0, with the chunks of this level.
 async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema> {
-    let [(first, source), others @ ..] = kind_sources else {
-        return Err(unsupported_error("kinds of geometry", "one or more", "none"));
-    };
+    let (first, source) = &kind_sources[0];
     let mut schema = first.schema(Some(&source.below)).await?;
-    for (kind_build, source) in others {
+    for (kind_build, source) in &kind_sources[1..] {
         schema = kind_build
             .meaning(schema.with_kind(kind_build.plan.kind)?, Some(&source.below))
             .await?;
@@ -240,7 +236,7 @@ impl KindBuild<'_> {
             let choice = (&options.strategy, options.seed);
             objects.choose(reader, &below, kind, self.step, choice).await?;
             if options.renumber {
-                objects.renumber(first);
+                objects.first = Some(first);
             }
         }
         Ok(KindSource { below, objects })
@@ -278,14 +274,11 @@ impl KindBuild<'_> {
             _ => None,
         };
         let (made, partial_rebuild) = match tried {
-            Some(Ok(partial_rebuild)) => {
-                let (farthest, elements) =
-                    (partial_rebuild.farthest.clone(), partial_rebuild.elements);
+            Some(Ok(rebuild)) => {
+                let (farthest, elements) = (rebuild.farthest.clone(), rebuild.elements);
                 let by_objects = kind.has_links();
-                (
-                    CoarseningSummary { farthest, elements, by_objects, not_apart: None },
-                    Ok(partial_rebuild),
-                )
+                let made = CoarseningSummary { farthest, elements, by_objects, not_apart: None };
+                (made, Ok(rebuild))
             }
             Some(Err(refusal)) => return Ok(Err(refusal)),
             None => {
@@ -351,7 +344,7 @@ impl KindBuild<'_> {
         let written = report.kinds.iter().find(|(other, _)| *other == kind);
         let chunks = written.map_or(report.chunks, |(_, written)| written.chunks)
             + result.stored_chunks().map_or(0, |stored| stored.chunks);
-        let objects = source.objects.as_ref().map(|objects| to_u64(objects.kept_count()));
+        let objects = source.objects.as_ref().map(|objects| to_u64(objects.kept_ids.len()));
         let count = |unit| match unit {
             Unit::Chunks => chunks,
             Unit::Objects => objects.unwrap_or(chunks),
@@ -422,11 +415,9 @@ impl KindBuild<'_> {
         let (mut schema, kind) = (schema, self.plan.kind);
         // In a store of several kinds, only edges and faces have their own direction.
         let has_direction = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
-        let links = match linked.filter(|_| has_direction) {
-            Some(level) => level.links(Delta::SAME).await?,
-            None => None,
-        };
-        if let Some(links) = links {
+        if let Some(level) = linked.filter(|_| has_direction)
+            && let Some(links) = level.links(Delta::SAME).await?
+        {
             if links.policy().is_directed() && kind != Kind::Skeleton {
                 schema = schema.with_directed_links();
             }

@@ -15,12 +15,12 @@ use std::collections::BTreeSet;
 use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::num::to_u64;
-use zvf_model::{Batch, Kind, LevelReader, ObjectId};
-use zvf_query::{Query, Reader};
+use zvf_model::{Batch, Kind, LevelReader};
+use zvf_query::Reader;
 
-use super::partial_rebuild::{Attempt, PartialRebuild, PreviousKind, Refusal, refuse};
+use super::partial_rebuild::{Attempt, PartialRebuild, PreviousKind, refuse};
 use super::{CoarseningSummary, KindBuild};
-use crate::batches::{join_objects, order_fields, split_off_places};
+use crate::batches::{join_objects, order_fields, query_objects};
 use crate::carry::{Objects, present_ids};
 use crate::error::inconsistent_error;
 use crate::links::LineageWriter;
@@ -28,7 +28,6 @@ use crate::offload::offload;
 use crate::shape::Coarsened;
 use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::objects::{CoarseObject, coarsen_each, vertex_map};
-use crate::stale::Unit;
 use crate::{blocks, disjoint_objects};
 
 /// Ids of objects that are built together.
@@ -50,7 +49,7 @@ impl KindBuild<'_> {
         let kind = self.plan.kind;
         let room = blocks::vertices_in(self.plan.options().working_bytes(), kind);
         let (mut groups, mut taken): (Groups, u64) = (Vec::new(), 0);
-        for id in objects.kept_ids() {
+        for id in &objects.kept_ids {
             // An object without vertices has no size.
             let size = sizes.get(id).copied().unwrap_or(0);
             // A tree is built as a whole, however large it is.
@@ -125,8 +124,7 @@ impl KindBuild<'_> {
                 found = max_error_of(&all, found);
             }
             if !same.is_empty() {
-                let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
-                let query = self.earlier_query(query, Some(objects));
+                let query = self.earlier_query(query_objects(&same), Some(objects));
                 let batch = self.plain_links(previous_kind.reader.run(&query).await?.batch)?;
                 let batch = order_fields(&batch, &names)?;
                 all.extend(coarsen_each(&batch, |single| Ok(Coarsened::from_batch(single)))?);
@@ -142,17 +140,7 @@ impl KindBuild<'_> {
             elements += joined.elements();
             lineage.take(&joined, &[])?;
         }
-        let stays = match &previous_kind.farthest.at {
-            Some(ErrorLocation::Object(id)) => stay.contains(id),
-            Some(ErrorLocation::Vertex(_)) | None => false,
-        };
-        Ok(match previous_kind.largest_error(stays, found) {
-            Ok(farthest) => {
-                let unit = Unit::Objects;
-                Ok(PartialRebuild { farthest, elements, unit, built, part, stored: None })
-            }
-            Err(why) => Err(Refusal { why, part: Some(part) }),
-        })
+        Ok(previous_kind.finish_objects(&stay, found, (elements, built), part))
     }
 
     /// Returns these objects of the level below, each coarsened, and the places of the vertices
@@ -163,9 +151,7 @@ impl KindBuild<'_> {
         objects: &Objects,
         ids: &[i64],
     ) -> Result<(Vec<CoarseObject>, Places)> {
-        let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
-        let batch = reader.run(&self.complete_query(query, Some(objects))).await?.batch;
-        let (batch, vertices) = split_off_places(batch)?;
+        let (batch, vertices) = self.read_objects(reader, ids, Some(objects)).await?;
         let batch = self.plain_links(batch)?;
         let places = Places { vertices, rows: batch.len() };
         let links = below.links(Delta::SAME).await?;

@@ -28,12 +28,12 @@ use zvf_format::Class;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
-use zvf_model::{Kind, LevelId, LevelReader, ObjectId};
+use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::{Mode, Order, Query, Reader};
 
 use super::recipe::{is_by_objects, largest_error_of};
 use super::{KindBuild, RECIPE};
-use crate::batches::{join_chains, order_fields, select_kept, select_rows};
+use crate::batches::{join_chains, order_fields, query_objects, select_kept, select_rows};
 use crate::carry::{Objects, find_unbroken_ids, present_ids};
 use crate::columns::Points;
 use crate::links::LineageWriter;
@@ -200,14 +200,9 @@ impl KindBuild<'_> {
             }
             Some(ErrorLocation::Object(_)) | None => false,
         };
-        let built = to_u64(dirty.len());
-        Ok(match previous_kind.largest_error(stays, found) {
-            Ok(farthest) => {
-                let (elements, unit) = (0, Unit::Chunks);
-                Ok(PartialRebuild { farthest, elements, unit, built, part, stored })
-            }
-            Err(why) => Err(Refusal { why, part: Some(part) }),
-        })
+        let (farthest, unit, built) = (found, Unit::Chunks, to_u64(dirty.len()));
+        let rebuilt = PartialRebuild { farthest, elements: 0, unit, built, part, stored };
+        Ok(previous_kind.finish(stays, rebuilt))
     }
 
     /// Finds the chunks whose cells can be kept as stored: those of points without objects, in a
@@ -282,7 +277,7 @@ impl KindBuild<'_> {
         previous_kind: &PreviousKind<'_>,
     ) -> Result<bool> {
         let old = present_ids(&previous_kind.level).await?;
-        let new: BTreeSet<i64> = objects.kept_ids().iter().copied().collect();
+        let new: BTreeSet<i64> = objects.kept_ids.iter().copied().collect();
         let may_differ =
             |id: &i64| self.step.sparsity <= 1.0 && previous_kind.part.objects.contains(id);
         Ok(old.symmetric_difference(&new).all(may_differ))
@@ -299,7 +294,7 @@ impl KindBuild<'_> {
         let names = self.ordered_field_names(below).await?;
         let (stay, part) =
             previous_kind.split(find_unbroken_ids(&previous_kind.level).await?, objects);
-        let kept_ids = objects.kept_ids();
+        let kept_ids = &objects.kept_ids;
         let (mut found, mut built) = (LargestError::default(), 0);
         for ids in kept_ids.chunks(self.chains_at_once(kept_ids.len())) {
             let (same, rest): (Vec<i64>, Vec<i64>) = ids.iter().partition(|id| stay.contains(id));
@@ -311,8 +306,8 @@ impl KindBuild<'_> {
                 batches.push(made.batch);
             }
             if !same.is_empty() {
-                let query = Query::all().of_objects(same.iter().copied().map(ObjectId));
-                let batch = previous_kind.reader.run(&self.earlier_query(query, None)).await?.batch;
+                let query = self.earlier_query(query_objects(&same), None);
+                let batch = previous_kind.reader.run(&query).await?.batch;
                 batches.push(order_fields(&batch, &names)?);
             }
             let Some(batch) = join_chains(&batches)? else {
@@ -320,17 +315,7 @@ impl KindBuild<'_> {
             };
             lineage.take(&Coarsened::from_batch(batch), &[])?;
         }
-        let stays = match &previous_kind.farthest.at {
-            Some(ErrorLocation::Object(id)) => stay.contains(id),
-            Some(ErrorLocation::Vertex(_)) | None => false,
-        };
-        Ok(match previous_kind.largest_error(stays, found) {
-            Ok(farthest) => {
-                let (elements, unit) = (0, Unit::Objects);
-                Ok(PartialRebuild { farthest, elements, unit, built, part, stored: None })
-            }
-            Err(why) => Err(Refusal { why, part: Some(part) }),
-        })
+        Ok(previous_kind.finish_objects(&stay, found, (0, built), part))
     }
 
     /// Returns the names of vertex attributes in the order in which levels store them.
@@ -365,26 +350,38 @@ impl PreviousKind<'_> {
     ) -> (BTreeSet<i64>, Part) {
         stored.retain(|id| objects.keeps(*id) && !self.part.objects.contains(id));
         let mut part = self.part.clone();
-        part.objects.extend(objects.kept_ids().iter().filter(|id| !stored.contains(id)));
+        part.objects.extend(objects.kept_ids.iter().filter(|id| !stored.contains(id)));
         (stored, part)
     }
 
-    /// Returns the largest error of the level; `found` is that of the rebuilt part, and `stays`
-    /// tells whether the place of the old maximum is outside of it.
-    pub(super) fn largest_error(
-        &self,
-        stays: bool,
-        found: LargestError,
-    ) -> Result<LargestError, &'static str> {
-        let old = &self.farthest;
-        if stays || old.error <= 0.0 {
-            Ok(found.max(old.error, old.at.clone()))
+    /// Returns the rebuild with the largest error of the level, if that is known: so far it is that
+    /// of the rebuilt part. `stays` tells whether the place of the old maximum is outside of it.
+    fn finish(&self, stays: bool, rebuilt: PartialRebuild) -> Attempt<PartialRebuild> {
+        let (old, found) = (&self.farthest, rebuilt.farthest);
+        let farthest = if stays || old.error <= 0.0 {
+            found.max(old.error, old.at.clone())
         } else if found.error > old.error || found.is_as_far_at_or_before(old) {
             // Of equally distant places, the recorded one was the lowest.
-            Ok(found)
+            found
         } else {
-            Err("the place of the largest error changed")
-        }
+            let why = "the place of the largest error changed";
+            return Err(Refusal { why, part: Some(rebuilt.part) });
+        };
+        Ok(PartialRebuild { farthest, ..rebuilt })
+    }
+
+    /// Does the same for objects, where `stay` were copied.
+    pub(super) fn finish_objects(
+        &self,
+        stay: &BTreeSet<i64>,
+        farthest: LargestError,
+        (elements, built): (u64, u64),
+        part: Part,
+    ) -> Attempt<PartialRebuild> {
+        let at = self.farthest.at.as_ref();
+        let stays = matches!(at, Some(ErrorLocation::Object(id)) if stay.contains(id));
+        let unit = Unit::Objects;
+        self.finish(stays, PartialRebuild { farthest, elements, unit, built, part, stored: None })
     }
 }
 

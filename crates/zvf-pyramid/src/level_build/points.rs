@@ -95,7 +95,7 @@ impl KindBuild<'_> {
             let (batch, places) = split_off_places(batch?)?;
             let owners = batch.vertex_objects();
             let is_kept = |row: usize| {
-                let owner = owners.and_then(|owners| owners.get(row).copied().flatten());
+                let owner = owners.and_then(|owners| owners[row]);
                 owner.is_none_or(|id| objects.is_none_or(|objects| objects.keeps(id.0)))
             };
             let place = (self.plan.options().seed, self.step.level, first);

@@ -130,7 +130,7 @@ async fn put_chunk(
     below: &LevelReader,
     rows: &ChunkRows<'_>,
     columns: &Columns,
-    visits: &mut PairReader<'_>,
+    visits: &mut PairReader,
     sorter: &mut BlockSorter,
 ) -> Result<bool> {
     let [first, ..] = rows.places else { return Ok(true) };
@@ -194,22 +194,22 @@ impl ChunkRows<'_> {
     }
 
     fn places(&self, rows: &Range<usize>) -> &[u64] {
-        let range = rows.start - self.rows.start..rows.end - self.rows.start;
-        self.places.get(range).unwrap_or(&[])
+        &self.places[rows.start - self.rows.start..rows.end - self.rows.start]
     }
 }
 
 impl Columns {
-    /// Iterates over the positions and the fields of a batch.
-    fn batch_columns<'a>(&self, batch: &'a Batch) -> impl Iterator<Item = Option<&'a Column>> {
-        let names: Vec<_> = self.like.fields().iter().map(|field| field.name.clone()).collect();
-        let fields = names.into_iter().map(|name| batch.field(&name).map(|field| &field.column));
-        std::iter::once(Some(batch.positions())).chain(fields)
+    /// Iterates over the positions and the fields of a batch, which has the same columns.
+    fn batch_columns<'a>(&self, batch: &'a Batch) -> impl Iterator<Item = &'a Column> {
+        let fields = self.like.fields().iter().map(|like| batch.field(&like.name));
+        let columns =
+            fields.map(|field| &field.expect("`has_same_columns` has compared it").column);
+        std::iter::once(batch.positions()).chain(columns)
     }
 
     /// Returns the bytes of a row.
     fn stride(&self) -> usize {
-        let columns = self.batch_columns(&self.like).flatten().map(Column::stride);
+        let columns = self.batch_columns(&self.like).map(Column::stride);
         columns.sum::<usize>() + if self.has_places { 8 } else { 0 }
     }
 
@@ -222,15 +222,12 @@ impl Columns {
         sorter: &mut BlockSorter,
     ) -> Result<()> {
         let mut parts = Vec::with_capacity(self.like.fields().len() + 2);
-        for column in self.batch_columns(batch).flatten() {
+        for column in self.batch_columns(batch) {
             let stride = column.stride();
-            let bytes = column.bytes().get(rows.start * stride..rows.end * stride);
-            parts.push(bytes.unwrap_or(&[]));
+            parts.push(&column.bytes()[rows.start * stride..rows.end * stride]);
         }
-        let places: Vec<u8> = match self.has_places {
-            true => places.iter().flat_map(|place| place.to_le_bytes()).collect(),
-            false => Vec::new(),
-        };
+        let places = if self.has_places { places } else { &[] };
+        let places: Vec<u8> = places.iter().flat_map(|place| place.to_le_bytes()).collect();
         parts.push(&places);
         sorter.push(key, &parts)
     }
@@ -244,14 +241,9 @@ impl Regrouped {
         ids: &[i64],
         max_chains: usize,
     ) -> Result<Option<(Batch, Vec<u64>)>> {
-        let mut builders: Vec<ColumnBuilder> = self
-            .columns
-            .batch_columns(&self.columns.like)
-            .flatten()
-            .map(ColumnBuilder::empty_like)
-            .collect();
-        let strides: Vec<usize> =
-            self.columns.batch_columns(&self.columns.like).flatten().map(Column::stride).collect();
+        let columns = || self.columns.batch_columns(&self.columns.like);
+        let mut builders: Vec<(ColumnBuilder, usize)> =
+            columns().map(|like| (ColumnBuilder::empty_like(like), like.stride())).collect();
         let stride = self.columns.stride();
         let (mut places, mut offsets, mut objects) = (Vec::new(), Vec::new(), Vec::new());
         let (mut rows, mut last) = (0_usize, None);
@@ -269,14 +261,13 @@ impl Regrouped {
                     break;
                 }
                 offsets.push(rows);
-                // Chains are numbered like ids; a chain without an id is refused below.
-                objects.extend(ids.get(saturating_usize(chain)).copied().map(ObjectId));
+                objects.push(ObjectId(ids[saturating_usize(chain)])); // chains are numbered like ids
                 last = Some(chain);
             }
             let count = bytes.len() / stride; // positions take bytes
             let mut rest = bytes.as_slice();
-            for (builder, stride) in builders.iter_mut().zip(&strides) {
-                let (values, after) = rest.split_at_checked(stride * count).unwrap_or((rest, &[]));
+            for (builder, stride) in &mut builders {
+                let (values, after) = rest.split_at(*stride * count);
                 builder.push_bytes(values);
                 rest = after;
             }
@@ -288,10 +279,9 @@ impl Regrouped {
         }
         check_rows(rows)?;
         offsets.push(rows);
-        let mut made = builders.into_iter().map(ColumnBuilder::finish);
+        let mut made = builders.into_iter().map(|(builder, _)| builder.finish());
         let like = &self.columns.like;
-        let positions = made.next().unwrap_or_else(|| like.positions().slice(0..0)); // there is one
-        let mut batch = Batch::new(like.kind(), positions);
+        let mut batch = Batch::new(like.kind(), made.next().expect("positions come first"));
         for (field, column) in like.fields().iter().zip(made) {
             batch = batch.with_field(field.with_column(column))?;
         }

@@ -98,7 +98,7 @@ pub(super) fn coarsen(
         || trace_objects(source, kept_objects, &bin_of_row),
     );
     let (mut level, row_of) = lay_out_means(&means, source.axes(), &chunk)?;
-    let place_of = |number: &u32| row_of.get(usize_from_u32(*number)).copied().unwrap_or(NONE);
+    let place_of = |number: &u32| row_of[usize_from_u32(*number)];
     let mut coarse_rows = bin_of_row; // reuses the memory
     coarse_rows.par_iter_mut().for_each(|number| *number = place_of(number));
     (level.bin, level.chunk) = (bin, chunk);
@@ -138,8 +138,7 @@ fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let number = |bins: Vec<Bin>| bins.into_iter().map(|bin| all.number(bin)).collect();
     let numbers: Vec<Vec<u32>> = parts.into_iter().map(number).collect();
     bin_of_row.par_chunks_mut(ROWS).zip(&numbers).for_each(|(part, numbers)| {
-        part.iter_mut()
-            .for_each(|to| *to = numbers.get(usize_from_u32(*to)).copied().unwrap_or(NONE));
+        part.iter_mut().for_each(|to| *to = numbers[usize_from_u32(*to)]);
     });
     (bin_of_row, all.bins)
 }
@@ -207,8 +206,8 @@ fn trace_objects(
         return Vec::new();
     }
     let bins = |row: &usize| {
-        let bin = |row: &u32| bin_of_row.get(usize_from_u32(*row)).copied();
-        let mut bins: Vec<u32> = source.object(*row).iter().filter_map(bin).collect();
+        let bin = |row: &u32| bin_of_row[usize_from_u32(*row)];
+        let mut bins: Vec<u32> = source.object(*row).iter().map(bin).collect();
         bins.dedup();
         bins.shrink_to_fit();
         bins

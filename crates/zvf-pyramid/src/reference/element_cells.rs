@@ -72,9 +72,8 @@ fn segments(
     for (number, element) in (0_u32..).zip(elements.iter()) {
         let located: Vec<(usize, u64)> =
             element.iter().map(|row| level.locate(row_number(*row))).collect();
-        let ends = located.iter().filter_map(|(chunk, row)| {
-            level.keys.get(*chunk).map(|chunk| Endpoint { chunk, row: *row })
-        });
+        let ends = located.iter();
+        let ends = ends.map(|(chunk, row)| Endpoint { chunk: &level.keys[*chunk], row: *row });
         let ends: Vec<Endpoint<'_>> = ends.collect();
         for placement in policy.place(&ends)? {
             // The first end in this order determines the chunk; an edge or face has ends.
@@ -100,7 +99,7 @@ impl Segment {
         level: &'a ReferenceLevel,
     ) -> impl ParallelIterator<Item = (&'a ChunkKey, &'a [Placed])> {
         let cells = self.records.par_chunk_by(|a, b| a.chunk == b.chunk);
-        cells.filter_map(|cell| Some((level.keys.get(cell.first()?.chunk)?, cell)))
+        cells.map(|cell| (&level.keys[cell[0].chunk], cell))
     }
 
     fn steps(&self) -> Vec<Vec<i64>> {

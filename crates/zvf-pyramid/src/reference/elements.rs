@@ -18,10 +18,10 @@ use zvf_store::Store;
 
 use super::coarsen::{NONE, ReferenceLevel};
 use super::read::read_attributes;
-use crate::batches::split_off_places;
+use crate::batches::{new_elements, split_off_places};
 use crate::columns::gather;
 use crate::error::unsupported_error;
-use crate::rows::{chunk_of_place, row_number, row_of_place};
+use crate::rows::{chunk_of_place, lookup, row_number, row_of_place};
 use crate::shape::Rules;
 use crate::shape::contract::{UnionFind, map_elements};
 
@@ -100,15 +100,9 @@ impl SourceElements {
     /// Moves to the next level, which has the objects `kept_objects`; `parents` maps the rows of
     /// the last one to its rows.
     pub(super) fn follow(&mut self, kept_objects: &[usize], parents: &[u32]) {
-        for at in &mut self.at {
-            *at = parents.get(usize_from_u32(*at)).copied().unwrap_or(NONE);
-        }
+        self.at.iter_mut().for_each(|at| *at = lookup(parents, *at));
         let mut alive = vec![false; self.alive.len()];
-        for object in kept_objects {
-            if let (Some(to), Some(true)) = (alive.get_mut(*object), self.alive.get(*object)) {
-                *to = true;
-            }
-        }
+        kept_objects.iter().for_each(|object| alive[*object] = self.alive[*object]);
         self.alive = alive;
     }
 
@@ -119,9 +113,7 @@ impl SourceElements {
         for ((start, end), _) in spans.zip(&self.alive).filter(|(_, alive)| **alive) {
             for row in &self.references[*start..*end] {
                 let row = usize_from_u32(*row);
-                if let (Some(to), Some(at)) = (row_map.get_mut(row), self.at.get(row)) {
-                    *to = *at;
-                }
+                row_map[row] = self.at[row];
             }
         }
         let trees = self.kind == Kind::Skeleton;
@@ -133,11 +125,7 @@ impl SourceElements {
     /// Returns the rows of the level that contain roots of level 0, in the order of level 0.
     fn roots(&self, row_map: &[u32]) -> Vec<u32> {
         let mut rooted = vec![true; row_map.len()];
-        for edge in self.elements.iter() {
-            if let Some(child) = edge.first().and_then(|child| rooted.get_mut(*child)) {
-                *child = false;
-            }
-        }
+        self.elements.iter().for_each(|edge| rooted[edge[0]] = false);
         let roots = row_map.iter().zip(rooted).filter(|(row, rooted)| *rooted && **row != NONE);
         roots.map(|(row, _)| *row).collect()
     }
@@ -145,10 +133,11 @@ impl SourceElements {
 
 /// Returns the row of the level for row `row` of a query result, by the places of its rows.
 fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize> {
-    let at = places.get(row).and_then(|place| {
-        let chunk = usize_from_u32(chunk_of_place(*place));
-        let at = level.starts.get(chunk)?.checked_add(usize_from_u32(row_of_place(*place)))?;
-        (at < *level.starts.get(chunk + 1)?).then_some(at)
+    let chunk = usize_from_u32(chunk_of_place(places[row]));
+    let span = level.starts.get(chunk).zip(level.starts.get(chunk + 1));
+    let at = span.and_then(|(start, end)| {
+        let at = start.checked_add(usize_from_u32(row_of_place(places[row])))?;
+        (at < *end).then_some(at)
     });
     at.ok_or_else(|| {
         let what = "the end of an edge or face";
@@ -170,22 +159,17 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements> {
         pieces.union(a, b);
         tree_edges.push((number, [a, b]));
         for [from, to] in [[a, b], [b, a]] {
-            if let Some(near) = near.get_mut(from) {
-                near.push(row_number(to));
-            }
+            near[from].push(row_number(to));
         }
     }
     let parents = parents_from(&near, roots);
     let ends = tree_edges.iter().flat_map(|(_, [a, b])| {
-        let parent = parents.get(*a).copied().map(usize_from_u32);
-        if parent == Some(*b) { [*a, *b] } else { [*b, *a] }
+        if usize_from_u32(parents[*a]) == *b { [*a, *b] } else { [*b, *a] }
     });
-    let mut made = Elements::new(2, ends.collect())?;
     let numbers: Vec<u32> = tree_edges.iter().map(|(number, _)| *number).collect();
-    for field in edges.fields() {
-        made = made.with_field(field.with_column(gather(&field.column, &numbers)))?;
-    }
-    Ok(made)
+    let fields = edges.fields().iter();
+    let fields = fields.map(|field| field.with_column(gather(&field.column, &numbers)));
+    new_elements(2, ends.collect(), fields)
 }
 
 /// Returns the parent of each vertex, given its neighbours; breadth first from `roots`, then from
@@ -195,16 +179,14 @@ fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
     let mut seen = vec![false; near.len()];
     let mut open = VecDeque::new();
     for root in roots.iter().copied().chain(0..row_number(near.len())) {
-        if seen.get_mut(usize_from_u32(root)).is_some_and(|seen| !std::mem::replace(seen, true)) {
+        if !std::mem::replace(&mut seen[usize_from_u32(root)], true) {
             open.push_back(root);
         }
         while let Some(row) = open.pop_front() {
-            for next in near.get(usize_from_u32(row)).into_iter().flatten() {
+            for next in &near[usize_from_u32(row)] {
                 let at = usize_from_u32(*next);
-                if seen.get_mut(at).is_some_and(|seen| !std::mem::replace(seen, true)) {
-                    if let Some(parent) = parents.get_mut(at) {
-                        *parent = row;
-                    }
+                if !std::mem::replace(&mut seen[at], true) {
+                    parents[at] = row;
                     open.push_back(*next);
                 }
             }

@@ -58,7 +58,10 @@ impl FullContent {
                     cells.push(column?);
                 }
             }
-            let Some(column) = join(&cells.iter().collect::<Vec<_>>()) else { continue };
+            if cells.is_empty() {
+                continue;
+            }
+            let column = join(&cells.iter().collect::<Vec<_>>());
             let attributes = read_attributes(store, &format!("0/vertex_attributes/{name}")).await?;
             columns.push(DescribedColumn { field: attribute.field(column), attributes });
         }
@@ -154,9 +157,7 @@ fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Member
 pub(super) fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) -> Vec<u64> {
     let mut counts = vec![0_u64; source.rows()];
     for row in kept_objects.iter().flat_map(|object| source.object(*object)) {
-        if let Some(count) = counts.get_mut(usize_from_u32(*row)) {
-            *count += 1;
-        }
+        counts[usize_from_u32(*row)] += 1;
     }
     counts
 }

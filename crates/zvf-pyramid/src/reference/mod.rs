@@ -32,6 +32,7 @@ use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
 use crate::error::{setting_error, unsupported_error};
 use crate::levels;
+use crate::options::link_gaps;
 use crate::random::Random;
 use crate::report::LevelReport;
 use crate::root::Root;
@@ -116,9 +117,7 @@ impl Reference {
 
     /// Returns the level distances that links cover.
     fn gaps(&self) -> std::ops::RangeInclusive<usize> {
-        let all = self.factors.len();
-        let max_gap = usize::try_from(self.depth).unwrap_or(all).min(all);
-        1..=if self.storage == CrossLevelStorage::None { 0 } else { max_gap }
+        link_gaps(self.storage, self.depth, self.factors.len())
     }
 }
 
@@ -149,7 +148,7 @@ pub async fn build_reference(
     }
     let linked = !reference.gaps().is_empty();
     levels::check_order(&level, linked).await?;
-    let build = levels::begin(address, &store, options).await?;
+    let build = levels::begin(address, &store, options, levels::Kept::Level0).await?;
     let made = write_levels(&store, &build, reference).await;
     levels::publish_with_root(build, made).await
 }
@@ -222,8 +221,8 @@ async fn write_levels(
             let Some(steps) = parents.get(at..at + gap) else { break };
             let parent = links::compose_steps(steps);
             let both = reference.storage == CrossLevelStorage::Explicit;
-            let pair = links::Pair { root: store.root(), fine, coarse, at, gap };
-            pair.write(build, &parent, both).await?;
+            let levels = [(at, fine), (at + gap, coarse)];
+            links::write((build, store.root()), levels, &parent, both).await?;
         }
     }
     root.announce_links(reference.depth, reference.storage, !gaps.is_empty());

@@ -135,9 +135,7 @@ fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes> {
     let mut manifest = ManifestBuilder::new(rank)?;
     for row in level.object(row) {
         let (chunk, fragment) = level.locate(*row);
-        if let Some(key) = level.keys.get(chunk) {
-            manifest.push_single(key.components(), fragment)?;
-        }
+        manifest.push_single(level.keys[chunk].components(), fragment)?;
     }
     Ok(manifest.encode().into())
 }

@@ -10,48 +10,23 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Elements};
 
 use super::Coarsened;
-use crate::columns::gather;
-use crate::rows::{NONE, row_number};
+use crate::batches::gather_rows;
+use crate::rows::{NONE, lookup, positions_in, row_number};
 
 /// Returns the same trees with vertices in depth-first order and each edge at the position of its
 /// child. Anything that is not a tree is unchanged: the writer refuses it.
 pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened> {
     let tree = Tree::new(&made.batch);
     let order = tree.depth_first(&tree.ranks(&made.batch));
-    let edges: Vec<u32> = order
-        .iter()
-        .filter_map(|row| tree.edges.get(usize_from_u32(*row)).copied())
-        .filter(|edge| *edge != NONE)
-        .collect();
+    let edges = order.iter().map(|row| tree.edges[usize_from_u32(*row)]);
+    let edges: Vec<u32> = edges.filter(|edge| *edge != NONE).collect();
     if order.len() != made.batch.len() || to_u64(edges.len()) != made.elements() {
         return Ok(made);
     }
-    let Coarsened { batch, vertex_map, error, at } = made;
-    let mut place = vec![NONE; batch.len()];
-    for (at, row) in (0_u32..).zip(&order) {
-        if let Some(to) = place.get_mut(usize_from_u32(*row)) {
-            *to = at;
-        }
-    }
-    let new = |row: &u32| place.get(usize_from_u32(*row)).copied().unwrap_or(NONE);
-    let mut ordered = Batch::new(batch.kind(), gather(batch.positions(), &order));
-    for field in batch.fields() {
-        ordered = ordered.with_field(field.with_column(gather(&field.column, &order)))?;
-    }
-    if let Some(owners) = batch.vertex_objects() {
-        let owners = order.iter().map(|row| owners.get(usize_from_u32(*row)).copied().flatten());
-        ordered = ordered.with_vertex_objects(owners.collect())?;
-    }
-    if let Some(elements) = batch.elements() {
-        let ends = edges.iter().filter_map(|edge| elements.iter().nth(usize_from_u32(*edge)));
-        let rows = ends.flatten().map(|row| usize_from_u32(new(&row_number(*row))));
-        let mut sorted = Elements::new(elements.width(), rows.collect())?;
-        for field in elements.fields() {
-            sorted = sorted.with_field(field.with_column(gather(&field.column, &edges)))?;
-        }
-        ordered = ordered.with_elements(sorted)?;
-    }
-    Ok(Coarsened { batch: ordered, vertex_map: vertex_map.iter().map(new).collect(), error, at })
+    let place = positions_in(&order, order.len());
+    let batch = gather_rows(&made.batch, &order, &edges, &place)?;
+    let vertex_map = made.vertex_map.iter().map(|row| lookup(&place, *row)).collect();
+    Ok(Coarsened { batch, vertex_map, ..made })
 }
 
 /// Trees given by edges from a child to its parent.
@@ -64,16 +39,13 @@ struct Tree {
 impl Tree {
     fn new(batch: &Batch) -> Self {
         let mut edges = vec![NONE; batch.len()];
-        let mut children = vec![Vec::new(); batch.len()];
+        let mut children: Vec<Vec<u32>> = vec![Vec::new(); batch.len()];
         let pairs = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
         for (edge, [child, parent]) in (0_u32..).zip(pairs) {
             // With a second parent it is not a tree, and many could make the walk endless.
-            if edges.get(*child) != Some(&NONE) {
-                continue;
-            }
-            if let (Some(to), Some(siblings)) = (edges.get_mut(*child), children.get_mut(*parent)) {
-                *to = edge;
-                siblings.push(row_number(*child));
+            if edges[*child] == NONE {
+                edges[*child] = edge;
+                children[*parent].push(row_number(*child));
             }
         }
         let roots = (0..).zip(&edges).filter(|(_, edge)| **edge == NONE).map(|(row, _)| row);
@@ -81,7 +53,7 @@ impl Tree {
     }
 
     fn children(&self, row: u32) -> &[u32] {
-        self.children.get(usize_from_u32(row)).map_or(&[], Vec::as_slice)
+        &self.children[usize_from_u32(row)]
     }
 
     /// Returns a rank for each vertex: equal for equal subtrees, and larger for higher ones.
@@ -92,20 +64,15 @@ impl Tree {
             let mut keyed: Vec<(Vec<u8>, Vec<u32>, u32)> = level
                 .iter()
                 .map(|row| {
-                    let rank_of = |child: &u32| ranks.get(usize_from_u32(*child)).copied();
-                    let mut below: Vec<u32> =
-                        self.children(*row).iter().filter_map(rank_of).collect();
+                    let rank_of = |child: &u32| ranks[usize_from_u32(*child)];
+                    let mut below: Vec<u32> = self.children(*row).iter().map(rank_of).collect();
                     below.sort_unstable();
                     (self.content(batch, *row), below, *row)
                 })
                 .collect();
             keyed.sort_unstable();
             for alike in keyed.chunk_by(|a, b| (&a.0, &a.1) == (&b.0, &b.1)) {
-                for (.., row) in alike {
-                    if let Some(rank) = ranks.get_mut(usize_from_u32(*row)) {
-                        *rank = next;
-                    }
-                }
+                alike.iter().for_each(|(.., row)| ranks[usize_from_u32(*row)] = next);
                 next += 1; // one a vertex at most, of which there are fewer
             }
         }
@@ -117,18 +84,13 @@ impl Tree {
         let mut heights = vec![0_usize; self.edges.len()];
         let mut levels: Vec<Vec<u32>> = Vec::new();
         for row in self.depth_first(&[]).into_iter().rev() {
-            let below =
-                self.children(row).iter().filter_map(|child| heights.get(usize_from_u32(*child)));
+            let below = self.children(row).iter().map(|child| heights[usize_from_u32(*child)]);
             let height = below.max().map_or(0, |height| height + 1); // a tip has nothing below
-            if let Some(to) = heights.get_mut(usize_from_u32(row)) {
-                *to = height;
-            }
+            heights[usize_from_u32(row)] = height;
             if levels.len() <= height {
                 levels.resize(height + 1, Vec::new());
             }
-            if let Some(level) = levels.get_mut(height) {
-                level.push(row);
-            }
+            levels[height].push(row);
         }
         levels
     }
@@ -138,8 +100,8 @@ impl Tree {
         let at = usize_from_u32(row);
         let mut bytes = batch.positions().row(at).to_vec();
         batch.fields().iter().for_each(|field| bytes.extend_from_slice(field.column.row(at)));
-        let edge = self.edges.get(at).copied().filter(|edge| *edge != NONE);
-        if let (Some(edge), Some(elements)) = (edge, batch.elements()) {
+        let edge = self.edges[at];
+        if let Some(elements) = batch.elements().filter(|_| edge != NONE) {
             let mut fields: Vec<_> = elements.fields().iter().collect();
             fields.sort_by(|a, b| a.name.cmp(&b.name));
             let values = fields.into_iter().map(|field| field.column.row(usize_from_u32(edge)));
@@ -151,7 +113,7 @@ impl Tree {
     /// Returns the vertices in depth-first order, with siblings and roots sorted by `ranks` if
     /// there are any.
     fn depth_first(&self, ranks: &[u32]) -> Vec<u32> {
-        let rank = |row: &u32| ranks.get(usize_from_u32(*row)).copied();
+        let rank = |row: &u32| ranks.get(usize_from_u32(*row));
         let mut open = self.roots.clone();
         open.sort_by_key(|row| std::cmp::Reverse(rank(row)));
         let mut order = Vec::with_capacity(self.edges.len());
@@ -159,9 +121,7 @@ impl Tree {
             order.push(row);
             let first = open.len();
             open.extend_from_slice(self.children(row));
-            if let Some(siblings) = open.get_mut(first..) {
-                siblings.sort_by_key(|row| std::cmp::Reverse(rank(row)));
-            }
+            open[first..].sort_by_key(|row| std::cmp::Reverse(rank(row)));
         }
         order
     }

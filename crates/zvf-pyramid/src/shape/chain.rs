@@ -55,9 +55,7 @@ pub(crate) fn simplify_chains(
             if let Some(head) = stay.next_if(|head| usize_from_u32(*head) == row) {
                 heads.push(head);
             }
-            if let Some(to) = vertex_map.get_mut(row) {
-                *to = row_number(heads.len() - 1); // the first of a chain always stays
-            }
+            vertex_map[row] = row_number(heads.len() - 1); // the first of a chain always stays
         }
         offsets.push(heads.len());
         objects.push(part.object);
@@ -83,14 +81,10 @@ pub(crate) fn douglas_peucker(
     rows: &[u32],
     tolerance: f64,
 ) -> (Vec<u32>, f64) {
-    let point = |i: usize| point(at, axes, rows.get(i).copied().unwrap_or(NONE));
+    let Some(last) = rows.len().checked_sub(1) else { return (Vec::new(), 0.0) };
+    let point = |i: usize| point(at, axes, rows[i]);
     let mut stays = vec![false; rows.len()];
-    let last = rows.len().saturating_sub(1);
-    for end in [0, last] {
-        if let Some(stay) = stays.get_mut(end) {
-            *stay = true;
-        }
-    }
+    (stays[0], stays[last]) = (true, true);
     let (mut spans, mut worst) = (vec![(0_usize, last)], 0.0_f64);
     while let Some((from, to)) = spans.pop() {
         let (mut far, mut split) = (0.0, from);
@@ -103,9 +97,7 @@ pub(crate) fn douglas_peucker(
         }
         let far = f64::sqrt(far);
         if far > tolerance {
-            if let Some(stay) = stays.get_mut(split) {
-                *stay = true;
-            }
+            stays[split] = true;
             spans.extend([(from, split), (split, to)]);
         } else {
             worst = worst.max(far);
@@ -121,16 +113,13 @@ fn keep_every_nth(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u3
     let stride = saturating_usize(stride.max(1)); // beyond the chain, only its ends stay
     let stays = |i: &usize| i.is_multiple_of(stride) || *i == last;
     let stay: Vec<usize> = (0..rows.len()).filter(stays).collect();
-    let row = |i: usize| rows.get(i).copied().unwrap_or(NONE);
+    let point = |i: usize| point(at, axes, rows[i]);
     let mut worst = 0.0_f64;
-    for span in stay.array_windows::<2>() {
-        let [from, to] = *span;
-        let segment = Segment::new(point(at, axes, row(from)), point(at, axes, row(to)));
-        for i in from..to {
-            worst = worst.max(segment.distance_sq(point(at, axes, row(i))));
-        }
+    for [from, to] in stay.array_windows() {
+        let segment = Segment::new(point(*from), point(*to));
+        worst = (*from..*to).map(|i| segment.distance_sq(point(i))).fold(worst, f64::max);
     }
-    (stay.into_iter().map(row).collect(), worst.sqrt())
+    (stay.into_iter().map(|i| rows[i]).collect(), worst.sqrt())
 }
 
 #[cfg(test)]

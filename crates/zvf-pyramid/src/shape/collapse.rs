@@ -19,11 +19,12 @@ use super::hausdorff::directed_hausdorff_bound;
 use super::mesh::Mesh;
 use super::net::Net;
 use super::{Coarsened, Rules, merge_batch};
+use crate::batches::new_elements;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::error::unsupported_error;
 use crate::offload::Stop;
-use crate::rows::{NONE, row_number};
+use crate::rows::{NONE, lookup, positions_in, row_number};
 
 /// Returns the mesh with about `keep` of its faces; `fixed` vertices do not move. A result that is
 /// returned after `stop` was set must not be used.
@@ -50,19 +51,14 @@ pub(crate) fn collapse_edges(
         .filter(|(row, head)| row == *head)
         .map(|(row, _)| row)
         .collect();
-    let mut number = vec![NONE; batch.len()];
-    for (cluster, head) in (0_u32..).zip(&heads) {
-        if let Some(to) = number.get_mut(usize_from_u32(*head)) {
-            *to = cluster;
-        }
-    }
+    let number = positions_in(&heads, batch.len());
     let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
     let at: Vec<f64> = at.zip(middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
     let positions = column(batch.positions().dtype(), batch.positions().width(), &at)?;
     let error = error(&mesh, (&before, &faces), &head_of_row, stop);
     let error = error + rounding(&at, &floats(&positions), axes);
-    let numbered = |head: &u32| number.get(usize_from_u32(*head)).copied().unwrap_or(NONE);
-    let vertex_map: Vec<u32> = head_of_row.iter().map(numbered).collect();
+    let vertex_map: Vec<u32> =
+        head_of_row.iter().map(|head| number[usize_from_u32(*head)]).collect();
     let clusters = Clusters::new(&vertex_map, heads.len()).with_heads(heads);
     let mut made = merge_batch(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = batch.elements() {
@@ -126,11 +122,7 @@ fn coarse_elements(
         }
     }
     let clusters = Clusters::new(&same, usize_from_u32(next));
-    let mut made = Elements::new(3, rows)?;
-    for field in rules.element_fields(elements, &clusters)? {
-        made = made.with_field(field)?;
-    }
-    Ok(made)
+    new_elements(3, rows, rules.element_fields(elements, &clusters)?)
 }
 
 /// Returns how far the old and the new surface may lie from each other; `heads` gives the new
@@ -146,22 +138,18 @@ fn error(
         number.push(if face.is_some() { row_number(coarse.len()) } else { NONE });
         coarse.extend(face);
     }
-    let number_of = |at: u32| number.get(usize_from_u32(at)).copied().unwrap_or(NONE);
     let (mut was, mut made) = (Vec::new(), Vec::new());
-    let at = |v: &u32| before.get(usize_from_u32(*v)).copied();
+    let stays = |v: &u32| before[usize_from_u32(*v)] == mesh.point(*v);
     for ((row, face), coarse_face) in (0_u32..).zip(faces).zip(mesh.faces()) {
         // An unchanged face has distance 0.
-        if coarse_face.is_some_and(|corners| {
-            corners == *face && corners.iter().all(|v| at(v) == Some(mesh.point(*v)))
-        }) {
+        if coarse_face == Some(*face) && face.iter().all(stays) {
             continue;
         }
-        let [first, ..] = face;
-        let head = || heads.get(usize_from_u32(*first)).copied().unwrap_or(NONE);
+        let head = || heads[usize_from_u32(face[0])];
         let near = if coarse_face.is_some() { Some(row) } else { mesh.face_at(head()) };
-        was.push([row, near.map_or(NONE, number_of)]);
+        was.push([row, lookup(&number, near.unwrap_or(NONE))]);
         if coarse_face.is_some() {
-            made.push([number_of(row), row]);
+            made.push([lookup(&number, row), row]);
         }
     }
     let fine = Net::new(before, faces.to_vec());

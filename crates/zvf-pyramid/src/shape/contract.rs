@@ -13,6 +13,7 @@ use zvf_model::{Batch, Elements, Kind, ObjectId};
 use super::largest_error::LargestError;
 use super::points::cell_of;
 use super::{Coarsened, Rules, merge_batch, point};
+use crate::batches::new_elements;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::rows::{NONE, row_number};
@@ -28,7 +29,7 @@ pub(crate) fn contract_cells(
 ) -> Result<Coarsened> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
-    let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
+    let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?[row] };
     let home = |row: usize| Some((owner(row), cell_of(point(&at, axes, row_number(row)), cell)?));
     let mut joined = UnionFind::new(batch.len());
     let elements = batch.elements();
@@ -74,8 +75,7 @@ pub(crate) fn map_elements(
     let (mut numbers, mut rows) = (HashMap::<Vec<u32>, u32>::new(), Vec::new());
     let mut same = Vec::with_capacity(elements.len());
     for element in elements.rows().chunks_exact(elements.width()) {
-        let ends: Vec<u32> =
-            element.iter().map(|row| vertex_map.get(*row).copied().unwrap_or(NONE)).collect();
+        let ends: Vec<u32> = element.iter().map(|row| vertex_map[*row]).collect();
         let distinct = |(i, end): (usize, &u32)| {
             *end != NONE && !ends.iter().take(i).any(|other| other == end)
         };
@@ -91,11 +91,7 @@ pub(crate) fn map_elements(
         same.push(number);
     }
     let clusters = Clusters::new(&same, numbers.len());
-    let mut made = Elements::new(elements.width(), rows)?;
-    for field in rules.element_fields(elements, &clusters)? {
-        made = made.with_field(field)?;
-    }
-    Ok(made)
+    new_elements(elements.width(), rows, rules.element_fields(elements, &clusters)?)
 }
 
 /// Returns the canonical order of ends: sorted for an edge without direction, rotated to the lowest
@@ -126,23 +122,18 @@ impl UnionFind {
     pub(crate) fn find(&mut self, row: usize) -> usize {
         let mut at = row;
         loop {
-            let above = usize_from_u32(self.above.get(at).copied().unwrap_or(row_number(at)));
+            let above = usize_from_u32(self.above[at]);
             if above == at {
                 return at;
             }
-            let next = self.above.get(above).copied().unwrap_or(row_number(above));
-            if let Some(to) = self.above.get_mut(at) {
-                *to = next; // halves the way for the next one
-            }
-            at = usize_from_u32(next);
+            self.above[at] = self.above[above]; // halves the way for the next one
+            at = usize_from_u32(self.above[at]);
         }
     }
 
     pub(crate) fn union(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find(a), self.find(b));
-        if let Some(to) = self.above.get_mut(a.max(b)) {
-            *to = row_number(a.min(b));
-        }
+        self.above[a.max(b)] = row_number(a.min(b));
     }
 }
 

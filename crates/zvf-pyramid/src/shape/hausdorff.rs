@@ -37,13 +37,10 @@ pub(super) fn directed_hausdorff_bound(
     if some.is_empty() || to.len() == 0 {
         return 0.0;
     }
-    let is_somewhere = |triangle: Option<Triangle>| {
-        triangle
-            .is_some_and(|triangle| triangle.as_flattened().iter().all(|x| x.abs() < MAX_DISTANCE))
-    };
-    let all_somewhere = some.iter().all(|[face, _]| is_somewhere(from.triangle(*face)))
-        && to.triangles().all(|triangle| is_somewhere(Some(triangle)));
-    if !all_somewhere {
+    let is_somewhere =
+        |triangle: Triangle| triangle.as_flattened().iter().all(|x| x.abs() < MAX_DISTANCE);
+    let mut measured = some.iter().map(|[face, _]| from.triangle(*face)).chain(to.triangles());
+    if !measured.all(is_somewhere) {
         return f64::INFINITY;
     }
     let surface = Surface::new(to);
@@ -54,7 +51,7 @@ pub(super) fn directed_hausdorff_bound(
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
         let faces = some.par_iter().skip(round).step_by(ROUNDS).filter(|_| !stop.is_set());
         let found = faces.map_init(Vec::new, |open, [face, near]| {
-            let Some(triangle) = from.triangle(*face) else { return (f64::INFINITY, floor) };
+            let triangle = from.triangle(*face);
             let limits = (floor, floor * BOUND_RATIO_SQ);
             let start = find_triangle_below(to, *near, center(&triangle)).map(|(start, _)| start);
             let nearby = start.and_then(|start| bound_nearby(to, start, &triangle, limits, open));

@@ -90,14 +90,8 @@ impl Mesh {
             let plane = unit(normal).map(|unit| Quadric::plane(unit, self.point(a), area));
             let mut next = [NONE; 3];
             for ((corner, next), vertex) in (number * 3..).zip(&mut next).zip(corners) {
-                if let Some(first) = self.first.get_mut(usize_from_u32(*vertex)) {
-                    *next = std::mem::replace(first, corner);
-                }
-                if let (Some(to), Some(plane)) =
-                    (self.quadrics.get_mut(usize_from_u32(*vertex)), &plane)
-                {
-                    *to = to.add(plane);
-                }
+                *next = std::mem::replace(&mut self.first[usize_from_u32(*vertex)], corner);
+                self.add_plane(*vertex, plane.as_ref());
             }
             self.faces.push(Face { corners: *corners, next });
         }
@@ -112,28 +106,27 @@ impl Mesh {
                 continue;
             }
             let along = subtract(self.point(b), self.point(a));
-            let first = around.first().and_then(|[_, side]| faces.get(usize_from_u32(side / 3)));
-            let wall = unit(cross(along, self.normal(first.copied().unwrap_or([a, b, a]))));
+            let [_, side] = around[0];
+            let wall = unit(cross(along, self.normal(faces[usize_from_u32(side / 3)])));
             let wall =
                 wall.map(|wall| Quadric::plane(wall, self.point(a), WALL * dot(along, along)));
             for vertex in [a, b] {
-                mark(&mut self.border, vertex);
-                if around.len() > 2 {
-                    mark(&mut self.fixed, vertex);
-                }
-                if let (Some(to), Some(wall)) =
-                    (self.quadrics.get_mut(usize_from_u32(vertex)), &wall)
-                {
-                    *to = to.add(wall);
-                }
+                self.border[usize_from_u32(vertex)] = true;
+                self.fixed[usize_from_u32(vertex)] |= around.len() > 2;
+                self.add_plane(vertex, wall.as_ref());
             }
         }
         self.queue = Queue::with_capacity(count);
         edges.iter().for_each(|(a, b, _)| self.offer(a, b));
     }
 
+    fn add_plane(&mut self, vertex: u32, plane: Option<&Quadric>) {
+        let quadric = &mut self.quadrics[usize_from_u32(vertex)];
+        *quadric = plane.map_or(*quadric, |plane| quadric.add(plane));
+    }
+
     pub(super) fn point(&self, vertex: u32) -> [f64; 3] {
-        self.at.get(usize_from_u32(vertex)).copied().unwrap_or([0.0; 3])
+        self.at[usize_from_u32(vertex)]
     }
 
     /// Returns the positions of the vertices.
@@ -164,25 +157,19 @@ impl Mesh {
     /// Returns the vertex that `row` was merged into.
     fn head(&self, row: u32) -> u32 {
         let mut row = row;
-        loop {
-            match self.into.get(usize_from_u32(row)) {
-                Some(next) if *next != row => row = *next,
-                _ => return row,
-            }
+        while self.into[usize_from_u32(row)] != row {
+            row = self.into[usize_from_u32(row)];
         }
-    }
-
-    fn has_flag(flags: &[bool], vertex: u32) -> bool {
-        flags.get(usize_from_u32(vertex)).copied().unwrap_or(false)
+        row
     }
 
     /// Returns the remaining faces of a vertex.
     fn faces_of(&self, vertex: u32) -> impl Iterator<Item = IncidentFace> {
-        let mut next = self.first.get(usize_from_u32(vertex)).copied().unwrap_or(NONE);
+        let mut next = self.first[usize_from_u32(vertex)];
         let all = std::iter::from_fn(move || {
             let corner = next;
-            let face = self.faces.get(usize_from_u32(corner / 3))?;
-            next = face.next.get(usize_from_u32(corner % 3)).copied().unwrap_or(NONE);
+            let face = self.faces.get(usize_from_u32(corner / 3))?; // none at the end
+            next = face.next[usize_from_u32(corner % 3)];
             Some((corner, face))
         });
         all.filter_map(|(corner, face)| Some((corner, face.live_corners()?)))
@@ -193,8 +180,8 @@ impl Mesh {
         let quadric = |vertex| self.quadrics[usize_from_u32(vertex)];
         let both = quadric(a).add(&quadric(b));
         let (from, to) = (self.point(a), self.point(b));
-        let held = |vertex| Self::has_flag(&self.fixed, vertex);
-        let onto = |vertex| held(vertex) || Self::has_flag(&self.border, vertex);
+        let held = |vertex| self.fixed[usize_from_u32(vertex)];
+        let onto = |vertex| held(vertex) || self.border[usize_from_u32(vertex)];
         let along = subtract(to, from);
         let length = dot(along, along);
         let cost = |at: [f64; 3]| both.evaluate(at) + EVEN * length * length;
@@ -222,7 +209,7 @@ impl Mesh {
     /// Adds an edge to the queue.
     fn offer(&mut self, a: u32, b: u32) {
         let (a, b) = (a.min(b), a.max(b));
-        if self.owners.get(usize_from_u32(a)) != self.owners.get(usize_from_u32(b)) {
+        if self.owners[usize_from_u32(a)] != self.owners[usize_from_u32(b)] {
             return;
         }
         let stamp = |vertex| self.stamps[usize_from_u32(vertex)];
@@ -258,7 +245,7 @@ impl Mesh {
             ring.iter().filter(|(_, face)| face.contains(&end)).count()
         };
         let shared = count(ring_a, b);
-        let on_border = Self::has_flag(&self.border, a) && Self::has_flag(&self.border, b);
+        let on_border = [a, b].iter().all(|end| self.border[usize_from_u32(*end)]);
         let sound = match shared {
             2 => !on_border,
             1 => on_border,
@@ -316,34 +303,25 @@ impl Mesh {
         let Scratch { rings: [ring_a, ring_b], near: [near, _], .. } = scratch;
         let mut gone = 0_usize;
         for (corner, _) in &*ring_b {
-            let Some(face) = self.faces.get_mut(usize_from_u32(corner / 3)) else { continue };
-            let Some(corners) = face.live_corners() else { continue };
-            if corners.contains(&a) {
+            let face = &mut self.faces[usize_from_u32(corner / 3)];
+            if face.corners.contains(&a) {
                 gone += 1;
                 face.corners = [NONE; 3];
             } else {
-                face.corners = corners.map(|v| if v == b { a } else { v });
+                face.corners = face.corners.map(|v| if v == b { a } else { v });
             }
         }
         self.join(a, ring_a, ring_b);
-        let quadric_b = self.quadrics[usize_from_u32(b)];
-        let quadric = &mut self.quadrics[usize_from_u32(a)];
-        *quadric = quadric.add(&quadric_b);
-        if let Some(to) = self.at.get_mut(usize_from_u32(a)) {
-            *to = at;
-        }
+        let quadric = self.quadrics[usize_from_u32(b)];
+        self.add_plane(a, Some(&quadric));
+        self.at[usize_from_u32(a)] = at;
         for flags in [&mut self.border, &mut self.fixed] {
-            if Self::has_flag(flags, b) {
-                mark(flags, a);
-            }
+            flags[usize_from_u32(a)] |= flags[usize_from_u32(b)];
         }
-        if let Some(into) = self.into.get_mut(usize_from_u32(b)) {
-            *into = a;
-        }
+        self.into[usize_from_u32(b)] = a;
         for vertex in [a, b] {
-            if let Some(stamp) = self.stamps.get_mut(usize_from_u32(vertex)) {
-                *stamp = stamp.wrapping_add(1);
-            }
+            let stamp = &mut self.stamps[usize_from_u32(vertex)];
+            *stamp = stamp.wrapping_add(1);
         }
         collect_neighbours(a, ring_a, near);
         for neighbour in near {
@@ -358,17 +336,13 @@ impl Mesh {
         ring_a.extend_from_slice(ring_b);
         let mut next = NONE;
         ring_a.retain_mut(|(corner, face)| {
-            let Some(entry) = self.faces.get_mut(usize_from_u32(*corner / 3)) else { return false };
+            let entry = &mut self.faces[usize_from_u32(*corner / 3)];
             let Some(corners) = entry.live_corners() else { return false };
             *face = corners;
-            if let Some(to) = entry.next.get_mut(usize_from_u32(*corner % 3)) {
-                *to = std::mem::replace(&mut next, *corner);
-            }
+            entry.next[usize_from_u32(*corner % 3)] = std::mem::replace(&mut next, *corner);
             true
         });
-        if let Some(first) = self.first.get_mut(usize_from_u32(a)) {
-            *first = next;
-        }
+        self.first[usize_from_u32(a)] = next;
     }
 }
 
@@ -403,12 +377,6 @@ fn collect_opposite_sides(
     };
     sides.clear();
     sides.extend(ring.iter().filter(|(_, face)| !face.contains(&other)).map(side));
-}
-
-fn mark(flags: &mut [bool], vertex: u32) {
-    if let Some(flag) = flags.get_mut(usize_from_u32(vertex)) {
-        *flag = true;
-    }
 }
 
 /// Returns which vertices coincide with another one (seams), or are `fixed` anyway.

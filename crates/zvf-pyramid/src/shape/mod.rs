@@ -32,11 +32,11 @@ mod walk;
 
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
-use zvf_model::{Batch, Column, Elements, Field, ObjectId};
+use zvf_model::{Batch, Column, Elements, Field};
 
 use crate::batches::count_elements;
 use crate::clusters::{Clusters, weights};
-use crate::columns::counts;
+use crate::columns::{counts, distance_sq, point};
 use crate::rows::row_number;
 use crate::rule::Aggregation;
 use crate::shape::largest_error::ErrorLocation;
@@ -132,18 +132,11 @@ fn merge_batch(
         made = made.with_field(field)?;
     }
     if let Some(objects) = batch.vertex_objects() {
-        made = made.with_vertex_objects(objects_of(objects, clusters.heads()))?;
+        let heads = clusters.heads().iter();
+        made =
+            made.with_vertex_objects(heads.map(|row| objects[usize_from_u32(*row)]).collect())?;
     }
     Ok(made)
-}
-
-fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId>> {
-    rows.iter().map(|row| objects.get(usize_from_u32(*row)).copied().flatten()).collect()
-}
-
-/// Returns the squared distance between two points.
-fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
 /// A segment to which the distances of many points are measured.
@@ -167,10 +160,4 @@ impl<'a> Segment<'a> {
         let nearest = ends().map(|(a, b)| a + (b - a) * share);
         at.iter().zip(nearest).map(|(x, near)| (x - near) * (x - near)).sum()
     }
-}
-
-/// Returns row `row` of positions on `axes` axes.
-fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
-    let start = usize_from_u32(row) * axes;
-    at.get(start..start + axes).unwrap_or(&[])
 }

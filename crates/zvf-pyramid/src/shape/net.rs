@@ -21,9 +21,7 @@ impl Edges {
         for [a, b, c] in faces {
             for (from, to) in [(*a, *b), (*b, *c), (*c, *a)] {
                 let (low, _) = ordered(from, to);
-                if let Some(count) = starts.get_mut(usize_from_u32(low) + 2) {
-                    *count += 1;
-                }
+                starts[usize_from_u32(low) + 2] += 1;
             }
         }
         let mut before = 0;
@@ -35,37 +33,27 @@ impl Edges {
         for (number, [a, b, c]) in (0_u32..).zip(faces) {
             for (side, (from, to)) in (0..).zip([(*a, *b), (*b, *c), (*c, *a)]) {
                 let (low, high) = ordered(from, to);
-                let Some(next) = starts.get_mut(usize_from_u32(low) + 1) else { continue };
-                if let Some(to) = ends.get_mut(usize_from_u32(*next)) {
-                    *to = [high, number * 3 + side];
-                }
+                let next = &mut starts[usize_from_u32(low) + 1];
+                ends[usize_from_u32(*next)] = [high, number * 3 + side];
                 *next += 1;
             }
         }
-        let mut edges = Self { starts, ends };
-        edges.sort();
-        edges
-    }
-
-    /// Sorts sides with the same ends by the number of the triangle, so that the result is
-    /// deterministic.
-    fn sort(&mut self) {
-        for [start, end] in self.starts.array_windows() {
-            if let Some(ends) = self.ends.get_mut(usize_from_u32(*start)..usize_from_u32(*end)) {
-                ends.sort_unstable();
-            }
+        // Sides with the same ends are sorted by the number of the triangle.
+        for [start, end] in starts.array_windows() {
+            ends[usize_from_u32(*start)..usize_from_u32(*end)].sort_unstable();
         }
+        Self { starts, ends }
     }
 
     /// Iterates over all edges in ascending order: the lower end, the higher end with the side of
     /// each triangle around.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &[[u32; 2]])> {
-        let vertex_ends = self.starts.array_windows().map(|[start, end]| {
-            self.ends.get(usize_from_u32(*start)..usize_from_u32(*end)).unwrap_or(&[])
-        });
+        let spans = self.starts.array_windows();
+        let vertex_ends =
+            spans.map(|[start, end]| &self.ends[usize_from_u32(*start)..usize_from_u32(*end)]);
         (0_u32..).zip(vertex_ends).flat_map(|(low, vertex_ends)| {
             let same = vertex_ends.chunk_by(|[a, _], [b, _]| a == b);
-            same.filter_map(move |around| Some((low, around.first()?[0], around)))
+            same.map(move |around| (low, around[0][0], around))
         })
     }
 }
@@ -86,10 +74,7 @@ impl<'a> Net<'a> {
         for (.., around) in Edges::new(&faces, at.len()).iter() {
             let [[_, a], [_, b]] = around else { continue };
             for (corner, opposite) in [(a, b), (b, a)] {
-                let sides = neighbours.get_mut(usize_from_u32(corner / 3));
-                if let Some(to) = sides.and_then(|all| all.get_mut(usize_from_u32(corner % 3))) {
-                    *to = opposite / 3;
-                }
+                neighbours[usize_from_u32(corner / 3)][usize_from_u32(corner % 3)] = opposite / 3;
             }
         }
         let mut net = Self { at, faces, neighbours, normals: Vec::new() };
@@ -98,34 +83,34 @@ impl<'a> Net<'a> {
         net
     }
 
+    /// Returns whether there is a triangle of this number.
+    pub(super) fn has(&self, face: u32) -> bool {
+        usize_from_u32(face) < self.len()
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.faces.len()
     }
 
     /// Returns the corners of a triangle.
-    pub(super) fn triangle(&self, face: u32) -> Option<Triangle> {
-        let [a, b, c] = self.faces.get(usize_from_u32(face))?;
-        let at = |row: &u32| self.at.get(usize_from_u32(*row)).copied();
-        Some([at(a)?, at(b)?, at(c)?])
+    pub(super) fn triangle(&self, face: u32) -> Triangle {
+        self.faces[usize_from_u32(face)].map(|row| self.at[usize_from_u32(row)])
     }
 
     /// Returns the corners of all triangles.
     pub(super) fn triangles(&self) -> impl Iterator<Item = Triangle> {
-        let nowhere = [[f64::NAN; 3]; 3];
-        (0..row_number(self.len())).map(move |face| self.triangle(face).unwrap_or(nowhere))
+        (0..row_number(self.len())).map(|face| self.triangle(face))
     }
 
     /// Returns the triangle across each side; [`NONE`] if there is none, or more than one.
     pub(super) fn neighbours(&self, face: u32) -> [u32; 3] {
-        self.neighbours.get(usize_from_u32(face)).copied().unwrap_or([NONE; 3])
+        self.neighbours[usize_from_u32(face)]
     }
 
     /// Returns the inward normal of the plane through a side in the direction `along`. The plane bisects the angle between
     /// the triangle and the `other` one.
     pub(super) fn inward_normal(&self, face: u32, other: u32, along: [f64; 3]) -> [f64; 3] {
-        let normal = |face: u32| self.normals.get(usize_from_u32(face)).copied();
-        let ([x, y, z], [u, v, w]) =
-            (normal(face).unwrap_or([0.0; 3]), normal(other).unwrap_or([0.0; 3]));
+        let [[x, y, z], [u, v, w]] = [face, other].map(|face| self.normals[usize_from_u32(face)]);
         cross([x + u, y + v, z + w], along)
     }
 }
@@ -163,8 +148,8 @@ mod tests {
         assert_eq!(net.neighbours(0), [NONE, 1, NONE]);
         assert_eq!(net.neighbours(1), [0, NONE, NONE]);
         assert_eq!(net.neighbours(2), [NONE; 3]);
-        assert_eq!((net.neighbours(9), net.triangle(9)), ([NONE; 3], None));
-        assert_eq!(net.triangle(0), Some([at[0], at[1], at[2]]));
+        assert_eq!([4, 5].map(|face| net.has(face)), [true, false]);
+        assert_eq!(net.triangle(0), [at[0], at[1], at[2]]);
         // The wall between coplanar triangles is perpendicular to them.
         let flat = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]];
         let net = Net::new(&flat, vec![[0, 1, 2], [2, 1, 3]]);

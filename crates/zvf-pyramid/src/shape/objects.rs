@@ -12,7 +12,7 @@ use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::Coarsened;
 use super::canonical::order_canonically;
-use crate::columns::gather;
+use crate::batches::gather_rows;
 use crate::rows::{NONE, row_number};
 
 /// A coarsened object.
@@ -33,16 +33,14 @@ pub(crate) fn coarsen_each(
     let objects = rows_by_object(owners.iter().copied());
     let mut number = vec![NONE; batch.len()];
     for (at, row) in objects.iter().flat_map(|(_, rows)| (0_u32..).zip(rows)) {
-        if let Some(to) = number.get_mut(usize_from_u32(*row)) {
-            *to = at;
-        }
+        number[usize_from_u32(*row)] = at;
     }
-    let first = |ends: &[usize]| ends.first().and_then(|row| owners.get(*row).copied().flatten());
+    let first = |ends: &[usize]| owners.get(ends[0]).copied().flatten();
     let elements = batch.elements().into_iter().flat_map(Elements::iter).map(first);
     let elements: HashMap<i64, Vec<u32>> = rows_by_object(elements).into_iter().collect();
     let coarsen_object = |(id, rows): (i64, Vec<u32>)| {
         let object_elements = elements.get(&id).map_or(&[][..], Vec::as_slice);
-        let made = coarsen(part_of(batch, (id, &rows), object_elements, &number)?)?;
+        let made = coarsen(gather_rows(batch, &rows, object_elements, &number)?)?;
         let ordered = batch.kind() == Kind::Skeleton;
         let made = if ordered { order_canonically(made)? } else { made };
         Ok(CoarseObject { id, made, rows })
@@ -56,35 +54,7 @@ fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, V
         owners.zip(0_u32..).filter_map(|(owner, row)| Some((owner?.0, row))).collect();
     all.sort_unstable();
     let same = all.chunk_by(|(a, _), (b, _)| a == b);
-    same.filter_map(|pairs| Some((pairs.first()?.0, pairs.iter().map(|(_, row)| *row).collect())))
-        .collect()
-}
-
-/// Returns one object of a batch: these rows, numbered from 0 within the object, and these
-/// elements.
-fn part_of(
-    batch: &Batch,
-    (id, rows): (i64, &[u32]),
-    object_elements: &[u32],
-    number: &[u32],
-) -> Result<Batch> {
-    let mut part = Batch::new(batch.kind(), gather(batch.positions(), rows));
-    for field in batch.fields() {
-        part = part.with_field(field.with_column(gather(&field.column, rows)))?;
-    }
-    part = part.with_vertex_objects(vec![Some(ObjectId(id)); rows.len()])?;
-    let Some(elements) = batch.elements() else { return Ok(part) };
-    let width = elements.width();
-    let ends = object_elements.iter().flat_map(|element| {
-        let start = usize_from_u32(*element) * width;
-        &elements.rows()[start..start + width]
-    });
-    let new = |row: &usize| usize_from_u32(number[*row]);
-    let mut between = Elements::new(width, ends.map(new).collect())?;
-    for field in elements.fields() {
-        between = between.with_field(field.with_column(gather(&field.column, object_elements)))?;
-    }
-    Ok(part.with_elements(between)?)
+    same.map(|pairs| (pairs[0].0, pairs.iter().map(|(_, row)| *row).collect())).collect()
 }
 
 /// Returns the parent of each of the `rows` vertices of the source batch, in the objects one after
@@ -95,9 +65,7 @@ pub(crate) fn vertex_map(objects: &[CoarseObject], rows: usize) -> Vec<u32> {
         for (row, cluster) in
             rows.iter().zip(&made.vertex_map).filter(|(_, cluster)| **cluster != NONE)
         {
-            if let Some(to) = map.get_mut(usize_from_u32(*row)) {
-                *to = before + cluster;
-            }
+            map[usize_from_u32(*row)] = before + cluster;
         }
         before += row_number(made.batch.len());
     }

@@ -13,10 +13,10 @@ use zvf_model::{Batch, ObjectId};
 
 use super::largest_error::LargestError;
 use super::lattice::{Lattice, Unit};
-use super::{Coarsened, Rules, merge_batch, objects_of, point};
+use super::{Coarsened, Rules, merge_batch, point};
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats, gather};
-use crate::rows::{NONE, row_number};
+use crate::rows::{NONE, positions_in, row_number};
 
 /// Returns one point for each object and cell. All points of a cell must be in one batch.
 pub(crate) fn cluster_points(batch: &Batch, lattice: &Lattice, rules: &Rules) -> Result<Coarsened> {
@@ -64,10 +64,7 @@ fn number_clusters(
         let rows = runs.iter().cloned().flatten();
         let cells = rows.clone().map(|row| lattice.cell(unit, point(at, axes, row_number(row))));
         match objects {
-            Some(objects) => {
-                let owner = |row: usize| objects.get(row).copied().flatten();
-                number_by_first_use(rows.map(owner).zip(cells))
-            }
+            Some(objects) => number_by_first_use(rows.map(|row| objects[row]).zip(cells)),
             None if lattice.cells()
                 <= to_u64(runs.iter().map(Range::len).sum::<usize>())
                     * MAX_TABLE_CELLS_PER_POINT =>
@@ -150,21 +147,11 @@ pub(crate) fn select_subset(
             && is_kept(usize_from_u32(*row))
     };
     let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
-    let mut vertex_map = vec![NONE; batch.len()];
-    for (cluster, row) in (0_u32..).zip(&rows) {
-        if let Some(to) = vertex_map.get_mut(usize_from_u32(*row)) {
-            *to = cluster;
-        }
-    }
+    let vertex_map = positions_in(&rows, batch.len());
     let clusters = Clusters::new(&vertex_map, rows.len());
-    let mut made = Batch::new(batch.kind(), gather(batch.positions(), &rows));
-    for field in rules.vertex_fields(batch, &clusters, false)? {
-        made = made.with_field(field)?;
-    }
-    if let Some(objects) = batch.vertex_objects() {
-        made = made.with_vertex_objects(objects_of(objects, &rows))?;
-    }
-    Ok(Coarsened { batch: made, vertex_map, error: f64::INFINITY, at: None })
+    let positions = gather(batch.positions(), &rows);
+    let batch = merge_batch(batch, &clusters, positions, rules, false)?;
+    Ok(Coarsened { batch, vertex_map, error: f64::INFINITY, at: None })
 }
 
 /// Returns whether the point with this running number is kept at a level with this share.

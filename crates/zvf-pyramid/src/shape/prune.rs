@@ -40,6 +40,17 @@ pub(super) fn find_short_branches(
     tree.gone
 }
 
+/// Returns how many children each vertex has, without those that are gone.
+pub(super) fn count_children(parents: &[u32], gone: &[bool]) -> Vec<u32> {
+    let mut children = vec![0_u32; parents.len()];
+    for (parent, gone) in parents.iter().zip(gone) {
+        if *parent != NONE && !gone {
+            children[usize_from_u32(*parent)] += 1;
+        }
+    }
+    children
+}
+
 struct Tree<'a> {
     at: &'a [f64],
     axes: usize,
@@ -50,13 +61,8 @@ struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     fn new(at: &'a [f64], axes: usize, parents: &'a [u32]) -> Self {
-        let mut children = vec![0_u32; parents.len()];
-        for parent in parents {
-            if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
-                *count += 1;
-            }
-        }
-        Self { at, axes, parents, children, gone: vec![false; parents.len()] }
+        let gone = vec![false; parents.len()];
+        Self { at, axes, parents, children: count_children(parents, &gone), gone }
     }
 
     fn children(&self, row: u32) -> u32 {
@@ -68,8 +74,10 @@ impl<'a> Tree<'a> {
     fn branch(&self, tip: u32) -> Option<(f64, Vec<u32>)> {
         let (mut rows, mut row, mut long) = (vec![tip], tip, 0.0);
         loop {
-            let above =
-                self.parents.get(usize_from_u32(row)).copied().filter(|above| *above != NONE)?;
+            let above = self.parents[usize_from_u32(row)];
+            if above == NONE {
+                return None;
+            }
             let position = point(self.at, self.axes, row);
             long += distance_sq(position, point(self.at, self.axes, above)).sqrt();
             if self.children(above) > 1 {
@@ -81,15 +89,9 @@ impl<'a> Tree<'a> {
     }
 
     fn remove_branch(&mut self, rows: &[u32]) {
-        for row in rows {
-            if let Some(gone) = self.gone.get_mut(usize_from_u32(*row)) {
-                *gone = true;
-            }
-        }
-        let fork = rows.last().and_then(|row| self.parents.get(usize_from_u32(*row)));
-        if let Some(count) = fork.and_then(|fork| self.children.get_mut(usize_from_u32(*fork))) {
-            *count -= 1; // a fork has two or more
-        }
+        rows.iter().for_each(|row| self.gone[usize_from_u32(*row)] = true);
+        let fork = self.parents[usize_from_u32(rows[rows.len() - 1])];
+        self.children[usize_from_u32(fork)] -= 1; // a fork has two or more
     }
 }
 

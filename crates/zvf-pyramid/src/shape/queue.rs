@@ -76,8 +76,7 @@ impl Queue {
 }
 
 fn is_current((_, a, b, first, second): &Priced, stamps: &[u32]) -> bool {
-    let is = |vertex: u32, stamp| stamps.get(usize_from_u32(vertex)) == Some(stamp);
-    is(*a, first) && is(*b, second)
+    [stamps[usize_from_u32(*a)], stamps[usize_from_u32(*b)]] == [*first, *second]
 }
 
 /// The fraction of all edges that is sorted at once.

@@ -50,9 +50,7 @@ impl<'a> Surface<'a> {
     /// Returns the largest squared distance of the centre of some triangles.
     pub(super) fn farthest_center(&self, from: &Net<'_>, some: &[[u32; 2]]) -> f64 {
         let farther = |max_sq: f64, [face, near]: &[u32; 2]| {
-            let Some(point) = from.triangle(*face).map(|triangle| center(&triangle)) else {
-                return max_sq;
-            };
+            let point = center(&from.triangle(*face));
             // The triangle below may be near enough; otherwise another one may be nearer.
             match find_triangle_below(self.net, *near, point) {
                 Some((_, distance_sq)) if distance_sq <= max_sq => max_sq,
@@ -68,10 +66,8 @@ impl<'a> Surface<'a> {
 
     /// Sorts the triangles by the number of their cell.
     fn counting_sort(&mut self) {
-        let spans = |surface: &Self| -> Vec<[[i64; 3]; 2]> {
-            surface.net.triangles().map(|triangle| surface.span(&bounds(&triangle), 0.0)).collect()
-        };
-        let spans = spans(self);
+        let triangles = self.net.triangles();
+        let spans: Vec<_> = triangles.map(|triangle| self.span(&bounds(&triangle), 0.0)).collect();
         for (at, span) in (0_u32..).zip(&spans) {
             if count(span) > MAX_CELLS {
                 self.large.push(at);
@@ -79,9 +75,7 @@ impl<'a> Surface<'a> {
             }
             for_each_cell(span, |cell| {
                 let number = usize_from_u32(self.number(cell)) + 2;
-                if let Some(count) = self.starts.get_mut(number) {
-                    *count += 1;
-                }
+                self.starts[number] += 1;
             });
         }
         let mut before = 0_u32;
@@ -93,11 +87,8 @@ impl<'a> Surface<'a> {
         for (at, span) in (0_u32..).zip(&spans).filter(|(_, span)| count(span) <= MAX_CELLS) {
             for_each_cell(span, |cell| {
                 let number = usize_from_u32(self.number(cell)) + 1;
-                let Some(next) = self.starts.get_mut(number) else { return };
-                if let Some(to) = self.cells.get_mut(usize_from_u32(*next)) {
-                    *to = at;
-                }
-                *next += 1;
+                self.cells[usize_from_u32(self.starts[number])] = at;
+                self.starts[number] += 1;
             });
         }
     }
@@ -114,10 +105,8 @@ impl<'a> Surface<'a> {
     /// Returns the triangles of a cell, and possibly others.
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
         let number = usize_from_u32(self.number(cell));
-        let ends = self.starts.get(number).zip(self.starts.get(number + 1));
-        let faces = ends
-            .and_then(|(start, end)| self.cells.get(usize_from_u32(*start)..usize_from_u32(*end)));
-        faces.unwrap_or(&[])
+        let [start, end] = [number, number + 1].map(|at| usize_from_u32(self.starts[at]));
+        &self.cells[start..end]
     }
 
     /// Returns the cells of a box, enlarged by `more`.
@@ -149,12 +138,12 @@ impl<'a> Surface<'a> {
                 .for_each(|triangle| visit(&triangle));
             return;
         }
-        let large = self.large.iter().filter_map(some);
+        let large = self.large.iter().map(some);
         large.filter(|triangle| meets(&bounds(triangle))).for_each(|triangle| visit(&triangle));
         let [first, last] = span;
         let alone = first == last;
         for_each_cell(&span, |cell| {
-            for triangle in self.cell(cell).iter().filter_map(some) {
+            for triangle in self.cell(cell).iter().map(some) {
                 let triangle_bounds = bounds(&triangle);
                 // Of all its cells in the range, only the lowest one visits it.
                 let is_lowest = || {

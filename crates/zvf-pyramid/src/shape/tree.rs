@@ -7,12 +7,12 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements};
 
 use super::chain::douglas_peucker;
-use super::prune::find_short_branches;
+use super::prune::{count_children, find_short_branches};
 use super::{Coarsened, Rules, distance_sq, merge_batch, point};
 use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
 use crate::error::unsupported_error;
-use crate::rows::{NONE, row_number};
+use crate::rows::{NONE, lookup, positions_in, row_number};
 
 /// Returns the skeletons with fewer vertices between roots, forks and tips, and without terminal
 /// branches shorter than `prune`.
@@ -25,22 +25,15 @@ pub(crate) fn simplify_skeletons(
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let parents = parents(batch);
-    let mut children = vec![0_u32; batch.len()];
     let gone = if prune > 0.0 {
         find_short_branches(&at, axes, &parents, prune)
     } else {
         vec![false; batch.len()]
     };
-    for (parent, _) in parents.iter().zip(&gone).filter(|(_, gone)| !**gone) {
-        if let Some(count) = children.get_mut(usize_from_u32(*parent)) {
-            *count += 1;
-        }
-    }
-    let parent = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
-    let anchored = |row: u32| {
-        children.get(usize_from_u32(row)).is_none_or(|count| *count != 1) || parent(row) == NONE
-    };
-    let remains = |row: &u32| gone.get(usize_from_u32(*row)) == Some(&false);
+    let children = count_children(&parents, &gone);
+    let parent = |row: u32| parents[usize_from_u32(row)];
+    let anchored = |row: u32| children[usize_from_u32(row)] != 1 || parent(row) == NONE;
+    let remains = |row: &u32| !gone[usize_from_u32(*row)];
     let anchors: Vec<u32> =
         (0..row_number(batch.len())).filter(remains).filter(|row| anchored(*row)).collect();
     let stretches: Vec<(Vec<u32>, f64)> = anchors
@@ -59,9 +52,7 @@ pub(crate) fn simplify_skeletons(
         .collect();
     let mut stays = vec![false; batch.len()];
     for row in stretches.iter().flat_map(|(rows, _)| rows) {
-        if let Some(stay) = stays.get_mut(usize_from_u32(*row)) {
-            *stay = true;
-        }
+        stays[usize_from_u32(*row)] = true;
     }
     let heads: Vec<u32> =
         (0..).zip(&stays).filter(|(_, stay)| **stay).map(|(row, _)| row).collect();
@@ -70,8 +61,9 @@ pub(crate) fn simplify_skeletons(
     };
     let mut rows = Vec::new();
     for (cluster, head) in heads.iter().enumerate() {
-        if let Some(above) = vertex_map.get(usize_from_u32(parent(*head))) {
-            rows.extend([cluster, usize_from_u32(*above)]);
+        if parent(*head) != NONE {
+            let above = vertex_map[usize_from_u32(parent(*head))];
+            rows.extend([cluster, usize_from_u32(above)]);
         }
     }
     let positions = gather(batch.positions(), &heads);
@@ -89,13 +81,12 @@ pub(crate) fn simplify_skeletons(
 
 /// Returns the largest distance of a vertex that is `gone` from its nearest remaining ancestor.
 fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
-    let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
-    let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
+    let is_gone = |row: u32| gone[usize_from_u32(row)];
     let lost = (0..row_number(gone.len())).filter(|row| is_gone(*row));
     let distances_sq = lost.map(|row| {
         let mut stays = row;
         while is_gone(stays) {
-            stays = above(stays);
+            stays = parents[usize_from_u32(stays)]; // a root is never gone
         }
         distance_sq(point(at, axes, row), point(at, axes, stays))
     });
@@ -106,38 +97,25 @@ fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) ->
 fn parents(batch: &Batch) -> Vec<u32> {
     let mut parents = vec![NONE; batch.len()];
     let edges = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
-    for [child, parent] in edges {
-        if let Some(to) = parents.get_mut(*child) {
-            *to = row_number(*parent);
-        }
-    }
+    edges.iter().for_each(|[child, parent]| parents[*child] = row_number(*parent));
     parents
 }
 
 /// Returns the nearest of `heads` at or above each vertex, by its index among them; `None` if a
 /// vertex has no root. Every root is a head.
 fn nearest_heads(parents: &[u32], heads: &[u32]) -> Option<Vec<u32>> {
-    let mut nearest = vec![NONE; parents.len()];
-    for (cluster, head) in (0_u32..).zip(heads) {
-        if let Some(to) = nearest.get_mut(usize_from_u32(*head)) {
-            *to = cluster;
-        }
-    }
-    for start in 0..parents.len() {
+    let mut nearest = positions_in(heads, parents.len());
+    for start in 0..row_number(parents.len()) {
         let (mut way, mut row) = (Vec::new(), start);
-        while nearest.get(row) == Some(&NONE) {
-            way.push(row);
+        while lookup(&nearest, row) == NONE {
+            way.push(usize_from_u32(row));
             if way.len() > parents.len() {
                 return None; // on the way there is a vertex twice
             }
-            row = usize_from_u32(parents.get(row).copied().unwrap_or(NONE));
+            row = parents[usize_from_u32(row)];
         }
-        let found = nearest.get(row).copied().unwrap_or(NONE);
-        for row in way {
-            if let Some(to) = nearest.get_mut(row) {
-                *to = found;
-            }
-        }
+        let found = lookup(&nearest, row);
+        way.into_iter().for_each(|row| nearest[row] = found);
     }
     Some(nearest)
 }

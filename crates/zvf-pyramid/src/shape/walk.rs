@@ -31,9 +31,12 @@ pub(super) fn find_triangle_below(
     start: u32,
     point: [f64; 3],
 ) -> Option<(u32, f64)> {
+    if !net.has(start) {
+        return None;
+    }
     let (mut face, mut before) = (start, NONE);
     for _ in 0..MAX_STEPS {
-        let corners = net.triangle(face)?;
+        let corners = net.triangle(face);
         let [a, b, c] = corners;
         let sides = [(a, b), (b, c), (c, a)].into_iter().zip(net.neighbours(face));
         let mut ways = sides.filter(|(_, next)| *next != NONE && *next != before);
@@ -45,7 +48,7 @@ pub(super) fn find_triangle_below(
             None => return Some((face, nearest_sq(&corners, point))),
         }
     }
-    Some((face, nearest_sq(&net.triangle(face)?, point)))
+    Some((face, nearest_sq(&net.triangle(face), point)))
 }
 
 /// Returns an upper bound on the squared distance of a triangle from a surface, if it turns out to
@@ -66,7 +69,7 @@ pub(super) fn bound_nearby(
         if steps > MAX_STEPS {
             return None;
         }
-        let corners = net.triangle(part.over)?;
+        let corners = net.triangle(part.over);
         let distance_sq = farthest_corner(&corners, &part.face, enough);
         if distance_sq <= enough {
             max_sq = max_sq.max(distance_sq);

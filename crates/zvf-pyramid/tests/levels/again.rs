@@ -6,7 +6,7 @@ use std::path::Path;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::Axis;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
-use zvf_pyramid::{Method, Options, PyramidEvent, RebuiltLevel, Stale, Unit, refresh};
+use zvf_pyramid::{Method, Options, PyramidEvent, RebuiltLevel, Reuse, Stale, Unit, build_reusing};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::blocks::{combs, memory_for};
@@ -40,7 +40,7 @@ async fn refresh_levels(address: &str, options: &Options, stale: &Stale) -> Vec<
             reports.push(rebuilt.clone());
         }
     };
-    refresh(address, options, stale, &unsynced(), note).await.unwrap();
+    build_reusing(address, options, &unsynced(), Reuse::Unchanged(stale), note).await.unwrap();
     reports
 }
 

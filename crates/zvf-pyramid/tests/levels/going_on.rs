@@ -18,12 +18,12 @@ type Damage = (&'static str, fn(&str));
 /// Builds, and panics after `level_count` levels: like a kill, this runs no cleanup.
 pub(crate) async fn build_and_kill(address: &str, options: &Options, level_count: usize) {
     let mut built_levels = 0;
-    let on_level = |_: &LevelReport| {
-        built_levels += 1;
+    let on_event = |event: PyramidEvent<'_>| {
+        built_levels += usize::from(matches!(event, PyramidEvent::Level(_)));
         assert!(built_levels < level_count, "killed");
     };
     let build_options = unsynced();
-    let build = zvf_pyramid::build(address, options, &build_options, on_level);
+    let build = zvf_pyramid::build(address, options, &build_options, on_event);
     AssertUnwindSafe(build).catch_unwind().await.unwrap_err();
 }
 
@@ -138,7 +138,7 @@ pub(crate) async fn collect_notices(
             notices.push(notice);
         }
     };
-    let result = zvf_pyramid::build_with_notices(address, options, &unsynced(), on_event).await;
+    let result = zvf_pyramid::build(address, options, &unsynced(), on_event).await;
     (result.unwrap(), notices)
 }
 

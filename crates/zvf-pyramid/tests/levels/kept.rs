@@ -7,8 +7,7 @@ use archives::tree;
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
 use zvf_pyramid::{
-    KeptLevel, LevelReport, Options, belongs_to_levels, build_in_folder, build_level,
-    build_with_levels,
+    KeptLevel, LevelReport, Options, Reuse, belongs_to_levels, build_in_folder, build_reusing,
 };
 use zvf_store::{OpenOptions, Store};
 
@@ -25,13 +24,14 @@ async fn build_each_level(address: &str, options: &Options, work: &Path) -> Vec<
     for level in 1_u32.. {
         let folders = [0, 1].map(|run| work.join(format!("{level}-{run}")));
         let build_options = unsynced();
+        let finer = (&kept[..], Some(level));
         let (left, right) = tokio::join!(
-            build_level((&store, &folders[0]), options, &build_options, &kept, level),
-            build_level((&store, &folders[1]), options, &build_options, &kept, level)
+            build_in_folder((&store, &folders[0]), options, &build_options, finer, |_| {}),
+            build_in_folder((&store, &folders[1]), options, &build_options, finer, |_| {})
         );
-        let (left, right) = (left.unwrap(), right.unwrap());
+        let (left, right) = (left.unwrap().1, right.unwrap().1);
         assert_eq!(left, right, "both builds give the same report");
-        let Some(report) = left else { break };
+        let [report] = &left[..] else { break };
         assert_eq!(report.level, level);
         let [first, second] = folders.map(|folder| KeptLevel { level, folder });
         assert!(first.is_whole().unwrap() && second.is_whole().unwrap());
@@ -70,16 +70,14 @@ async fn levels_built_one_by_one_equal_those_of_a_build() {
         assert!(kept.len() > 1, "{}", kept.len());
         assert_eq!(tree(Path::new(&address)), before, "the store is as it was");
         let reports: Vec<LevelReport> = build(&expected, &options).await;
-        let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
-        let last = (address.as_str(), work.join("last"));
+        let last = work.join("last");
         assert!(!kept[0].is_in(&address).unwrap());
-        let actual = build_with_levels((last.0, &last.1), &options, &unsynced(), &kept, on_event)
-            .await
-            .unwrap();
+        let reuse = Reuse::Kept(&last, &kept);
+        let actual = build_reusing(&address, &options, &unsynced(), reuse, |_| {}).await.unwrap();
         assert_eq!(differing_files(&address, &expected), [""; 0]);
         assert_eq!(actual, reports);
         assert!(kept.iter().take(actual.len()).all(|kept| kept.is_in(&address).unwrap()));
-        assert!(!last.1.exists());
+        assert!(!last.exists());
         assert!(
             kept.iter().all(|kept| kept.is_whole().unwrap()),
             "the kept levels are not removed"
@@ -101,14 +99,13 @@ async fn damaged_and_missing_levels_are_rebuilt() {
     fs::write(damaged, "{}").unwrap();
     assert!(!kept[0].is_whole().unwrap());
     kept.truncate(1);
-    let (staging, build_options) = (work.join("last"), unsynced());
+    let staging = work.join("last");
     let mut discarded = 0;
     let on_event = |event: zvf_pyramid::PyramidEvent<'_>| {
         discarded += usize::from(matches!(event, zvf_pyramid::PyramidEvent::Notice(_)));
     };
-    build_with_levels((&address, &staging), &options, &build_options, &kept, on_event)
-        .await
-        .unwrap();
+    let reuse = Reuse::Kept(&staging, &kept);
+    build_reusing(&address, &options, &unsynced(), reuse, on_event).await.unwrap();
     assert_eq!(discarded, 1);
     build(&expected, &options).await;
     assert_eq!(differing_files(&address, &expected), [""; 0]);
@@ -123,11 +120,11 @@ async fn additive_levels_are_refused() {
         let work = dir.path().join("work");
         let source = open(&address, &options).await;
         let options = Options { additive, ..options.clone() };
-        let refused = build_level((&source, &work), &options, &unsynced(), &[], 1).await;
-        assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
-        let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
-        let refused = build_in_folder((&source, &work), &options, &unsynced(), &[], on_event).await;
-        assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
+        for only in [Some(1), None] {
+            let (to, how) = ((&source, work.as_path()), unsynced());
+            let refused = build_in_folder(to, &options, &how, (&[], only), |_| {}).await;
+            assert_eq!(refused.unwrap_err().class(), Class::Unsupported);
+        }
         if additive {
             build(&address, &options).await;
         }
@@ -167,11 +164,9 @@ async fn levels_built_beside_a_store_equal_those_of_a_build() {
             let before = tree(Path::new(&address));
             let source = open(&address, &options).await;
             let folder = work_folder.join(format!("{run}-{turn}"));
-            let on_event = |_: zvf_pyramid::PyramidEvent<'_>| {};
+            let (to, how) = ((&source, folder.as_path()), unsynced());
             let (built, made) =
-                build_in_folder((&source, &folder), &options, &unsynced(), kept, on_event)
-                    .await
-                    .unwrap();
+                build_in_folder(to, &options, &how, (kept, None), |_| {}).await.unwrap();
             assert_eq!(made, reports);
             assert!(!built.join("0/vertices/c").exists(), "no cell of level 0 is copied");
             assert_eq!(tree(Path::new(&address)), before, "the store is as it was");

@@ -16,8 +16,10 @@ use zvf_metadata::{ArrayDoc, Root};
 use super::Build;
 #[cfg(feature = "local")]
 use super::Site;
+use crate::docs::document;
 use crate::key::Key;
 use crate::open::Store;
+use crate::sync::lock;
 
 impl Build {
     /// Carries over the store that is replaced, except its root document and everything in or below
@@ -194,8 +196,7 @@ impl Build {
         let (folder, key) = (self.staging()?, Key::root().join(path)?);
         let below = key.clone();
         crate::source::run_blocking("write", move || folder.remove(below.as_str())).await??;
-        super::lock_state(&self.0.nodes)
-            .retain(|node, _| *node != key && !super::is_below(node, &key));
+        lock(&self.0.nodes).retain(|node, _| *node != key && !super::is_below(node, &key));
         Ok(())
     }
 
@@ -248,7 +249,7 @@ impl Build {
     #[cfg(feature = "local")]
     async fn preview_path(&self, root: String) -> Result<String> {
         let folder = self.staging()?;
-        let key = crate::docs::document(&Key::root())?;
+        let key = document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
         let root = root.into();
         let put = move || folder.put_again(key.as_str(), &root);

@@ -14,7 +14,7 @@
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result, quote};
@@ -25,11 +25,11 @@ use zvf_format::vlen::cell_header;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, CodecSpec, DataType, KeyList, Object};
 
-use super::shards::{CompleteShard, Shards};
-use super::{Build, lock_state};
-use crate::codec::{self, CodecPipeline};
+use super::Build;
+use super::chunk_sink::{ChunkSink, Written};
+use super::shards::Shards;
+use crate::codec::CodecPipeline;
 use crate::key::Key;
-use crate::layout::name_chunk;
 
 /// The description of an array over the chunk grid.
 ///
@@ -118,23 +118,17 @@ pub struct CellSink(Arc<Core>);
 
 #[derive(Debug)]
 struct Core {
-    build: Build,
-    key: Key,
+    sink: ChunkSink<Cells>,
     plan: CellPlan,        // its corners have the rank
     inner: Vec<CodecSpec>, // of one cell, with that of the frame
     extras: Object,        // other keys of the document
-    state: Mutex<State>,
 }
 
-/// The keys of a closed array, and its counts.
-type Closed = (Vec<Box<str>>, CellReport);
-
+/// The cells that were put.
 #[derive(Debug, Default)]
-struct State {
-    report: CellReport,
-    present: Vec<Box<str>>,
-    shards: Option<Shards>,
-    finished: bool,
+struct Cells {
+    keys: Vec<Box<str>>,
+    payload_bytes: u64,
 }
 
 impl CellSink {
@@ -152,10 +146,10 @@ impl CellSink {
         ChunkKey::new(&vec![0; plan.rank]).at_key(&key)?;
         let shards = plan.shard.as_deref().map(|shape| Shards::new(shape, plan.rank)).transpose();
         let shards = shards.at_key(&key)?;
-        let state = Mutex::new(State { shards, ..State::default() });
+        let sink = ChunkSink::new(build, key, ChunkKeyEncoding::Default, shards);
         let mut inner = vec![CodecSpec::vlen_bytes()];
         inner.extend(plan.codecs.metadata());
-        Ok(Self(Arc::new(Core { build, key, plan, inner, extras: Object::new(), state })))
+        Ok(Self(Arc::new(Core { sink, plan, inner, extras: Object::new() })))
     }
 
     /// Returns the same array with other keys in its document, and with cells that are already
@@ -176,14 +170,17 @@ impl CellSink {
 
     /// Writes the stored bytes of a cell unchanged.
     pub(super) fn put_stored(&self, key: &ChunkKey, stored: Bytes) -> Result<()> {
-        let put = self.0.index(key).and_then(|path| self.0.place(key, &path, vec![stored], 0));
-        put.at_key(&self.0.key)
+        let core = &self.0;
+        let put = core
+            .index(key)
+            .and_then(|path| core.sink.put(path.index(), vec![stored], |cells| cells.add(key, 0)));
+        put.at_key(&core.sink.key)
     }
 
     /// Returns the path of the array.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.0.key.as_str()
+        self.0.sink.key.as_str()
     }
 
     /// Writes the cell under `key`, or keeps it until its shard is complete. May be called from any
@@ -195,7 +192,7 @@ impl CellSink {
     /// incomplete shards fill the budget; [`Class::Duplicate`] when the cell was put before;
     /// otherwise when it cannot be encoded or written.
     pub fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<()> {
-        self.0.put(key, payload).at_key(&self.0.key)
+        self.0.put(key, payload).at_key(&self.0.sink.key)
     }
 
     /// Returns the first cell of the shard that contains `key`, so that cells can be grouped by
@@ -227,11 +224,7 @@ impl CellSink {
     /// As [`put`](Self::put).
     pub fn close_shard(&self, key: &ChunkKey) -> Result<()> {
         let index = self.0.index(key)?;
-        let shard = {
-            let mut state = lock_state(&self.0.state);
-            state.shards.as_mut().and_then(|shards| shards.take(index.index()))
-        };
-        shard.map_or(Ok(()), |shard| self.0.write_shard(shard))
+        self.0.sink.close_shard(index.index())
     }
 
     /// Writes the remaining shards and ends this process's part of the array. Returns the counts
@@ -241,12 +234,13 @@ impl CellSink {
     ///
     /// As [`put`](Self::put).
     pub fn finish_part(self) -> Result<(CellReport, Vec<Box<str>>)> {
-        let left = self.0.close().map(|(mut present, report)| {
-            present.sort_unstable();
-            self.0.build.release(&self.0.key);
-            (report, present)
-        });
-        left.at_key(&self.0.key)
+        let sink = &self.0.sink;
+        let written = sink.close().at_key(&sink.key)?;
+        sink.build.release(&sink.key);
+        let report = report(&written);
+        let mut keys = written.counts.keys;
+        keys.sort_unstable();
+        Ok((report, keys))
     }
 
     /// Counts cells that another process wrote, as returned by its
@@ -258,8 +252,8 @@ impl CellSink {
     pub fn record_external(&self, keys: &[Box<str>]) -> Result<()> {
         for key in keys {
             let key = key.parse::<ChunkKey>()?;
-            self.0.index(&key).at_key(&self.0.key)?;
-            lock_state(&self.0.state).count_cell(&key, 0, 0, 0);
+            self.0.index(&key).at_key(&self.0.sink.key)?;
+            self.0.sink.count(|cells| cells.add(&key, 0));
         }
         Ok(())
     }
@@ -274,10 +268,10 @@ impl CellSink {
     #[boxed]
     pub async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>> {
         let core = &self.0;
-        if !core.build.is_shared() {
+        if !core.sink.build.is_shared() {
             return Ok(Vec::new()); // this process wrote them all
         }
-        core.find_missing(keys).await.at_key(&core.key)
+        core.find_missing(keys).await.at_key(&core.sink.key)
     }
 
     /// Writes the remaining shards, then the document with the presence list; `attributes` may add
@@ -288,73 +282,29 @@ impl CellSink {
     /// As [`put`](Self::put).
     pub async fn finish(self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport> {
         let core = &self.0;
-        core.finish(attributes).at_key(&core.key)
+        core.finish(attributes).at_key(&core.sink.key)
     }
 }
 
 impl Core {
+    /// Encodes and writes one cell, or hands it to its shard.
     fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<()> {
         if payload.is_empty() {
             return Ok(());
         }
         let path = self.index(key)?;
-        self.write(key, &path, payload)
-    }
-
-    /// Encodes and writes one cell, or hands it to its shard.
-    fn write(&self, key: &ChunkKey, path: &ChunkPath, payload: Bytes) -> Result<()> {
         let bytes = to_u64(payload.len());
         let header = Bytes::copy_from_slice(&cell_header(bytes)?);
-        let parts = self.build.encode(&self.plan.codecs, vec![header, payload])?;
-        self.place(key, path, parts, bytes)
-    }
-
-    /// Writes the stored bytes of a cell with a payload of `bytes`, or hands them to its shard.
-    fn place(&self, key: &ChunkKey, path: &ChunkPath, parts: Vec<Bytes>, bytes: u64) -> Result<()> {
-        let stored = codec::len(&parts);
-        if self.plan.shard.is_none() {
-            lock_state(&self.state).check_open()?;
-            self.build.object(self.object_key(path.index())?, parts)?;
-            lock_state(&self.state).count_cell(key, bytes, stored, 1);
-            return Ok(());
-        }
-        let permit = self.build.0.room.try_acquire(stored)?;
-        let mut state = lock_state(&self.state);
-        state.check_open()?;
-        let shards = state.shards.as_mut().expect("the plan has shards");
-        shards.keep(path.index(), parts, permit)?;
-        state.count_cell(key, bytes, stored, 0);
-        Ok(())
-    }
-
-    fn write_shard(&self, shard: CompleteShard) -> Result<()> {
-        let key = self.object_key(&shard.index)?;
-        let parts = shard.assemble()?;
-        let index = to_u64(parts.last().expect("a shard has an index").len());
-        self.build.object(key, parts)?;
-        let mut state = lock_state(&self.state);
-        state.report.stored_bytes += index;
-        state.report.objects += 1;
-        Ok(())
+        let parts = self.sink.build.encode(&self.plan.codecs, vec![header, payload])?;
+        self.sink.put(path.index(), parts, |cells| cells.add(key, bytes))
     }
 
     fn finish(&self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport> {
-        let (present, report) = self.close()?;
-        let doc = self.document(present, attributes)?;
-        self.build.array(&self.key, &doc)?;
+        let written = self.sink.close()?;
+        let report = report(&written);
+        let doc = self.document(written.counts.keys, attributes)?;
+        self.sink.build.array(&self.sink.key, &doc)?;
         Ok(report)
-    }
-
-    /// Writes the remaining shards and closes the array.
-    fn close(&self) -> Result<Closed> {
-        let next = || lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
-        while let Some(shard) = next() {
-            self.write_shard(shard)?;
-        }
-        let mut state = lock_state(&self.state);
-        state.check_open()?;
-        state.finished = true;
-        Ok((std::mem::take(&mut state.present), state.report))
     }
 
     fn document(
@@ -412,7 +362,7 @@ impl Core {
         for key in keys {
             objects.insert(self.cell_object(key)?);
         }
-        let lost = self.build.find_missing(&self.key, objects).await?;
+        let lost = self.sink.build.find_missing(&self.sink.key, objects).await?;
         let mut missing = Vec::new();
         for key in if lost.is_empty() { &[] } else { keys } {
             if lost.contains(&self.cell_object(key)?) {
@@ -425,32 +375,24 @@ impl Core {
     /// Returns the object that contains the cell `key`.
     fn cell_object(&self, key: &str) -> Result<Key> {
         let path = self.index(&key.parse::<ChunkKey>()?)?;
-        let state = lock_state(&self.state);
-        let Some(shards) = &state.shards else { return self.object_key(path.index()) };
-        self.object_key(&shards.locate(path.index()).0)
-    }
-
-    /// Returns the object at `index`: a cell or a shard.
-    fn object_key(&self, index: &[u64]) -> Result<Key> {
-        self.key.join(&name_chunk(ChunkKeyEncoding::Default, index))
+        self.sink.object_of(path.index())
     }
 }
 
-impl State {
-    fn check_open(&self) -> Result<()> {
-        if !self.finished {
-            return Ok(());
-        }
-        Err(Error::new(Class::InvalidArgument, "array", "one that goes on", "a finished one"))
+impl Cells {
+    /// Adds a cell with a payload of `bytes`.
+    fn add(&mut self, key: &ChunkKey, bytes: u64) {
+        self.keys.push(key.to_string().into());
+        self.payload_bytes += bytes;
     }
+}
 
-    /// Counts a cell.
-    fn count_cell(&mut self, key: &ChunkKey, bytes: u64, stored: u64, objects: u64) {
-        let report = &mut self.report;
-        report.cells += 1;
-        report.payload_bytes += bytes;
-        report.stored_bytes += stored;
-        report.objects += objects;
-        self.present.push(key.to_string().into());
+fn report(written: &Written<Cells>) -> CellReport {
+    let Written { counts, stored_bytes, objects } = written;
+    CellReport {
+        cells: to_u64(counts.keys.len()),
+        payload_bytes: counts.payload_bytes,
+        stored_bytes: *stored_bytes,
+        objects: *objects,
     }
 }

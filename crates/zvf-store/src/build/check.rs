@@ -29,9 +29,8 @@ use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, LayoutFamily, LevelDoc, Node, Root};
 
 #[cfg(feature = "local")]
-use super::local::DOCUMENT;
 use super::upload::Uploads;
-use crate::docs::document;
+use crate::docs::{DOCUMENT, document};
 use crate::key::Key;
 use crate::layout::chunk_grid;
 
@@ -45,14 +44,10 @@ pub(super) fn check_store(
     is_known: &dyn Fn(&Key) -> bool,
     stays: &dyn Fn(&Key) -> bool,
 ) -> Result<()> {
-    // A single array, or a store of another kind, is not checked.
-    let Ok(root) = Root::parse(root) else { return Ok(()) };
-    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
-    for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
-        if !store.join(&dataset.path).join(DOCUMENT).is_file() {
-            let key = Key::root().join(&dataset.path)?;
-            return Err(refuse(&key, "levels of the root", "a document for each", "none"));
-        }
+    let Some(levels) = levels_of(root)? else { return Ok(()) };
+    let is_there = |level: &Key| store.join(level.as_str()).join(DOCUMENT).is_file();
+    if let Some(level) = levels.iter().find(|level| !is_there(level)) {
+        return Err(missing_level_error(level));
     }
     let mut folders = vec![Key::root()];
     while let Some(folder) = folders.pop() {
@@ -74,7 +69,7 @@ pub(super) fn check_store(
                     }
                     continue;
                 }
-                _ => check_level(&folder_path, &folder, text)?,
+                _ => check_level(&folder, text, |array| store.join(array.as_str()).is_dir())?,
             }
         }
         for entry in fs::read_dir(&folder_path).map_err(|error| Error::io("list", error))? {
@@ -97,12 +92,8 @@ pub(super) async fn check_uploads(
     root: &[u8],
     nodes: &BTreeSet<Key>,
 ) -> Result<()> {
-    let Ok(root) = Root::parse(root) else { return Ok(()) };
-    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
-    let mut levels = BTreeSet::new();
-    for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
-        levels.insert(Key::root().join(&dataset.path)?);
-    }
+    let Some(levels) = levels_of(root)? else { return Ok(()) };
+    let levels = BTreeSet::from_iter(levels);
     let below: Vec<Key> = nodes.union(&levels).filter(|key| !key.is_root()).cloned().collect();
     let documents = below.into_iter().map(|key| async move {
         let found = uploads.read(&document(&key)?).await?;
@@ -113,13 +104,15 @@ pub(super) async fn check_uploads(
         let (key, found) = found?;
         let Some(text) = found else {
             if levels.contains(&key) {
-                return Err(refuse(&key, "levels of the root", "a document for each", "none"));
+                return Err(missing_level_error(&key));
             }
             continue;
         };
         match Node::parse(&text) {
             Ok(Node::Array(doc)) => check_uploaded_array(uploads, &key, &doc).await?,
-            _ => check_uploaded_level(&key, &text, nodes)?,
+            _ => check_level(&key, &text, |array| {
+                nodes.iter().any(|node| node == array || super::is_below(node, array))
+            })?,
         }
     }
     Ok(())
@@ -132,30 +125,27 @@ async fn check_uploaded_array(uploads: &Uploads, key: &Key, doc: &ArrayDoc) -> R
         objects.insert(key.join(&format!("c/{}", names.join("/")))?, chunk);
     }
     let lost = uploads.find_missing(key, objects.keys().cloned().collect()).await?;
-    match lost.first().and_then(|object| objects.get(object)) {
-        None => Ok(()),
-        Some(chunk) => Err(refuse(key, "nonempty_chunks", "chunks that are stored", chunk)),
-    }
+    lost.first()
+        .and_then(|object| objects.get(object))
+        .map_or(Ok(()), |chunk| refuse_chunk(key, chunk))
 }
 
-fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result<()> {
-    let Ok(level) = LevelDoc::parse(text) else { return Ok(()) };
-    for name in &level.arrays_present {
-        let array_key = key.join(name)?;
-        let exists = |node: &Key| *node == array_key || super::is_below(node, &array_key);
-        if !nodes.iter().any(exists) {
-            return Err(refuse(key, "arrays_present", "what is there", name));
-        }
-    }
-    Ok(())
+/// Returns the levels of a root; `None` if nothing is checked, because it is of a single array or of
+/// a store of another kind.
+fn levels_of(root: &[u8]) -> Result<Option<Vec<Key>>> {
+    let Ok(root) = Root::parse(root) else { return Ok(None) };
+    let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else {
+        return Ok(None);
+    };
+    let levels = root.multiscales.iter().flat_map(|scale| &scale.datasets);
+    levels.map(|dataset| Key::root().join(&dataset.path)).collect::<Result<_>>().map(Some)
 }
 
 /// Checks that everything that a level declares exists.
-#[cfg(feature = "local")]
-fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<()> {
+fn check_level(key: &Key, text: &[u8], exists: impl Fn(&Key) -> bool) -> Result<()> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
     for name in &level.arrays_present {
-        if !level_path.join(name).is_dir() {
+        if !exists(&key.join(name)?) {
             return Err(refuse(key, "arrays_present", "what is there", name));
         }
     }
@@ -169,10 +159,18 @@ fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<()> {
         let names = object.iter().map(u64::to_string);
         let path = names.fold(array_path.join("c"), |path, name| path.join(name));
         if fs::metadata(&path).is_err() {
-            return Err(refuse(key, "nonempty_chunks", "chunks that are stored", &chunk));
+            return refuse_chunk(key, &chunk);
         }
     }
     Ok(())
+}
+
+fn refuse_chunk(key: &Key, chunk: &str) -> Result<()> {
+    Err(refuse(key, "nonempty_chunks", "chunks that are stored", chunk))
+}
+
+fn missing_level_error(level: &Key) -> Error {
+    refuse(level, "levels of the root", "a document for each", "none")
 }
 
 /// Returns the objects that contain the listed chunks of an array, by index, each with its first

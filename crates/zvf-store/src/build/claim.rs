@@ -21,7 +21,7 @@
 //! Not here: building, and removing what was built (`upload`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,6 +37,7 @@ use crate::error::into_cause;
 use crate::key::Key;
 use crate::source::Remote;
 use crate::source::remote::Created;
+use crate::sync::lock;
 
 /// The claim of one build.
 #[derive(Debug)]
@@ -328,12 +329,11 @@ impl Claim {
                 }
             }
         });
-        *self.renewal.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(renewing.abort_handle());
+        *lock(&self.renewal) = Some(renewing.abort_handle());
     }
 
     fn end_renewal(&self) {
-        let renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let renewal = lock(&self.renewal).take();
         if let Some(renewal) = renewal {
             renewal.abort();
         }
@@ -359,11 +359,11 @@ impl State {
     }
 
     fn renew(&self, begun: Instant) {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+        *lock(&self.renewed) = begun;
     }
 
     fn last_renewal(&self) -> Instant {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.renewed)
     }
 }
 

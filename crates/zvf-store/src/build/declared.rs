@@ -12,12 +12,13 @@
 //! Existing declarations in the root stay. Attributes of fragments and groups have no scope in the
 //! format.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use zvf_metadata::{ArrayDoc, AttributeSpec, AttributeSpecs, Dtype, Object, Root};
 
 use crate::key::Key;
+use crate::sync::lock;
 
 /// The attributes of a build, in the order in which they were written.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ impl Declared {
         let (Some((scope, name)), Some(spec)) = (attribute(key), spec(&doc.attributes)) else {
             return;
         };
-        let mut declared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut declared = lock(&self.0);
         if !declared.iter().any(|(other, text, _)| *other == scope && text == name) {
             declared.push((scope, name.to_owned(), spec));
         }
@@ -38,7 +39,7 @@ impl Declared {
     /// Adds missing declarations to `root`. Declarations that cannot be read stay as they are.
     pub(super) fn add_to(&self, root: &Root) -> Root {
         let mut root = root.clone();
-        let declared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let declared = lock(&self.0);
         let block = &mut root.zarr_vectors;
         let mut specs = match block.attribute_specs() {
             None => AttributeSpecs::default(),

@@ -16,6 +16,8 @@ use zvf_publish::SharedStagingDir;
 use super::local;
 use super::upload::Uploads;
 use super::{Build, BuildOptions, Site, cannot_replace_error};
+#[cfg(feature = "local")]
+use crate::docs::DOCUMENT;
 use crate::source::{Place, url};
 
 impl Build {
@@ -163,7 +165,7 @@ impl Build {
         let join_options = options.clone();
         let join = move || {
             let look = zvf_publish::resolve_target(&path)
-                .and_then(|target| SharedStagingDir::is_gone(&target, &work, local::DOCUMENT));
+                .and_then(|target| SharedStagingDir::is_gone(&target, &work, DOCUMENT));
             if look.map_err(|error| Error::io("open", error))? {
                 let rule = "the one of the plan: remove the folder of the plan to begin anew";
                 return Err(Error::new(

@@ -9,6 +9,7 @@
 //!
 //! Not here: folders of plans, which outlive every process and belong to the caller.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use zvf_error::{Error, Result};
@@ -18,7 +19,7 @@ use zvf_publish::{
 };
 
 use super::Build;
-use super::local::DOCUMENT;
+use crate::docs::DOCUMENT;
 use crate::source::Place;
 
 impl Build {
@@ -71,9 +72,7 @@ impl Build {
     ///
     /// When `address` is invalid or cannot be examined.
     pub fn sibling_work_dir(address: &str, word: &str) -> Result<Option<PathBuf>> {
-        let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
-        let target = resolve_target(&path).map_err(|error| Error::io("open", error))?;
-        Ok(hidden_sibling(&target, word))
+        Ok(look(address, |target| Ok(hidden_sibling(target, word)))?.flatten())
     }
 
     /// Returns whether the store at `address` is the one that was [joined](Self::join) in the
@@ -84,10 +83,8 @@ impl Build {
     ///
     /// When `address` is invalid or cannot be examined.
     pub fn is_built_in(address: &str, work: &Path) -> Result<bool> {
-        let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
-        let look = resolve_target(&path)
-            .and_then(|target| SharedStagingDir::is_made_in(&target, work, DOCUMENT));
-        look.map_err(|error| Error::io("open", error))
+        let made = look(address, |target| SharedStagingDir::is_made_in(target, work, DOCUMENT));
+        Ok(made? == Some(true))
     }
 
     /// Returns whether a store at `address` was finished in the folder `work` and has since
@@ -106,10 +103,8 @@ impl Build {
     ///
     /// When `address` is invalid or cannot be examined.
     pub fn is_gone_from(address: &str, work: &Path) -> Result<bool> {
-        let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
-        let look = resolve_target(&path)
-            .and_then(|target| SharedStagingDir::is_gone(&target, work, DOCUMENT));
-        look.map_err(|error| Error::io("open", error))
+        let gone = look(address, |target| SharedStagingDir::is_gone(target, work, DOCUMENT));
+        Ok(gone? == Some(true))
     }
 
     /// Removes the leftovers and returns them; an old store that was left without a name gets its
@@ -122,6 +117,13 @@ impl Build {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
         remove_leftovers(&Disk::default(), &path).map_err(|error| Error::io("write", error))
     }
+}
+
+/// Looks at the directory of a store; `None` for a URL.
+fn look<T>(address: &str, look: impl FnOnce(&Path) -> io::Result<T>) -> Result<Option<T>> {
+    let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
+    let seen = resolve_target(&path).and_then(|target| look(&target));
+    seen.map(Some).map_err(|error| Error::io("open", error))
 }
 
 #[cfg(test)]

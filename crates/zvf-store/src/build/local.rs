@@ -14,6 +14,7 @@ use zvf_metadata::Node;
 use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock, count_records};
 
 use super::BuildOptions;
+use crate::docs::DOCUMENT;
 use crate::key::Key;
 
 /// Returns the publishing options of a build.
@@ -170,9 +171,6 @@ fn has_document_below(folder: &Path) -> io::Result<bool> {
 fn write(error: io::Error) -> Error {
     Error::io("write", error)
 }
-
-/// The file that identifies the folder of a store.
-pub(super) const DOCUMENT: &str = "zarr.json";
 
 #[cfg(test)]
 mod tests {

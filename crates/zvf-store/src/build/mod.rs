@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin       scratch beside the name, or a prefix with nothing below it
-//! cells       arrays over the chunk grid: payloads in any order, from any thread     cells, shards
+//! cells       arrays over the chunk grid: payloads in any order, from any thread     cells, shards, chunk_sink
 //! rows        standalone arrays of rows of any length, in order                      rows
 //! dense       standalone arrays of items of one size, in order                       dense
 //! group       documents; groups in between without a document get empty ones
@@ -21,6 +21,7 @@
 mod carry_over;
 mod cells;
 mod check;
+mod chunk_sink;
 mod claim;
 mod declared;
 mod dense;
@@ -42,7 +43,7 @@ mod verbatim;
 
 use async_recursion::async_recursion as boxed;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use object_store::ObjectStore;
@@ -73,6 +74,7 @@ use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::source::remote::Created;
 use crate::source::{Backend, Place, Remote, url};
+use crate::sync::lock;
 
 /// Options of a build.
 ///
@@ -298,7 +300,7 @@ impl Build {
         {
             let same =
                 staging.identity().is_some_and(|now| now.is_node(folder.device, folder.inode));
-            let root = std::fs::read(folder.path.join(local::DOCUMENT));
+            let root = std::fs::read(folder.path.join(crate::docs::DOCUMENT));
             if !same || root.is_ok_and(|root| root != source.root_json()) {
                 let found = "one that was changed meanwhile".to_owned();
                 return Err(zvf_publish::PublishError::Changed { found }.into());
@@ -539,7 +541,7 @@ impl Build {
     /// Records the error of a write.
     fn keep_fault(&self, put: Result<()>) -> Result<()> {
         put.inspect_err(|error| {
-            lock_state(&self.0.failure).get_or_insert_with(|| error.clone());
+            lock(&self.0.failure).get_or_insert_with(|| error.clone());
         })
     }
 
@@ -547,7 +549,7 @@ impl Build {
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<()> {
         self.object(document(key)?, vec![doc.print().into()])?;
         self.0.declared.remember(key, doc);
-        lock_state(&self.0.nodes).insert(key.clone(), State::Array(true));
+        lock(&self.0.nodes).insert(key.clone(), State::Array(true));
         Ok(())
     }
 
@@ -593,7 +595,7 @@ impl Build {
 
     fn claim(&self, path: &str, state: State) -> Result<Key> {
         let key = if path.is_empty() { Key::root() } else { Key::root().join(path)? };
-        let mut nodes = lock_state(&self.0.nodes);
+        let mut nodes = lock(&self.0.nodes);
         let expected = Expected::Rule("a path that nothing else has");
         let taken =
             |found| Err(Error::new(Class::InvalidArgument, "node", expected, found).at_key(&key));
@@ -615,28 +617,28 @@ impl Build {
 
     /// Returns the nodes that this build has written or taken over.
     fn documented_nodes(&self) -> BTreeSet<Key> {
-        lock_state(&self.0.nodes).keys().cloned().collect()
+        lock(&self.0.nodes).keys().cloned().collect()
     }
 
     /// Takes the name of a node whose document is copied.
     fn take_copied_name(&self, key: Key, is_array: bool) {
         let state = if is_array { State::Array(true) } else { State::Group };
-        lock_state(&self.0.nodes).insert(key, state);
+        lock(&self.0.nodes).insert(key, state);
     }
 
     /// Marks the array at `key` as finished.
     fn mark_written(&self, key: &Key) {
-        lock_state(&self.0.nodes).insert(key.clone(), State::Array(true));
+        lock(&self.0.nodes).insert(key.clone(), State::Array(true));
     }
 
     /// Releases a name under which nothing was written.
     fn release(&self, key: &Key) {
-        lock_state(&self.0.nodes).remove(key);
+        lock(&self.0.nodes).remove(key);
     }
 
     /// Refuses a build with unfinished arrays.
     fn check_finished(&self) -> Result<()> {
-        let nodes = lock_state(&self.0.nodes);
+        let nodes = lock(&self.0.nodes);
         let open = nodes.iter().find(|(_, state)| **state == State::Array(false));
         let Some((key, _)) = open else { return Ok(()) };
         Err(Error::new(Class::InvalidArgument, "arrays", "all of them finished", "one that is not")
@@ -645,15 +647,15 @@ impl Build {
 
     /// Writes the documents of groups that are only implied by the nodes below them.
     async fn write_implied_groups(&self) -> Result<()> {
-        let nodes: Vec<Key> = lock_state(&self.0.nodes).keys().cloned().collect();
+        let nodes: Vec<Key> = lock(&self.0.nodes).keys().cloned().collect();
         for node in nodes {
             for key in parents(&node)? {
-                if lock_state(&self.0.nodes).contains_key(&key) {
+                if lock(&self.0.nodes).contains_key(&key) {
                     continue;
                 }
                 let doc = GroupDoc::default();
                 self.object_later(document(&key)?, vec![doc.print().into()]).await?;
-                lock_state(&self.0.nodes).insert(key, State::Group);
+                lock(&self.0.nodes).insert(key, State::Group);
             }
         }
         Ok(())
@@ -661,14 +663,14 @@ impl Build {
 
     /// Refuses a build in which a write failed, whichever caller received the error.
     fn check(&self) -> Result<()> {
-        lock_state(&self.0.failure).clone().map_or(Ok(()), Err)
+        lock(&self.0.failure).clone().map_or(Ok(()), Err)
     }
 
     /// Encodes a chunk.
     fn encode(&self, codecs: &CodecPipeline, parts: Vec<Bytes>) -> Result<Vec<Bytes>> {
-        let mut encoder = lock_state(&self.0.encoders).pop().unwrap_or_default();
+        let mut encoder = lock(&self.0.encoders).pop().unwrap_or_default();
         let encoded = codecs.encode(parts, &mut encoder);
-        lock_state(&self.0.encoders).push(encoder);
+        lock(&self.0.encoders).push(encoder);
         encoded
     }
 }
@@ -693,11 +695,6 @@ fn parents(key: &Key) -> Result<Vec<Key>> {
 
 fn is_below(other: &Key, key: &Key) -> bool {
     other.as_str().strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('/'))
-}
-
-fn lock_state<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // After a panic the value is still consistent, because nothing is changed in steps.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const fn assert_shareable<T: Clone + Send + Sync + 'static>() {}

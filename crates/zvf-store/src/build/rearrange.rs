@@ -21,14 +21,16 @@ use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
-use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, Node};
+use zvf_metadata::{
+    ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, LevelDoc, Node, Root,
+};
 
 use super::Build;
 use super::cells::{CellPlan, CellSink};
 use super::shards::count_kept_cells;
 use crate::cache::Caching;
 use crate::codec::CodecPipeline;
-use crate::docs::document;
+use crate::docs::{document, document_node};
 use crate::key::Key;
 use crate::layout::{Cells, chunk_grid};
 use crate::open::Store;
@@ -140,7 +142,20 @@ impl Rearrangement {
                     arranged.insert(key.as_str().to_owned());
                 }
                 Some(Node::Array(_)) => build.take_copied_name(key, true),
-                Some(Node::Group(_)) if !key.is_root() => build.take_copied_name(key, false),
+                Some(Node::Group(group)) if !key.is_root() => {
+                    if group
+                        .attributes
+                        .get(LevelDoc::PRESENCE)
+                        .is_some_and(|state| state == "deferred")
+                    {
+                        let rule = "a complete one: end its deferral by zvf repair --in-place --end-deferral";
+                        let found = "one whose presence is deferred: writers still fill it";
+                        return Err(
+                            Error::new(Class::Unsupported, "level", rule, found).at_key(&key)
+                        );
+                    }
+                    build.take_copied_name(key, false);
+                }
                 _ => {}
             }
         }
@@ -148,7 +163,7 @@ impl Rearrangement {
         let rest = objects.into_iter().map(|(key, _)| key);
         let rest: Vec<Key> = rest.filter(|key| *key != root && !lies_in(key, &arranged)).collect();
         for keys in rest.chunks(READ_BATCH_CELLS) {
-            for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
+            for (key, bytes) in keys.iter().zip(store.shared_state().stored_objects(keys).await?) {
                 let bytes = match strip_copies(&bytes) {
                     Some(text) => text.into(),
                     None => bytes,
@@ -159,8 +174,17 @@ impl Rearrangement {
             on_progress(&moved);
         }
         let root = store.root_json();
-        let text =
+        let mut text =
             strip_copies(&root).unwrap_or_else(|| String::from_utf8_lossy(&root).into_owned());
+        let mut new = Root::parse(text.as_bytes())?;
+        match &self.shards {
+            Arrange::Keep => {}
+            Arrange::Cells => new.zarr_vectors.shard_shape = None,
+            Arrange::Shards(shape) => new.zarr_vectors.declare_shard(shape),
+        }
+        if new.zarr_vectors.shard_shape != store.root().zarr_vectors.shard_shape {
+            text = new.print();
+        }
         build.publish_text(text).await?;
         Ok(moved)
     }
@@ -174,7 +198,7 @@ impl Rearrangement {
         doc: &ArrayDoc,
         (moved, on_progress): (&mut RearrangeCounts, &mut impl FnMut(&RearrangeCounts)),
     ) -> Result<()> {
-        let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
+        let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
         let plan = self.plan(key, doc).at_key(key)?;
@@ -277,20 +301,11 @@ impl Build {
             self.take_copied_name(node, is_array);
         }
         for keys in keys.chunks(READ_BATCH_CELLS) {
-            for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
+            for (key, bytes) in keys.iter().zip(store.shared_state().stored_objects(keys).await?) {
                 self.object(key.clone(), vec![bytes])?;
             }
         }
         Ok(to_u64(keys.len()))
-    }
-}
-
-/// Returns the node that `object` is the document of.
-fn document_node(object: &Key) -> Result<Option<Key>> {
-    match object.as_str().rsplit_once('/') {
-        None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
-        Some((node, DOCUMENT)) => Key::root().join(node).map(Some),
-        _ => Ok(None),
     }
 }
 
@@ -345,6 +360,5 @@ fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
     slashes.any(|(at, _)| arrays.contains(&key.as_str()[..at]))
 }
 
-const DOCUMENT: &str = "zarr.json";
 /// Number of cells or objects that are read at once.
 const READ_BATCH_CELLS: usize = 256;

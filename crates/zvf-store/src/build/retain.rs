@@ -17,9 +17,11 @@ use zvf_format::key::ChunkKey;
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 use zvf_publish::StagingDir;
 
-use super::{Build, State, is_below, lock_state};
+use super::{Build, State, is_below};
+use crate::docs::document;
 use crate::key::Key;
 use crate::layout::{chunk_grid, name_chunk};
+use crate::sync::lock;
 
 impl Build {
     /// Carries over the cells for which `stays` is true, from the arrays of the replaced store into
@@ -82,7 +84,7 @@ impl Build {
             };
             for joined in joined_arrays {
                 folder.carry_over_files(&joined.files)?;
-                let document = crate::docs::document(&joined.array)?;
+                let document = document(&joined.array)?;
                 folder.put_again(document.as_str(), &joined.doc.print().into())?;
             }
             Ok(true)
@@ -94,7 +96,7 @@ impl Build {
 impl Build {
     /// Returns the arrays that were written at and below a key.
     fn arrays_at(&self, top: &Key) -> Vec<Key> {
-        let nodes = lock_state(&self.0.nodes);
+        let nodes = lock(&self.0.nodes);
         let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
         let is_inside = |key: &&Key| *key == top || is_below(key, top);
         arrays.map(|(key, _)| key).filter(is_inside).cloned().collect()
@@ -149,7 +151,7 @@ impl Joined {
 
 /// Reads the document of an array in a folder; `None` if there is no such array.
 fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>> {
-    let key = crate::docs::document(array)?;
+    let key = document(array)?;
     let text = match fs::read(folder.join(key.as_str())) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.map_err(|error| Error::io("read", error).at_key(&key))?,

@@ -27,7 +27,7 @@ mod publish;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,8 +39,11 @@ use zvf_publish::{Disk, KeyedFolder};
 
 use super::claim::Claim;
 use super::memory_limiter::{MemoryLimiter, MemoryPermit};
+use crate::docs::{DOCUMENT, document};
 use crate::key::Key;
+use crate::source::remote::store_exists_error;
 use crate::source::{Get, Remote};
+use crate::sync::lock;
 
 /// The uploads of one build.
 #[derive(Debug)]
@@ -142,7 +145,7 @@ impl Uploads {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             root => root.map_err(|error| Error::io("publish", error))?,
         };
-        let found = self.remote.read(&crate::docs::document(&Key::root())?).await?;
+        let found = self.remote.read(&document(&Key::root())?).await?;
         Ok(found.is_some_and(|found| found == root))
     }
 
@@ -343,7 +346,7 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<()> {
     let listed = remote.list_all(&Key::root()).await?;
     let names: Vec<String> =
         listed.into_iter().map(|(name, _)| name).filter(|name| !Claim::is_name(name)).collect();
-    let is_left = |name: &String| is_inherited && is_store_name(name) && name != ROOT;
+    let is_left = |name: &String| is_inherited && is_store_name(name) && name != DOCUMENT;
     if !names.iter().all(is_left) {
         return Err(prefix_in_use_error());
     }
@@ -369,11 +372,7 @@ fn is_store_name(name: &str) -> bool {
 }
 
 fn root_document() -> Result<Key> {
-    crate::docs::document(&Key::root())
-}
-
-fn store_exists_error() -> Error {
-    Error::new(Class::AlreadyExists, "store", "none yet", "another one")
+    document(&Key::root())
 }
 
 /// Returns a unique name.
@@ -433,7 +432,7 @@ impl Shared {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -456,8 +455,7 @@ impl Drop for Upload {
 const INTENT: &str = "root.json";
 /// The name of a build by many processes.
 const ID: &str = "store.id";
-const ROOT: &str = "zarr.json";
-const DOCUMENTS: [&str; 4] = [ROOT, ".zarray", ".zgroup", ".zattrs"];
+const DOCUMENTS: [&str; 4] = [DOCUMENT, ".zarray", ".zgroup", ".zattrs"];
 /// Number of listings, and the pause between them, until all put objects are listed.
 const MAX_LIST_ATTEMPTS: u32 = 5;
 const LIST_PAUSE: Duration = Duration::from_secs(2);

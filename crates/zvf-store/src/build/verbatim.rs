@@ -10,20 +10,18 @@
 //! `finish` writes the document byte for byte; the caller publishes that of an array without a
 //! group. Not here: which chunks exist.
 
-use std::sync::Mutex;
-
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecKind};
 
-use super::shards::{CompleteShard, Shards};
-use super::{Build, lock_state};
-use crate::codec::{self, CodecPipeline, Coding, Items};
+use super::Build;
+use super::chunk_sink::{ChunkSink, Written};
+use super::shards::Shards;
+use crate::codec::{CodecPipeline, Coding, Items};
 use crate::docs::document;
 use crate::key::Key;
-use crate::layout::name_chunk;
 
 /// An array that is being written under a given document.
 ///
@@ -47,19 +45,11 @@ use crate::layout::name_chunk;
 /// ```
 #[derive(Debug)]
 pub struct VerbatimArray {
-    build: Build,
-    key: Key,
+    sink: ChunkSink<u64>, // counts the chunks
     text: Bytes,
     doc: ArrayDoc,
     items: Option<Items>, // none where chunks hold rows
     codecs: CodecPipeline,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    shards: Option<Shards>,
-    report: VerbatimReport,
 }
 
 /// Counts of a written array.
@@ -80,9 +70,8 @@ pub struct VerbatimReport {
 
 impl VerbatimArray {
     pub(super) fn begin(build: Build, key: Key, text: Bytes) -> Result<Self> {
-        let named = |error: Error| error.at_key(&key);
-        let doc = ArrayDoc::parse(&text).map_err(|error| named(error.into()))?;
-        let coding = Coding::from_doc(&doc).map_err(named)?;
+        let doc = ArrayDoc::parse(&text).at_key(&key)?;
+        let coding = Coding::from_doc(&doc).at_key(&key)?;
         let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
         let packing = |kind: &CodecKind| {
             matches!(
@@ -91,12 +80,12 @@ impl VerbatimArray {
             )
         };
         let steps: Vec<_> = inner.iter().filter(|codec| !packing(codec.kind())).cloned().collect();
-        let codecs = CodecPipeline::from_specs(&steps).map_err(named)?;
+        let codecs = CodecPipeline::from_specs(&steps).at_key(&key)?;
         if let Some(index) = coding.index
             && (index.at_start || !index.checksum)
         {
             let (what, name) = ("shards with another index than zvf writes:", "index");
-            return Err(named(Error::unsupported(what, name)));
+            return Err(Error::unsupported(what, name).at_key(&key));
         }
         let shards = match doc.sharding() {
             None => None,
@@ -104,12 +93,12 @@ impl VerbatimArray {
                 let inner = doc.inner_chunk_shape().iter();
                 let chunks = doc.chunk_shape.iter().zip(inner);
                 let shape: Vec<u64> = chunks.map(|(shard, chunk)| shard / chunk).collect(); // no chunk is empty
-                Some(Shards::for_copy(&shape, doc.rank()).map_err(named)?)
+                Some(Shards::for_copy(&shape, doc.rank()).at_key(&key)?)
             }
         };
-        let state = Mutex::new(State { shards, report: VerbatimReport::default() });
         let items = Items::new(&coding.packing, &doc);
-        Ok(Self { build, key, text, doc, items, codecs, state })
+        let sink = ChunkSink::new(build, key, doc.chunk_key_encoding, shards);
+        Ok(Self { sink, text, doc, items, codecs })
     }
 
     /// Returns the document.
@@ -132,7 +121,7 @@ impl VerbatimArray {
         if expected_len != Some(items.len()) {
             let expected = Expected::Exactly(to_u64(expected_len.unwrap_or(usize::MAX)).into()); // for the message
             let (class, what) = (Class::InvalidArgument, "bytes of a chunk");
-            return Err(Error::new(class, what, expected, items.len()).at_key(&self.key));
+            return Err(Error::new(class, what, expected, items.len()).at_key(&self.sink.key));
         }
         self.put(index, vec![packing.pack(items)])
     }
@@ -169,7 +158,7 @@ impl VerbatimArray {
     fn empty_rows(&self, count: u64) -> Result<Option<Bytes>> {
         if count > MAX_EMPTY_ROWS {
             let what = "rows that are missing to fill a chunk";
-            return Err(Error::limit(what, MAX_EMPTY_ROWS, count).at_key(&self.key));
+            return Err(Error::limit(what, MAX_EMPTY_ROWS, count).at_key(&self.sink.key));
         }
         let bytes = saturating_usize(count) * size_of::<u32>();
         Ok((bytes > 0).then(|| vec![0; bytes].into()))
@@ -182,8 +171,7 @@ impl VerbatimArray {
     ///
     /// When it cannot be written.
     pub fn close_shard(&self, index: &[u64]) -> Result<()> {
-        let shard = lock_state(&self.state).shards.as_mut().and_then(|shards| shards.take(index));
-        shard.map_or(Ok(()), |shard| self.write_shard(shard))
+        self.sink.close_shard(index)
     }
 
     /// Writes the remaining shards, then the document.
@@ -192,53 +180,23 @@ impl VerbatimArray {
     ///
     /// When something cannot be written.
     pub fn finish(self) -> Result<VerbatimReport> {
-        let next = || lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
-        while let Some(shard) = next() {
-            self.write_shard(shard)?;
+        let Written { counts: chunks, stored_bytes, objects } = self.sink.close()?;
+        let (build, key) = (&self.sink.build, &self.sink.key);
+        if *key != Key::root() {
+            build.object(document(key)?, vec![self.text])?;
         }
-        if self.key != Key::root() {
-            self.build.object(document(&self.key)?, vec![self.text.clone()])?;
-        }
-        self.build.mark_written(&self.key);
-        Ok(lock_state(&self.state).report)
+        build.mark_written(key);
+        Ok(VerbatimReport { chunks, stored_bytes, objects })
     }
 
     fn put(&self, index: &[u64], parts: Vec<Bytes>) -> Result<()> {
-        let parts = self.build.encode(&self.codecs, parts).at_key(&self.key)?;
-        let stored = codec::len(&parts);
-        if self.doc.sharding().is_none() {
-            self.build.object(self.object(index)?, parts)?;
-            let report = &mut lock_state(&self.state).report;
-            report.chunks += 1;
-            report.objects += 1;
-            report.stored_bytes += stored;
-            return Ok(());
-        }
-        let permit = self.build.0.room.try_acquire(stored)?;
-        let mut state = lock_state(&self.state);
-        let shards = state.shards.as_mut().expect("the document has shards");
-        shards.keep(index, parts, permit).at_key(&self.key)?;
-        state.report.chunks += 1;
-        Ok(())
-    }
-
-    fn write_shard(&self, shard: CompleteShard) -> Result<()> {
-        let key = self.object(&shard.index)?;
-        let parts = shard.assemble()?;
-        let stored = codec::len(&parts);
-        self.build.object(key, parts)?;
-        let report = &mut lock_state(&self.state).report;
-        report.objects += 1;
-        report.stored_bytes += stored;
-        Ok(())
-    }
-
-    fn object(&self, index: &[u64]) -> Result<Key> {
-        self.key.join(&name_chunk(self.doc.chunk_key_encoding, index))
+        let parts = self.sink.build.encode(&self.codecs, parts);
+        let put = parts.and_then(|parts| self.sink.put(index, parts, |chunks| *chunks += 1));
+        put.at_key(&self.sink.key)
     }
 
     fn mismatch_error(&self, rule: &'static str) -> Error {
-        Error::new(Class::InvalidArgument, "chunk", rule, "something else").at_key(&self.key)
+        Error::new(Class::InvalidArgument, "chunk", rule, "something else").at_key(&self.sink.key)
     }
 }
 

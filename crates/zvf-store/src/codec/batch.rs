@@ -11,7 +11,7 @@
 //! decompression bombs a batch contains, only one at a time takes memory. The part of their output
 //! that exceeds ordinary data counts against a single allowance of the batch.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -21,6 +21,7 @@ use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::{Chain, Scratch};
+use crate::sync::lock;
 
 /// Limits on decoded bytes.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +177,7 @@ impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
     /// Runs items until none are left; returns each result with its position.
     fn drain(&self) -> Vec<(usize, T)> {
         let mut scratch = Scratch::default();
-        let next = || self.items.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let next = || lock(&self.items).next();
         let run = |(place, item)| (place, (self.run)(item, &mut scratch));
         std::iter::from_fn(next).map(run).collect()
     }

@@ -72,7 +72,7 @@ pub struct Cells {
 
 /// The state shared by all handles of one array.
 #[derive(Debug)]
-pub(crate) struct CellsCore {
+struct CellsCore {
     key: Key,
     attributes: Object,
     rank: usize,
@@ -91,18 +91,32 @@ enum Body {
 }
 
 impl CellsCore {
+    /// Returns the presence of the chunks of family C.
+    fn presence(&self) -> Option<&Presence> {
+        match &self.body {
+            Body::Array(presence, _) | Body::Packed(presence, _) => Some(presence),
+            Body::Tiny(_) => None,
+        }
+    }
+}
+
+impl Cells {
     /// Returns the chunks of the array `doc` under `key`, in the layout of family C.
-    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self> {
+    pub(crate) fn from_array(shared: &Arc<Shared>, key: &Key, doc: &ArrayDoc) -> Result<Self> {
         Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
     /// The same for an array whose presence list is read on request.
-    pub(crate) fn from_outline(shared: &Shared, key: &Key, outline: &Arc<Outline>) -> Result<Self> {
+    pub(crate) fn from_outline(
+        shared: &Arc<Shared>,
+        key: &Key,
+        outline: &Arc<Outline>,
+    ) -> Result<Self> {
         Self::from_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
     }
 
     fn from_document(
-        shared: &Shared,
+        shared: &Arc<Shared>,
         key: &Key,
         doc: &ArrayDoc,
         recorded: Recorded,
@@ -128,28 +142,20 @@ impl CellsCore {
 
     /// Returns the chunks that families A and B store below the group `key`; their names have
     /// `rank` components.
-    pub(crate) fn from_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
+    pub(crate) fn from_group(
+        shared: &Arc<Shared>,
+        key: &Key,
+        attributes: Object,
+        rank: usize,
+    ) -> Self {
         let packed = shared.root.shard_layout.is_some();
         let body = Body::Tiny(Tiny::new(key.clone(), rank, packed));
         Self::new(shared, key, attributes, rank, body)
     }
 
-    fn new(shared: &Shared, key: &Key, attributes: Object, rank: usize, body: Body) -> Self {
-        Self { key: key.clone(), attributes, rank, id: shared.new_id(), body }
-    }
-
-    /// Returns the presence of the chunks of family C.
-    fn presence(&self) -> Option<&Presence> {
-        match &self.body {
-            Body::Array(presence, _) | Body::Packed(presence, _) => Some(presence),
-            Body::Tiny(_) => None,
-        }
-    }
-}
-
-impl Cells {
-    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<CellsCore>) -> Self {
-        Self { shared: Arc::clone(shared), core }
+    fn new(shared: &Arc<Shared>, key: &Key, attributes: Object, rank: usize, body: Body) -> Self {
+        let core = CellsCore { key: key.clone(), attributes, rank, id: shared.new_id(), body };
+        Self { shared: Arc::clone(shared), core: Arc::new(core) }
     }
 
     /// Returns its path below the root of the store.

@@ -62,7 +62,7 @@ pub struct DenseArray {
 
 /// The state shared by all handles of one array.
 #[derive(Debug)]
-pub(crate) struct DenseCore {
+struct DenseCore {
     key: Key,
     attributes: Object,
     dtype: Dtype,             // as handed out
@@ -89,9 +89,9 @@ struct Flat {
     content: OnceCell<Bytes>,
 }
 
-impl DenseCore {
+impl DenseArray {
     /// Returns the array of `doc` under `key`.
-    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self> {
+    pub(crate) fn from_array(shared: &Arc<Shared>, key: &Key, doc: &ArrayDoc) -> Result<Self> {
         let (dtype, width) = match doc.data_type.kind() {
             DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
             DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
@@ -114,11 +114,12 @@ impl DenseCore {
             Body::Chunked(ChunkArray::of_items(key, doc, shared.new_id()).at_key(key))
         };
         let (key, attributes) = (key.clone(), doc.attributes.clone());
-        Ok(Self { key, attributes, dtype, grid, fill, texts, body })
+        let core = DenseCore { key, attributes, dtype, grid, fill, texts, body };
+        Ok(Self { shared: Arc::clone(shared), core: Arc::new(core) })
     }
 
     /// Returns the array that families A and B0 store in the group `doc` under `key`.
-    pub(crate) fn from_group(shared: &Shared, key: &Key, doc: &GroupDoc) -> Result<Self> {
+    pub(crate) fn from_group(shared: &Arc<Shared>, key: &Key, doc: &GroupDoc) -> Result<Self> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
@@ -141,26 +142,17 @@ impl DenseCore {
         let chunk: Vec<u64> = shape.iter().map(|&extent| extent.max(1)).collect();
         let grid = Grid::new(shape.into(), &chunk, dtype.size);
         let grid = grid.ok_or_else(|| chunk_shape_error(key))?;
-        Ok(Self {
+        let (data, content) = (key.child("data")?, OnceCell::new());
+        let core = DenseCore {
             key: key.clone(),
             attributes,
             dtype,
             grid,
             fill: vec![0; saturating_usize(dtype.size)].into(),
             texts: None,
-            body: Body::Flat(Flat {
-                data: key.child("data")?,
-                mask,
-                big_endian: stored.big_endian,
-                content: OnceCell::new(),
-            }),
-        })
-    }
-}
-
-impl DenseArray {
-    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<DenseCore>) -> Self {
-        Self { shared: Arc::clone(shared), core }
+            body: Body::Flat(Flat { data, mask, big_endian: stored.big_endian, content }),
+        };
+        Ok(Self { shared: Arc::clone(shared), core: Arc::new(core) })
     }
 
     /// Returns its path below the root of the store.

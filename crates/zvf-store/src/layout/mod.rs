@@ -30,14 +30,11 @@ mod utf32;
 
 pub(crate) use array::{ChunkArray, Place};
 pub use cells::Cells;
-pub(crate) use cells::CellsCore;
 pub use dense::DenseArray;
-pub(crate) use dense::DenseCore;
 pub(crate) use fill::fill_item;
 pub(crate) use names::chunk_folder;
 pub use names::{name_chunk, parse_chunk_name};
 pub(crate) use presence::chunk_grid;
 pub use rows::Rows;
-pub(crate) use rows::RowsCore;
 pub use table::{KeyFinder, KeyTable};
 pub(crate) use tables::SharedTables;

@@ -58,7 +58,7 @@ pub struct Rows {
 
 /// The state shared by all handles of one array.
 #[derive(Debug)]
-pub(crate) struct RowsCore {
+struct RowsCore {
     key: Key,
     attributes: Object,
     body: Body,
@@ -86,10 +86,10 @@ struct FlatRows {
     starts: Box<[usize]>, // never decreasing, none past the end of `data`
 }
 
-impl RowsCore {
+impl Rows {
     /// Returns the rows of the array `doc` under `key`, with the attributes of the node it belongs to.
     pub(crate) fn from_array(
-        shared: &Shared,
+        shared: &Arc<Shared>,
         key: &Key,
         doc: &ArrayDoc,
         attributes: &Object,
@@ -111,23 +111,19 @@ impl RowsCore {
             let array = ChunkArray::of_frames(key, doc, shared.new_id(), "codec of rows");
             Body::Chunked { len, chunk, array: array.at_key(key) }
         };
-        Ok(Self { key: key.clone(), attributes: attributes.clone(), body })
+        Ok(Self::new(shared, key, attributes, body))
     }
 
     /// Returns the rows that families A and B0 store in the group `doc` under `key`.
-    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self> {
+    pub(crate) fn from_group(shared: &Arc<Shared>, key: &Key, doc: &GroupDoc) -> Result<Self> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
-        Ok(Self {
-            key: key.clone(),
-            attributes: doc.attributes.clone(),
-            body: Body::Flat(Flat { data, offsets, content: OnceCell::new() }),
-        })
+        let body = Body::Flat(Flat { data, offsets, content: OnceCell::new() });
+        Ok(Self::new(shared, key, &doc.attributes, body))
     }
-}
 
-impl Rows {
-    pub(crate) fn new(shared: &Arc<Shared>, core: Arc<RowsCore>) -> Self {
-        Self { shared: Arc::clone(shared), core }
+    fn new(shared: &Arc<Shared>, key: &Key, attributes: &Object, body: Body) -> Self {
+        let core = RowsCore { key: key.clone(), attributes: attributes.clone(), body };
+        Self { shared: Arc::clone(shared), core: Arc::new(core) }
     }
 
     /// Returns its path below the root of the store.

@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
 use zvf_error::{Error, Locate as _, Result};
@@ -28,6 +28,7 @@ use zvf_metadata::ArrayDoc;
 use crate::codec::IndexCoding;
 use crate::key::Key;
 use crate::source::{Get, GetAnswer, Source, Version};
+use crate::sync::lock;
 
 /// How the chunks of one array are grouped into shards.
 #[derive(Debug)]
@@ -146,7 +147,7 @@ impl Shards {
     }
 
     fn slot(&self, key: &Key) -> Arc<OnceCell<Option<Arc<Spans>>>> {
-        let mut cache = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = lock(&self.indexes);
         if let Some(slot) = cache.indexes.get(key) {
             return Arc::clone(slot);
         }

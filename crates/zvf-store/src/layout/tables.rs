@@ -3,13 +3,14 @@
 //! A table of 10^5 keys takes megabytes and milliseconds. Comparing two lists takes a fraction of
 //! that, and a list that is valid for the grid of one array is valid for the same grid of another.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use zvf_error::Result;
 use zvf_format::grid::Grid;
 use zvf_metadata::KeyList;
 
 use super::table::KeyTable;
+use crate::sync::lock;
 
 /// The tables of long lists in use.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ impl SharedTables {
             return parse();
         }
         // Concurrent callers with the same list wait for it.
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         entries.retain(|entry| entry.table.strong_count() > 0);
         let same = |entry: &&Entry| {
             entry.grid == *grid && entry.keys.len() == keys.len() && entry.keys == *keys

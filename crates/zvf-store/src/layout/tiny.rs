@@ -14,7 +14,7 @@
 //! Not here: the content of payloads.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
@@ -32,6 +32,7 @@ use crate::key::Key;
 use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Source};
+use crate::sync::lock;
 
 /// One group of small arrays.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl Tiny {
 
     /// Returns a number for `key`, the same each time; `None` if there are too many to remember.
     pub(crate) fn slot(&self, key: &ChunkKey) -> Option<u64> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = lock(&self.slots);
         let next = slots.len();
         match slots.get(key) {
             Some(slot) => Some(*slot),

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "local")]
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
@@ -42,6 +42,7 @@ use crate::budget::Budget;
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::record::{CommitRecord, RECENT_COMMITS, RecordKey, StagedSpan};
+use crate::sync::lock;
 
 /// A store at one of its commits.
 #[derive(Debug)]
@@ -330,7 +331,7 @@ impl Journaled {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 

@@ -25,6 +25,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreScheme};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
 pub use self::backend::Backend;
 pub(crate) use self::journaled::Journaled;
@@ -491,3 +492,11 @@ pub struct IoStats {
 
 /// One more than the largest number of keys in one listing.
 const MAX_LISTED_KEYS: usize = 10_000_001;
+
+/// Refuses a listing that was cut off.
+fn check_listed(keys: usize) -> Result<()> {
+    if keys < MAX_LISTED_KEYS {
+        return Ok(());
+    }
+    Err(Error::limit("keys", to_u64(MAX_LISTED_KEYS) - 1, to_u64(MAX_LISTED_KEYS)))
+}

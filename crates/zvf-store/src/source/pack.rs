@@ -17,13 +17,13 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
 use super::{Child, Get, GetAnswer, IoStats, Version};
-use crate::docs::document;
+use crate::docs::{DOCUMENT, document, document_path};
 use crate::file::RangedFile;
 use crate::key::Key;
 use crate::options::OpenOptions;
@@ -115,11 +115,10 @@ impl Pack {
         key: &Key,
         look: impl FnOnce(&PackedArray<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        let about = |error: Error| error.at_key(key);
-        let directory = self.0.tet.directory().map_err(about)?;
-        let contents = Contents::parse(&directory).map_err(|error| about(error.into()))?;
-        let array = contents.array(key.as_str()).map_err(|error| about(error.into()))?;
-        array.as_ref().map(look).transpose().map_err(about)
+        let directory = self.0.tet.directory().at_key(key)?;
+        let contents = Contents::parse(&directory).at_key(key)?;
+        let array = contents.array(key.as_str()).at_key(key)?;
+        array.as_ref().map(look).transpose().at_key(key)
     }
 
     pub(crate) fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
@@ -127,7 +126,7 @@ impl Pack {
     }
 
     fn read(&self, get: &Get) -> Result<Option<GetAnswer>> {
-        let Some(bytes) = document_node(&get.key).and_then(|node| self.0.nodes.get(node)) else {
+        let Some(bytes) = document_path(&get.key).and_then(|node| self.0.nodes.get(node)) else {
             return Ok(None);
         };
         let size = to_u64(bytes.len());
@@ -194,12 +193,5 @@ impl Pack {
     }
 }
 
-/// Returns the path of the node with the document `key`.
-fn document_node(key: &Key) -> Option<&str> {
-    let node = key.as_str().strip_suffix(DOCUMENT)?;
-    if node.is_empty() { Some("") } else { node.strip_suffix('/') }
-}
-
-const DOCUMENT: &str = "zarr.json";
 /// Maximum total size of the documents of one store.
 const MAX_DOCUMENT_BYTES: u64 = 1 << 30;

@@ -174,7 +174,7 @@ async fn a_missing_presence_list_is_replaced_by_a_listing() {
 #[tokio::test]
 async fn a_newer_version_opens_with_a_notice() {
     let store = open(&files("broken/md_version_future"), OpenOptions::default()).await.unwrap();
-    let (found, supported) = ("1.7.0".into(), "0.9.2".into());
+    let (found, supported) = ("1.7.0".into(), "0.9.4".into());
     assert_eq!(store.notices(), [Notice::NewerVersion { found, supported }]);
 }
 

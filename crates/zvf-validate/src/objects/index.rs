@@ -8,6 +8,7 @@ use zvf_format::Class;
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::arrays::{IdForm, ObjectIndex};
 use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
+use zvf_model::ObjectId;
 use zvf_store::Rows;
 
 use super::dense::Table;
@@ -173,12 +174,19 @@ pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &In
     if !run.work.is_reported() {
         return Ok(());
     }
-    let mut twice = None;
+    let (mut twice, mut reserved) = (None, 0_u64);
     for batch in batches(index.rows, BATCH_IDS) {
         run.step(&path, batch.start, index.rows)?;
         let bytes = array.rows(batch.clone()).await;
         let Some(bytes) = run.take(C[2], &path, bytes)? else { return Ok(()) };
         for (row, id) in batch.zip(i64s_from_le(&bytes)) {
+            if keeps {
+                all.push(id);
+            }
+            if id == ObjectId::RESERVED.0 {
+                reserved += 1;
+                continue;
+            }
             if last.is_some_and(|last| last > id) {
                 descends = descends.or(Some(row));
             }
@@ -186,9 +194,6 @@ pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &In
                 twice = twice.or(Some((row, id)));
             }
             last = Some(id);
-            if keeps {
-                all.push(id);
-            }
         }
     }
     if index.doc.object_ids_sorted == Some(true)
@@ -201,7 +206,7 @@ pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &In
     if descends.is_some() && keeps {
         let mut sorted = all.clone();
         sorted.sort_unstable();
-        let pair = sorted.array_windows::<2>().find(|[a, b]| a == b);
+        let pair = sorted.array_windows::<2>().find(|[a, b]| a == b && *a != ObjectId::RESERVED.0);
         let found = pair.and_then(|[id, _]| {
             let row = all.iter().rposition(|other| other == id)?;
             Some((to_u64(row), *id))
@@ -211,6 +216,10 @@ pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &In
     if let Some((row, id)) = twice {
         let finding = C[24].at(&path).in_row(row).with_offset(row * 8);
         run.add(finding.expects("id", "one that no other row has", id));
+    }
+    if reserved > 0 {
+        let found = format!("{reserved} reserved rows that were never written");
+        run.add(C[44].at(&path).expects("object_ids", "an id in each row", found));
     }
     level.objects.ids = keeps.then(|| Arc::from(all));
     Ok(())

@@ -19,9 +19,9 @@ impl Ingest {
     ) -> Result<Outcome> {
         if self.lost {
             return Err(task_error(
-                "rows that were spilled to disk".to_owned(),
-                "all that were pushed".to_owned(),
-                "a push that failed: write the store anew".to_owned(),
+                "rows that were spilled to disk",
+                "all that were pushed",
+                "a push that failed: write the store anew",
             ));
         }
         let mut slices = std::mem::take(&mut self.slices);
@@ -29,15 +29,14 @@ impl Ingest {
         let (target, stem, folder) = if slices.is_empty() {
             (Target::Memory, None, None)
         } else {
-            let slice = self.scratch.stem("slice", slices.len())?;
-            let folder = self.scratch.folder()?;
+            let slice = self.scratch.next_path("slice")?;
+            let folder = self.scratch.folder()?.to_owned();
             (Target::Files(slice), Some(folder.join("merged")), Some(folder))
         };
         slices.push(self.take_slice(&target)?);
         let stem = stem.as_deref();
-        let merged = MergedSlices::from_slices(&self.schema, &self.options, slices, stem)?;
-        let merged = merged.with_geometry(geometry);
-        let merged = merged.with_locations(self.records_locations);
+        let mut merged = MergedSlices::from_slices(&self.schema, &self.options, slices, stem)?;
+        (merged.geometry, merged.records_locations) = (geometry, self.records_locations);
         let folder = folder.as_deref();
         let stages = Stages::run(&merged, build, folder)?;
         let outcome = stages.finish(&merged, build, &self.objects, folder, edit_level).await?;

@@ -5,8 +5,6 @@
 mod finish;
 mod flush;
 
-use std::sync::Arc;
-
 use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
@@ -25,7 +23,7 @@ use crate::objects::Objects;
 use crate::route;
 use crate::routed::{Numbers, RoutedBatch, select_rows};
 use crate::schema::Schema;
-use crate::scratch::Scratch;
+use crate::spill_folder::SpillFolder;
 use crate::stages::{Slice, Target};
 use crate::stop::StopFlag;
 use crate::types::chain::{self, Chains, ids_from};
@@ -37,7 +35,8 @@ use crate::{Outside, WriteOptions};
 pub(crate) struct Ingest {
     pub(crate) schema: Schema,
     options: WriteOptions,
-    scratch: Arc<Scratch>,
+    /// The scratch folder, which exists as long as a clone of it.
+    pub(crate) scratch: SpillFolder,
     slices: Vec<Slice>, // what was put aside
     table: ChunkTable,
     buffer: Buffer,
@@ -70,7 +69,7 @@ struct IngestBatch {
 
 impl Ingest {
     pub(crate) fn new(schema: Schema, options: &WriteOptions) -> Self {
-        let scratch = Arc::new(Scratch::new(options.scratch.clone()));
+        let scratch = SpillFolder::new(options.scratch.clone(), options.memory);
         Self {
             table: ChunkTable::new(schema.key_rank()),
             extent: Extent::new(schema.axes.len()),
@@ -93,11 +92,6 @@ impl Ingest {
             lost: false,
             records_locations: false,
         }
-    }
-
-    /// Returns the scratch folder, which exists as long as a handle to it.
-    pub(crate) fn scratch(&self) -> Arc<Scratch> {
-        Arc::clone(&self.scratch)
     }
 
     /// Returns the caller's stop flag.
@@ -178,7 +172,7 @@ impl Ingest {
         if self.held_bytes() <= self.options.memory / 2 {
             return Ok(());
         }
-        let stem = self.scratch.stem("slice", self.slices.len())?;
+        let stem = self.scratch.next_path("slice")?;
         self.lost = true; // what a spill has taken is nowhere else
         let slice = self.take_slice(&Target::Files(stem))?;
         self.lost = false;

@@ -26,6 +26,7 @@ use super::slice::sum;
 use super::sorted::{ExternalSorter, number_u32, sort_key, sort_key_u32, sort_key_u64};
 use super::step_output::{Sequence, StepOutput, Target};
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
+use crate::error::task_error;
 use crate::level_columns::{Columns, Grouping};
 use crate::routed::{Group, first_numbers, gather};
 use crate::types::chain::Run;
@@ -156,7 +157,7 @@ pub(crate) fn run(
             record.fragments += to_u64(done.groups.len());
             record.bytes += done.bytes;
             record.sum = record.sum.wrapping_add(done.sum);
-            left.push(merged, &done)?;
+            left.push(&done)?;
         }
     }
     let (left, files) = left.finish()?;
@@ -193,7 +194,7 @@ impl CellsBuilder {
     fn new(merged: &MergedSlices, grouping: Grouping, target: &Target) -> Result<Self> {
         let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
         let linked = merged.schema.kind.has_links();
-        let numbered = linked || merged.records_locations();
+        let numbered = linked || merged.records_locations;
         let given = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
         let places = match target {
             Target::Memory => {
@@ -208,8 +209,8 @@ impl CellsBuilder {
         Ok(Self { grouping, numbered, linked, entries, places, fragments })
     }
 
-    fn push(&mut self, merged: &MergedSlices, done: &WrittenChunk) -> Result<()> {
-        push_entries(merged, &mut self.entries, done, self.grouping)?;
+    fn push(&mut self, done: &WrittenChunk) -> Result<()> {
+        push_entries(&mut self.entries, done, self.grouping)?;
         if let PlacesBuilder::Sorted(places) = &mut self.places {
             for (row, number) in (0_u32..).zip(&done.numbers) {
                 let (chunk, row) = (sort_key_u32(done.chunk), sort_key_u32(row));
@@ -247,7 +248,6 @@ fn row_number(row: u64) -> u32 {
 
 /// Records the objects of the fragments of a chunk.
 fn push_entries(
-    merged: &MergedSlices,
     entries: &mut ExternalSorter,
     done: &WrittenChunk,
     grouping: Grouping,
@@ -266,7 +266,7 @@ fn push_entries(
                 let at = usize_from_u32(fragment);
                 let run = done.runs.get(at).copied();
                 let Some((run, first)) = run.zip(done.firsts.get(at).copied()) else {
-                    return Err(merged.damage_error("rows", "an object for each run", "none"));
+                    return Err(task_error("rows", "an object for each run", "none"));
                 };
                 let ends = [group.start, group.start + group.count - 1];
                 let ends = ends.map(|row| sort_key_u32(row_number(row))).concat();

@@ -4,7 +4,6 @@
 //! Not here: groups, which are few ([`crate::objects`]).
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 use zvf_error::{Error, Result};
@@ -23,7 +22,7 @@ use crate::cells::Frame;
 use crate::columns::row_bytes;
 use crate::error::roots_error;
 use crate::objects::{absent_values, attribute_plan, put_values};
-use crate::scratch::Scratch;
+use crate::spill_folder::SpillFolder;
 use crate::stop::StopFlag;
 
 /// The ids of all objects, ascending.
@@ -33,7 +32,7 @@ pub(crate) struct Ids {
     pub(crate) count: u64,
     /// Whether they are not 0, 1, 2 and so on.
     pub(crate) sparse: bool,
-    _folder: Option<Arc<Scratch>>, // where they may be
+    _folder: Option<SpillFolder>, // where they may be
 }
 
 impl Default for Ids {
@@ -88,7 +87,7 @@ impl Ids {
     }
 
     /// Returns the same ids, which keep their scratch folder until they are dropped.
-    pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
+    pub(crate) fn with_scratch(self, folder: SpillFolder) -> Self {
         Self { _folder: Some(folder), ..self }
     }
 

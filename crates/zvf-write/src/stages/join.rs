@@ -38,7 +38,7 @@ use super::sorted::{
 use super::step_output::{StepOutput, Target};
 use crate::columns::Attribute;
 use crate::elements::Elements;
-use crate::error::unfit_error;
+use crate::error::{task_error, unfit_error};
 use crate::link::Links;
 
 /// The record of the step.
@@ -253,7 +253,7 @@ fn put_links(
         }
         if ends.len() != vertices.len() {
             let expected = format!("{} ends of element {element}", vertices.len());
-            return Err(merged.damage_error("found", expected, ends.len()));
+            return Err(task_error("found", expected, ends.len()));
         }
         let number = first + u64::from(element);
         record.elements += 1;
@@ -293,7 +293,7 @@ fn find_storing_chunks(
 ) -> Result<bool> {
     chunks.clear();
     let Some((chunk, _)) = ends.first().copied() else {
-        return Err(merged.damage_error("elements", "elements with ends", "one without"));
+        return Err(task_error("elements", "elements with ends", "one without"));
     };
     let between = ends.iter().any(|(other, _)| *other != chunk);
     if between {
@@ -317,8 +317,7 @@ fn find_source_chunks(
         given.map(|(chunk, (_, row))| Endpoint { chunk, row: (*row).into() }).collect();
     let places = family.place(&given)?.map(|placement| {
         let lead = placement.order().order().first().and_then(|lead| ends.get(usize::from(*lead)));
-        let lead =
-            lead.ok_or_else(|| merged.damage_error("links", "a first end of a link", "none"));
+        let lead = lead.ok_or_else(|| task_error("links", "a first end of a link", "none"));
         lead.map(|(chunk, _)| *chunk)
     });
     let mut sources = places.collect::<Result<Vec<u32>, _>>()?;
@@ -337,7 +336,7 @@ fn for_each_element(
     let attributes = merged.element_attributes.iter().map(Attribute::stride);
     let mut record = vec![0; vertices + attributes.sum::<usize>()];
     let Ok(count) = u32::try_from(slice.elements) else {
-        return Err(merged.damage_error("elements", "fewer than 2^32 of a slice", slice.elements));
+        return Err(task_error("elements", "fewer than 2^32 of a slice", slice.elements));
     };
     let elements = slice.sorted_file("elements");
     let mut file = elements.reader()?;
@@ -369,7 +368,7 @@ pub(crate) fn chains(
         let (object, (chunk, starts_line)) = (number(entry), chunk_of(entry));
         let (from, to) = (number_u32(entry, 24), number_u32(entry, 28));
         let Some(more) = to.checked_sub(from) else {
-            return Err(merged.damage_error("entries", format!("a last row from {from} on"), to));
+            return Err(task_error("entries", format!("a last row from {from} on"), to));
         };
         let count = u64::from(more) + 1;
         match last {

@@ -97,11 +97,7 @@ impl OpenArrays {
     /// Returns the arrays of a segment that was added.
     fn segment(&self, offsets: &Offsets) -> Result<&Segment> {
         self.segments.get(offsets).ok_or_else(|| {
-            task_error(
-                "links".to_owned(),
-                "arrays for all of them".to_owned(),
-                format!("none for those at {offsets}"),
-            )
+            task_error("links", "arrays for all of them", format!("none for those at {offsets}"))
         })
     }
 
@@ -202,7 +198,7 @@ impl<'a> Step<'a> {
 
     /// Returns the elements in memory, and the locations of their vertices.
     fn held_elements(&self) -> Result<(&'a HeldSlice, &'a PlaceTable)> {
-        self.held.ok_or_else(|| self.merged.damage_error("links", "elements in memory", "none"))
+        self.held.ok_or_else(|| task_error("links", "elements in memory", "none"))
     }
 
     /// Finds the ends of a link.
@@ -216,7 +212,7 @@ impl<'a> Step<'a> {
                     let end = places.locate(*vertex);
                     ends.push(end.ok_or_else(|| {
                         let found = format!("none of vertex {vertex}");
-                        self.merged.damage_error("links", "places of all vertices", found)
+                        task_error("links", "places of all vertices", found)
                     })?);
                 }
             }
@@ -271,7 +267,7 @@ impl<'a> Step<'a> {
             }
             if !self.elements {
                 let expected = "only links between chunks";
-                return Err(self.merged.damage_error("links", expected, "one within a chunk"));
+                return Err(task_error("links", expected, "one within a chunk"));
             }
             if self.implicit
                 && let [(_, child), (_, parent)] = ends.as_slice()

@@ -148,8 +148,8 @@ fn starts(file: &mut impl Read) -> Result<Vec<u32>> {
         return Ok(starts);
     }
     Err(task_error(
-        "fragments of a chunk".to_owned(),
-        "the first from row 0 on".to_owned(),
+        "fragments of a chunk",
+        "the first from row 0 on",
         starts.first().map_or_else(|| "none".to_owned(), ToString::to_string),
     ))
 }

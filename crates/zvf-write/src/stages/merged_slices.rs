@@ -16,7 +16,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
@@ -56,8 +56,10 @@ pub(crate) struct MergedSlices {
     /// Vertices per element.
     pub(crate) width: usize,
     grid: [Vec<i64>; 2],
-    geometry: GeometryPath,
-    records_locations: bool,
+    /// Where the level is; by default the finest one.
+    pub(crate) geometry: GeometryPath,
+    /// Whether the locations of vertices are reported at the end.
+    pub(crate) records_locations: bool,
     rows: Vec<u64>, // of each chunk
     sources: Vec<Source>,
     spans: Option<SpanIndex>, // where slices are in files
@@ -156,26 +158,6 @@ impl MergedSlices {
         })
     }
 
-    /// Sets a geometry other than that of the finest level.
-    pub(crate) fn with_geometry(self, geometry: GeometryPath) -> Self {
-        Self { geometry, ..self }
-    }
-
-    /// Returns the geometry.
-    pub(crate) const fn geometry(&self) -> GeometryPath {
-        self.geometry
-    }
-
-    /// Sets whether the locations of vertices are reported at the end.
-    pub(crate) fn with_locations(self, records_locations: bool) -> Self {
-        Self { records_locations, ..self }
-    }
-
-    /// Returns whether the locations of vertices are reported at the end.
-    pub(crate) const fn records_locations(&self) -> bool {
-        self.records_locations
-    }
-
     /// Returns the slice in memory, if it is the only one.
     pub(crate) fn held_slice(&self) -> Option<&HeldSlice> {
         match self.slices.as_slice() {
@@ -186,10 +168,8 @@ impl MergedSlices {
 
     /// Returns the arrays of the level in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
-        let Self { table, order, grid, schema, options, .. } = self;
-        let stop = options.stop_flag();
-        Frame::new(build, table, order, grid, schema, options.compat, stop)
-            .with_geometry(self.geometry)
+        let Self { table, order, grid, schema, options, geometry, .. } = self;
+        Frame::new((build, *geometry), table, order, grid, schema, options)
     }
 
     /// Returns the columns of vertices.
@@ -336,7 +316,7 @@ impl MergedSlices {
         let attributes = columns.attributes().count();
         if source.codes.len() != attributes {
             let (expected, found) = (format!("{attributes} attributes"), source.codes.len());
-            return Err(self.damage_error("columns of a slice with rows", expected, found));
+            return Err(task_error("columns of a slice with rows", expected, found));
         }
         let side_data = self.side_data(columns);
         let rows = usize_from_u32(span.rows);
@@ -365,12 +345,12 @@ impl MergedSlices {
                 // Numbers have 63 bits.
                 if run.rows == 0 || i64::try_from(run.first + u64::from(run.rows)).is_err() {
                     let found = format!("{} from number {} on", run.rows, run.first);
-                    return Err(self.damage_error("rows", "runs of numbered rows", found));
+                    return Err(task_error("rows", "runs of numbered rows", found));
                 }
                 found += u64::from(run.rows);
             }
             if found != u64::from(span.rows) {
-                return Err(self.damage_error("rows", format!("runs of {rows} rows"), found));
+                return Err(task_error("rows", format!("runs of {rows} rows"), found));
             }
             (groups, listed) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
             for (group, run) in (0_u64..).zip(ChainRun::read_all(&bytes)) {
@@ -389,17 +369,6 @@ impl MergedSlices {
             segments: Vec::new(),
         };
         Ok((batch, runs))
-    }
-
-    /// Returns the error for output of a step that another step cannot use.
-    pub(crate) fn damage_error(
-        &self,
-        task: &str,
-        expected: impl ToString,
-        found: impl ToString,
-    ) -> Error {
-        let (expected, found) = (expected.to_string(), found.to_string());
-        task_error(task.to_owned(), expected, found)
     }
 }
 
@@ -486,7 +455,7 @@ fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes> {
     for stored_code in stored.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)) {
         let code = codes.get(usize_from_u32(stored_code)).ok_or_else(|| {
             let expected = format!("codes below {}", codes.len());
-            task_error("texts of a slice".to_owned(), expected, stored_code.to_string())
+            task_error("texts of a slice", expected, stored_code.to_string())
         })?;
         bytes.extend_from_slice(&code.to_le_bytes());
     }

@@ -57,11 +57,11 @@ pub(crate) use slice::{FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceD
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::sort_key;
-pub(crate) use sorted::{ExternalSorter, KWayMerge, number_u64, sort_key_u64};
+pub(crate) use sorted::{ExternalSorter, KWayMerge, Runs, number_u64, sort_key_u64};
 pub(crate) use step_output::{StepOutput, Target};
 
 use crate::cells::{Arrays, Frame, Meaning};
-use crate::error::LostCells;
+use crate::error::{LostCells, task_error};
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
 use crate::objects::Objects;
@@ -112,7 +112,7 @@ pub(crate) fn join(
         return join::chains(merged, cells, target);
     }
     let Some(slice) = merged.slices.get(number) else {
-        return Err(merged.damage_error("join", merged.slices.len(), number));
+        return Err(task_error("join", merged.slices.len(), number));
     };
     let before = merged.slices.iter().take(number).map(|slice| slice.elements);
     join::elements(merged, slice, before.sum::<u64>(), cells, target)
@@ -185,7 +185,7 @@ impl Stages {
         let indexed = !(bins && points && ids.count == 0 && !objects.needs_index());
         if indexed {
             index::write(merged, &frame, &ids, &left).await?;
-            objects.write_groups(build, merged.geometry(), merged.schema.kind).await?;
+            objects.write_groups(build, merged.geometry, merged.schema.kind).await?;
         }
         let description = LevelDescription {
             schema: &merged.schema,
@@ -197,7 +197,7 @@ impl Stages {
             grouped,
             explicit: merged.has_explicit_edges(),
         };
-        description.write(build, merged.geometry(), edit_level).await?;
+        description.write(build, merged.geometry, edit_level).await?;
         let sum = |field: &dyn Fn(&CellsRecord) -> u64| {
             self.cells.iter().map(|(record, _)| field(record)).sum::<u64>()
         };
@@ -229,7 +229,7 @@ impl Stages {
         };
         let (schema, bounds) = (merged.schema.clone(), merged.bounds.clone());
         let placed = self.cells.into_iter().map(|(_, left)| left.places);
-        let placed = merged.records_locations().then(|| placed.collect());
+        let placed = merged.records_locations.then(|| placed.collect());
         let explicit = merged.has_explicit_edges();
         Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
@@ -237,7 +237,7 @@ impl Stages {
     /// Checks that every input vertex and element was written.
     fn check(&self, merged: &MergedSlices) -> Result<()> {
         let same = |what: &str, expected: u64, found: u64| {
-            if expected == found { Ok(()) } else { Err(merged.damage_error(what, expected, found)) }
+            if expected == found { Ok(()) } else { Err(task_error(what, expected, found)) }
         };
         // `same` compares the sum.
         let given = merged.slices.iter().map(|slice| slice.given.saturating_sub(slice.left_out));

@@ -262,7 +262,7 @@ fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>> {
                 let run = *run.filter(|_| to_u64(runs.len()) == group).ok_or_else(|| {
                     let expected = "rows in the order of the runs of their chunk";
                     task_error(
-                        "route".to_owned(),
+                        "route",
                         expected.to_owned(),
                         format!("run {group} after {} others", runs.len()),
                     )

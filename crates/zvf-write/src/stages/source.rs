@@ -133,7 +133,7 @@ impl FileSource {
         };
         if let Some((_, span)) = spans.iter().find(|(_, span)| !ends_inside(*span)) {
             return Err(task_error(
-                "rows of a slice".to_owned(),
+                "rows of a slice",
                 format!("{length} bytes of them"),
                 format!("{} rows from byte {} on", span.rows, span.start),
             ));

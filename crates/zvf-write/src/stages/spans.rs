@@ -75,7 +75,7 @@ impl SpanIndex {
             let at = place.checked_sub(first).map(usize_from_u32);
             let (Some(at), Some(spans)) = (at, found.get_mut(usize_from_u32(slice))) else {
                 return Err(task_error(
-                    "rows of chunks".to_owned(),
+                    "rows of chunks",
                     format!("place {first} or later, in one of {} slices", self.slices),
                     format!("place {place} in slice {slice}"),
                 ));

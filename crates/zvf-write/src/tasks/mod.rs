@@ -52,13 +52,13 @@ use std::sync::{Arc, OnceLock};
 use object_store::ObjectStore;
 use zvf_error::{Error, Result};
 use zvf_metadata::{GroupDoc, Object};
-use zvf_model::{Batch, Column, Field, ObjectId};
 use zvf_store::Build;
 
 use self::journal::{Journal, Record};
 pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
 use crate::error::{LostCells, setting_error, task_error, too_early_error};
 use crate::ingest::Ingest;
+use crate::kinds::KindWriter;
 use crate::objects::Objects;
 use crate::stages::{
     self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
@@ -89,7 +89,7 @@ use crate::{Report, Schema, WriteOptions, writer};
 /// for (slice, values) in [(1, &[25.0_f64][..]), (0, &[1.0, 2.0])] {
 ///     let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
 ///     let mut router = tasks.router(slice)?;
-///     router.push(&Batch::new(Kind::PointCloud, Column::new("float64".parse::<Dtype>()?, 1, bytes.into())?))?;
+///     router.writer().push(&Batch::new(Kind::PointCloud, Column::new("float64".parse::<Dtype>()?, 1, bytes.into())?))?;
 ///     tasks.route(router)?;
 /// }
 /// for task in tasks.all().into_iter().filter(|task| task.stage != Stage::Route) {
@@ -158,7 +158,7 @@ impl Tasks {
         let Some(plan) = TaskPlan::read(folder)? else {
             let expected = "a plan, written by `plan`".to_owned();
             let task = folder.display().to_string();
-            return Err(task_error(task, expected, "none".to_owned()));
+            return Err(task_error(task, expected, "none"));
         };
         let kinds = schema.kinds().count();
         if kinds > 1 {
@@ -472,7 +472,7 @@ const MERGED: &str = "merged";
 /// let plan = TaskPlan::new(&schema, vec![SlicePlan { vertices: 7, ..SlicePlan::default() }; 2], 1, "".into());
 /// TaskPlan::create(&plan, dir.path())?;
 /// let tasks = Tasks::open("graph.zv", dir.path(), schema, WriteOptions::default())?;
-/// assert_eq!(tasks.router(1)?.vertices(), 7, "the first slice has seven");
+/// assert_eq!(tasks.router(1)?.writer().vertices(), 7, "the first slice has seven");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -484,42 +484,10 @@ pub struct Router {
 }
 
 impl Router {
-    /// Adds vertices, like [`Writer::push`](crate::Writer::push).
-    ///
-    /// # Errors
-    ///
-    /// As [`Writer::push`](crate::Writer::push).
-    pub fn push(&mut self, batch: &Batch) -> Result<()> {
-        self.ingest.push(batch, &[])
-    }
-
-    /// Adds elements between vertices of any slice, numbered over all slices.
-    ///
-    /// # Errors
-    ///
-    /// As [`Writer::push_elements`](crate::Writer::push_elements).
-    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<()> {
-        self.ingest.push_elements(vertices, fields)
-    }
-
-    /// Sets attributes of objects.
-    ///
-    /// # Errors
-    ///
-    /// As [`Writer::object_fields`](crate::Writer::object_fields).
-    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
-        self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)
-    }
-
-    /// Declares that objects exist.
-    pub fn declare_objects(&mut self, ids: &[ObjectId]) {
-        self.ingest.objects.declare(ids.iter().map(|id| id.0));
-    }
-
-    /// Returns the running number of the next vertex, over all slices.
-    #[must_use]
-    pub const fn vertices(&self) -> u64 {
-        self.ingest.given
+    /// Returns the writer of the slice. Vertices are numbered over all slices, and elements may be
+    /// between vertices of any of them.
+    pub const fn writer(&mut self) -> KindWriter<'_> {
+        KindWriter::new(&mut self.ingest)
     }
 }
 

@@ -69,9 +69,9 @@ async fn run_all(tasks: &Tasks) -> Result<()> {
         } else if !tasks.is_done(task) {
             let slice = task.number as usize;
             let mut router = tasks.router(task.number)?;
-            router.push(&batch(SIZES[..slice].iter().sum(), SIZES[slice]))?;
+            router.writer().push(&batch(SIZES[..slice].iter().sum(), SIZES[slice]))?;
             if slice == 1 {
-                router.push_elements(&edges(), &[])?;
+                router.writer().push_elements(&edges(), &[])?;
             }
             tasks.route(router)?;
         }

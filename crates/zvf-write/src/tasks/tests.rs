@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
-use zvf_model::{Elements, Kind, Parts};
+use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
 use super::*;
 use crate::Writer;
@@ -116,12 +116,12 @@ fn plan(kind: Kind, sharded: bool, shares: u32) -> TaskPlan {
 
 fn route(tasks: &Tasks, kind: Kind, slice: usize) {
     let mut router = tasks.router(slice as u32).unwrap();
-    router.push(&batch(kind, SIZES[..slice].iter().sum(), SIZES[slice])).unwrap();
+    router.writer().push(&batch(kind, SIZES[..slice].iter().sum(), SIZES[slice])).unwrap();
     if slice == 2 {
         if let Some((ends, weight)) = elements(kind, SIZES.iter().sum()) {
-            router.push_elements(&ends, &[weight]).unwrap();
+            router.writer().push_elements(&ends, &[weight]).unwrap();
         }
-        router.object_fields(&[ObjectId(1), ObjectId(900)], &[label()]).unwrap();
+        router.writer().object_fields(&[ObjectId(1), ObjectId(900)], &[label()]).unwrap();
     }
     tasks.route(router).unwrap();
 }
@@ -239,8 +239,8 @@ fn slices_must_follow_the_plan() {
     let store = store.to_str().unwrap();
     let tasks = Tasks::open(store, folder.path(), schema(kind, false), options()).unwrap();
     let mut router = tasks.router(1).unwrap();
-    assert_eq!(router.vertices(), 40);
-    router.push(&batch(kind, 40, 30)).unwrap();
+    assert_eq!(router.writer().vertices(), 40);
+    router.writer().push(&batch(kind, 40, 30)).unwrap();
     assert_eq!(
         tasks.route(router).unwrap_err().sentence(),
         "route 1: expected 31 vertices, as were planned, found 30"

@@ -70,7 +70,12 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
         let name = path.strip_prefix(house.path("")).unwrap_or(&path).display().to_string();
         pages.push((name, commands::of_page(&text)));
     }
-    help(&shell, &mut Vec::new(), &mut pages)?;
+    let mut problems = Vec::new();
+    help(house, &shell, &mut Vec::new(), &mut pages, &mut problems)?;
+    for problem in &problems {
+        say(problem);
+    }
+    ensure!(problems.is_empty(), "{} faults in help texts", problems.len());
     let (mut ran, mut wrong) = (0, Vec::new());
     for (name, commands) in &pages {
         if commands.is_empty() {
@@ -97,19 +102,25 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds the commands of the help of `words`, and of every subcommand below.
+/// Adds the commands and the faults of the help of `words`, and of every subcommand below.
 fn help(
+    house: &House,
     shell: &Shell,
     words: &mut Vec<String>,
     pages: &mut Vec<(String, Vec<Shown>)>,
+    problems: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let output = Command::new(shell.bin.join("zvf")).args(&*words).arg("--help").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "zvf {} --help fails", words.join(" "));
-    pages.push((format!("zvf {} --help", words.join(" ")), commands::of_help(&text)));
-    for name in commands::subcommands(&text) {
+    let name = format!("zvf {} --help", words.join(" "));
+    let (shown, below) = (commands::of_help(&text), commands::subcommands(&text));
+    let has_example = !shown.is_empty() || !below.is_empty(); // a list of commands needs none
+    problems.extend(super::pages::check_help(house, &name, &text, has_example)?);
+    pages.push((name, shown));
+    for name in below {
         words.push(name);
-        help(shell, words, pages)?;
+        help(house, shell, words, pages, problems)?;
         words.pop();
     }
     Ok(())

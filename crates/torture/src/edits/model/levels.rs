@@ -8,7 +8,8 @@ use zvf_model::Kind;
 use zvf_pyramid::{Method, Options};
 use zvf_store::BuildOptions;
 
-use super::super::{NAME, block_on, read_tree};
+use super::super::{NAME, block_on, read_store};
+use crate::trees::find_difference;
 
 /// Builds `levels` levels of a new store.
 pub(crate) fn build_levels(store: &Path, kind: Kind, levels: u32) -> anyhow::Result<()> {
@@ -37,8 +38,8 @@ pub(crate) fn refresh_and_compare(store: &Path) -> anyhow::Result<u64> {
     };
     let report = done(store, Refresh::Stale)?;
     done(&twin, Refresh::All)?;
-    let (found, expected) = (read_tree(store), read_tree(&twin));
-    let odd = found.keys().chain(expected.keys()).find(|key| found.get(*key) != expected.get(*key));
+    let (found, expected) = (read_store(store), read_store(&twin));
+    let odd = find_difference(&found, &expected);
     ensure!(odd.is_none(), "{odd:?} differs from completely rebuilt levels: {report}");
     report["head"].as_u64().with_context(|| format!("no head: {report}"))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 use zvf_model::Kind;
 
@@ -46,11 +46,12 @@ pub(crate) struct State {
 
 /// The effect of a planned operation on the model.
 #[derive(Clone, Debug)]
-enum Planned {
-    Replace(Box<State>),
-    /// The new state; each of these lists becomes an object with a new id, including a copy of the groups where
-    /// requested.
-    WithNew(Box<State>, Vec<Vec<Vertex>>, Option<i64>),
+struct Planned {
+    new: Box<State>,
+    /// The vertices of each object that gets a new id.
+    made: Vec<Vec<Vertex>>,
+    /// The object in whose groups these are.
+    groups_of: Option<i64>,
 }
 
 impl State {
@@ -114,10 +115,7 @@ impl State {
     fn new_vertices(&mut self, count: usize, range: i64) -> Vec<Vertex> {
         let mut made = Vec::new();
         while made.len() < count {
-            self.next = self
-                .next
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            self.next = self.next.wrapping_mul(FACTOR).wrapping_add(1_442_695_040_888_963_407);
             let number = |shift: u32| ((self.next >> shift) & 0xffff) % (range * 8) - range * 4;
             let at = [number(33), number(17)];
             if self.taken.insert(at) {
@@ -154,16 +152,15 @@ impl State {
         vertices.filter_map(|v| Some(vec![v.at, v.parent?])).collect()
     }
 
-    fn pick<T: Copy>(list: &[T], choice: u64) -> Option<T> {
-        let n = u64::try_from(list.len()).ok().filter(|n| *n > 0)?;
-        list.get(usize::try_from(choice % n).ok()?).copied()
+    fn pick<T: Copy>(list: &[T], choice: usize) -> Option<T> {
+        list.get(choice.checked_rem(list.len())?).copied()
     }
 
-    fn pick_object(&self, choice: u64) -> Option<i64> {
+    fn pick_object(&self, choice: usize) -> Option<i64> {
         Self::pick(&self.objects.keys().copied().collect::<Vec<_>>(), choice)
     }
 
-    fn pick_vertex(&self, choice: u64) -> Option<Vertex> {
+    fn pick_vertex(&self, choice: usize) -> Option<Vertex> {
         let all: Vec<Vertex> = self.objects.values().flatten().chain(&self.free).copied().collect();
         Self::pick(&all, choice)
     }
@@ -184,7 +181,7 @@ impl State {
             }
             2 => {
                 let v = self.pick_vertex(a)?;
-                let tag = i64::try_from(b % 1000).unwrap_or(0);
+                let tag = (b % 1000) as i64;
                 new.vertices_mut()
                     .filter(|vertex| vertex.at == v.at)
                     .for_each(|vertex| vertex.tag = tag);
@@ -193,11 +190,7 @@ impl State {
             3 | 4 => self.plan_add(&mut new, step.choices)?,
             5 | 6 => self.plan_remove(&mut new, a)?,
             7 if self.with_objects => {
-                let count = if self.kind == Kind::Line {
-                    2
-                } else {
-                    1 + usize::try_from(a % 6).unwrap_or(0)
-                };
+                let count = if self.kind == Kind::Line { 2 } else { 1 + a % 6 };
                 let mut vertices = new.new_vertices(count, 120);
                 self.set_parents(&mut vertices);
                 new.add_links(&vertices);
@@ -225,8 +218,7 @@ impl State {
             }
             9 if self.with_objects => {
                 let id = self.pick_object(a)?;
-                let by =
-                    [i64::try_from(b % 4000).ok()? - 2000, i64::try_from(c % 4000).ok()? - 2000];
+                let by = [b, c].map(|choice| (choice % 4000) as i64 - 2000);
                 let shift = |at: Point| [at[0] + by[0], at[1] + by[1]];
                 let copies: Vec<Vertex> = self.objects[&id]
                     .iter()
@@ -271,7 +263,7 @@ impl State {
                 if count < 2 {
                     return None;
                 }
-                let at = 1 + usize::try_from(b).ok()? % (count - 1);
+                let at = 1 + b % (count - 1);
                 made.push(new.objects.get_mut(&id)?.split_off(at));
                 groups_of = Some(id);
                 json!({"op": "object.split", "object": id, "at": at})
@@ -309,8 +301,7 @@ impl State {
                 json!({"op": "link.add", "links": [ends]})
             }
             14 if self.has_links() => {
-                let n = u64::try_from(self.links.len()).ok().filter(|n| *n > 0)?;
-                let ends = self.links[usize::try_from(a % n).ok()?].clone();
+                let ends = self.links[a.checked_rem(self.links.len())?].clone();
                 let sorted = |ends: &[Point]| {
                     let mut ends = ends.to_vec();
                     ends.sort_unstable();
@@ -326,25 +317,20 @@ impl State {
                     new.groups.push(BTreeSet::from([id]));
                     json!({"op": "group.add", "members": [id]})
                 } else {
-                    let group = usize::try_from(b).ok()? % self.groups.len();
-                    let (verb, joins) = if d % 2 == 0 { ("add", true) } else { ("remove", false) };
-                    match joins {
-                        true => new.groups[group].insert(id),
-                        false => new.groups[group].remove(&id),
-                    };
+                    let group = b % self.groups.len();
+                    let members = &mut new.groups[group];
+                    let verb = if d % 2 == 0 { "add" } else { "remove" };
+                    let _is_new = if d % 2 == 0 { members.insert(id) } else { members.remove(&id) };
                     json!({"op": "group.members", "group": group, verb: [id]})
                 }
             }
             _ => return None,
         };
-        self.planned = Some(match made.is_empty() {
-            true => Planned::Replace(Box::new(new)),
-            false => Planned::WithNew(Box::new(new), made, groups_of),
-        });
+        self.planned = Some(Planned { new: Box::new(new), made, groups_of });
         Some(line)
     }
 
-    fn plan_add(&self, new: &mut Self, [a, b, c, _]: [u64; 4]) -> Option<Value> {
+    fn plan_add(&self, new: &mut Self, [a, b, c, _]: [usize; 4]) -> Option<Value> {
         if self.kind == Kind::Line {
             return None;
         }
@@ -360,7 +346,7 @@ impl State {
         let mut place = list.len();
         match self.kind {
             Kind::Polyline | Kind::Streamline => {
-                place = usize::try_from(b).ok()? % (list.len() + 1);
+                place = b % (list.len() + 1);
                 line["at"] = if place == list.len() { json!("end") } else { json!(place) };
             }
             Kind::Skeleton => {
@@ -374,7 +360,7 @@ impl State {
         Some(line)
     }
 
-    fn plan_remove(&self, new: &mut Self, choice: u64) -> Option<Value> {
+    fn plan_remove(&self, new: &mut Self, choice: usize) -> Option<Value> {
         let v = self.pick_vertex(choice)?;
         if self.kind == Kind::Line || self.objects.len() < 2 && self.with_objects {
             return None;
@@ -433,35 +419,22 @@ impl State {
 
     /// Applies the planned operation; `ids` are the ids it assigned.
     pub(crate) fn apply_planned(&mut self, line: &Value, ids: &[i64]) -> anyhow::Result<()> {
-        match self.planned.take() {
-            None => Err(anyhow!("{line} was not planned")),
-            Some(Planned::Replace(new)) => {
-                *self = *new;
-                Ok(())
-            }
-            Some(Planned::WithNew(new, made, like)) => {
-                *self = *new;
-                ensure!(
-                    ids.len() == made.len(),
-                    "{line} gave the ids {ids:?}, expected {}",
-                    made.len()
-                );
-                for (id, vertices) in ids.iter().zip(made) {
-                    ensure!(
-                        self.used.insert(*id),
-                        "{line} gave the id {id}, which was used before"
-                    );
-                    self.objects.insert(*id, vertices);
-                    if let Some(like) = like {
-                        let groups = self.groups.iter_mut().filter(|group| group.contains(&like));
-                        for group in groups {
-                            group.insert(*id);
-                        }
-                    }
-                }
-                Ok(())
+        let planned = self.planned.take().with_context(|| format!("{line} was not planned"))?;
+        let Planned { new, made, groups_of } = planned;
+        *self = *new;
+        let count = made.len();
+        ensure!(count == 0 || ids.len() == count, "{line} gave the ids {ids:?}, expected {count}");
+        for (id, vertices) in ids.iter().zip(made) {
+            ensure!(self.used.insert(*id), "{line} gave the id {id}, which was used before");
+            self.objects.insert(*id, vertices);
+            let in_group = |group: &&mut BTreeSet<i64>| {
+                groups_of.is_some_and(|object| group.contains(&object))
+            };
+            for group in self.groups.iter_mut().filter(in_group) {
+                group.insert(*id);
             }
         }
+        Ok(())
     }
 
     /// Returns lines that check that groups have the members of the model.
@@ -539,3 +512,6 @@ fn to_positions(vertices: &[Vertex]) -> Vec<[f64; 2]> {
 fn ball_selector(at: Point) -> Value {
     json!({"ball": {"center": to_units(at), "radius": 0.05}, "count": 1})
 }
+
+/// The factor of the numbers that choose positions.
+const FACTOR: i64 = 6_364_136_223_846_793_005;

@@ -11,7 +11,7 @@ use zvf::{BadQuery, Error, Kind, LevelId, Reader};
 
 use super::{Convert, StoreQueries};
 use crate::commands::job::{self, Job};
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::target::check_overwrite;
 
@@ -28,7 +28,7 @@ impl Convert {
         store: &str,
         format: Format,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         let queries = self.plan_queries(session, store, false).await?;
         let StoreQueries { reader, query, kinds, mut notes } = queries;
         let Some(kind) = kinds.first().copied() else { return Ok(Outcome::Clean) };

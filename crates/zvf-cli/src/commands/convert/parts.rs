@@ -32,8 +32,11 @@ impl Recorded<Convert> {
             To::Format(format) => format.extensions().first().copied().unwrap_or(format.token()),
         };
         let words = words.into_iter().map(with_absolute_path).collect::<anyhow::Result<_>>()?;
-        let target =
-            ConvertTarget::new(make_absolute(&convert.output)?, extension.to_owned(), words);
+        let target = ConvertTarget {
+            output: make_absolute(&convert.output)?,
+            extension: extension.to_owned(),
+            words,
+        };
         let is_store = |path: &PathBuf| path.to_str().is_some_and(is_store);
         let open = session.options(Timeouts::BATCH);
         let store = match convert.inputs.as_slice() {
@@ -107,14 +110,14 @@ pub(crate) async fn run_part(
     (tasks, job): (&Tasks, &ConvertJob),
     number: usize,
 ) -> anyhow::Result<TaskOutcome> {
-    let mut convert: Convert = recorded::parse(&job.target().words, &["input", "output"])?;
+    let mut convert: Convert = recorded::parse(&job.target.words, &["input", "output"])?;
     let store = tasks.plan().store.as_deref();
     let open = session.options(Timeouts::BATCH);
     let scratch = convert.options.scratch();
     let Some(run) = tasks.begin_part(number, scratch.as_deref()).await? else {
         return Ok(TaskOutcome::AlreadyDone);
     };
-    let part = job.part(number);
+    let part = job.parts.get(number);
     let input = match (store, part.and_then(|part| part.path())) {
         (Some(store), _) => PathBuf::from(store),
         (None, Some(path)) => path.to_owned(),

@@ -156,12 +156,8 @@ impl Shape {
     }
 
     fn distance(&self, a: usize, b: usize) -> f32 {
-        match (self.points.get(a), self.points.get(b)) {
-            (Some(a), Some(b)) => {
-                a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt()
-            }
-            _ => f32::INFINITY,
-        }
+        let ends = self.points[a].iter().zip(&self.points[b]);
+        ends.map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt()
     }
 
     /// Adds a folded surface of two halves, like a cortex: balls with a varying radius.
@@ -220,32 +216,27 @@ impl Shape {
         let values = self.points.iter().map(|at| at[2] / 100.0 * 0.9 + 0.1 * random.unit());
         let values = values.flat_map(f32::to_le_bytes).collect();
         let intensity = Field::new("intensity", column(Dtype::FLOAT32, 1, values)?);
-        let mut batch = batch.with_field(intensity).map_err(batch_error)?;
+        let mut batch = batch.with_field(intensity)?;
         if !self.labels.is_empty() {
             let label = Field::new("label", column(LABEL, 1, self.labels)?);
-            batch = batch.with_field(label).map_err(batch_error)?;
+            batch = batch.with_field(label)?;
         }
         if !self.ends.is_empty() {
             let ids = (0..).take(self.ends.len()).map(ObjectId).collect();
             let offsets = std::iter::once(0).chain(self.ends).collect();
-            let parts = Parts::new(offsets, ids).map_err(batch_error)?;
-            batch = batch.with_parts(parts).map_err(batch_error)?;
+            let parts = Parts::new(offsets, ids)?;
+            batch = batch.with_parts(parts)?;
         }
         if self.corners > 0 {
-            let elements = Elements::new(self.corners, self.rows).map_err(batch_error)?;
-            batch = batch.with_elements(elements).map_err(batch_error)?;
+            let elements = Elements::new(self.corners, self.rows)?;
+            batch = batch.with_elements(elements)?;
         }
         Ok(batch)
     }
 }
 
 fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, Error> {
-    let column = Column::new(dtype, width, bytes.into());
-    column.map_err(Error::from)
-}
-
-fn batch_error(error: zvf::model::BadBatch) -> Error {
-    error.into()
+    Ok(Column::new(dtype, width, bytes.into())?)
 }
 
 /// A deterministic pseudo-random generator.
@@ -264,9 +255,9 @@ impl Random {
         f32::from(self.next()) / f32::from(u16::MAX)
     }
 
-    /// Returns a number below `n`, or 0.
+    /// Returns a number below `n`, which is not 0.
     fn random_below(&mut self, n: usize) -> usize {
-        usize::from(self.next()).checked_rem(n).unwrap_or(0)
+        usize::from(self.next()) % n
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
 
-use super::select::{Select, number_or_text, position, value};
-use crate::outcome::{Usage, refuse};
+use super::select::{Select, number_or_text, position, to_fields, to_value, value};
 
 /// One operation.
 #[derive(Debug, Subcommand)]
@@ -37,8 +37,8 @@ pub(crate) struct Set {
     /// The store.
     store: String,
     /// Columns and their values; null for absent.
-    #[arg(required = true, value_name = "COLUMN=VALUE")]
-    values: Vec<String>,
+    #[arg(required = true, value_name = "COLUMN=VALUE", value_parser = pair)]
+    values: Vec<Pair>,
     /// The scope of the columns: vertex or object.
     #[arg(long, default_value = "vertex", value_parser = ["vertex", "object"])]
     of: String,
@@ -52,11 +52,11 @@ pub(crate) struct Move {
     /// The store.
     store: String,
     /// The new position.
-    #[arg(long, value_name = "X,Y,..", group = "where-to", allow_hyphen_values = true)]
-    to: Option<String>,
+    #[arg(long, value_name = "X,Y,..", group = "where-to", allow_hyphen_values = true, value_parser = position)]
+    to: Option<Json>,
     /// The vector that is added to each position.
-    #[arg(long, value_name = "DX,DY,..", group = "where-to", allow_hyphen_values = true)]
-    by: Option<String>,
+    #[arg(long, value_name = "DX,DY,..", group = "where-to", allow_hyphen_values = true, value_parser = position)]
+    by: Option<Json>,
     #[command(flatten)]
     select: Select,
 }
@@ -75,28 +75,29 @@ pub(crate) struct Add {
     store: String,
     /// Positions.
     // Hyphens are not allowed here: the options that follow would be taken for positions (`arguments::shield_positions`).
-    #[arg(required = true, value_name = "X,Y,..")]
-    positions: Vec<String>,
+    #[arg(required = true, value_name = "X,Y,..", value_parser = position)]
+    positions: Vec<Json>,
     /// The object that the vertices are added to [default: a new one, where the kind has objects].
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     object: Option<i64>,
     /// Insert before this vertex of a polyline, or at start or end.
-    #[arg(long, value_name = "N|start|end", requires = "object", allow_negative_numbers = true)]
-    at: Option<String>,
+    #[arg(long, value_name = "N|start|end", requires = "object", allow_negative_numbers = true, value_parser = value)]
+    at: Option<Json>,
     /// The skeleton vertex that becomes the parent of the first new one; each next one is a child of the one before.
     #[arg(long, value_name = "N", requires = "object")]
     parent: Option<i64>,
     /// Columns, and the value of all new vertices.
-    #[arg(long = "value", value_name = "COLUMN=VALUE")]
-    values: Vec<String>,
+    #[arg(long = "value", value_name = "COLUMN=VALUE", value_parser = pair)]
+    values: Vec<Pair>,
     /// The kind, where the store holds several.
     #[arg(long)]
     kind: Option<String>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct Join {
     /// The store.
+    #[serde(skip)]
     store: String,
     /// The objects, in this order.
     #[arg(required = true, num_args = 2.., value_name = "ID", allow_negative_numbers = true)]
@@ -109,13 +110,15 @@ pub(crate) struct Join {
     join: Option<String>,
     /// Drop one of two joined ends at the same position.
     #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     weld: bool,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 #[command(group = clap::ArgGroup::new("how").required(true))]
 pub(crate) struct Cut {
     /// The store.
+    #[serde(skip)]
     store: String,
     /// The object.
     #[arg(value_name = "ID", allow_negative_numbers = true)]
@@ -125,9 +128,11 @@ pub(crate) struct Cut {
     at: Vec<i64>,
     /// Split into parts that no link joins.
     #[arg(long, group = "how")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     components: bool,
     /// Keep the vertex where a chain is split in both parts.
     #[arg(long, requires = "at")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     share: bool,
 }
 
@@ -139,9 +144,11 @@ pub(crate) struct Group {
     verb: GroupVerb,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Subcommand, Serialize)]
+#[serde(tag = "op")]
 enum GroupVerb {
     /// Add a group.
+    #[serde(rename = "group.add")]
     Add {
         /// Its name.
         name: String,
@@ -150,9 +157,11 @@ enum GroupVerb {
         members: Vec<i64>,
     },
     /// Change the members of a group.
+    #[serde(rename = "group.members")]
     Members {
         /// The group, by number or name.
-        group: String,
+        #[arg(value_parser = number_or_text)]
+        group: Json,
         /// Replace all members by these.
         #[arg(long, value_name = "ID,..", value_delimiter = ',', allow_hyphen_values = true)]
         set: Option<Vec<i64>>,
@@ -164,32 +173,41 @@ enum GroupVerb {
         remove: Option<Vec<i64>>,
     },
     /// Give a group another name.
+    #[serde(rename = "group.rename")]
     Rename {
         /// The group, by number or name.
-        group: String,
+        #[arg(value_parser = number_or_text)]
+        group: Json,
         /// Its new name.
         name: String,
     },
     /// Set columns of a group.
+    #[serde(rename = "group.set")]
     Set {
         /// The group, by number or name.
-        group: String,
+        #[arg(value_parser = number_or_text)]
+        group: Json,
         /// Columns and their values.
-        #[arg(required = true, value_name = "COLUMN=VALUE")]
-        values: Vec<String>,
+        #[arg(required = true, value_name = "COLUMN=VALUE", value_parser = pair)]
+        #[serde(serialize_with = "as_map")]
+        values: Vec<Pair>,
     },
     /// Remove a group.
+    #[serde(rename = "group.remove")]
     Remove {
         /// The group, by number or name.
-        group: String,
+        #[arg(value_parser = number_or_text)]
+        group: Json,
     },
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct Column {
     /// The store.
+    #[serde(skip)]
     store: String,
     #[command(subcommand)]
+    #[serde(flatten)]
     verb: ColumnVerb,
     /// The scope of the columns: vertex, object, link, group or fragment.
     #[arg(long, default_value = "vertex", global = true)]
@@ -199,9 +217,11 @@ pub(crate) struct Column {
     kind: Option<String>,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Subcommand, Serialize)]
+#[serde(tag = "op")]
 enum ColumnVerb {
     /// Add a column.
+    #[serde(rename = "column.add")]
     Add {
         /// Its name.
         name: String,
@@ -212,8 +232,8 @@ enum ColumnVerb {
         #[arg(long)]
         width: Option<u32>,
         /// The value of existing rows.
-        #[arg(long, allow_hyphen_values = true)]
-        fill: Option<String>,
+        #[arg(long, allow_hyphen_values = true, value_parser = value)]
+        fill: Option<Json>,
         /// Its unit.
         #[arg(long)]
         unit: Option<String>,
@@ -222,11 +242,13 @@ enum ColumnVerb {
         description: Option<String>,
     },
     /// Drop a column.
+    #[serde(rename = "column.drop")]
     Drop {
         /// Its name.
         name: String,
     },
     /// Give a column another name.
+    #[serde(rename = "column.rename")]
     Rename {
         /// Its name.
         name: String,
@@ -235,11 +257,13 @@ enum ColumnVerb {
     },
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct Append {
     /// The store.
+    #[serde(skip)]
     store: String,
     /// The file, as zvf create reads it.
+    #[arg(value_parser = |text: &str| std::path::absolute(text))]
     file: PathBuf,
     /// The format [default: by the name of the file].
     #[arg(long)]
@@ -249,6 +273,7 @@ pub(crate) struct Append {
     kind: Option<String>,
     /// Keep the ids of the file; an id that was used before is an error.
     #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     keep_ids: bool,
 }
 
@@ -279,42 +304,29 @@ impl Verb {
                 if let Some(object) = line.as_object_mut().and_then(|line| line.remove("object")) {
                     line["objects"] = json!([object]);
                 }
-                add_fields(json!({"op": "object.set", "values": values(&set.values)?}), line)
+                line["values"] = to_map(&set.values);
+                operation("object.set", &line)?
             }
             Self::Set(set) => json!({
-                "op": "vertex.set", "vertices": set.select.to_json()?, "values": values(&set.values)?,
+                "op": "vertex.set", "vertices": set.select.to_json()?, "values": to_map(&set.values),
             }),
             Self::Move(verb) => {
-                let mut line = json!({"op": "vertex.move", "vertices": verb.select.to_json()?});
-                for (name, text) in [("to", &verb.to), ("by", &verb.by)] {
-                    if let Some(text) = text {
-                        line[name] = position(text, name)?;
-                    }
-                }
-                line
+                let vertices = verb.select.to_json()?;
+                operation(
+                    "vertex.move",
+                    &json!({"vertices": vertices, "to": verb.to, "by": verb.by}),
+                )?
             }
             Self::Rm(rm) if rm.select.is_objects_only() => {
                 json!({"op": "object.remove", "objects": rm.select.objects})
             }
             Self::Rm(rm) => json!({"op": "vertex.remove", "vertices": rm.select.to_json()?}),
             Self::Add(add) => add.to_line(has_objects)?,
-            Self::Merge(verb) => add_fields(
-                json!({"op": "object.merge", "objects": verb.objects}),
-                json!({"into": verb.into, "join": verb.join, "weld": verb.weld.then_some(true)}),
-            ),
-            Self::Split(verb) => add_fields(
-                json!({"op": "object.split", "object": verb.object}),
-                json!({
-                    "at": (!verb.at.is_empty()).then_some(&verb.at),
-                    "components": verb.components.then_some(true), "share": verb.share.then_some(true),
-                }),
-            ),
-            Self::Group(verb) => verb.verb.to_line()?,
-            Self::Column(verb) => verb.to_line(),
-            Self::Append(verb) => add_fields(
-                json!({"op": "append", "file": std::path::absolute(&verb.file)?}),
-                json!({"format": verb.format, "kind": verb.kind, "keep_ids": verb.keep_ids.then_some(true)}),
-            ),
+            Self::Merge(verb) => operation("object.merge", verb)?,
+            Self::Split(verb) => operation("object.split", verb)?,
+            Self::Group(verb) => to_fields(&verb.verb)?.into(),
+            Self::Column(verb) => to_fields(verb)?.into(),
+            Self::Append(verb) => operation("append", verb)?,
         })
     }
 }
@@ -324,83 +336,45 @@ impl Add {
         &self,
         has_objects: impl FnOnce(Option<&str>) -> anyhow::Result<bool>,
     ) -> anyhow::Result<Json> {
-        let positions: Result<Vec<Json>, Usage> =
-            self.positions.iter().map(|text| position(text, "position")).collect();
-        let mut attributes = Map::new();
-        for (name, value) in values(&self.values)? {
-            attributes.insert(name, vec![value; self.positions.len()].into());
-        }
+        let column = |(name, value): &Pair| {
+            (name.clone(), Json::from(vec![value.clone(); self.positions.len()]))
+        };
+        let attributes: Map<String, Json> = self.values.iter().map(column).collect();
         let is_new = self.object.is_none() && has_objects(self.kind.as_deref())?;
-        let op = if is_new { "object.add" } else { "vertex.add" };
-        let at = self.at.as_deref().map(value);
         let parents = self.parent.map(|first| -> Vec<Json> {
             let chain = (1..self.positions.len()).map(|k| json!({"new": k - 1}));
             [json!({"index": first})].into_iter().chain(chain).collect()
         });
-        Ok(add_fields(
-            json!({"op": op, "positions": positions?}),
-            json!({
-                "object": self.object, "kind": self.kind, "at": at, "parents": parents,
-                "attributes": (!attributes.is_empty()).then_some(attributes),
-            }),
-        ))
+        let fields = json!({
+            "positions": self.positions, "object": self.object, "kind": self.kind, "at": self.at,
+            "parents": parents, "attributes": (!attributes.is_empty()).then_some(attributes),
+        });
+        operation(if is_new { "object.add" } else { "vertex.add" }, &fields)
     }
 }
 
-impl GroupVerb {
-    fn to_line(&self) -> Result<Json, Usage> {
-        let group = |text: &str| number_or_text(text);
-        Ok(match self {
-            Self::Add { name, members } => add_fields(
-                json!({"op": "group.add", "name": name}),
-                json!({"members": (!members.is_empty()).then_some(members)}),
-            ),
-            Self::Members { group: which, set, add, remove } => add_fields(
-                json!({"op": "group.members", "group": group(which)}),
-                json!({"set": set, "add": add, "remove": remove}),
-            ),
-            Self::Rename { group: which, name } => {
-                json!({"op": "group.rename", "group": group(which), "name": name})
-            }
-            Self::Set { group: which, values: list } => {
-                json!({"op": "group.set", "group": group(which), "values": values(list)?})
-            }
-            Self::Remove { group: which } => json!({"op": "group.remove", "group": group(which)}),
-        })
-    }
+/// A column and its value.
+type Pair = (String, Json);
+
+/// Returns an operation with its fields.
+fn operation(op: &str, settings: &impl Serialize) -> anyhow::Result<Json> {
+    let mut line = Map::from_iter([("op".to_owned(), op.into())]);
+    line.extend(to_fields(settings)?);
+    Ok(line.into())
 }
 
-impl Column {
-    fn to_line(&self) -> Json {
-        let fields = match &self.verb {
-            ColumnVerb::Add { name, dtype, width, fill, unit, description } => json!({
-                "op": "column.add", "name": name, "dtype": dtype, "width": width,
-                "fill": fill.as_deref().map(value), "unit": unit, "description": description,
-            }),
-            ColumnVerb::Drop { name } => json!({"op": "column.drop", "name": name}),
-            ColumnVerb::Rename { name, to } => {
-                json!({"op": "column.rename", "name": name, "to": to})
-            }
-        };
-        add_fields(add_fields(json!({}), fields), json!({"scope": self.scope, "kind": self.kind}))
-    }
+/// Parses `COLUMN=VALUE`.
+fn pair(text: &str) -> Result<Pair, &'static str> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    pair.map(|(name, text)| (name.to_owned(), to_value(text))).ok_or("expected COLUMN=VALUE")
 }
 
-/// Adds the fields of `more` that are not null.
-fn add_fields(mut line: Json, more: Json) -> Json {
-    if let (Some(line), Json::Object(more)) = (line.as_object_mut(), more) {
-        line.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
-    }
-    line
+fn to_map(values: &[Pair]) -> Json {
+    values.iter().cloned().collect()
 }
 
-/// Parses `COLUMN=VALUE` pairs.
-fn values(list: &[String]) -> Result<Map<String, Json>, Usage> {
-    let pair = |text: &String| match text.split_once('=') {
-        Some((name, text)) if !name.is_empty() => Ok((name.to_owned(), value(text))),
-        _ => refuse(format!("{text}: expected COLUMN=VALUE")),
-    };
-    list.iter().map(pair).collect()
+fn as_map<S: Serializer>(values: &[Pair], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(values.iter().map(|(name, value)| (name, value)))
 }
 
 #[cfg(test)]
@@ -457,8 +431,8 @@ mod tests {
             "rm s --box 1,2",
         ] {
             let args = std::iter::once("zvf").chain(text.split_whitespace());
-            let line = Line::try_parse_from(args).unwrap().verb.to_line(|_kind| Ok(true));
-            assert!(line.unwrap_err().is::<Usage>());
+            let line = Line::try_parse_from(args).map(|line| line.verb.to_line(|_kind| Ok(true)));
+            assert!(!matches!(line, Ok(Ok(_))), "{text}");
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn build(
     let folder = tempfile::Builder::new().prefix("zvf-levels-").tempdir()?;
     let levels = folder.path().join("levels");
     let from = (&store, levels.as_path());
-    let built = zvf::pyramid::build_in_folder(from, options, how, &[], on_event).await;
+    let built = zvf::pyramid::build_in_folder(from, options, how, (&[], None), on_event).await;
     let (built, reports) = built?;
     let message = Some("zvf pyramid".to_owned());
     let commit = CommitOptions { message, ..CommitOptions::default() };

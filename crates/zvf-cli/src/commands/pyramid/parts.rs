@@ -10,7 +10,7 @@ use zvf::tasks::{Plan, PyramidJob, Tasks};
 
 use super::Pyramid;
 use crate::commands::task::{make_absolute, print_earlier};
-use crate::outcome::{Usage, refuse};
+use crate::outcome::{CommandResult, Usage, refuse};
 use crate::session::Session;
 
 impl Pyramid {
@@ -50,7 +50,7 @@ pub(crate) async fn finish_levels(
     session: &Session,
     (tasks, job): (&Tasks, &PyramidJob),
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> CommandResult {
     let (open, how) = (session.options(Timeouts::BATCH), building(session));
     let store = tasks.store()?;
     let progress = session.progress("building levels");

@@ -4,22 +4,13 @@ use zvf::{Notice, Store};
 
 use crate::outcome::{Usage, refuse};
 
-/// The parts of an answer that depend on a listing.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ListedParts {
-    /// All attributes, not named ones.
-    pub(super) all_attributes: bool,
-    /// Edges or faces.
-    pub(super) elements: bool,
-}
-
 /// Refuses an answer that may lack attributes or links: those that no document declares and that
-/// could not be listed in `store`.
+/// could not be listed in `store`. The answer has all attributes or named ones, and elements or none.
 ///
 /// # Errors
 ///
 /// [`Usage`] with the groups that could not be listed, and how to name what they hold.
-pub(super) fn check(store: &Store, parts: ListedParts) -> Result<(), Usage> {
+pub(super) fn check(store: &Store, all_attributes: bool, elements: bool) -> Result<(), Usage> {
     let declares = store.root().zarr_vectors.attribute_specs().is_some();
     let (mut attributes, mut links) = (Vec::new(), Vec::new());
     for notice in store.notices() {
@@ -32,7 +23,7 @@ pub(super) fn check(store: &Store, parts: ListedParts) -> Result<(), Usage> {
             links.push(key.as_str().to_owned());
         }
     }
-    if parts.all_attributes && !declares && !attributes.is_empty() {
+    if all_attributes && !declares && !attributes.is_empty() {
         let text = format!(
             "the attributes in {} cannot be listed, and no metadata declares them; name them with \
              --attributes NAMES (or none), or leave them out with --allow-missing",
@@ -40,7 +31,7 @@ pub(super) fn check(store: &Store, parts: ListedParts) -> Result<(), Usage> {
         );
         return refuse(text);
     }
-    if parts.elements && !links.is_empty() {
+    if elements && !links.is_empty() {
         return refuse(format!(
             "the links in {} cannot be listed; leave them out with --no-elements, or use those \
              that are found with --allow-missing",

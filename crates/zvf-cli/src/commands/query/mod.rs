@@ -1,6 +1,5 @@
 //! `zvf query`.
 
-mod count;
 mod lacking;
 mod output;
 pub(crate) mod region;
@@ -9,26 +8,26 @@ mod write;
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use zvf::convert::Format;
 use zvf::export::Export;
 use zvf::format::num::to_u64;
 use zvf::inspect::advise;
+use zvf::question::{axis_names, parse_columns};
 use zvf::{
-    Answer, Columns, Counts, Kind, LevelId, LevelRule, Missing, Mode, Notice, ObjectId, Order,
-    Plan, QueryStats, Reader, Store, UnknownIds,
+    Answer, Counts, Kind, LevelId, Missing, Notice, ObjectId, Plan, QueryStats, Reader, Store,
+    UnknownIds,
 };
 
-use self::lacking::ListedParts;
 use self::output::Output;
-use self::region::Where;
-use self::write::{AnswerSink, Format};
-use crate::commands::group;
+use self::write::{AnswerSink, FORMATS, holds_elements, streams, table_from_extension, to_stream};
+use crate::arguments::choice;
 use crate::commands::job::Job;
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::commands::narrow::{Narrow, first_set};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::{Session, sentences};
-use crate::size::size;
 use crate::table;
 use crate::target::{self, NewFile, Out};
 
@@ -42,50 +41,19 @@ use crate::target::{self, NewFile, Out};
 pub(crate) struct Query {
     /// The store: a folder or a URL.
     store: String,
-    /// The level: a number, or a rule: vertices=N, bytes=SIZE, error=X, screen=WIDTH/PIXELS.
-    #[arg(long, value_name = "N|RULE", default_value = "0", value_parser = level_rule)]
-    level: LevelRule,
     #[command(flatten)]
-    place: Where,
-    /// The spatial relation between geometry and region, and which part of a match is returned.
-    #[arg(long, value_enum)]
-    mode: Option<ModeWord>,
+    narrow: Narrow,
     /// The kind of geometry, where the store holds several [default: that of the first of
     /// --objects, or else the
     /// first].
     #[arg(long)]
     kind: Option<Kind>,
-    /// Only these objects, in this order: 7,9,20..30 (the end of a range is not included).
-    #[arg(long, value_name = "IDS", value_parser = ids, allow_hyphen_values = true, help_heading = "Selection")]
-    objects: Option<Ids>,
-    /// Only objects in one of these groups, by number or name: 0,left.
-    #[arg(long, value_name = "GROUPS", value_delimiter = ',', help_heading = "Selection")]
-    groups: Vec<String>,
-    /// Only rows for which this is true, such as "intensity > 3 and object.kind in (1, 2)".
-    #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
-    predicate: Option<String>,
-    /// What to do when an object id does not exist.
-    #[arg(long = "unknown-objects", alias = "unknown", value_enum, default_value_t = Unknown::Error, help_heading = "Selection")]
-    unknown: Unknown,
     /// Attributes to read: names separated by commas, "all" or "none".
     #[arg(long = "attributes", alias = "columns", value_name = "NAMES", default_value = "all")]
     columns: String,
     /// Add the id of its object to each vertex, for every kind.
     #[arg(long = "object-ids", alias = "owners")]
     owners: bool,
-    /// The order of the answer.
-    #[arg(long, value_enum)]
-    order: Option<OrderWord>,
-    /// Return at most N vertices; an object or element is never cut. 0 returns all.
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
-    /// Skip missing cells, and attributes and links that the backend cannot list; a note names
-    /// them.
-    #[arg(long)]
-    allow_missing: bool,
-    /// Read only what an additive level adds to the next coarser one.
-    #[arg(long = "increment-only", alias = "own-level-only")]
-    own_level_only: bool,
     /// Print what will be read, and afterwards what was read; the data itself only with --output.
     #[arg(long)]
     explain: bool,
@@ -93,7 +61,7 @@ pub(crate) struct Query {
     #[arg(long, conflicts_with_all = ["explain", "output", "elements", "format"])]
     count: bool,
     /// The format [default: by the extension of the file; csv on standard output, or jsonl with --json].
-    #[arg(long, value_enum, help_heading = "Output")]
+    #[arg(long, value_parser = choice(FORMATS), help_heading = "Output")]
     format: Option<Format>,
     /// Write to this file, atomically; - is standard output.
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
@@ -116,25 +84,20 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if let Some(format) = self.other_format() {
             return self.export(session, format, out).await;
         }
         let output = self.outputs(session)?;
         let reader = session.reader(&self.store).await?;
-        let axes: Vec<String> =
-            reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
-        let mut query = self.query(&axes)?;
+        let axes = axis_names(reader.store());
+        let mut query = self.query(session, &reader).await?;
         let mut kind = self.kind;
         if kind.is_none() && reader.store().root().zarr_vectors.geometry_types.len() > 1 {
             kind = self.kind_of_objects(&reader).await?;
             let notice = self.note_other_kinds(&reader).await.filter(|_| kind.is_none());
             session.print_notices(&mut *out, notice)?;
-            query = kind.into_iter().fold(query, zvf::Query::of_kind);
+            query.kind = kind;
         }
         let kind = match kind {
             Some(kind) => kind,
@@ -145,14 +108,11 @@ impl Query {
                 "{kind} geometry has no edges or faces to write; leave --elements out"
             ));
         }
-        if !self.groups.is_empty() {
-            query = query.in_groups(self.group_numbers(session, &reader).await?);
-        }
         let progress = session.progress("reading");
         if self.count {
             let counts = with_advice(&reader, reader.count(&query).await).await?;
             drop(progress);
-            count::print(&counts, session.json(), out)?;
+            print_counts(&counts, session, out)?;
             print_notices(session, out, reader.store(), Some(Remarks::from_counts(&counts)))?;
             return Ok(Outcome::Clean);
         }
@@ -170,7 +130,7 @@ impl Query {
                 sink.write(answer.batch.clone())?;
                 sink.finish(kind)?;
             }
-            explain(&plan, &answer, session.json(), out)?;
+            explain(&plan, &answer, session, out)?;
             print_notices(session, out, reader.store(), Some(Remarks::from_answer(&answer)))?;
             return Ok(Outcome::Clean);
         }
@@ -197,39 +157,33 @@ impl Query {
     }
 
     /// Returns the format of the output name, where it is not a table of vertices.
-    fn other_format(&self) -> Option<zvf::convert::Format> {
+    fn other_format(&self) -> Option<Format> {
         let path = self.output.as_deref().filter(|_| self.format.is_none())?;
-        let format = zvf::convert::Format::from_extension(path);
-        format.filter(|format| Format::from_extension(path).is_none() && format.is_written())
+        let format = Format::from_extension(path)?;
+        (table_from_extension(path).is_none() && format.is_written()).then_some(format)
     }
 
     /// Writes the answer with all attributes of its objects, as `zvf convert` does.
     async fn export(
         &self,
         session: &Session,
-        format: zvf::convert::Format,
+        format: Format,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
-        for (option, given) in [
+    ) -> CommandResult {
+        let given = first_set(&[
             ("--elements", self.elements.is_some()),
             ("--no-elements", self.no_elements),
             ("--stream", self.stream),
             ("--explain", self.explain),
             ("--count", self.count),
-        ] {
-            if given {
-                return refuse(format!(
-                    "{option} is not for {format}; write npy, csv, jsonl, ply or parquet"
-                ));
-            }
+        ]);
+        if let Some(option) = given {
+            return refuse(format!(
+                "{option} is not for {format}; write npy, csv, jsonl, ply or parquet"
+            ));
         }
         let reader = session.reader(&self.store).await?;
-        let axes: Vec<String> =
-            reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
-        let mut query = self.query(&axes)?;
-        if !self.groups.is_empty() {
-            query = query.in_groups(self.group_numbers(session, &reader).await?);
-        }
+        let query = self.query(session, &reader).await?;
         let kind = match self.kind {
             Some(kind) => Some(kind),
             None => self.kind_of_objects(&reader).await?,
@@ -239,12 +193,8 @@ impl Query {
         let job = Job {
             inputs: self.store.clone(),
             output: output.unwrap_or_default(), // there is one: its name chose the format
-            strict: false,
-            dry_run: false,
             overwrite: self.overwrite,
-            scratch: None,
-            extra: serde_json::Map::new(),
-            is_repeated: false,
+            ..Job::default()
         };
         job.write(session, format, vec![(Box::new(export), None)], Vec::new(), out).await
     }
@@ -253,7 +203,7 @@ impl Query {
     fn outputs(&self, session: &Session) -> anyhow::Result<Output> {
         let (file, elements) = (self.output.as_deref(), self.elements.as_deref());
         let output = Output::choose(self.format, session.json(), file, elements)?;
-        if self.stream && !output.format.streams() {
+        if self.stream && !streams(output.format) {
             return refuse(
                 "this format cannot be written batch by batch; leave --stream out, or write csv, \
                  jsonl or npy",
@@ -269,103 +219,59 @@ impl Query {
     /// Returns whether the answer is streamed by default: vertices without edges or faces give the same file either
     /// way, and may exceed memory.
     fn streams_rows(&self, kind: Kind, output: &Output) -> bool {
-        let whole = self.objects.is_none() && self.groups.is_empty() && self.limit.is_none();
-        let plain = self.order.is_none() && !self.owners && !self.allow_missing;
-        output.format.streams() && output.file.is_some() && !kind.has_links() && whole && plain
+        let narrow = &self.narrow;
+        let whole = narrow.objects.is_none() && narrow.groups.is_empty() && narrow.limit.is_none();
+        let plain = narrow.order.is_none() && !self.owners && !narrow.allow_missing;
+        streams(output.format) && output.file.is_some() && !kind.has_links() && whole && plain
     }
 
     /// Refuses an answer that may lack what could not be listed, unless that is allowed.
     fn check_lacking(&self, reader: &Reader, output: &Output) -> anyhow::Result<()> {
-        if self.allow_missing {
+        if self.narrow.allow_missing {
             return Ok(());
         }
-        let writes_elements = output.format.holds_elements() || output.elements.is_some();
-        let parts = ListedParts {
-            all_attributes: self.columns == "all",
-            elements: writes_elements && !self.no_elements,
-        };
-        Ok(lacking::check(reader.store(), parts)?)
+        let writes_elements = holds_elements(output.format) || output.elements.is_some();
+        let elements = writes_elements && !self.no_elements;
+        Ok(lacking::check(reader.store(), self.columns == "all", elements)?)
     }
 
     /// Returns the kind that a query without `--kind` reads: of the level, or of level 0 where a rule chooses it.
     async fn first_kind(&self, session: &Session, reader: &Reader) -> anyhow::Result<Kind> {
-        let number = self.number().map_or(0, |level| level.0);
-        let level = session.level(reader.store(), number).await?;
+        let level = self.narrow.level(session, reader).await?;
         let kind = level.kinds().first().copied();
+        let number = self.narrow.number();
         kind.ok_or_else(|| Usage::new(format!("level {number} holds no geometry")).into())
     }
 
     /// Returns the query that the arguments state.
-    fn query(&self, axes: &[String]) -> anyhow::Result<zvf::Query> {
-        let mut query = zvf::Query::all().level(self.level).unknown_ids(self.unknown.into());
-        if let Some(region) = self.place.region(axes)? {
-            query = query.in_region(region);
-        }
-        if let Some(mode) = self.mode {
-            query = query.mode(mode.into());
-        }
-        if let Some(kind) = self.kind {
-            query = query.of_kind(kind);
-        }
-        if let Some(Ids(ids)) = &self.objects {
-            query = query.of_objects(ids.iter().copied());
-        }
-        if let Some(text) = &self.predicate {
-            let predicate: zvf::predicate::Predicate = text.parse().map_err(zvf::Error::from)?;
-            query = query.filter(predicate);
-        }
-        query = query.columns(match self.columns.as_str() {
-            "all" => Columns::All,
-            "none" | "" => Columns::None,
-            names => Columns::Named(names.split(',').map(|name| name.trim().to_owned()).collect()),
-        });
-        if let Some(order) = self.order {
-            query = query.order(order.into());
-        }
-        if let Some(limit) = self.limit.filter(|limit| *limit > 0) {
-            query = query.limit(limit);
-        }
-        if self.owners {
-            query = query.with_owners();
-        }
-        if self.allow_missing {
-            query = query.allow_missing();
-        }
-        if self.own_level_only {
-            query = query.increment_only();
-        }
-        Ok(if self.stream { query.uncached() } else { query })
+    async fn query(&self, session: &Session, reader: &Reader) -> anyhow::Result<zvf::Query> {
+        let mut query = self.narrow.query(session, reader).await?;
+        query.unknown_ids = self.narrow.unknown.unwrap_or(UnknownIds::Error);
+        query.kind = self.kind;
+        query.columns = parse_columns(&self.columns);
+        query.with_owners = self.owners;
+        query.uncached = self.stream;
+        Ok(query)
     }
 
-    /// Returns the requested groups; names are those of the level, or of level 0 where a rule chooses it.
-    async fn group_numbers(&self, session: &Session, reader: &Reader) -> anyhow::Result<Vec<u64>> {
-        let numbers: Option<Vec<u64>> = self.groups.iter().map(|name| name.parse().ok()).collect();
-        if let Some(numbers) = numbers {
-            return Ok(numbers);
-        }
-        let level = self.number().map_or(0, |level| level.0);
-        group::numbers(&session.level(reader.store(), level).await?, &self.groups).await
-    }
-
-    /// Returns the level, where it is given by number.
-    const fn number(&self) -> Option<LevelId> {
-        if let LevelRule::Number(level) = self.level { Some(level) } else { None }
-    }
-
-    /// Returns the kind of the requested objects, where the store holds several.
+    /// Returns the kind of the requested objects, where the level is given by number.
     async fn kind_of_objects(&self, reader: &Reader) -> Result<Option<Kind>, zvf::Error> {
-        match (&self.objects, self.number()) {
-            (Some(Ids(ids)), Some(level)) => match ids.first() {
-                Some(id) => with_advice(reader, reader.find_kind(level, *id).await).await,
-                None => Ok(None),
-            },
-            _ => Ok(None),
+        let first = self.narrow.objects.as_ref().and_then(|ids| ids.first());
+        match first.filter(|_| !self.narrow.has_rule()) {
+            Some(id) => {
+                let level = LevelId(self.narrow.number());
+                with_advice(reader, reader.find_kind(level, *id).await).await
+            }
+            None => Ok(None),
         }
     }
 
     /// Returns a note about the kinds that are not read.
     async fn note_other_kinds(&self, reader: &Reader) -> Option<String> {
-        let level = reader.level(self.number()?).await.ok()?;
+        if self.narrow.has_rule() {
+            return None;
+        }
+        let level = reader.level(LevelId(self.narrow.number())).await.ok()?;
         let first = level.kinds().first()?;
         let other_kinds: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
         let names = other_kinds.join(", ");
@@ -387,7 +293,7 @@ impl Query {
         let file = |path: &PathBuf| NewFile::create(path, session.interrupt()).map(Out::File);
         let target = match (&output.file, out) {
             (Some(path), _) => file(path)?,
-            (None, Some(out)) => output.format.to_stream(out),
+            (None, Some(out)) => to_stream(output.format, out),
             (None, None) => return refuse("there is nowhere to write to"),
         };
         let elements = match &output.elements {
@@ -522,20 +428,30 @@ fn print_notices(
     Ok(session.print_notices(out, words)?)
 }
 
-fn explain(plan: &Plan, answer: &Answer, as_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    if as_json {
-        return table::json(&json!({"plan": plan_json(plan), "answer": answer_json(answer)}), out);
-    }
-    writeln!(out, "{plan}\n")?;
-    let vertices = table::format_count(answer.batch.len(), "vertex");
-    let parts = table::format_count(answer.batch.parts().len(), "part");
-    writeln!(out, "answer    {vertices}, {parts}")?;
-    if let Some(elements) = answer.batch.elements() {
-        let count = table::count(to_u64(elements.len()));
-        writeln!(out, "elements  {count} of {} vertices each", elements.width())?;
-    }
-    writeln!(out, "{}", answer.figures)?;
-    Ok(())
+fn explain(plan: &Plan, answer: &Answer, session: &Session, out: &mut dyn Write) -> CommandResult {
+    let explained = json!({"plan": plan_json(plan), "answer": answer_json(answer)});
+    session.print(out, &explained, |out| {
+        writeln!(out, "{plan}\n")?;
+        let vertices = table::format_count(answer.batch.len(), "vertex");
+        let parts = table::format_count(answer.batch.parts().len(), "part");
+        writeln!(out, "answer    {vertices}, {parts}")?;
+        if let Some(elements) = answer.batch.elements() {
+            let count = table::count(to_u64(elements.len()));
+            writeln!(out, "elements  {count} of {} vertices each", elements.width())?;
+        }
+        Ok(writeln!(out, "{}", answer.figures)?)
+    })
+}
+
+fn print_counts(counts: &Counts, session: &Session, out: &mut dyn Write) -> CommandResult {
+    let Counts { vertices, parts, elements, .. } = *counts;
+    let value = json!({"vertices": vertices, "parts": parts, "elements": elements});
+    session.print(out, &value, |out| {
+        let mut words = vec![table::format_count(vertices, "vertex")];
+        words.extend((parts > 0).then(|| table::format_count(parts, "part")));
+        words.extend(elements.map(|elements| table::format_count(elements, "element")));
+        Ok(writeln!(out, "{}", words.join(", "))?)
+    })
 }
 
 fn plan_json(plan: &Plan) -> Value {
@@ -571,124 +487,6 @@ fn answer_json(answer: &Answer) -> Value {
     })
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ModeWord {
-    /// All vertices are inside.
-    Inside,
-    /// A point is in the region; returned whole.
-    Touch,
-    /// Cut at the boundary.
-    Clip,
-    /// The stored vertices inside, in runs.
-    Crop,
-    /// All rows of chunks that meet the region, untested.
-    Cells,
-}
-
-impl From<ModeWord> for Mode {
-    fn from(word: ModeWord) -> Self {
-        match word {
-            ModeWord::Inside => Self::Inside,
-            ModeWord::Touch => Self::Touch,
-            ModeWord::Clip => Self::Clip,
-            ModeWord::Crop => Self::Crop,
-            ModeWord::Cells => Self::Cells,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum OrderWord {
-    /// Chunk by chunk, every stored row once.
-    Storage,
-    /// Object by object.
-    Objects,
-}
-
-impl From<OrderWord> for Order {
-    fn from(word: OrderWord) -> Self {
-        match word {
-            OrderWord::Storage => Self::Storage,
-            OrderWord::Objects => Self::Objects,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Unknown {
-    /// Fail.
-    Error,
-    /// Leave it out and report it.
-    Report,
-    /// Leave it out.
-    Skip,
-}
-
-impl From<Unknown> for UnknownIds {
-    fn from(word: Unknown) -> Self {
-        match word {
-            Unknown::Error => Self::Error,
-            Unknown::Report => Self::Report,
-            Unknown::Skip => Self::Skip,
-        }
-    }
-}
-
-/// Object ids in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ids(pub(crate) Vec<ObjectId>);
-
-/// Parses ids and half-open ranges, separated by commas.
-pub(crate) fn ids(text: &str) -> Result<Ids, String> {
-    let wrong = |part: &str| format!("{part:?} is not an object id or a range such as 20..30");
-    let mut ids = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        let number = |text: &str| text.trim().parse::<i64>().map_err(|_no_number| wrong(part));
-        match part.split_once("..") {
-            None => ids.push(ObjectId(number(part)?)),
-            Some((start, end)) => {
-                let range = number(start)?..number(end)?;
-                if range.is_empty() {
-                    return Err(format!(
-                        "the range {part:?} is empty: its end must be above its start"
-                    ));
-                }
-                if range.start.abs_diff(range.end) > MAX_IDS {
-                    return Err(format!("{part:?} has more than {MAX_IDS} ids"));
-                }
-                ids.extend(range.map(ObjectId));
-            }
-        }
-    }
-    Ok(Ids(ids))
-}
-
-/// Parses a level by its number, or by a rule.
-pub(crate) fn level_rule(text: &str) -> Result<LevelRule, String> {
-    let wrong =
-        || "expected a number, vertices=N, bytes=SIZE, error=X or screen=WIDTH/PIXELS".to_owned();
-    let Some((rule, value)) = text.split_once('=') else {
-        return text
-            .parse()
-            .map(|number| LevelRule::Number(LevelId(number)))
-            .map_err(|_no_number| wrong());
-    };
-    let positive = |text: &str| text.parse().ok().filter(|x: &f64| *x > 0.0 && x.is_finite());
-    let rule = match rule {
-        "vertices" => value.parse().ok().map(LevelRule::MaxVertices),
-        "bytes" => size(value).ok().map(LevelRule::MaxBytes),
-        "error" => positive(value).map(LevelRule::Error),
-        "screen" => value.split_once('/').and_then(|(width, pixels)| {
-            Some(LevelRule::Screen { width: positive(width)?, pixels: pixels.parse().ok()? })
-        }),
-        _ => None,
-    };
-    rule.ok_or_else(wrong)
-}
-
-/// The largest number of ids in one range.
-const MAX_IDS: u64 = 100_000_000;
-
 const EXAMPLES: &str = "Examples:
   zvf query brain.zarrvectors --bbox 0,0,0:100,100,50
   zvf query brain.zarrvectors --bbox 0,0,0:100,100,50 --mode clip -o part.ply
@@ -700,45 +498,3 @@ const EXAMPLES: &str = "Examples:
 
 /// The factor between the memory limit and the columns of an answer: they are read, sorted and written.
 const MEMORY_OF_AN_ANSWER: u64 = 6;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parses_ids_and_ranges() {
-        let parse =
-            |text: &str| ids(text).map(|Ids(ids)| ids.iter().map(|id| id.0).collect::<Vec<_>>());
-        assert_eq!(parse("7"), Ok(vec![7]));
-        assert_eq!(parse("7, -9,2..4,7"), Ok(vec![7, -9, 2, 3, 7]));
-        assert_eq!(parse("-2..0"), Ok(vec![-2, -1]));
-        for range in ["4..4", "9..2"] {
-            let text = format!("the range {range:?} is empty: its end must be above its start");
-            assert_eq!(parse(range), Err(text));
-        }
-        assert_eq!(parse("a"), Err("\"a\" is not an object id or a range such as 20..30".into()));
-        assert!(parse("").is_err() && parse("1..").is_err() && parse("1,,2").is_err());
-        assert_eq!(
-            parse("-9223372036854775808..9223372036854775807").unwrap_err(),
-            "\"-9223372036854775808..9223372036854775807\" has more than 100000000 ids"
-        );
-    }
-
-    #[test]
-    fn parses_levels_by_number_or_rule() {
-        for (text, rule) in [
-            ("3", LevelRule::Number(LevelId(3))),
-            ("vertices=100", LevelRule::MaxVertices(100)),
-            ("bytes=2MiB", LevelRule::MaxBytes(2 << 20)),
-            ("error=0.5", LevelRule::Error(0.5)),
-            ("screen=100/800", LevelRule::Screen { width: 100.0, pixels: 800 }),
-        ] {
-            assert_eq!(level_rule(text), Ok(rule), "{text}");
-        }
-        for text in
-            ["", "-1", "x", "vertices=x", "bytes=", "error=0", "error=nan", "screen=1", "size=1"]
-        {
-            assert!(level_rule(text).is_err(), "{text}");
-        }
-    }
-}

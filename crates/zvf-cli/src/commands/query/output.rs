@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use zvf::convert::Format;
 use zvf::convert::format::MissingFormat;
 
-use super::write::Format;
+use super::write::{FORMATS, holds_elements, table_from_extension};
 use crate::outcome::{Usage, refuse};
+use crate::target::is_device;
 
 /// The files and formats of one query.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl Output {
         };
         let elements = match elements {
             None => None,
-            Some(_) if format.holds_elements() => {
+            Some(_) if holds_elements(format) => {
                 return refuse(
                     "this format writes edges and faces to the same file; leave --elements out",
                 );
@@ -49,7 +51,7 @@ impl Output {
                     Some(format) => format,
                     None => format_of_file("--elements", path)?,
                 };
-                if elements_format.holds_elements() {
+                if holds_elements(elements_format) {
                     return refuse(format!(
                         "{} cannot hold a table of elements; name it .csv, .npy, .arrow, .arrows \
                          or .parquet",
@@ -68,16 +70,16 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
     if path.is_dir() {
         return refuse(format!("{} is a folder; name a file", path.display()));
     }
-    if let Some(format) = Format::from_extension(path) {
+    if let Some(format) = table_from_extension(path) {
         return Ok(format);
     }
-    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+    if is_device(path) {
         return Ok(Format::Csv);
     }
     if let Some(missing) = MissingFormat::from_extension(path) {
         return refuse(missing.to_string());
     }
-    let mut extensions = Format::extensions();
+    let mut extensions: Vec<String> = FORMATS.iter().map(|(name, ..)| format!(".{name}")).collect();
     if option == "--output" {
         extensions.extend(other_extensions());
     }
@@ -88,13 +90,11 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
     ))
 }
 
-/// Returns the extensions of the formats that `zvf convert` writes.
+/// Returns the extensions of the further formats that `zvf convert` writes.
 fn other_extensions() -> impl Iterator<Item = String> {
-    let written = zvf::convert::Format::ALL.iter().filter(|format| format.is_written());
-    let names = written.filter_map(|format| format.extensions().first());
-    names
-        .map(|name| format!(".{name}"))
-        .filter(|name| Format::from_extension(Path::new(&format!("a{name}"))).is_none())
+    let is_table = |format: &Format| FORMATS.iter().any(|(_, table, _)| table == format);
+    let others = Format::ALL.iter().filter(move |format| format.is_written() && !is_table(format));
+    others.filter_map(|format| Some(format!(".{}", format.extensions().first()?)))
 }
 
 #[cfg(test)]

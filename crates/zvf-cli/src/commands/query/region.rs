@@ -10,6 +10,7 @@
 use anyhow::Context as _;
 use clap::Args;
 use zvf::Bounds;
+use zvf::question::{parse_ball, parse_box, parse_numbers};
 use zvf::region::{HalfSpace, Region};
 
 use crate::outcome::Usage;
@@ -77,16 +78,8 @@ impl Where {
 /// Parses a box: its two corners.
 pub(crate) fn bbox(text: &str) -> anyhow::Result<Bounds> {
     let wrong = || Usage::new(format!("--bbox {text:?} is not a box; {BBOX_FORM}"));
-    let all = numbers(&text.replacen(':', ",", 1)).ok_or_else(wrong)?;
-    let (low, high) = all.split_at(all.len() / 2);
-    let is_divided = match text.split_once(':') {
-        Some((corner, _)) => corner.split(',').count() == low.len(),
-        None => all.len() >= 4,
-    };
-    if low.len() != high.len() || !is_divided {
-        return Err(wrong().into());
-    }
-    Bounds::new(low, high).map_err(zvf::Error::from).context("--bbox")
+    let [low, high] = parse_box(text).ok_or_else(wrong)?;
+    Bounds::new(&low, &high).map_err(zvf::Error::from).context("--bbox")
 }
 
 /// Leaves the last of `axes` axes open in a box of two axes or more.
@@ -106,21 +99,19 @@ fn extend(limits: Bounds, axes: usize) -> anyhow::Result<Bounds> {
 
 fn ball(text: &str) -> anyhow::Result<Region> {
     let wrong = || Usage::new(format!("--ball {text:?} is not a ball; {BALL_FORM}"));
-    let (centre, radius) = text.split_once(':').ok_or_else(wrong)?;
-    let (centre, radius) = numbers(centre).zip(number(radius)).ok_or_else(wrong)?;
+    let (centre, radius) = parse_ball(text).ok_or_else(wrong)?;
     Region::ball(&centre, radius).map_err(zvf::Error::from).context("--ball")
 }
 
 fn half_space(text: &str) -> anyhow::Result<HalfSpace> {
     let wrong = || Usage::new(format!("--half-space {text:?} is not a half-space; {SPACE_FORM}"));
-    let (normal, offset) = text.split_once(':').ok_or_else(wrong)?;
-    let (normal, offset) = numbers(normal).zip(number(offset)).ok_or_else(wrong)?;
+    let (normal, offset) = parse_ball(text).ok_or_else(wrong)?;
     HalfSpace::new(&normal, offset).map_err(zvf::Error::from).context("--half-space")
 }
 
 fn polygon(text: &str) -> anyhow::Result<Vec<[f64; 2]>> {
     let wrong = || Usage::new(format!("--prism {text:?} is not a polygon; {PRISM_FORM}"));
-    let corner = |text: &str| <[f64; 2]>::try_from(numbers(text)?).ok();
+    let corner = |text: &str| <[f64; 2]>::try_from(parse_numbers(text)?).ok();
     let corners: Option<Vec<[f64; 2]>> = text.split(';').map(corner).collect();
     Ok(corners.ok_or_else(wrong)?)
 }
@@ -143,14 +134,6 @@ fn prism_axes(text: &str, names: &[String]) -> anyhow::Result<[usize; 2]> {
 fn open(axes: usize) -> anyhow::Result<Bounds> {
     let bounds = Bounds::new(&vec![f64::NEG_INFINITY; axes], &vec![f64::INFINITY; axes]);
     Ok(bounds.map_err(zvf::Error::from)?)
-}
-
-fn numbers(text: &str) -> Option<Vec<f64>> {
-    text.split(',').map(number).collect()
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|x: &f64| !x.is_nan())
 }
 
 const BBOX_FORM: &str =

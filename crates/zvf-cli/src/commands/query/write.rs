@@ -6,9 +6,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::Context as _;
-use clap::ValueEnum;
-use zvf::convert::elements_as_rows;
 use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::convert::{Format, elements_as_rows};
 use zvf::format::num::to_u64;
 use zvf::metadata::Dtype;
 use zvf::model::flow::{Header, Piece, Sink};
@@ -16,81 +15,41 @@ use zvf::{Batch, Column, Error, Kind};
 
 use crate::target::Out;
 
-/// A format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// A NumPy array, one record per vertex.
-    Npy,
-    /// Comma-separated text, one line per vertex.
-    Csv,
-    /// JSON lines: vertices, or parts with their vertices; then edges or faces.
-    Jsonl,
-    /// The polygon file format: vertices, edges or faces.
-    Ply,
-    /// An Arrow file, one row per vertex.
+/// The formats of answers: tables of vertices, and two that hold elements too.
+pub(super) const FORMATS: &[(&str, Format, &str)] = &[
+    ("npy", Format::Npy, "A NumPy array, one record per vertex"),
+    ("csv", Format::Csv, "Comma-separated text, one line per vertex"),
+    ("jsonl", Format::Jsonl, "JSON lines: vertices, or parts with theirs; then edges or faces"),
+    ("ply", Format::Ply, "The polygon file format: vertices, edges or faces"),
     #[cfg(feature = "arrow")]
-    Arrow,
-    /// The same as a stream, which can be read while it is written.
+    ("arrow", Format::Arrow, "An Arrow file, one row per vertex"),
     #[cfg(feature = "arrow")]
-    Arrows,
-    /// A Parquet file, one row per vertex.
+    ("arrows", Format::Arrows, "The same as a stream, which can be read while it is written"),
     #[cfg(feature = "arrow")]
-    Parquet,
+    ("parquet", Format::Parquet, "A Parquet file, one row per vertex"),
+];
+
+/// Returns which of these formats the extension of a file determines.
+pub(super) fn table_from_extension(path: &Path) -> Option<Format> {
+    Format::from_extension(path)
+        .filter(|found| FORMATS.iter().any(|(_, format, _)| format == found))
 }
 
-impl Format {
-    /// Returns the format of the extension of a file.
-    pub(crate) fn from_extension(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        match extension.as_str() {
-            "ndjson" | "json" => Some(Self::Jsonl),
-            #[cfg(feature = "arrow")]
-            "feather" | "ipc" => Some(Self::Arrow),
-            name => Self::from_str(name, true).ok(),
-        }
-    }
+/// Returns whether one file holds vertices and elements.
+pub(super) const fn holds_elements(format: Format) -> bool {
+    matches!(format, Format::Jsonl | Format::Ply)
+}
 
-    /// Returns the extensions of all formats.
-    pub(crate) fn extensions() -> Vec<String> {
-        let names = Self::value_variants().iter().filter_map(Self::to_possible_value);
-        names.map(|name| format!(".{}", name.get_name())).collect()
-    }
+/// Returns whether the format can be written batch by batch.
+pub(super) const fn streams(format: Format) -> bool {
+    !matches!(format, Format::Ply)
+}
 
-    /// Returns whether one file holds vertices and elements.
-    pub(crate) const fn holds_elements(self) -> bool {
-        matches!(self, Self::Jsonl | Self::Ply)
-    }
-
-    /// Returns whether the format can be written batch by batch.
-    pub(crate) const fn streams(self) -> bool {
-        !matches!(self, Self::Ply)
-    }
-
-    /// Returns the format of the library.
-    const fn to_format(self) -> zvf::convert::Format {
-        use zvf::convert::Format;
-        match self {
-            Self::Npy => Format::Npy,
-            Self::Csv => Format::Csv,
-            Self::Jsonl => Format::Jsonl,
-            Self::Ply => Format::Ply,
-            #[cfg(feature = "arrow")]
-            Self::Arrow => Format::Arrow,
-            #[cfg(feature = "arrow")]
-            Self::Arrows => Format::Arrows,
-            #[cfg(feature = "arrow")]
-            Self::Parquet => Format::Parquet,
-        }
-    }
-
-    /// Returns standard output, buffered as the format requires.
-    pub(crate) fn to_stream(self, out: &mut dyn Write) -> Out<'_> {
-        match self {
-            Self::Npy => Out::Held(Cursor::new(Vec::new()), out),
-            Self::Csv | Self::Jsonl | Self::Ply => Out::Stream(out),
-            #[cfg(feature = "arrow")]
-            Self::Arrow | Self::Arrows | Self::Parquet => Out::Stream(out),
-        }
+/// Returns standard output, buffered as the format requires.
+pub(super) fn to_stream(format: Format, out: &mut dyn Write) -> Out<'_> {
+    match format == Format::Npy {
+        true => Out::Held(Cursor::new(Vec::new()), out),
+        false => Out::Stream(out),
     }
 }
 
@@ -136,7 +95,7 @@ impl<'a> AnswerSink<'a> {
         Ok(Self {
             vertices,
             elements: elements.transpose()?,
-            holds_elements: format.holds_elements(),
+            holds_elements: holds_elements(format),
             without_elements,
             written: 0,
             left_out: 0,
@@ -180,7 +139,7 @@ impl<'a> Table<'a> {
         options: &WriteOptions,
     ) -> Result<Self, Error> {
         let out = SharedOut(Rc::new(RefCell::new(out)));
-        let sink = write::open(format.to_format(), Target::file(out.clone()), options)?;
+        let sink = write::open(format, Target::file(out.clone()), options)?;
         Ok(Self { sink, out, axes, has_begun: false })
     }
 

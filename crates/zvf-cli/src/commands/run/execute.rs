@@ -296,8 +296,8 @@ fn push(journal: &mut Journal, step: &Planned, status: &Status) -> anyhow::Resul
         };
         outputs.extend(identity.map(|identity| (output.clone(), identity)));
     }
-    let entry = Entry { key: status.key.clone(), outputs, origin: status.origin.clone() };
-    Ok(journal.push(&step.name, entry)?)
+    let (key, name, origin) = (status.key.clone(), step.name.clone(), status.origin.clone());
+    Ok(journal.push(Entry { key, name, outputs, origin })?)
 }
 
 fn problems_failure(reply: &Reply) -> Failure {

@@ -19,15 +19,16 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context as _;
-use serde_json::{Value as Json, json};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::outcome::refuse;
 
 /// A step that was done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) key: String,
+    pub(super) name: String,
     pub(super) outputs: BTreeMap<String, String>,
     pub(super) origin: BTreeMap<String, String>,
 }
@@ -83,14 +84,9 @@ impl Journal {
     }
 
     /// Adds a step that is done, and flushes the file.
-    pub(super) fn push(&mut self, name: &str, entry: Entry) -> io::Result<()> {
+    pub(super) fn push(&mut self, entry: Entry) -> io::Result<()> {
         if let Some(file) = &mut self.file {
-            let line = json!({
-                "key": entry.key,
-                "name": name,
-                "outputs": entry.outputs,
-                "origin": entry.origin,
-            });
+            let line = serde_json::to_string(&entry)?;
             // Begins on a new line, whatever a killed run left.
             file.write_all(format!("\n{line}\n").as_bytes())?;
             file.sync_data()?;
@@ -104,16 +100,7 @@ fn read(file: &mut File) -> io::Result<Vec<Entry>> {
     let mut bytes = Vec::new();
     file.take(MAX_JOURNAL_BYTES).read_to_end(&mut bytes)?;
     let lines = bytes.split(|byte| *byte == b'\n');
-    Ok(lines.filter_map(|line| parse(&serde_json::from_slice(line).ok()?)).collect())
-}
-
-fn parse(line: &Json) -> Option<Entry> {
-    let texts = |key: &str| -> Option<BTreeMap<String, String>> {
-        let entries = line.get(key)?.as_object()?.iter();
-        entries.map(|(path, text)| Some((path.clone(), text.as_str()?.to_owned()))).collect()
-    };
-    let key = line.get("key")?.as_str()?.to_owned();
-    Some(Entry { key, outputs: texts("outputs")?, origin: texts("origin")? })
+    Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
 /// Returns the identity of a file or folder: size and modification time, of all files in it; `None` where nothing
@@ -184,17 +171,18 @@ mod tests {
         let path = dir.path().join("journal");
         let entry = |key: &str| Entry {
             key: key.to_owned(),
+            name: "a step".to_owned(),
             outputs: [("out".to_owned(), format!("{key} bytes"))].into(),
             origin: BTreeMap::new(),
         };
         let mut journal = Journal::open(&path).unwrap();
         assert!(Journal::open(&path).unwrap_err().to_string().contains("in progress"));
-        journal.push("one", entry("1")).unwrap();
+        journal.push(entry("1")).unwrap();
         drop(journal);
         let torn = b"{\"key\": \"2\", \"outp";
         OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
         let mut journal = Journal::open(&path).unwrap();
-        journal.push("three", entry("3")).unwrap();
+        journal.push(entry("3")).unwrap();
         drop(journal);
         let journal = Journal::read(&path).unwrap();
         assert_eq!(journal.entries.len(), 2);

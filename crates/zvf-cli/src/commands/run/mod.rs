@@ -7,13 +7,12 @@ mod execute;
 mod journal;
 mod plan;
 mod recipe;
-mod schema;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -25,7 +24,7 @@ use self::journal::{Journal, hash_all};
 use self::plan::Planned;
 use self::recipe::Recipe;
 use crate::interrupt::Interrupted;
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table;
 use crate::target::{NewFile, Out};
@@ -64,13 +63,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let Some(path) = self.recipe.clone().filter(|_| !self.schema) else {
-            table::json(&schema::schema(), out)?;
+            table::json(&serde_json::from_str::<Json>(SCHEMA)?, out)?;
             return Ok(Outcome::Clean);
         };
         let place = |fault: Fault| {
@@ -106,8 +101,7 @@ impl Run {
         }
         let mut journal = Journal::open(&journal)?;
         let statuses = execute::statuses(&steps, &journal, &running)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        session.interrupt().ask_first(&stop);
+        let stop = session.ask_first();
         let bar = session.progress("running");
         let asked = Arc::clone(&stop);
         let (of_run, states) = (steps.clone(), statuses.clone());
@@ -134,7 +128,7 @@ impl Run {
         steps: &[Planned],
         statuses: &[Status],
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         let all: Vec<Json> = steps
             .iter()
             .zip(statuses)
@@ -146,8 +140,7 @@ impl Run {
                 writeln!(out, "{state:<6} {}\n       {}", step.name, step.command())?;
             }
             Ok(())
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
 
     fn print_endings(
@@ -216,6 +209,8 @@ async fn remote_identities(
     Ok(all)
 }
 
+/// The JSON Schema of recipes, for editors.
+const SCHEMA: &str = include_str!("schema.json");
 const MAX_RECIPE_BYTES: u64 = 1 << 20;
 
 const EXAMPLES: &str = "Examples:

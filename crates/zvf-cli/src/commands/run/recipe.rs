@@ -66,26 +66,18 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    pub(super) const ALL: [Self; 7] = [
-        Self::Convert,
-        Self::Create,
-        Self::Pyramid,
-        Self::Shard,
-        Self::Edit,
-        Self::Validate,
-        Self::Export,
+    pub(super) const ALL: [(Self, &'static str); 7] = [
+        (Self::Convert, "convert"),
+        (Self::Create, "create"),
+        (Self::Pyramid, "pyramid"),
+        (Self::Shard, "shard"),
+        (Self::Edit, "edit"),
+        (Self::Validate, "validate"),
+        (Self::Export, "export"),
     ];
 
-    pub(super) const fn token(self) -> &'static str {
-        match self {
-            Self::Convert => "convert",
-            Self::Create => "create",
-            Self::Pyramid => "pyramid",
-            Self::Shard => "shard",
-            Self::Edit => "edit",
-            Self::Validate => "validate",
-            Self::Export => "export",
-        }
+    pub(super) fn token(self) -> &'static str {
+        Self::ALL.iter().find(|(verb, _)| *verb == self).map_or("", |(_, token)| token)
     }
 
     /// Returns whether it takes several inputs.
@@ -206,7 +198,7 @@ impl Step {
         let (mut name, mut each, mut output, mut options) = (None, None, None, Vec::new());
         let mut action: Option<(Verb, Vec<Text>)> = None;
         for (key, mark, value) in entries(node, "a step")? {
-            if let Some(verb) = Verb::ALL.into_iter().find(|verb| verb.token() == key) {
+            if let Some((verb, _)) = Verb::ALL.into_iter().find(|(_, token)| *token == key) {
                 if let Some((first, _)) = action {
                     let text = format!("{} and {key} in one step", first.token());
                     return Err(Fault::new(mark, text));
@@ -220,14 +212,14 @@ impl Step {
                 "to" => output = Some(scalar(value, &key)?),
                 "options" => options = settings(value)?,
                 other => {
-                    let verbs = Verb::ALL.map(Verb::token);
+                    let verbs = Verb::ALL.map(|(_, token)| token);
                     let keys = [&verbs[..], &["to", "name", "each", "options"]].concat();
                     return Err(unknown_key_fault(mark, other, &keys));
                 }
             }
         }
         let Some((verb, inputs)) = action else {
-            let verbs = Verb::ALL.map(Verb::token).join(", ");
+            let verbs = Verb::ALL.map(|(_, token)| token).join(", ");
             return Err(Fault::new(
                 mark,
                 format!("a step that does nothing; expected one of {verbs}"),

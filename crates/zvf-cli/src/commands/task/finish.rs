@@ -14,7 +14,7 @@ use super::{tasks, unknown_job_error};
 use crate::commands::edit;
 use crate::commands::pyramid;
 use crate::commands::validate::{Shown, observe};
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -34,11 +34,7 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    pub(super) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let tasks = tasks(session, &self.folder).await?;
         let (outcome, complete) = match &tasks.plan().job {
             Job::Validate(job) => self.validate(session, (&tasks, job), out).await?,
@@ -47,7 +43,7 @@ impl Finish {
                 self.check_no_sarif()?;
                 let finished = pyramid::finish_levels(session, (&tasks, job), out).await;
                 let place = || format!("cannot finish {}", self.folder);
-                (finished.with_context(place).map(|()| Outcome::Clean)?, true)
+                (finished.with_context(place)?, true)
             }
             Job::Vacuum(_) => (self.vacuum(session, &tasks, out).await?, true),
             _ => return Err(unknown_job_error()),
@@ -93,27 +89,21 @@ impl Finish {
         session: &Session,
         (tasks, job): (&Tasks, &zvf::tasks::ConvertJob),
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         self.check_no_sarif()?;
         let progress = session.progress("finishing");
         let parts = tasks.finish_convert().await;
         drop(progress);
         let parts = parts.with_context(|| format!("cannot finish {}", self.folder))?;
-        let output = &job.target().output;
+        let output = &job.target.output;
         let count = table::format_count(parts.len(), "part");
         session.print(out, &json!({"output": output, "parts": parts}), |out| {
             Ok(writeln!(out, "{count} in {output}")?)
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
 
     /// Commits the chunks that tasks rewrote, and prints the commit.
-    async fn vacuum(
-        &self,
-        session: &Session,
-        tasks: &Tasks,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    async fn vacuum(&self, session: &Session, tasks: &Tasks, out: &mut dyn Write) -> CommandResult {
         self.check_no_sarif()?;
         let progress = session.progress("finishing");
         let open = session.options(Timeouts::BATCH);
@@ -123,7 +113,7 @@ impl Finish {
         let store = tasks.store()?;
         match report {
             Some(report) => edit::finish(Ok(report), store, session, out),
-            None => print_earlier(session, store, "commits", out).map(|()| Outcome::Clean),
+            None => print_earlier(session, store, "commits", out),
         }
     }
 }
@@ -134,7 +124,7 @@ pub(crate) fn print_earlier(
     store: &str,
     made: &str,
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> CommandResult {
     session.print(out, &json!({"store": store, made: null}), |out| {
         Ok(writeln!(out, "{store} was finished by an earlier run")?)
     })

@@ -13,7 +13,7 @@ use crate::commands::convert;
 use crate::commands::pyramid;
 use crate::commands::recorded::Recorded;
 use crate::commands::validate::CheckOptions;
-use crate::outcome::Outcome;
+use crate::outcome::{CommandResult, Outcome};
 use crate::progress::Progress;
 use crate::session::Session;
 
@@ -112,11 +112,7 @@ struct Shares {
 }
 
 impl Plan {
-    pub(super) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let progress = session.progress("planning");
         let (work, plan) = match self {
             Self::Validate(plan) => {
@@ -182,7 +178,7 @@ async fn print_plan(
     folder: &str,
     tasks: &Tasks,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> CommandResult {
     let (lines, done) = (tasks.plan().lines(), tasks.list_done().await?);
     let listed = lines.iter().zip(&done).enumerate().map(|(number, (line, done))| {
         json!({"task": number, "stage": line.stage, "what": line.what, "done": done})

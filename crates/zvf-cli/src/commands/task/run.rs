@@ -14,7 +14,7 @@ use crate::commands::convert;
 use crate::commands::pyramid;
 use crate::commands::validate::observe;
 use crate::interrupt::Interrupted;
-use crate::outcome::Outcome;
+use crate::outcome::CommandResult;
 use crate::session::Session;
 
 /// Which tasks are run.
@@ -48,11 +48,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(super) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let tasks = tasks(session, &self.folder).await?;
         let lines = tasks.plan().lines();
         let checked = if matches!(tasks.plan().job, Job::Validate(_)) {
@@ -81,7 +77,7 @@ pub(crate) fn print_ran(
     session: &Session,
     ran: &[(impl Display, Value)],
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> CommandResult {
     let tasks: Vec<&Value> = ran.iter().map(|(_, task)| task).collect();
     session.print(out, &json!({ "tasks": tasks }), |out| {
         for (words, task) in ran {
@@ -89,8 +85,7 @@ pub(crate) fn print_ran(
             writeln!(out, "task {}, {words}: {how}", task["task"])?;
         }
         Ok(())
-    })?;
-    Ok(Outcome::Clean)
+    })
 }
 
 /// Opens the store that a plan validates.

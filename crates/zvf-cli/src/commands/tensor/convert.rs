@@ -11,7 +11,7 @@ use zvf::format::num::to_u64;
 use zvf::store::{BloscCompressor, BloscShuffle};
 use zvf::tensor::{AnyArray, ArrayForm, ConvertOptions, Memory};
 
-use crate::outcome::{Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Usage, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -115,11 +115,7 @@ impl ChunkOptions {
 }
 
 impl Convert {
-    pub(super) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let form = match &self.to {
             Some(name) => ArrayForm::from_name(name)
                 .ok_or_else(|| Usage::new(format!("{name:?} is not a form of arrays")))?,
@@ -155,17 +151,12 @@ impl Convert {
                 blocks.unwrap_or_default()
             )?;
             Ok(())
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
 }
 
 impl Pack {
-    pub(super) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let options = self.chunk_options.options(session, String::new())?;
         let mut arrays = Vec::with_capacity(self.arrays.len());
         for text in &self.arrays {
@@ -186,8 +177,7 @@ impl Pack {
             let count = to_u64(arrays.len());
             writeln!(out, "{file}: {}", table::format_count(count, "dataset"))?;
             Ok(())
-        })?;
-        Ok(Outcome::Clean)
+        })
     }
 }
 

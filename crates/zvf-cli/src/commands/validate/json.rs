@@ -2,22 +2,18 @@
 
 use std::io::Write;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zvf::validate::{Finding, Report, Severity};
 
 /// Writes a line for each finding and skipped check, and the totals.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for finding in &report.findings {
-        serde_json::to_writer(&mut *out, &value(finding))?;
-        out.write_all(b"\n")?;
+        writeln!(out, "{}", value(finding))?;
     }
     for finding in &report.skipped {
         let mut line = value(finding);
-        if let Some(line) = line.as_object_mut() {
-            line.insert("unseen".to_owned(), true.into());
-        }
-        serde_json::to_writer(&mut *out, &line)?;
-        out.write_all(b"\n")?;
+        line["unseen"] = true.into();
+        writeln!(out, "{line}")?;
     }
     let counts: Vec<Value> = report
         .counts
@@ -46,32 +42,24 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
             "links": checked.links,
         },
     }});
-    serde_json::to_writer(&mut *out, &sum)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    Ok(writeln!(out, "{sum}")?)
 }
 
 /// Returns one finding as JSON, without empty fields.
 pub(crate) fn value(finding: &Finding) -> Value {
-    let mut all = Map::new();
-    let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);
-    put("rule", finding.rule.id.into());
-    put("level", finding.rule.level.number().into());
-    put("severity", finding.severity.name().into());
-    put("path", finding.path.clone().into());
-    if let Some(cell) = &finding.cell {
-        put("cell", cell.clone().into());
-    }
-    if let Some(row) = finding.row {
-        put("row", row.into());
-    }
-    if let Some(offset) = finding.offset {
-        put("offset", offset.into());
-    }
-    if !finding.subject.is_empty() {
-        put("subject", finding.subject.clone().into());
-    }
-    put("expected", finding.expected.clone().into());
-    put("found", finding.found.clone().into());
-    Value::Object(all)
+    let rule = finding.rule;
+    let mut all = json!({
+        "rule": rule.id,
+        "level": rule.level.number(),
+        "severity": finding.severity.name(),
+        "path": finding.path,
+        "cell": finding.cell,
+        "row": finding.row,
+        "offset": finding.offset,
+        "subject": (!finding.subject.is_empty()).then_some(&finding.subject),
+        "expected": finding.expected,
+        "found": finding.found,
+    });
+    all.as_object_mut().into_iter().for_each(|all| all.retain(|_, value| !value.is_null()));
+    all
 }

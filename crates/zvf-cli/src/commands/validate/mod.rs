@@ -27,7 +27,7 @@ use zvf::validate::{
 use zvf::Error;
 
 use crate::interrupt::Interrupted;
-use crate::outcome::{Outcome, refuse};
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
 use crate::target::{NewFile, Out};
@@ -87,11 +87,7 @@ pub(crate) struct CheckOptions {
 }
 
 impl Validate {
-    pub(crate) async fn run(
-        self,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let options = self.checks.options(session)?;
         let report = look(session, &self.store, &options, out).await;
         let shown = Shown {
@@ -127,7 +123,7 @@ impl Shown<'_> {
         session: &Session,
         report: anyhow::Result<Report>,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> CommandResult {
         // Also without a store: a build may be unfinished.
         match zvf::clean::list_beside(self.store) {
             Ok(all) => {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use zvf::validate::{Finding, RULES, Report, Rule, Severity};
+use zvf::validate::{Finding, RULES, Report, Rule};
 
 /// Writes the whole log.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -33,9 +33,7 @@ pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyh
             "results": results,
         }],
     });
-    serde_json::to_writer_pretty(&mut *out, &log)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    Ok(writeln!(out, "{log:#}")?)
 }
 
 fn descriptor(rule: &Rule) -> Value {
@@ -77,15 +75,10 @@ fn to_notification(finding: &Finding) -> Value {
 fn result(finding: &Finding) -> Value {
     let text =
         format!("{}: expected {}, found {}", finding.subject, finding.expected, finding.found);
-    let level = match finding.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Note => "note",
-    };
     json!({
         "ruleId": finding.rule.id,
         "ruleIndex": index(finding),
-        "level": level,
+        "level": finding.severity.name(),
         "message": {"text": text.trim_start_matches(": ")},
         "locations": [location(finding)],
         "properties": super::json::value(finding),
@@ -98,22 +91,15 @@ fn index(finding: &Finding) -> Option<usize> {
 }
 
 fn location(finding: &Finding) -> Value {
-    let mut location = json!({
-        "physicalLocation": {
-            "artifactLocation": {"uri": escape_uri(&finding.path), "uriBaseId": BASE},
-        },
-    });
-    let place = match (&finding.cell, finding.row) {
-        (Some(cell), _) => Some(("cell", cell.clone())),
-        (None, Some(row)) => Some(("row", row.to_string())),
-        (None, None) => None,
-    };
+    let uri = escape_uri(&finding.path);
+    let mut location =
+        json!({"physicalLocation": {"artifactLocation": {"uri": uri, "uriBaseId": BASE}}});
+    let row = finding.row.map(|row| ("row", row.to_string()));
+    let place = finding.cell.as_ref().map(|cell| ("cell", cell.to_string())).or(row);
     if let Some((kind, name)) = place {
         let full = format!("{}#{name}", finding.path);
-        let logical = json!([{"kind": kind, "name": name, "fullyQualifiedName": full}]);
-        if let Some(location) = location.as_object_mut() {
-            location.insert("logicalLocations".to_owned(), logical);
-        }
+        location["logicalLocations"] =
+            json!([{"kind": kind, "name": name, "fullyQualifiedName": full}]);
     }
     location
 }

@@ -5,6 +5,8 @@
 //! file     ARROW1, then at the end: a FlatBuffer with the offsets of all blocks, its i32 size, ARROW1
 //! ```
 
+use std::fmt::Display;
+
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
@@ -12,13 +14,13 @@ use crate::error::Place;
 use crate::read::flatgeobuf::buffer::{StrayOffset, Table};
 use crate::read::source::{Numbers, Source};
 
-fn input_error(source: &Source, at: u64, expected: &str, found: String) -> Error {
-    source.input_error(Class::Truncated, Place::Byte(at), expected, found)
+fn input_error(source: &Source, at: u64, expected: &str, found: impl Display) -> Error {
+    source.input_error_at(Class::Truncated, at, expected, found)
 }
 
 fn stray_offset(source: &Source, at: u64, StrayOffset(inner): StrayOffset) -> Error {
     let found = format!("one beyond it, {inner} bytes in");
-    source.input_error(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found)
+    source.input_error_at(Class::OutOfBounds, at, "offsets in a FlatBuffer", found)
 }
 
 /// Checks the messages of a stream.
@@ -77,8 +79,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
             if claimed > MAX_BUFFER_BYTES {
                 let expected = format!("buffers of at most {MAX_BUFFER_BYTES} bytes");
                 let place = Place::Byte(start + offset);
-                let fault =
-                    source.input_error(Class::LimitExceeded, place, expected, claimed.to_string());
+                let fault = source.input_error(Class::LimitExceeded, place, expected, claimed);
                 return Err(fault);
             }
         }

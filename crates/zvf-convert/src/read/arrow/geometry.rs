@@ -16,8 +16,9 @@ use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
 
-use super::{Batches, Form};
-use crate::error::bad_input;
+use super::Batches;
+use crate::arrow::Form;
+use crate::error::{Fault, bad_input};
 use crate::read::features::{PartKind, Shape, wkb};
 
 /// The column of geometries.
@@ -146,7 +147,7 @@ pub(super) fn read(
     row: usize,
     encoding: Encoding,
     shape: &mut Shape,
-) -> Result<(), wkb::BadWkb> {
+) -> Result<(), Fault> {
     shape.clear();
     if array.is_null(row) {
         return Ok(());
@@ -165,9 +166,8 @@ pub(super) fn read(
     }
 }
 
-fn unexpected_type(expected: &str, found: &DataType) -> wkb::BadWkb {
-    let (expected, found) = (expected.to_owned(), found.to_string());
-    wkb::BadWkb { class: Class::BadShape, at: 0, expected, found }
+fn unexpected_type(expected: &str, found: &DataType) -> Fault {
+    Fault::new(Class::BadShape, expected, found)
 }
 
 /// Reads positions that are nested in `depth` lists.
@@ -177,7 +177,7 @@ fn walk_lists(
     kind: PartKind,
     depth: usize,
     shape: &mut Shape,
-) -> Result<(), wkb::BadWkb> {
+) -> Result<(), Fault> {
     if depth == 0 {
         let len = push_positions(array, row..row + 1, shape)?;
         shape.end_part(kind, len);
@@ -216,7 +216,7 @@ fn push_positions(
     array: &ArrayRef,
     rows: std::ops::Range<usize>,
     shape: &mut Shape,
-) -> Result<usize, wkb::BadWkb> {
+) -> Result<usize, Fault> {
     let single = rows.len() == 1;
     let before = shape.positions.len();
     let axes = match array.data_type() {

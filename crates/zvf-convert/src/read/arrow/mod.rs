@@ -9,7 +9,7 @@
 //! and columns that may have missing values are read in a first pass, to infer their types. A column whose statistics say
 //! that nothing is missing is read once.
 //!
-//! Not here: writing ([`crate::ArrowWriter`], [`crate::ParquetWriter`]).
+//! Not here: writing ([`crate::arrow::files`]).
 
 mod cells;
 mod check;
@@ -34,22 +34,11 @@ use zvf_format::num::to_u64;
 use super::input::Bytes;
 use super::source::Source;
 use super::{ReadOptions, Reader};
-use crate::error::{Place, read_failed};
+use crate::arrow::Form;
+use crate::error::read_failed;
 use crate::isolate;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    open_as(bytes, options, Form::File)
-}
-
-pub(crate) fn open_stream(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    open_as(bytes, options, Form::Stream)
-}
-
-pub(crate) fn open_parquet(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    open_as(bytes, options, Form::Parquet)
-}
-
-fn open_as(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
     check_magic(&mut source, form)?;
     match form {
@@ -64,14 +53,6 @@ fn open_as(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader> {
     table::open(batches, options)
 }
 
-/// The form of a file: Arrow file, Arrow stream or Parquet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    File,
-    Stream,
-    Parquet,
-}
-
 fn check_magic(source: &mut Source, form: Form) -> Result<()> {
     let magic: &[u8] = match form {
         Form::File => b"ARROW1",
@@ -83,12 +64,12 @@ fn check_magic(source: &mut Source, form: Form) -> Result<()> {
     let start = source.read(0, size.min(source.len()), "the magic")?;
     let show = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
     if start != magic {
-        return Err(source.input_error(Class::BadMagic, Place::Byte(0), expected, show(&start)));
+        return Err(source.input_error_at(Class::BadMagic, 0, expected, show(&start)));
     }
     let at = source.len() - size;
     let end = source.read(at, size, "the magic at the end")?;
     if end != magic {
-        return Err(source.input_error(Class::Truncated, Place::Byte(at), expected, show(&end)));
+        return Err(source.input_error_at(Class::Truncated, at, expected, show(&end)));
     }
     Ok(())
 }
@@ -165,20 +146,15 @@ impl Batches {
         let builder = match &self.bytes {
             FileBytes::File(file) => {
                 let file = file.try_clone().map_err(read_failed)?;
-                let builder =
-                    isolate::catch_panic(|| ParquetRecordBatchReaderBuilder::try_new(file));
-                builder.map(|builder| builder.map(ParquetBuilder::File))
+                isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(file))
+                    .map(ParquetBuilder::File)
             }
             FileBytes::Memory(memory) => {
-                let memory = memory.clone();
-                let builder =
-                    isolate::catch_panic(|| ParquetRecordBatchReaderBuilder::try_new(memory));
-                builder.map(|builder| builder.map(ParquetBuilder::Memory))
+                isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(memory.clone()))
+                    .map(ParquetBuilder::Memory)
             }
         };
-        builder
-            .map_err(|panic| self.input_error("the footer", panic))?
-            .map_err(|error| self.input_error("the footer", error))
+        builder.map_err(|error| self.input_error("the footer", error))
     }
 
     fn open_ipc(&self, columns: Option<Vec<usize>>) -> Result<(BatchIter, SchemaRef)> {
@@ -191,7 +167,7 @@ impl Batches {
             FileBytes::Memory(memory) => Box::new(Cursor::new(memory.clone())),
         };
         let form = self.form;
-        let opened = isolate::catch_panic(|| -> Result<(BatchIter, SchemaRef), ArrowError> {
+        let opened = isolate::catch(|| -> Result<(BatchIter, SchemaRef), ArrowError> {
             if form == Form::Stream {
                 let reader = StreamReader::try_new(stream, columns)?;
                 let schema = reader.schema();
@@ -201,9 +177,7 @@ impl Batches {
             let schema = reader.schema();
             Ok((Box::new(reader), schema))
         });
-        opened
-            .map_err(|panic| self.input_error("the schema", panic))?
-            .map_err(|error| self.input_error("the schema", error))
+        opened.map_err(|error| self.input_error("the schema", error))
     }
 
     /// Reads the batches of these columns.
@@ -216,8 +190,7 @@ impl Batches {
                     let found = "numbers of rows that are negative or do not add up";
                     return Err(self.input_error("the row groups", found));
                 }
-                isolate::catch_panic(|| builder.build(columns, rows))
-                    .map_err(|panic| self.input_error("the row groups", panic))?
+                isolate::catch(|| builder.build(columns, rows))
                     .map_err(|error| self.input_error("the row groups", error))?
             }
             Form::File | Form::Stream => self.open_ipc(Some(columns.to_vec()))?.0,

@@ -15,13 +15,14 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use super::cells::{read_cell, stored_type};
 use super::{BatchIter, Batches, input_error};
+use crate::dtypes::missing_number;
 use crate::error::bad_input;
 use crate::read::features::{Cell, Columns};
 use crate::read::roles::{
     AXES, OBJECT, PART, POSITIONS, check_position_type, default_axes, describe_owner_ids,
     point_kind,
 };
-use crate::read::values::{batch_error, new_column};
+use crate::read::values::new_column;
 use crate::read::{Header, Notes, Piece, ReadOptions, Reader};
 
 pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
@@ -260,7 +261,7 @@ impl Table {
             self.attributes.iter().filter_map(|attribute| array(attribute.column)).collect();
         let mut batch = Batch::new(self.kind, positions);
         for field in self.make_attributes(&attributes, rows.num_rows())? {
-            batch = batch.with_field(field).map_err(batch_error)?;
+            batch = batch.with_field(field)?;
         }
         let objects = self.object.and_then(&array);
         let parts = self.part.and_then(&array);
@@ -269,7 +270,7 @@ impl Table {
         }
         let owners = self.read_owners(objects.as_ref(), rows.num_rows())?;
         if !self.kind.is_chain() {
-            return batch.with_vertex_objects(owners).map_err(batch_error);
+            return Ok(batch.with_vertex_objects(owners)?);
         }
         let (mut offsets, mut ids, mut starts, mut last) =
             (Vec::new(), Vec::new(), Vec::new(), None);
@@ -293,7 +294,7 @@ impl Table {
         }
         offsets.push(rows.num_rows());
         let parts = Parts::new(offsets, ids).and_then(|parts| parts.with_starts(starts));
-        batch.with_parts(parts.map_err(batch_error)?).map_err(batch_error)
+        Ok(batch.with_parts(parts?)?)
     }
 
     /// Returns the object of each row.
@@ -307,7 +308,7 @@ impl Table {
             Cell::UInt(id) => i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
                 let place = "the objects";
                 let expected = "a number below 2^63";
-                bad_input(Class::Overflow, self.format, place, expected, id.to_string())
+                bad_input(Class::Overflow, self.format, place, expected, id)
             }),
             Cell::Int(id) => Ok(Some(ObjectId(id)).filter(|_| id != -1 || self.kind.is_chain())),
             _ => Ok(None),
@@ -318,9 +319,13 @@ impl Table {
     fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column> {
         if arrays.iter().any(has_nulls) {
             let place = "the positions";
-            let bad =
-                bad_input(Class::BadShape, self.format, place, "a place for every row", "nulls");
-            return Err(bad);
+            return Err(bad_input(
+                Class::BadShape,
+                self.format,
+                place,
+                "a place for every row",
+                "nulls",
+            ));
         }
         if let [only] = arrays {
             let bytes = self.number_bytes(only, self.dtype, self.width)?;
@@ -431,12 +436,7 @@ fn number_bytes(array: &ArrayRef, dtype: Dtype, width: u32) -> Option<Vec<u8>> {
 /// Puts NaN, or 0 where the type has none, into the numbers that [`number_bytes`] returned for a row or an item of a list that
 /// is null. Returns whether there are any.
 fn fill_missing(array: &ArrayRef, dtype: Dtype, bytes: &mut [u8]) -> bool {
-    let missing = match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),
-        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
-        (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
-        (_, size) => vec![0; saturating_usize(size)],
-    };
+    let missing = missing_number(dtype);
     let list = array.as_fixed_size_list_opt().filter(|list| !list.is_empty());
     let items = list.map(|list| (list.values(), usize::try_from(list.value_offset(0))));
     let width = bytes.len() / missing.len() / array.len().max(1);

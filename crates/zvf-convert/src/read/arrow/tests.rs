@@ -11,8 +11,10 @@ use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
 use super::super::golden::Collected;
 use super::super::stock_files::{check_broken, check_features};
+use crate::arrow::Form;
+use crate::arrow::files::{ArrowWriter, RecordFile};
 use crate::read::{Format, Input, Piece, Polygons, ReadOptions, Reader, open};
-use crate::{ArrowWriter, ParquetWriter};
+use crate::write::rows::BatchWriter as _;
 
 #[test]
 fn reads_the_features_of_geopandas_files() {
@@ -50,13 +52,13 @@ fn table() -> Batch {
 fn reads_what_it_writes() {
     let batch = table();
     let mut files = Vec::new();
-    let mut writer = ArrowWriter::file(Vec::new(), "position");
+    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::File), "position");
     writer.write(&batch).unwrap();
     files.push((Format::Arrow, writer.finish().unwrap()));
-    let mut writer = ArrowWriter::stream(Vec::new(), "position");
+    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Stream), "position");
     writer.write(&batch).unwrap();
     files.push((Format::Arrows, writer.finish().unwrap()));
-    let mut writer = ParquetWriter::new(Vec::new(), "position");
+    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "position");
     writer.write(&batch).unwrap();
     files.push((Format::Parquet, writer.finish().unwrap()));
     for (format, bytes) in files {
@@ -122,7 +124,7 @@ fn missing_numbers_of_lists_are_noted() {
 #[test]
 fn refuses_tables_without_positions() {
     let batch = Batch::new(Kind::PointCloud, small_column("uint8", 1, &[1]));
-    let mut writer = ParquetWriter::new(Vec::new(), "length");
+    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "length");
     writer.write(&batch).unwrap();
     let bytes = writer.finish().unwrap();
     let input = Input::reader(std::io::Cursor::new(bytes));
@@ -137,7 +139,7 @@ fn refuses_tables_without_positions() {
 fn refuses_row_counts_that_do_not_add_up() {
     use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 
-    let mut writer = ParquetWriter::new(Vec::new(), "position");
+    let mut writer = ArrowWriter::new(RecordFile::new(Vec::new(), Form::Parquet), "position");
     writer.write(&table()).unwrap();
     let sound = writer.finish().unwrap();
     let metadata =

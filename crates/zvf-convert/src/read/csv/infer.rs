@@ -3,6 +3,7 @@
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 
+use crate::dtypes::{BOOL, FLOAT64, UINT64};
 use crate::read::values::parse_f64;
 
 /// The type of a column, stated or inferred.
@@ -25,7 +26,7 @@ pub(super) fn infer_type<'a>(
         return exactly(Dtype::INT64);
     }
     if !summary.blank && !summary.not_unsigned {
-        return exactly(Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 });
+        return exactly(UINT64);
     }
     if !summary.has_other_text || summary.numbers && !summary.words {
         let mut missing = summary.missing;
@@ -94,13 +95,12 @@ fn text_type<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: boo
         && filled()
             .all(|text| ["true", "false"].contains(&text.trim().to_ascii_lowercase().as_str()))
     {
-        return Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
+        return BOOL;
     }
     let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1); // one character if there are no values
     let size = to_u64(longest) * 4;
     Dtype { kind: DtypeKind::Text, size, big_endian: false }
 }
 
-pub(super) const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 /// Words for a missing number, compared without case.
 const MISSING_WORDS: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];

@@ -5,6 +5,7 @@ use std::path::Path;
 use zvf_error::Result;
 
 use super::{Record, Records, is_missing};
+use crate::read::input::Bytes;
 use crate::read::lines::Lines;
 use crate::read::{Format, Input};
 
@@ -37,6 +38,11 @@ pub fn read_table(path: &Path) -> Result<TextTable> {
     let format = Format::from_extension(path).filter(|format| *format == Format::Tsv);
     let delimiter = if format.is_some() { b'\t' } else { b',' };
     bytes.set_format(format.unwrap_or(Format::Csv));
+    parse_table(bytes, delimiter)
+}
+
+/// Reads a whole table.
+pub(in crate::read) fn parse_table(bytes: Bytes, delimiter: u8) -> Result<TextTable> {
     let (lines, spare) = (Lines::new(bytes), Record::default());
     let mut records = Records { lines, delimiter, comment: None, spare, sizes: (0, 0) };
     let first = records.need_first()?;

@@ -15,6 +15,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
+use crate::dtypes::{BOOL, FLOAT64, INT8, INT32, UINT64};
 use crate::error::bad_input;
 use crate::read::values::{is_exact_float64, new_column};
 
@@ -62,8 +63,7 @@ struct AttributeBuilder {
     /// The type that the file declares, if any.
     declared: Option<Dtype>,
     forms: ValueForms,
-    /// How values are stored; `None` during the first pass.
-    storage: Option<StorageType>,
+    storage: StorageType, // from the end of the first pass on
     labels: HashMap<String, i32>,
     order: Vec<Value>,
     bytes: Vec<u8>,
@@ -75,16 +75,12 @@ struct AttributeBuilder {
 /// How the values of a column are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StorageType {
-    Bool,
-    Int,
-    UInt,
-    Float,
+    /// Booleans, or numbers of this type.
+    Number(Dtype),
     /// Codes of `false` and `true`, -1 where missing.
     Flags,
     /// Codes of distinct texts, -1 where missing.
     Labels,
-    /// Numbers of the declared type.
-    Declared(Dtype),
 }
 
 /// The attributes of all features, by name.
@@ -118,7 +114,7 @@ impl Columns {
             name: name.to_owned(),
             declared: None,
             forms: ValueForms { missing: self.rows > 0, ..ValueForms::default() },
-            storage: None,
+            storage: StorageType::Labels,
             labels: HashMap::new(),
             order: Vec::new(),
             bytes: Vec::new(),
@@ -139,21 +135,24 @@ impl Columns {
     /// one name are refused: only the values of one would be kept.
     pub(crate) fn declare(&mut self, name: &str, dtype: Option<Dtype>) -> Result<usize> {
         if self.contains(name) {
-            let place = "the attributes";
             let expected = "another name for each of them";
             let found = format!("{name:?} twice");
-            return Err(bad_input(Class::Duplicate, self.format, place, expected, found));
+            return Err(bad_input(
+                Class::Duplicate,
+                self.format,
+                "the attributes",
+                expected,
+                found,
+            ));
         }
         let at = self.find_or_add(name)?;
-        if let Some(builder) = self.columns.get_mut(at) {
-            builder.declared = dtype;
-        }
+        self.columns[at].declared = dtype;
         Ok(at)
     }
 
     /// Records the form of a value, in the first pass.
     pub(crate) fn record_form(&mut self, at: usize, cell: &Cell<'_>) -> Result<()> {
-        let Some(builder) = self.columns.get_mut(at) else { return Ok(()) };
+        let builder = &mut self.columns[at];
         builder.rows += 1;
         let forms = &mut builder.forms;
         match cell {
@@ -179,9 +178,7 @@ impl Columns {
     /// Records rows without missing values in a column with a declared type, in the first pass.
     #[cfg(feature = "arrow")]
     pub(crate) fn note_rows(&mut self, at: usize, rows: usize) {
-        if let Some(builder) = self.columns.get_mut(at) {
-            builder.rows += to_u64(rows);
-        }
+        self.columns[at].rows += to_u64(rows);
     }
 
     /// Ends a feature, in the first pass.
@@ -211,14 +208,17 @@ impl Columns {
                 None => forms.inferred_storage(),
             };
             let is_integer = builder.declared.is_some_and(|dtype| dtype.kind != DtypeKind::Float);
-            if storage == StorageType::Float && (is_integer || forms.ints) && !forms.floats {
+            if storage == StorageType::Number(FLOAT64)
+                && (is_integer || forms.ints)
+                && !forms.floats
+            {
                 notes.push(format!(
                     "{:?} has whole numbers and missing values: it is stored as float64, with NaN \
                      where missing",
                     builder.name
                 ));
             }
-            builder.storage = Some(storage);
+            builder.storage = storage;
             builder.rows = 0;
         }
         notes
@@ -228,13 +228,12 @@ impl Columns {
     pub(crate) fn is_mixed(&self) -> bool {
         self.columns
             .iter()
-            .any(|builder| builder.storage == Some(StorageType::Labels) && builder.forms.is_mixed())
+            .any(|builder| builder.storage == StorageType::Labels && builder.forms.is_mixed())
     }
 
     /// Adds the label of a value, if its column is of text.
     pub(crate) fn relabel(&mut self, at: usize, cell: &Cell<'_>) -> Result<()> {
-        let storage = self.columns.get(at).and_then(|builder| builder.storage);
-        if storage != Some(StorageType::Labels) {
+        if self.columns[at].storage != StorageType::Labels {
             return Ok(());
         }
         cell.to_text().map_or(Ok(()), |text| self.add_label(at, &text))
@@ -242,11 +241,10 @@ impl Columns {
 
     /// Adds a value to column `at`, in row `row` since the last [`Columns::take`]: in the second pass.
     pub(crate) fn push(&mut self, at: usize, row: usize, cell: &Cell<'_>) {
-        if let Some(builder) = self.columns.get_mut(at) {
-            builder.fill_missing(row);
-            if builder.rows == to_u64(row) {
-                builder.push(cell);
-            }
+        let builder = &mut self.columns[at];
+        builder.fill_missing(row);
+        if builder.rows == to_u64(row) {
+            builder.push(cell);
         }
     }
 
@@ -295,10 +293,9 @@ impl ValueForms {
     fn declared_storage(self, dtype: Dtype) -> StorageType {
         match dtype.kind {
             DtypeKind::Bool if self.missing => StorageType::Flags,
-            DtypeKind::Bool => StorageType::Bool,
-            DtypeKind::Int | DtypeKind::UInt if self.missing => StorageType::Float,
-            DtypeKind::Int | DtypeKind::UInt | DtypeKind::Float => StorageType::Declared(dtype),
+            DtypeKind::Int | DtypeKind::UInt if self.missing => StorageType::Number(FLOAT64),
             DtypeKind::Text => StorageType::Labels,
+            _ => StorageType::Number(dtype),
         }
     }
 
@@ -306,18 +303,22 @@ impl ValueForms {
     const fn inferred_storage(self) -> StorageType {
         let numbers = self.ints || self.floats;
         if self.text || (self.bools && numbers) || !(self.bools || numbers) {
-            StorageType::Labels
-        } else if self.bools {
-            if self.missing { StorageType::Flags } else { StorageType::Bool }
-        } else if self.floats || self.missing || (self.above_int64 && self.negative) {
-            StorageType::Float
-        } else if self.above_int64 {
-            StorageType::UInt
-        } else if self.beyond_int32 {
-            StorageType::Int
-        } else {
-            StorageType::Declared(Dtype { kind: DtypeKind::Int, size: 4, big_endian: false })
+            return StorageType::Labels;
         }
+        if self.bools && self.missing {
+            return StorageType::Flags;
+        }
+        StorageType::Number(if self.bools {
+            BOOL
+        } else if self.floats || self.missing || (self.above_int64 && self.negative) {
+            FLOAT64
+        } else if self.above_int64 {
+            UINT64
+        } else if self.beyond_int32 {
+            Dtype::INT64
+        } else {
+            INT32
+        })
     }
 }
 
@@ -343,32 +344,23 @@ impl AttributeBuilder {
     fn push(&mut self, cell: &Cell<'_>) {
         self.rows += 1;
         match self.storage {
-            Some(StorageType::Bool) => self.bytes.push(u8::from(*cell == Cell::Bool(true))),
-            Some(StorageType::Flags) => self.bytes.push(match cell {
+            StorageType::Flags => self.bytes.push(match cell {
                 Cell::Bool(flag) => u8::from(*flag),
                 _ => u8::MAX,
             }),
-            Some(StorageType::Int) => {
-                self.bytes.extend_from_slice(&cell_to_int(cell).to_le_bytes())
-            }
-            Some(StorageType::UInt) => {
-                let n =
-                    if let Cell::UInt(n) = cell { *n } else { cell_to_int(cell).cast_unsigned() };
-                self.bytes.extend_from_slice(&n.to_le_bytes());
-            }
-            Some(StorageType::Float) => {
-                let is_large = match cell {
-                    Cell::Int(n) => n.unsigned_abs() > MAX_EXACT,
-                    Cell::UInt(n) => *n > MAX_EXACT,
-                    _ => false,
-                };
+            StorageType::Number(dtype) => {
+                let is_large = dtype == FLOAT64
+                    && match cell {
+                        Cell::Int(n) => n.unsigned_abs() > MAX_EXACT,
+                        Cell::UInt(n) => *n > MAX_EXACT,
+                        _ => false,
+                    };
                 let text = is_large.then(|| cell.to_text()).flatten();
                 let rounded = text.filter(|text| !is_exact_float64(text));
                 self.rounded = self.rounded.take().or(rounded);
-                self.bytes.extend_from_slice(&cell_to_float(cell).to_le_bytes())
+                push_number(dtype, cell, &mut self.bytes);
             }
-            Some(StorageType::Declared(dtype)) => push_number(dtype, cell, &mut self.bytes),
-            Some(StorageType::Labels) | None => {
+            StorageType::Labels => {
                 let code = match cell {
                     Cell::Text(text) => self.labels.get(&**text).copied(),
                     cell => cell.to_text().and_then(|text| self.labels.get(&text).copied()),
@@ -382,20 +374,10 @@ impl AttributeBuilder {
         self.fill_missing(rows);
         self.rows = 0;
         let bytes = std::mem::take(&mut self.bytes);
-        let number = |kind, size| Dtype { kind, size, big_endian: false };
         let (dtype, labels) = match self.storage {
-            Some(StorageType::Bool) => (number(DtypeKind::Bool, 1), None),
-            Some(StorageType::Flags) => {
-                let flags = vec![Value::Bool(false), Value::Bool(true)];
-                (number(DtypeKind::Int, 1), Some(flags))
-            }
-            Some(StorageType::Int) => (Dtype::INT64, None),
-            Some(StorageType::UInt) => (number(DtypeKind::UInt, 8), None),
-            Some(StorageType::Float) => (number(DtypeKind::Float, 8), None),
-            Some(StorageType::Declared(dtype)) => (dtype, None),
-            Some(StorageType::Labels) | None => {
-                (number(DtypeKind::Int, 4), Some(self.order.clone()))
-            }
+            StorageType::Number(dtype) => (dtype, None),
+            StorageType::Flags => (INT8, Some(vec![Value::Bool(false), Value::Bool(true)])),
+            StorageType::Labels => (INT32, Some(self.order.clone())),
         };
         let field = Field::new(self.name.as_str(), new_column(dtype, 1, bytes)?);
         Ok(match labels {
@@ -425,6 +407,7 @@ fn push_number(dtype: Dtype, cell: &Cell<'_>, to: &mut Vec<u8>) {
 
 fn cell_to_int(cell: &Cell<'_>) -> i64 {
     match cell {
+        Cell::Bool(flag) => i64::from(*flag),
         Cell::Int(n) => *n,
         Cell::UInt(n) => n.cast_signed(),
         _ => 0,

@@ -4,6 +4,7 @@
 //! shapes     the geometry of a feature, and a summary of the geometries of a file
 //! columns    attributes: types inferred in a first pass, values stored in a second one
 //! wkb        geometries in well-known binary
+//! pass       both passes: the header after the first one, the pieces of the second one
 //! rows       features to pieces: vertices with their objects, and attributes of objects
 //! ```
 //!
@@ -14,17 +15,13 @@
 //! Not here: the encodings of `GeoJSON`, Parquet and `FlatGeobuf`.
 
 mod columns;
+mod pass;
 mod rows;
 mod shapes;
 #[cfg(feature = "arrow")]
 pub(crate) mod wkb;
 
 pub(crate) use columns::{Cell, Columns};
-pub(crate) use rows::{FLOAT64, FeatureBatcher};
+pub(crate) use pass::{Coordinates, FirstPass, with_units};
+pub(crate) use rows::FeatureBatcher;
 pub(crate) use shapes::{GeometrySummary, Part, PartKind, Shape};
-
-/// Returns the note about features without a geometry, if there are any.
-pub(crate) fn note_empty(features: u64) -> Option<String> {
-    let count = zvf_error::format_count(features, "feature");
-    (features > 0).then(|| format!("{count} without a geometry: objects without vertices"))
-}

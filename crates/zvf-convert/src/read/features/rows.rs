@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use zvf_error::Result;
 use zvf_format::num::index_u32;
-use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
 use super::{Columns, PartKind, Shape};
+use crate::dtypes::FLOAT64;
 use crate::read::Piece;
-use crate::read::values::{batch_error, new_column};
+use crate::read::values::new_column;
 
 /// Collects features and cuts them into pieces.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(crate) struct FeatureBatcher {
     kind: Kind,
     axes: usize,
     pub(crate) columns: Columns,
+    pub(crate) shape: Shape, // of the current feature
     positions: Vec<u8>,
     vertices: usize,
     owners: Vec<Option<ObjectId>>,
@@ -29,11 +30,12 @@ pub(crate) struct FeatureBatcher {
 }
 
 impl FeatureBatcher {
-    pub(crate) const fn new(kind: Kind, axes: usize, columns: Columns, batch_rows: usize) -> Self {
+    pub(super) fn new(kind: Kind, axes: usize, columns: Columns, batch_rows: usize) -> Self {
         Self {
             kind,
             axes,
             columns,
+            shape: Shape::default(),
             positions: Vec::new(),
             vertices: 0,
             owners: Vec::new(),
@@ -51,10 +53,11 @@ impl FeatureBatcher {
         self.ids.len()
     }
 
-    /// Adds a feature whose values were pushed to the columns. Parts of another kind than the one read are skipped.
-    pub(crate) fn push(&mut self, shape: &Shape) -> Result<()> {
+    /// Adds the feature of the current shape, whose values were pushed to the columns. Parts of another kind than the one read are skipped.
+    pub(crate) fn push(&mut self) -> Result<()> {
         let id = ObjectId(self.next_id);
         self.next_id += 1;
+        let shape = &self.shape;
         let mut rest = shape.positions.as_slice();
         for part in &shape.parts {
             let numbers = part.len * shape.axes;
@@ -80,12 +83,12 @@ impl FeatureBatcher {
     }
 
     /// Takes the next complete piece.
-    pub(crate) fn pop(&mut self) -> Option<Piece> {
+    pub(super) fn pop(&mut self) -> Option<Piece> {
         self.ready.pop_front()
     }
 
     /// Ends the batch and makes its pieces.
-    pub(crate) fn end_batch(&mut self) -> Result<()> {
+    pub(super) fn end_batch(&mut self) -> Result<()> {
         let axes = index_u32(self.axes);
         let rows = std::mem::take(&mut self.vertices);
         let positions = new_column(FLOAT64, axes, std::mem::take(&mut self.positions))?;
@@ -97,9 +100,9 @@ impl FeatureBatcher {
                     std::mem::take(&mut self.offsets),
                     std::mem::take(&mut self.part_objects),
                 );
-                batch.with_parts(parts.map_err(batch_error)?).map_err(batch_error)?
+                batch.with_parts(parts?)?
             } else {
-                batch.with_vertex_objects(std::mem::take(&mut self.owners)).map_err(batch_error)?
+                batch.with_vertex_objects(std::mem::take(&mut self.owners))?
             };
             self.ready.push_back(Piece::Vertices(batch));
         }
@@ -111,5 +114,3 @@ impl FeatureBatcher {
         Ok(())
     }
 }
-
-pub(crate) const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };

@@ -11,23 +11,17 @@
 //! Nested geometries are parsed with a stack of bounded depth instead of recursion. Counts are checked against the bytes
 //! left. A point of NaNs is empty. Measures are left out.
 
+use std::fmt::Display;
+
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
 use super::{PartKind, Shape};
-
-/// An error in a geometry, `at` bytes into its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadWkb {
-    pub(crate) class: Class,
-    pub(crate) at: usize,
-    pub(crate) expected: String,
-    pub(crate) found: String,
-}
+use crate::error::Fault;
 
 /// Parses the geometry in `bytes`. Returns whether it has measures.
-pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
+pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, Fault> {
     shape.clear();
     let mut reader = Reader { bytes, at: 0, big_endian: false };
     let mut open: Vec<u32> = Vec::new(); // parts left in each open collection, outermost first
@@ -50,16 +44,12 @@ pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
             4..=7 => {
                 if open.len() >= MAX_DEPTH {
                     let expected = format!("collections at most {MAX_DEPTH} deep");
-                    return Err(reader.wkb_error(Class::LimitExceeded, expected, "deeper ones"));
+                    return Err(reader.fault(Class::LimitExceeded, expected, "deeper ones"));
                 }
                 open.push(reader.read_count(5)?);
             }
             kind => {
-                return Err(reader.wkb_error(
-                    Class::BadTag,
-                    "a type from 1 to 7",
-                    kind.to_string(),
-                ));
+                return Err(reader.fault(Class::BadTag, "a type from 1 to 7", kind));
             }
         }
         loop {
@@ -67,11 +57,7 @@ pub(crate) fn parse(bytes: &[u8], shape: &mut Shape) -> Result<bool, BadWkb> {
                 None if reader.at == bytes.len() => return Ok(has_measure),
                 None => {
                     let found = format!("{} bytes more", bytes.len() - reader.at);
-                    return Err(reader.wkb_error(
-                        Class::Trailing,
-                        "the end of the geometry",
-                        found,
-                    ));
+                    return Err(reader.fault(Class::Trailing, "the end of the geometry", found));
                 }
                 Some(0) => {
                     open.pop();
@@ -100,23 +86,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn wkb_error(
-        &self,
-        class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadWkb {
-        BadWkb { class, at: self.at, expected: expected.into(), found: found.into() }
+    fn fault(&self, class: Class, expected: impl Display, found: impl Display) -> Fault {
+        Fault { at: self.at, ..Fault::new(class, expected, found) }
     }
 
-    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], BadWkb> {
+    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
         let rest = &self.bytes[self.at..];
         let Some(bytes) = rest.first_chunk::<N>() else {
-            return Err(self.wkb_error(
-                Class::Truncated,
-                format!("{N} bytes"),
-                rest.len().to_string(),
-            ));
+            return Err(self.fault(Class::Truncated, format!("{N} bytes"), rest.len()));
         };
         let mut bytes = *bytes;
         if self.big_endian {
@@ -126,17 +103,13 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    fn read_head(&mut self) -> Result<Head, BadWkb> {
+    fn read_head(&mut self) -> Result<Head, Fault> {
         self.big_endian = match self.read_array::<1>()? {
             [0] => true,
             [1] => false,
             [byte_order] => {
                 self.at -= 1;
-                return Err(self.wkb_error(
-                    Class::BadTag,
-                    "byte order 0 or 1",
-                    byte_order.to_string(),
-                ));
+                return Err(self.fault(Class::BadTag, "byte order 0 or 1", byte_order));
             }
         };
         let kind = u32::from_le_bytes(self.read_array()?);
@@ -147,7 +120,7 @@ impl Reader<'_> {
         let iso = code / 1000;
         if iso > 3 || bits & 1 != 0 {
             self.at -= 4;
-            return Err(self.wkb_error(Class::BadTag, "a type of geometry", kind.to_string()));
+            return Err(self.fault(Class::BadTag, "a type of geometry", kind));
         }
         let height = bits & 8 != 0 || matches!(iso, 1 | 3);
         let measure = bits & 4 != 0 || matches!(iso, 2 | 3);
@@ -155,18 +128,18 @@ impl Reader<'_> {
     }
 
     /// Reads a count of items that take at least `bytes` bytes each.
-    fn read_count(&mut self, bytes: usize) -> Result<u32, BadWkb> {
+    fn read_count(&mut self, bytes: usize) -> Result<u32, Fault> {
         let count = u32::from_le_bytes(self.read_array()?);
         let bytes_left = self.bytes.len() - self.at;
         let needed = usize_from_u32(count).checked_mul(bytes);
         if needed.is_none_or(|needed| needed > bytes_left) {
             let expected = format!("{count} of {bytes} bytes or more");
-            return Err(self.wkb_error(Class::Truncated, expected, format!("{bytes_left} bytes")));
+            return Err(self.fault(Class::Truncated, expected, format!("{bytes_left} bytes")));
         }
         Ok(count)
     }
 
-    fn read_line(&mut self, head: &Head, shape: &mut Shape, kind: PartKind) -> Result<(), BadWkb> {
+    fn read_line(&mut self, head: &Head, shape: &mut Shape, kind: PartKind) -> Result<(), Fault> {
         let numbers = 2 + usize::from(head.height) + usize::from(head.measure);
         let count = self.read_count(numbers * 8)?;
         for _ in 0..count {
@@ -182,7 +155,7 @@ impl Reader<'_> {
         head: &Head,
         shape: &mut Shape,
         may_be_empty: bool,
-    ) -> Result<bool, BadWkb> {
+    ) -> Result<bool, Fault> {
         let axes = 2 + usize::from(head.height);
         let mut position = [0.0; 3];
         for slot in position.iter_mut().take(axes) {
@@ -197,7 +170,7 @@ impl Reader<'_> {
         }
         if shape.axes != 0 && shape.axes != axes {
             let expected = format!("{} axes, as before", shape.axes);
-            return Err(self.wkb_error(Class::BadShape, expected, axes.to_string()));
+            return Err(self.fault(Class::BadShape, expected, axes));
         }
         shape.axes = axes;
         shape.positions.extend_from_slice(position);

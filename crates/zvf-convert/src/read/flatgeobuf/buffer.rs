@@ -9,6 +9,10 @@
 //!
 //! Reads do not need alignment.
 
+use zvf_format::Class;
+
+use crate::error::Fault;
+
 /// A table in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'a> {
@@ -21,6 +25,12 @@ pub(crate) struct Table<'a> {
 /// The error for an offset that leads out of the buffer, with the location of the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StrayOffset(pub(crate) usize);
+
+impl From<StrayOffset> for Fault {
+    fn from(StrayOffset(at): StrayOffset) -> Self {
+        Self { at, ..Self::new(Class::OutOfBounds, "an offset in the buffer", "one beyond it") }
+    }
+}
 
 type TableResult<T> = Result<T, StrayOffset>;
 

@@ -5,32 +5,9 @@ use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 
-use super::buffer::{StrayOffset, Table};
+use super::buffer::Table;
+use crate::error::Fault;
 use crate::read::features::{Cell, PartKind, Shape};
-
-/// An error in a feature, `at` bytes into it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BadFeature {
-    pub(super) class: Class,
-    pub(super) at: usize,
-    pub(super) expected: String,
-    pub(super) found: String,
-}
-
-impl From<StrayOffset> for BadFeature {
-    fn from(StrayOffset(at): StrayOffset) -> Self {
-        let (expected, found) = ("an offset in the buffer".to_owned(), "one beyond it".to_owned());
-        Self { class: Class::OutOfBounds, at, expected, found }
-    }
-}
-
-pub(super) fn feature_error(
-    class: Class,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-) -> BadFeature {
-    BadFeature { class, at: 0, expected: expected.into(), found: found.into() }
-}
 
 /// An attribute that the header declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,18 +39,14 @@ impl FgbColumn {
 }
 
 /// Reads the geometry of a feature into `shape`. `kind` is the one of the header, 0 if each geometry has its own.
-pub(super) fn read_shape(
-    feature: &Table<'_>,
-    kind: u8,
-    shape: &mut Shape,
-) -> Result<(), BadFeature> {
+pub(super) fn read_shape(feature: &Table<'_>, kind: u8, shape: &mut Shape) -> Result<(), Fault> {
     shape.clear();
     let Some(geometry) = feature.table(0)? else { return Ok(()) };
     let mut waiting = vec![(geometry, kind, 0)];
     while let Some((geometry, kind, depth)) = waiting.pop() {
         let kind = if kind == 0 { geometry.u8(6)? } else { kind };
         if depth > MAX_DEPTH {
-            return Err(feature_error(
+            return Err(Fault::new(
                 Class::LimitExceeded,
                 format!("geometries at most {MAX_DEPTH} deep"),
                 "deeper ones",
@@ -87,7 +60,7 @@ pub(super) fn read_shape(
                 let inner = if kind == 6 { 3 } else { 0 };
                 let parts: Vec<_> = geometry.tables(7)?.collect::<Result<_, _>>()?;
                 if shape.parts.len() + waiting.len() + parts.len() > MAX_PARTS {
-                    return Err(feature_error(
+                    return Err(Fault::new(
                         Class::LimitExceeded,
                         format!("at most {MAX_PARTS} parts"),
                         "more",
@@ -96,7 +69,7 @@ pub(super) fn read_shape(
                 waiting.extend(parts.into_iter().rev().map(|part| (part, inner, depth + 1)));
             }
             kind => {
-                return Err(feature_error(
+                return Err(Fault::new(
                     Class::Unsupported,
                     "points, lines, polygons or collections",
                     format!("type {kind}"),
@@ -107,14 +80,14 @@ pub(super) fn read_shape(
     Ok(())
 }
 
-fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result<(), BadFeature> {
+fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result<(), Fault> {
     let xy = geometry.floats(1)?;
     let z = geometry.floats(2)?;
     let count = xy.len() / 2;
     let axes = if z.len() > 0 { 3 } else { 2 };
     if xy.len() % 2 != 0 || (axes == 3 && z.len() != count) {
         let found = format!("{} numbers and {} heights", xy.len(), z.len());
-        return Err(feature_error(
+        return Err(Fault::new(
             Class::CountMismatch,
             "two numbers a position, and a height or none",
             found,
@@ -124,11 +97,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
         return Ok(());
     }
     if shape.axes != 0 && shape.axes != axes {
-        return Err(feature_error(
-            Class::BadShape,
-            format!("{} axes, as before", shape.axes),
-            axes.to_string(),
-        ));
+        return Err(Fault::new(Class::BadShape, format!("{} axes, as before", shape.axes), axes));
     }
     let before = shape.positions.len();
     let (mut xy, mut z) = (xy, z);
@@ -150,10 +119,10 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     for end in geometry.numbers(0)? {
         let end = usize_from_u32(end);
         if end < start || end > count {
-            return Err(feature_error(
+            return Err(Fault::new(
                 Class::NotMonotonic,
                 format!("ends of parts from {start} to {count}"),
-                end.to_string(),
+                end,
             ));
         }
         shape.end_part(kind, end - start);
@@ -162,11 +131,7 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     if start == 0 {
         shape.end_part(kind, count);
     } else if start != count {
-        return Err(feature_error(
-            Class::CountMismatch,
-            format!("parts of {count} positions"),
-            start.to_string(),
-        ));
+        return Err(Fault::new(Class::CountMismatch, format!("parts of {count} positions"), start));
     }
     Ok(())
 }
@@ -175,18 +140,18 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
 pub(super) fn read_cells<'a>(
     feature: &Table<'a>,
     columns: &[FgbColumn],
-    mut cell: impl FnMut(usize, Cell<'a>) -> Result<(), BadFeature>,
-) -> Result<(), BadFeature> {
+    mut cell: impl FnMut(usize, Cell<'a>),
+) -> Result<(), Fault> {
     let mut rest = feature.bytes(1)?.unwrap_or_default();
     let mut is_set = vec![false; columns.len()];
     while !rest.is_empty() {
         let number = usize::from(u16::from_le_bytes(take(&mut rest)?));
         let Some(column) = columns.get(number) else {
             let expected = format!("one of {} columns", columns.len());
-            return Err(feature_error(Class::OutOfBounds, expected, number.to_string()));
+            return Err(Fault::new(Class::OutOfBounds, expected, number));
         };
-        if is_set.get_mut(number).is_some_and(|is_set| std::mem::replace(is_set, true)) {
-            return Err(feature_error(
+        if std::mem::replace(&mut is_set[number], true) {
+            return Err(Fault::new(
                 Class::Duplicate,
                 "each column once",
                 format!("{:?} twice", column.name),
@@ -207,10 +172,10 @@ pub(super) fn read_cells<'a>(
             11..=14 => {
                 let len = usize_from_u32(u32::from_le_bytes(take(&mut rest)?));
                 let Some((value_bytes, after)) = rest.split_at_checked(len) else {
-                    return Err(feature_error(
+                    return Err(Fault::new(
                         Class::Truncated,
                         format!("{len} bytes of {:?}", column.name),
-                        rest.len().to_string(),
+                        rest.len(),
                     ));
                 };
                 rest = after;
@@ -218,7 +183,7 @@ pub(super) fn read_cells<'a>(
                     _ if column.kind == 14 => continue,
                     Ok(text) => Cell::Text(text.into()),
                     Err(_) => {
-                        return Err(feature_error(
+                        return Err(Fault::new(
                             Class::Encoding,
                             format!("UTF-8 in {:?}", column.name),
                             "other bytes",
@@ -227,22 +192,18 @@ pub(super) fn read_cells<'a>(
                 }
             }
             kind => {
-                return Err(feature_error(Class::BadTag, "a type from 0 to 14", kind.to_string()));
+                return Err(Fault::new(Class::BadTag, "a type from 0 to 14", kind));
             }
         };
-        cell(number, value)?;
+        cell(number, value);
     }
     Ok(())
 }
 
 /// Takes the next `N` bytes.
-fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], BadFeature> {
+fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Fault> {
     let Some((value_bytes, after)) = rest.split_first_chunk::<N>() else {
-        return Err(feature_error(
-            Class::Truncated,
-            format!("{N} bytes of a value"),
-            rest.len().to_string(),
-        ));
+        return Err(Fault::new(Class::Truncated, format!("{N} bytes of a value"), rest.len()));
     };
     *rest = after;
     Ok(*value_bytes)

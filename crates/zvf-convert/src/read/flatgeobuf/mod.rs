@@ -17,19 +17,16 @@ mod feature;
 use serde_json::{Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::{index_u32, to_u64};
+use zvf_format::num::to_u64;
 
 use self::buffer::Table;
-use self::feature::{BadFeature, FgbColumn, feature_error, read_cells, read_shape};
+use self::feature::{FgbColumn, read_cells, read_shape};
 use super::crs;
-use super::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape, note_empty};
-use super::geojson::with_units;
+use super::features::{Coordinates, FirstPass, Shape};
 use super::input::Bytes;
-use super::roles::default_axes;
 use super::source::{Numbers, Source};
-use super::values::new_column;
-use super::{Bounds, Header, Piece, ReadOptions, Reader};
-use crate::error::Place;
+use super::{Bounds, ReadOptions, Reader};
+use crate::error::{Fault, Place};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
@@ -40,39 +37,38 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         }
         _ => None,
     };
-    let cursor = FeatureCursor {
+    let mut cursor = FeatureCursor {
         at: file_header.features_at,
         number: 0,
         offsets: offsets.map(Vec::into_iter),
     };
-    let (first, left_out, notes) =
-        run_first_pass(&mut source, &file_header, cursor.clone(), options)?;
-    let (kind, other_kinds) = first.summary.choose(options, NAME)?;
-    let axis_count = match first.summary.axes {
-        0 if file_header.has_z => 3,
-        0 => 2,
-        axes => axes,
-    };
-    let width = index_u32(axis_count);
-    let mut columns = first.columns;
-    let unit = file_header.unit();
-    let header = Header {
-        objects: true,
-        object_fields: columns.take(0)?,
-        other_kinds,
-        vertices: Some(first.summary.vertices),
+    let mut first = FirstPass::new(options, NAME);
+    let indices = declare_columns(&mut first, &file_header, options)?;
+    run_first_pass(&mut first, &indices, &mut source, &file_header, cursor.clone(), options)?;
+    let coordinates = Coordinates {
         crs: file_header.crs.clone(),
-        records: vec![("geo".to_owned(), file_header.record.clone())],
-        left_out,
-        notes,
-        ..Header::new(kind, default_axes(width), new_column(FLOAT64, width, Vec::new())?)
+        unit: file_header.unit(),
+        record: file_header.record.clone(),
     };
-    let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
     let bounds = options.bounds.clone();
-    let column_indices = first.column_indices;
-    let shape = Shape::default();
-    let mut pieces = Pieces { source, file_header, cursor, rows, shape, column_indices, bounds };
-    Ok(Reader::from_steps(with_units(header, unit), move || pieces.step()))
+    let default_axis_count = if file_header.has_z { 3 } else { 2 };
+    first.into_reader(options, default_axis_count, coordinates, move |rows| {
+        let Some((at, raw)) = cursor.next(&mut source, &file_header)? else { return Ok(false) };
+        let refuse = |bad| convert_error(&source, at, bad);
+        let root = Table::from_buffer(&raw).map_err(|stray| refuse(stray.into()))?;
+        read_shape(&root, file_header.kind, &mut rows.shape).map_err(refuse)?;
+        if !intersects_bounds(&rows.shape, bounds.as_ref()) {
+            return Ok(true);
+        }
+        let row = rows.row();
+        let cells = read_cells(&root, &file_header.columns, |number, cell| {
+            if let Some(at) = indices[number] {
+                rows.columns.push(at, row, &cell);
+            }
+        });
+        cells.map_err(refuse)?;
+        rows.push().map(|()| true)
+    })
 }
 
 /// The header of a file.
@@ -97,44 +93,34 @@ impl FgbHeader {
         match magic.as_slice() {
             [b'f', b'g', b'b', 3, b'f', b'g', b'b', _] => {}
             [b'f', b'g', b'b', 0..=31, b'f', b'g', b'b', _] => {
-                return Err(source.input_error(
+                return Err(source.input_error_at(
                     Class::UnsupportedVersion,
-                    Place::Byte(3),
+                    3,
                     "version 3",
                     show(),
                 ));
             }
             _ => {
-                return Err(source.input_error(
-                    Class::BadMagic,
-                    Place::Byte(0),
-                    "fgb, 3, fgb",
-                    show(),
-                ));
+                return Err(source.input_error_at(Class::BadMagic, 0, "fgb, 3, fgb", show()));
             }
         }
         let size = u64::from(Numbers(&source.read(8, 4, "the size of the header")?).u32(0));
         if size > MAX_HEADER_BYTES {
             let expected = format!("a header of at most {MAX_HEADER_BYTES} bytes");
-            return Err(source.input_error(
-                Class::LimitExceeded,
-                Place::Byte(8),
-                expected,
-                size.to_string(),
-            ));
+            return Err(source.input_error_at(Class::LimitExceeded, 8, expected, size));
         }
         let raw = source.read(12, size, "the header")?;
         let header = Self::parse(&raw).map_err(|bad| convert_error(source, 12, bad))?;
         header.locate_features(source, size + 12)
     }
 
-    fn parse(raw: &[u8]) -> Result<Self, BadFeature> {
+    fn parse(raw: &[u8]) -> Result<Self, Fault> {
         let root = Table::from_buffer(raw)?;
         let mut columns = Vec::new();
         for column in root.tables(7)? {
             let column = column?;
             let Some(name) = column.text(0)? else {
-                return Err(feature_error(Class::NotFound, "a name for each column", "none"));
+                return Err(Fault::new(Class::NotFound, "a name for each column", "none"));
             };
             columns.push(FgbColumn { name, kind: column.u8(1)? });
         }
@@ -169,7 +155,7 @@ impl FgbHeader {
     /// Sets the offsets of the tree, which is `at`, and of the features.
     fn locate_features(self, source: &Source, at: u64) -> Result<Self> {
         let input_error = |class, expected: String, found: String| {
-            Err(source.input_error(class, Place::Byte(12), expected, found))
+            Err(source.input_error_at(class, 12, expected, found))
         };
         if self.node_width == 1 {
             return input_error(
@@ -244,13 +230,12 @@ impl FgbHeader {
                 if level == 0 {
                     let offset = self.features_at.checked_add(to).filter(|at| *at < source.len());
                     let Some(offset) = offset else {
-                        let bad = source.input_error(
+                        return Err(source.input_error(
                             Class::OutOfBounds,
                             place(),
                             "a feature in the file",
-                            to.to_string(),
-                        );
-                        return Err(bad);
+                            to,
+                        ));
                     };
                     offsets.push(offset);
                     continue;
@@ -259,21 +244,15 @@ impl FgbHeader {
                 let first = to.checked_sub(starts[level - 1]).filter(|first| *first < nodes);
                 let Some(first) = first else {
                     let expected = "a node of the next level";
-                    return Err(source.input_error(
-                        Class::OutOfBounds,
-                        place(),
-                        expected,
-                        to.to_string(),
-                    ));
+                    return Err(source.input_error(Class::OutOfBounds, place(), expected, to));
                 };
                 if open.len() > MAX_OPEN_NODES {
-                    let bad = source.input_error(
+                    return Err(source.input_error(
                         Class::LimitExceeded,
                         place(),
                         "a tree",
                         "nodes named again and again",
-                    );
-                    return Err(bad);
+                    ));
                 }
                 open.push((level - 1, first, u64::from(self.node_width).min(nodes - first)));
             }
@@ -282,19 +261,18 @@ impl FgbHeader {
         let before = offsets.len();
         offsets.dedup();
         if offsets.len() != before {
-            let bad = source.input_error(
+            return Err(source.input_error_at(
                 Class::Duplicate,
-                Place::Byte(self.tree_at),
+                self.tree_at,
                 "each feature once",
                 "one twice",
-            );
-            return Err(bad);
+            ));
         }
         Ok(offsets)
     }
 }
 
-fn convert_error(source: &Source, at: u64, bad: BadFeature) -> Error {
+fn convert_error(source: &Source, at: u64, bad: Fault) -> Error {
     let place = Place::Byte(at + to_u64(bad.at));
     source.input_error(bad.class, place, bad.expected, bad.found)
 }
@@ -320,22 +298,12 @@ impl FeatureCursor {
             if header.count != 0 && self.number != header.count {
                 let expected = format!("{} features", header.count);
                 let found = self.number.to_string();
-                return Err(source.input_error(
-                    Class::Truncated,
-                    Place::Byte(self.at),
-                    expected,
-                    found,
-                ));
+                return Err(source.input_error_at(Class::Truncated, self.at, expected, found));
             }
             return Ok(None);
         } else if header.count != 0 && self.number == header.count {
             let expected = format!("the end after {} features", header.count);
-            return Err(source.input_error(
-                Class::Trailing,
-                Place::Byte(self.at),
-                expected,
-                "more",
-            ));
+            return Err(source.input_error_at(Class::Trailing, self.at, expected, "more"));
         }
         let size = u64::from(Numbers(&source.read(self.at, 4, "the size of a feature")?).u32(0));
         let at = self.at + 4;
@@ -346,71 +314,62 @@ impl FeatureCursor {
     }
 }
 
-/// The result of the first pass.
-struct FirstPass {
-    summary: GeometrySummary,
-    columns: Columns,
-    column_indices: Vec<Option<usize>>, // index in `columns` of each column of the file, if it is read
+/// Declares the selected columns. Returns the index of each column of the file, if it is read.
+fn declare_columns(
+    first: &mut FirstPass,
+    header: &FgbHeader,
+    options: &ReadOptions,
+) -> Result<Vec<Option<usize>>> {
+    let mut indices = Vec::new();
+    for column in &header.columns {
+        let name = &column.name;
+        let is_selected = options.columns.fields.as_ref().is_none_or(|names| names.contains(name));
+        indices.push(match column.dtype().filter(|_| is_selected) {
+            Some(_) if first.columns.contains(name) => {
+                first.left_out.push(format!("column {name:?}: another one has its name"));
+                None
+            }
+            Some(dtype) => Some(first.columns.declare(name, dtype)?),
+            None => {
+                first.left_out.push(format!("column {name:?}"));
+                None
+            }
+        });
+    }
+    Ok(indices)
 }
 
-/// Passes over the features once. Returns the types of attributes, a summary of the geometries,
-/// what is not read, and notes.
+/// Passes over the features once.
 fn run_first_pass(
+    first: &mut FirstPass,
+    indices: &[Option<usize>],
     source: &mut Source,
     header: &FgbHeader,
     mut cursor: FeatureCursor,
     options: &ReadOptions,
-) -> Result<(FirstPass, Vec<String>, Vec<String>)> {
-    let mut columns = Columns::new(options.memory, NAME);
-    let (mut column_indices, mut left_out) = (Vec::new(), Vec::new());
-    for column in &header.columns {
-        let is_selected =
-            options.columns.fields.as_ref().is_none_or(|names| names.contains(&column.name));
-        column_indices.push(match column.dtype().filter(|_| is_selected) {
-            Some(_) if columns.contains(&column.name) => {
-                left_out.push(format!("column {:?}: another one has its name", column.name));
-                None
-            }
-            Some(dtype) => Some(columns.declare(&column.name, dtype)?),
-            None => {
-                left_out.push(format!("column {:?}", column.name));
-                None
-            }
-        });
-    }
-    let (mut summary, mut shape) = (GeometrySummary::default(), Shape::default());
-    let mut empty_features = 0_u64;
+) -> Result<()> {
     while let Some((at, raw)) = cursor.next(source, header)? {
-        let root =
-            Table::from_buffer(&raw).map_err(|stray| convert_error(source, at, stray.into()))?;
-        read_shape(&root, header.kind, &mut shape).map_err(|bad| convert_error(source, at, bad))?;
-        if !intersects_bounds(&shape, options.bounds.as_ref()) {
+        let refuse = |bad| convert_error(source, at, bad);
+        let root = Table::from_buffer(&raw).map_err(|stray| refuse(stray.into()))?;
+        read_shape(&root, header.kind, &mut first.shape).map_err(refuse)?;
+        if !intersects_bounds(&first.shape, options.bounds.as_ref()) {
             continue;
         }
-        if !summary.add(&shape) {
-            let expected = format!("positions of {} numbers, as before", summary.axes);
-            return Err(source.input_error(
-                Class::BadShape,
-                Place::Byte(at),
-                expected,
-                shape.axes.to_string(),
-            ));
-        }
-        empty_features += u64::from(shape.parts.is_empty());
+        first.add_shape(|class, expected, found| {
+            source.input_error_at(class, at, expected, found)
+        })?;
         let mut noted = Ok(());
         let cells = read_cells(&root, &header.columns, |number, cell| {
-            if let (Some(Some(at)), Ok(())) = (column_indices.get(number), &noted) {
-                noted = columns.record_form(*at, &cell);
+            if let (Some(at), Ok(())) = (indices[number], &noted) {
+                noted = first.columns.record_form(at, &cell);
             }
-            Ok(())
         });
-        cells.map_err(|bad| convert_error(source, at, bad))?;
+        cells.map_err(refuse)?;
         noted?;
-        columns.end_row();
+        first.columns.end_row();
     }
-    let mut notes = columns.choose_types();
-    notes.extend(note_empty(empty_features));
-    Ok((FirstPass { summary, columns, column_indices }, left_out, notes))
+    first.end();
+    Ok(())
 }
 
 /// Checks whether the bounding box of a shape intersects `bounds`. An empty shape does not.
@@ -424,48 +383,6 @@ fn intersects_bounds(shape: &Shape, bounds: Option<&Bounds>) -> bool {
         bounds.min.get(axis).is_none_or(|min| *min <= high)
             && bounds.max.get(axis).is_none_or(|max| low <= *max)
     }) && !shape.parts.is_empty()
-}
-
-/// The second pass: makes pieces of the features.
-struct Pieces {
-    source: Source,
-    file_header: FgbHeader,
-    cursor: FeatureCursor,
-    rows: FeatureBatcher,
-    shape: Shape,
-    column_indices: Vec<Option<usize>>,
-    bounds: Option<Bounds>,
-}
-
-impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>> {
-        loop {
-            if let Some(piece) = self.rows.pop() {
-                return Ok(Some(piece));
-            }
-            let Some((at, raw)) = self.cursor.next(&mut self.source, &self.file_header)? else {
-                self.rows.end_batch()?;
-                return Ok(self.rows.pop());
-            };
-            let root = Table::from_buffer(&raw)
-                .map_err(|stray| convert_error(&self.source, at, stray.into()))?;
-            read_shape(&root, self.file_header.kind, &mut self.shape)
-                .map_err(|bad| convert_error(&self.source, at, bad))?;
-            if !intersects_bounds(&self.shape, self.bounds.as_ref()) {
-                continue;
-            }
-            let row = self.rows.row();
-            let (columns, indices) = (&mut self.rows.columns, &self.column_indices);
-            let cells = read_cells(&root, &self.file_header.columns, |number, cell| {
-                if let Some(Some(at)) = indices.get(number) {
-                    columns.push(*at, row, &cell);
-                }
-                Ok(())
-            });
-            cells.map_err(|bad| convert_error(&self.source, at, bad))?;
-            self.rows.push(&self.shape)?;
-        }
-    }
 }
 
 const NAME: &str = "FlatGeobuf";

@@ -144,8 +144,7 @@ fn read_geometry<'a>(
         return Ok(inner);
     }
     let Some((part, depth)) = part_kind_and_depth(&kind) else {
-        let bad = object.input_error(Class::BadTag, "a type of geometry", format!("{kind:?}"));
-        return Err(bad);
+        return Err(object.input_error(Class::BadTag, "a type of geometry", format!("{kind:?}")));
     };
     let Some(mut coordinates) = coordinates else {
         let expected = format!("the coordinates of a {kind}");
@@ -228,7 +227,7 @@ fn read_position(
             0 => "positions of 2 or 3 numbers".to_owned(),
             axes => format!("positions of {axes} numbers, as before"),
         };
-        return Err(start.input_error(Class::BadShape, expected, numbers.to_string()));
+        return Err(start.input_error(Class::BadShape, expected, numbers));
     }
     shape.axes = axes;
     Ok(true)

@@ -104,8 +104,7 @@ pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<()> {
             Ok(())
         }
         Some(next) => {
-            let found = format!("{:?}", char::from(next));
-            Err(from.input_error(Class::Encoding, expected, found))
+            Err(from.input_error(Class::Encoding, expected, format!("{:?}", char::from(next))))
         }
         None => Err(from.input_error(Class::Truncated, expected, "the end")),
     }
@@ -169,8 +168,7 @@ impl<'a> Text<'a> {
         if self.take_if(byte) {
             return Ok(());
         }
-        let expected = format!("{:?}", char::from(byte));
-        Err(self.input_error(Class::Encoding, expected, self.next_text()))
+        Err(self.input_error(Class::Encoding, format!("{:?}", char::from(byte)), self.next_text()))
     }
 
     /// Checks that nothing follows.

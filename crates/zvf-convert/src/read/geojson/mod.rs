@@ -18,66 +18,54 @@ mod json;
 use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::index_u32;
 
 use self::feature::Feature;
 use self::json::{NAME, Text, next_byte, take_byte, take_value};
 use super::crs;
-use super::features::{Cell, Columns, FeatureBatcher, GeometrySummary, Shape, note_empty};
+use super::features::{Cell, Coordinates, FirstPass};
 use super::input::Bytes;
-use super::roles::default_axes;
 use super::source::{Sequence, Source};
-use super::values::new_column;
-use super::{Header, Piece, ReadOptions, Reader};
+use super::{ReadOptions, Reader};
 use crate::error::unknown_format;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    let mut source = Source::open(bytes, options.memory)?;
-    let mut first = FirstPass::new(options);
-    let info = visit_features(&mut source, 0, options.memory, &mut |feature| first.add(&feature))?;
-    first.finish();
-    if first.columns.is_mixed() {
-        visit_features(&mut source, 0, options.memory, &mut |feature| first.relabel(&feature))?;
-    }
-    let (kind, other_kinds) = first.summary.choose(options, NAME)?;
-    let axis_count = first.summary.axes.max(2);
-    let width = index_u32(axis_count); // 2 or 3
-    let crs = info.crs.clone().unwrap_or_else(|| Json::from("OGC:CRS84"));
-    let unit = crs::find_unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
-    let mut columns = first.columns;
-    let header = Header {
-        objects: true,
-        object_fields: columns.take(0)?,
-        other_kinds,
-        vertices: Some(first.summary.vertices),
-        left_out: first.left_out,
-        notes: first.notes,
-        records: vec![("geo".to_owned(), info.record())],
-        ..Header::new(
-            kind,
-            default_axes(width),
-            new_column(super::features::FLOAT64, width, Vec::new())?,
-        )
-    };
-    let header = with_units(Header { crs: Some(crs), ..header }, unit);
-    let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
-    let cursor = FeatureCursor::new(0);
     let memory = options.memory;
-    let mut pieces =
-        Pieces { source, cursor, rows, memory, shape: Shape::default(), raw: Vec::new() };
-    Ok(Reader::from_steps(header, move || pieces.step()))
-}
-
-/// Sets the unit of all axes; a height is in metres where the unit is degrees.
-pub(super) fn with_units(mut header: Header, unit: Option<&'static str>) -> Header {
-    if let Some(unit) = unit {
-        let units = (0..header.axes.len()).map(|axis| match (unit, axis) {
-            ("degree", 2..) => Some("meter".to_owned()),
-            _ => Some(unit.to_owned()),
-        });
-        header.units = units.collect();
+    let mut source = Source::open(bytes, memory)?;
+    let mut first = FirstPass::new(options, NAME);
+    let mut has_extra_numbers = false; // a position has more than three numbers
+    let info = visit_features(&mut source, memory, &mut |feature| {
+        add_feature(&mut first, &feature, &mut has_extra_numbers)
+    })?;
+    first.end();
+    if has_extra_numbers {
+        first.left_out.push("numbers of positions after the third".to_owned());
     }
-    header
+    if first.columns.is_mixed() {
+        visit_features(&mut source, memory, &mut |feature| {
+            let columns = &mut first.columns;
+            feature.visit_cells(|name, cell, _| {
+                let at = columns.find_or_add(name)?;
+                columns.relabel(at, &cell)
+            })
+        })?;
+    }
+    let record = info.record();
+    let crs = info.crs.unwrap_or_else(|| Json::from("OGC:CRS84"));
+    let unit = crs::find_unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
+    let coordinates = Coordinates { crs: Some(crs), unit, record };
+    let (mut cursor, mut raw) = (FeatureCursor::default(), Vec::new());
+    first.into_reader(options, 2, coordinates, move |rows| {
+        let Some(at) = cursor.next(&mut source, &mut raw, memory)? else { return Ok(false) };
+        let feature = Feature::parse(Text::new(&raw, at)?)?;
+        feature.read_shape(&mut rows.shape, &mut false)?;
+        let row = rows.row();
+        feature.visit_cells(|name, cell: Cell<'_>, _| {
+            let at = rows.columns.find_or_add(name)?;
+            rows.columns.push(at, row, &cell);
+            Ok(())
+        })?;
+        rows.push().map(|()| true)
+    })
 }
 
 fn unit_of_code(code: &str) -> Option<&'static str> {
@@ -102,76 +90,34 @@ impl CollectionInfo {
     }
 }
 
-/// The first pass over a file: finds kinds, axes and the types of attributes.
-struct FirstPass {
-    summary: GeometrySummary,
-    columns: Columns,
-    shape: Shape,
-    empty_features: u64,
-    has_extra_numbers: bool, // a position has more than three numbers
-    left_out: Vec<String>,
-    notes: Vec<String>,
-}
-
-impl FirstPass {
-    fn new(options: &ReadOptions) -> Self {
-        Self {
-            summary: GeometrySummary::default(),
-            columns: Columns::new(options.memory, NAME),
-            shape: Shape::default(),
-            empty_features: 0,
-            has_extra_numbers: false,
-            left_out: Vec::new(),
-            notes: Vec::new(),
+/// Adds a feature to the first pass.
+fn add_feature(
+    first: &mut FirstPass,
+    feature: &Feature<'_>,
+    has_extra_numbers: &mut bool,
+) -> Result<()> {
+    feature.read_shape(&mut first.shape, has_extra_numbers)?;
+    first.add_shape(|class, expected, found| match feature.geometry {
+        Some(text) => text.input_error(class, expected, found),
+        None => unknown_format(None),
+    })?;
+    let columns = &mut first.columns;
+    let mut set_columns: Vec<usize> = Vec::new();
+    feature.visit_cells(|name, cell, text| {
+        let at = columns.find_or_add(name)?;
+        if set_columns.contains(&at) {
+            let found = format!("{name:?} twice");
+            return Err(text.input_error(Class::Duplicate, "each member once", found));
         }
-    }
-
-    fn add(&mut self, feature: &Feature<'_>) -> Result<()> {
-        feature.read_shape(&mut self.shape, &mut self.has_extra_numbers)?;
-        if !self.summary.add(&self.shape) {
-            let expected = format!("positions of {} numbers, as before", self.summary.axes);
-            let found = self.shape.axes.to_string();
-            let bad =
-                feature.geometry.map(|text| text.input_error(Class::BadShape, expected, found));
-            return Err(bad.unwrap_or_else(|| unknown_format(None)));
-        }
-        if self.shape.parts.is_empty() {
-            self.empty_features += 1;
-        }
-        let columns = &mut self.columns;
-        let mut set_columns: Vec<usize> = Vec::new();
-        feature.visit_cells(|name, cell, text| {
-            let at = columns.find_or_add(name)?;
-            if set_columns.contains(&at) {
-                let found = format!("{name:?} twice");
-                return Err(text.input_error(Class::Duplicate, "each member once", found));
-            }
-            set_columns.push(at);
-            columns.record_form(at, &cell)
-        })?;
-        self.columns.end_row();
-        Ok(())
-    }
-
-    fn relabel(&mut self, feature: &Feature<'_>) -> Result<()> {
-        let columns = &mut self.columns;
-        feature.visit_cells(|name, cell, _| {
-            let at = columns.find_or_add(name)?;
-            columns.relabel(at, &cell)
-        })
-    }
-
-    fn finish(&mut self) {
-        self.notes.extend(self.columns.choose_types());
-        if self.has_extra_numbers {
-            self.left_out.push("numbers of positions after the third".to_owned());
-        }
-        self.notes.extend(note_empty(self.empty_features));
-    }
+        set_columns.push(at);
+        columns.record_form(at, &cell)
+    })?;
+    columns.end_row();
+    Ok(())
 }
 
 /// A cursor over the features of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct FeatureCursor {
     at: u64,
     in_list: bool,  // the cursor is in a list of features
@@ -182,11 +128,6 @@ struct FeatureCursor {
 }
 
 impl FeatureCursor {
-    const fn new(at: u64) -> Self {
-        let info = CollectionInfo { crs: None, name: None };
-        Self { at, in_list: false, has_item: false, info, kind: None, has_list: false }
-    }
-
     /// Reads the next feature into `raw` and returns its offset. Returns `None` at the end.
     fn next(&mut self, source: &mut Source, raw: &mut Vec<u8>, memory: u64) -> Result<Option<u64>> {
         let mut from = Sequence::new(source, self.at);
@@ -323,9 +264,8 @@ impl FeatureCursor {
             }
             "crs" => {
                 let start = text;
-                let value: Json = serde_json::from_str(text.read_value()?).map_err(|error| {
-                    start.input_error(Class::Encoding, "a crs", error.to_string())
-                })?;
+                let value: Json = serde_json::from_str(text.read_value()?)
+                    .map_err(|error| start.input_error(Class::Encoding, "a crs", error))?;
                 let name = value.get("properties").and_then(|properties| properties.get("name"));
                 self.info.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }
@@ -385,53 +325,18 @@ impl FeatureCursor {
     }
 }
 
-/// Calls `visit` with every feature from offset `at`. Returns the other members of the collection.
+/// Calls `visit` with every feature. Returns the other members of the collection.
 fn visit_features(
     source: &mut Source,
-    at: u64,
     memory: u64,
     visit: &mut dyn FnMut(Feature<'_>) -> Result<()>,
 ) -> Result<CollectionInfo> {
-    let mut cursor = FeatureCursor::new(at);
+    let mut cursor = FeatureCursor::default();
     let mut raw = Vec::new();
     while let Some(at) = cursor.next(source, &mut raw, memory)? {
         visit(Feature::parse(Text::new(&raw, at)?)?)?;
     }
     Ok(cursor.info)
-}
-
-/// The second pass: makes pieces of the features.
-struct Pieces {
-    source: Source,
-    cursor: FeatureCursor,
-    rows: FeatureBatcher,
-    memory: u64,
-    shape: Shape,
-    raw: Vec<u8>,
-}
-
-impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>> {
-        loop {
-            if let Some(piece) = self.rows.pop() {
-                return Ok(Some(piece));
-            }
-            let Some(at) = self.cursor.next(&mut self.source, &mut self.raw, self.memory)? else {
-                self.rows.end_batch()?;
-                return Ok(self.rows.pop());
-            };
-            let feature = Feature::parse(Text::new(&self.raw, at)?)?;
-            feature.read_shape(&mut self.shape, &mut false)?;
-            let row = self.rows.row();
-            let columns = &mut self.rows.columns;
-            feature.visit_cells(|name, cell: Cell<'_>, _| {
-                let at = columns.find_or_add(name)?;
-                columns.push(at, row, &cell);
-                Ok(())
-            })?;
-            self.rows.push(&self.shape)?;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
+use crate::dtypes::{INT8, INT16, UINT8, UINT16, UINT32};
 use crate::read::ReadOptions;
-use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, open_companion};
+use crate::read::geometry::{WholeFile, open_companion};
 use crate::read::packed::decode_base64;
 use crate::read::percent_encoding::decode_percent;
 use crate::read::values::new_column;
@@ -112,8 +113,7 @@ impl<'a> Document<'a> {
         };
         if bytes.len() < length {
             let expected = format!("{length} bytes");
-            let found = bytes.len().to_string();
-            return Err(self.file.input_error_in(Class::Truncated, place(), expected, found));
+            return Err(self.file.input_error_in(Class::Truncated, place(), expected, bytes.len()));
         }
         bytes.truncate(length);
         Ok(bytes)
@@ -125,12 +125,7 @@ impl<'a> Document<'a> {
         let view = as_index(index).and_then(|at| views.get(at));
         let Some(view) = view else {
             let expected = format!("a bufferView below {}", views.len());
-            return Err(self.file.input_error_in(
-                Class::OutOfBounds,
-                place,
-                expected,
-                index.to_string(),
-            ));
+            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, index));
         };
         let buffer = as_index(&view["buffer"]).and_then(|at| self.buffers.get(at));
         let start = member(view, "byteOffset").map_or(Some(0), as_index);
@@ -164,12 +159,7 @@ impl<'a> Document<'a> {
         let accessor = as_index(index).and_then(|at| accessors.get(at));
         let Some(accessor) = accessor else {
             let expected = format!("an accessor below {}", accessors.len());
-            return Err(self.file.input_error_in(
-                Class::OutOfBounds,
-                place,
-                expected,
-                index.to_string(),
-            ));
+            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, index));
         };
         let place = format!("accessors[{index}]");
         let input_error = |class, expected: &str, found: String| {
@@ -360,18 +350,15 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>)> {
         return Err(file.input_error_at(Class::BadMagic, 0, "glTF, or a JSON object", found));
     }
     let (Some(version), Some(length)) = (word(4), word(8)) else {
-        let found = bytes.len().to_string();
-        return Err(file.input_error_at(Class::Truncated, 4, "12 bytes of header", found));
+        return Err(file.input_error_at(Class::Truncated, 4, "12 bytes of header", bytes.len()));
     };
     if version != 2 {
-        let found = version.to_string();
-        return Err(file.input_error_at(Class::UnsupportedVersion, 4, "version 2", found));
+        return Err(file.input_error_at(Class::UnsupportedVersion, 4, "version 2", version));
     }
     let length = usize_from_u32(length);
     if length != bytes.len() {
         let class = if length > bytes.len() { Class::Truncated } else { Class::Trailing };
-        let expected = format!("{length} bytes");
-        return Err(file.input_error_at(class, 8, expected, bytes.len().to_string()));
+        return Err(file.input_error_at(class, 8, format!("{length} bytes"), bytes.len()));
     }
     let (mut at, mut json, mut binary) = (12, None, None);
     while at < length {
@@ -382,8 +369,7 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>)> {
         let end = (at + 8).checked_add(size);
         let Some(chunk) = end.and_then(|end| bytes.get(at + 8..end)) else {
             let expected = format!("{size} bytes of a chunk");
-            let found = (length - at - 8).to_string();
-            return Err(file.input_error_at(Class::Truncated, at, expected, found));
+            return Err(file.input_error_at(Class::Truncated, at, expected, length - at - 8));
         };
         match kind {
             JSON_CHUNK if json.is_none() => json = Some(chunk),
@@ -430,11 +416,11 @@ pub(super) fn member<'j>(object: &'j Json, key: &str) -> Option<&'j Json> {
 
 fn component_type(kind: &Json) -> Option<Dtype> {
     Some(match kind.as_u64()? {
-        5120 => dtype(DtypeKind::Int, 1),
+        5120 => INT8,
         5121 => UINT8,
-        5122 => dtype(DtypeKind::Int, 2),
+        5122 => INT16,
         5123 => UINT16,
-        5125 => dtype(DtypeKind::UInt, 4),
+        5125 => UINT32,
         5126 => Dtype::FLOAT32,
         _ => return None,
     })

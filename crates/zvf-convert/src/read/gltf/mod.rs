@@ -18,16 +18,17 @@ mod scene;
 use serde_json::{Value as Json, json};
 use zvf_error::{Result, format_count};
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 use self::accessor::{Document, DracoMesh, member};
 use self::scene::{IDENTITY, Matrix, MeshNode};
-use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, number_column, text_field};
+use super::geometry::{Geometry, VertexOwners, WholeFile, number_column, text_field};
 use super::input::Bytes;
 use super::values::new_column;
 use super::{Format, ReadOptions, Reader};
+use crate::dtypes::{FLOAT64, missing_number};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
@@ -380,11 +381,6 @@ fn join_attributes(instances: &[Instance<'_>], geometry: &mut Geometry) -> Resul
             found.map(|(_, values)| values.clone())
         };
         let Some(first) = instances.iter().find_map(find) else { continue };
-        let fill = match first.dtype().kind {
-            DtypeKind::Float if first.dtype() == FLOAT64 => f64::NAN.to_le_bytes().to_vec(),
-            DtypeKind::Float => f32::NAN.to_le_bytes().to_vec(),
-            _ => vec![0; saturating_usize(first.dtype().size)],
-        };
         let (mut bytes, mut missing_count, mut mismatch_count) = (Vec::new(), 0, 0);
         for instance in instances {
             let is_same_type = |values: &Column| {
@@ -394,7 +390,7 @@ fn join_attributes(instances: &[Instance<'_>], geometry: &mut Geometry) -> Resul
                 Some(values) if is_same_type(&values) => bytes.extend_from_slice(values.bytes()),
                 found => {
                     let count = instance.primitive.positions.len();
-                    let row = fill.repeat(usize_from_u32(first.width()));
+                    let row = missing_number(first.dtype()).repeat(usize_from_u32(first.width()));
                     bytes.extend_from_slice(&row.repeat(count));
                     if found.is_some() { mismatch_count += 1 } else { missing_count += 1 }
                 }

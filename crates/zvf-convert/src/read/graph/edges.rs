@@ -17,6 +17,7 @@ use zvf_format::Class;
 
 use super::{Attribute, Graph, ValueKind};
 use crate::error::{Place, bad_input};
+use crate::read::csv::{TextRow, TextTable, parse_table};
 use crate::read::geometry::{WholeFile, open_companion};
 use crate::read::input::Bytes;
 use crate::read::values::parse_f64;
@@ -56,9 +57,8 @@ pub(super) fn parse(file: &WholeFile, nodes: Option<&WholeFile>) -> Result<(Grap
     }
     let text = file.text()?;
     let first = text.lines().map(strip_comment).find(|line| !line.is_empty()).unwrap_or_default();
-    let names = split_csv(first);
-    let is_csv =
-        names.iter().any(|name| name == "source") && names.iter().any(|name| name == "target");
+    let has_name = |name: &str| first.split(',').any(|word| word.trim().trim_matches('"') == name);
+    let is_csv = has_name("source") && has_name("target");
     let mut lines = Vec::new();
     if is_csv {
         read_csv_edges(file, &mut graph, &mut lines)?;
@@ -90,35 +90,35 @@ fn strip_comment(line: &str) -> &str {
     if line.starts_with('%') { "" } else { line }
 }
 
-/// Columns of text, whose types are inferred once all rows are read.
-struct TextTable {
-    names: Vec<String>,
-    columns: Vec<Vec<Option<String>>>,
-}
+/// Named columns of text, whose types are inferred once all rows are read.
+#[derive(Default)]
+struct TextColumns(Vec<(String, Vec<Option<String>>)>);
 
-impl TextTable {
-    fn new(names: Vec<String>) -> Self {
-        let columns = names.iter().map(|_| Vec::new()).collect();
-        Self { names, columns }
+impl TextColumns {
+    /// Takes the columns of a table, without those at `except`.
+    fn new(table: &TextTable, except: &[usize]) -> Self {
+        let columns = (0..table.names.len()).filter(|at| !except.contains(at)).map(|at| {
+            let cell = |row: &TextRow| Some(row.values[at].clone()).filter(|cell| !cell.is_empty());
+            (table.names[at].clone(), table.rows.iter().map(cell).collect())
+        });
+        Self(columns.collect())
     }
 
     /// Sets a value in a column, and adds the column if it is new.
     fn set_value(&mut self, name: &str, row: usize, value: Option<String>) {
-        let at = self.names.iter().position(|existing| existing == name).unwrap_or_else(|| {
-            self.names.push(name.to_owned());
-            self.columns.push(Vec::new());
-            self.names.len() - 1
+        let at = self.0.iter().position(|(existing, _)| existing == name).unwrap_or_else(|| {
+            self.0.push((name.to_owned(), Vec::new()));
+            self.0.len() - 1
         });
-        if let Some(column) = self.columns.get_mut(at) {
-            column.resize(row, None);
-            column.push(value);
-        }
+        let column = &mut self.0[at].1;
+        column.resize(row, None);
+        column.push(value);
     }
 
     /// Infers the type of each column, the first that all values parse as: int64, float64, bool, text.
     fn into_attributes(self, rows: usize) -> Vec<Attribute> {
-        let named = self.names.into_iter().zip(self.columns);
-        named
+        self.0
+            .into_iter()
             .map(|(name, mut values)| {
                 values.resize(rows, None);
                 let all = |test: fn(&str) -> bool| {
@@ -144,7 +144,7 @@ impl TextTable {
 }
 
 fn read_list(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Result<()> {
-    let mut table = TextTable::new(Vec::new());
+    let mut table = TextColumns::default();
     let mut first: Option<(usize, bool)> = None;
     for (line, number) in file.text()?.lines().zip(1_u64..) {
         let line = strip_comment(line);
@@ -193,7 +193,7 @@ fn read_list(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Resul
     Ok(())
 }
 
-fn finish_edges(graph: &mut Graph, table: TextTable) {
+fn finish_edges(graph: &mut Graph, table: TextColumns) {
     let rows = graph.ends.len();
     graph.edges.columns = table.into_attributes(rows);
     for attribute in &mut graph.edges.columns {
@@ -272,121 +272,53 @@ fn take_literal(text: &str, end: char) -> Option<(Option<String>, &str)> {
 }
 
 fn read_csv_edges(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Result<()> {
-    let rows = read_csv(file)?;
-    let Some((header, rows)) = rows.split_first() else { return Ok(()) };
-    let find = |name: &str| header.1.iter().position(|column_name| column_name == name);
-    let (Some(source), Some(target)) = (find("source"), find("target")) else {
-        return Err(input_error(
-            Class::BadShape,
-            1,
-            "columns source and target",
-            header.1.join(","),
-        ));
-    };
-    let attribute_columns: Vec<usize> =
-        (0..header.1.len()).filter(|at| *at != source && *at != target).collect();
-    let names = attribute_columns.iter().filter_map(|at| header.1.get(*at).cloned()).collect();
-    let mut table = TextTable::new(names);
-    for (line, cells) in rows {
-        let ends = [graph.intern(&cells[source]), graph.intern(&cells[target])];
+    let table = read_csv(file)?;
+    let source = find_column(&table, &["source"])?;
+    let target = find_column(&table, &["target"])?;
+    for TextRow { line, values } in &table.rows {
+        let ends = [graph.intern(&values[source]), graph.intern(&values[target])];
         graph.ends.push(ends);
         lines.push(*line);
-        for (column, at) in table.columns.iter_mut().zip(&attribute_columns) {
-            column.push(cells.get(*at).filter(|cell| !cell.is_empty()).cloned());
-        }
     }
-    graph.edges.columns = table.into_attributes(graph.ends.len());
+    let columns = TextColumns::new(&table, &[source, target]);
+    graph.edges.columns = columns.into_attributes(graph.ends.len());
     Ok(())
 }
 
 fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<()> {
-    let rows = read_csv(file)?;
-    let Some((header, rows)) = rows.split_first() else { return Ok(()) };
-    let id = ["node_id", "id"].iter().find_map(|name| header.1.iter().position(|h| h == name));
-    let Some(id) = id else {
-        return Err(input_error(Class::BadShape, 1, "a column node_id", header.1.join(",")));
-    };
-    let mut table = TextTable::new(header.1.clone());
-    for (line, cells) in rows {
-        let name = &cells[id];
+    let table = read_csv(file)?;
+    let id = find_column(&table, &["node_id", "id"])?;
+    for TextRow { line, values } in &table.rows {
+        let name = &values[id];
         if !graph.push_node(name) {
-            return Err(input_error(
-                Class::Duplicate,
-                *line,
-                "each node once",
-                format!("{name:?} twice"),
-            ));
-        }
-        for (column, cell) in table.columns.iter_mut().zip(cells) {
-            column.push(Some(cell.clone()).filter(|cell| !cell.is_empty()));
+            let found = format!("{name:?} twice");
+            return Err(input_error(Class::Duplicate, *line, "each node once", found));
         }
     }
-    graph.nodes.columns = table.into_attributes(graph.node_names.len());
+    graph.nodes.columns = TextColumns::new(&table, &[]).into_attributes(graph.node_names.len());
     for attribute in &graph.nodes.columns {
         if !["x", "y", "z"].contains(&attribute.name.as_str()) {
             continue;
         }
-        let mut texts = attribute.texts.iter().zip(rows); // none if all values are numbers
-        if let Some((found, (line, _))) = texts.find(|(text, _)| parse_f64(text.trim()).is_none()) {
-            return Err(input_error(Class::Encoding, *line, "a number", format!("{found:?}")));
+        let mut texts = attribute.texts.iter().zip(&table.rows); // none if all values are numbers
+        if let Some((found, row)) = texts.find(|(text, _)| parse_f64(text.trim()).is_none()) {
+            return Err(input_error(Class::Encoding, row.line, "a number", format!("{found:?}")));
         }
     }
     Ok(())
 }
 
-/// Reads the rows of a CSV file with their line numbers. All rows have as many cells as the first.
-fn read_csv(file: &WholeFile) -> Result<Vec<(u64, Vec<String>)>> {
-    let mut rows: Vec<(u64, Vec<String>)> = Vec::new();
-    let mut text = String::new();
-    let mut start = 1;
-    for (line, number) in file.text()?.lines().zip(1_u64..) {
-        if text.is_empty() {
-            start = number;
-        } else {
-            text.push('\n');
-        }
-        text.push_str(line);
-        if text.matches('"').count() % 2 == 1 {
-            continue; // a quoted cell continues on the next line
-        }
-        let cells = split_csv(&std::mem::take(&mut text));
-        if cells.len() == 1 && cells.first().is_some_and(String::is_empty) {
-            continue;
-        }
-        if let Some((_, first)) = rows.first()
-            && first.len() != cells.len()
-        {
-            let found = format!("{} cells", cells.len());
-            return Err(input_error(
-                Class::BadShape,
-                start,
-                &format!("{} cells", first.len()),
-                found,
-            ));
-        }
-        rows.push((start, cells));
-    }
-    if text.is_empty() {
-        return Ok(rows);
-    }
-    Err(input_error(Class::Truncated, start, "a quote that ends", "the end of the file"))
+fn read_csv(file: &WholeFile) -> Result<TextTable> {
+    let mut bytes = Bytes::new(Box::new(std::io::Cursor::new(file.bytes.clone())), None);
+    bytes.set_format(Format::Edgelist);
+    parse_table(bytes, b',')
 }
 
-fn split_csv(line: &str) -> Vec<String> {
-    let mut cells = vec![String::new()];
-    let mut quoted = false;
-    let mut characters = line.chars().peekable();
-    while let Some(c) = characters.next() {
-        let Some(cell) = cells.last_mut() else { break };
-        match c {
-            '"' if quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                cell.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(String::new()),
-            c => cell.push(c),
-        }
-    }
-    cells
+/// Returns the column that has the first of `names` that one has.
+fn find_column(table: &TextTable, names: &[&str]) -> Result<usize> {
+    let column = names.iter().find_map(|name| table.names.iter().position(|column| column == name));
+    column.ok_or_else(|| {
+        let expected = format!("a column {}", names[0]);
+        input_error(Class::BadShape, 1, &expected, table.names.join(","))
+    })
 }

@@ -14,12 +14,12 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 use super::{Attribute, Graph, ValueKind};
+use crate::dtypes::BOOL;
 use crate::read::geometry::{Geometry, WholeFile, text_field};
 use crate::read::input::Bytes;
 use crate::read::values::new_column;
 use crate::read::xml::{Element, Node, Xml};
 use crate::read::{Format, ReadOptions, Reader};
-use zvf_metadata::DtypeKind;
 use zvf_model::Field;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -266,8 +266,7 @@ impl GraphDocument {
             }
             if self.directions.iter().any(|directed| *directed != self.is_directed) {
                 let flags = self.directions.iter().map(|directed| u8::from(*directed)).collect();
-                let bool = crate::read::dtype(DtypeKind::Bool, 1);
-                fields.push(Field::new("directed", new_column(bool, 1, flags)?));
+                fields.push(Field::new("directed", new_column(BOOL, 1, flags)?));
             }
         }
         let record = json!({"directed": self.is_directed, "data": self.record});

@@ -13,13 +13,14 @@ use std::collections::HashMap;
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::{index_u32, saturating_usize};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_format::num::index_u32;
+use zvf_metadata::Dtype;
 use zvf_model::{Column, Field, Kind};
 
 use super::ReadOptions;
-use super::geometry::{FLOAT64, Geometry, dtype, number_column, text_field};
+use super::geometry::{Geometry, number_column, text_field};
 use super::values::{Values, narrow_column, new_column, survives_float32};
+use crate::dtypes::{BOOL, FLOAT64, INT32, missing_number};
 use crate::elements::row_number;
 use crate::error::bad_input;
 
@@ -72,8 +73,8 @@ enum ValueKind {
 impl ValueKind {
     const fn dtype(self) -> Dtype {
         match self {
-            Self::Bool => dtype(DtypeKind::Bool, 1),
-            Self::Int32 => dtype(DtypeKind::Int, 4),
+            Self::Bool => BOOL,
+            Self::Int32 => INT32,
             Self::Int64 => Dtype::INT64,
             Self::Float32 | Self::Float64 | Self::Text => FLOAT64,
         }
@@ -96,13 +97,7 @@ impl Attribute {
             return Ok(());
         }
         let Some(value) = value else {
-            let size = saturating_usize(self.kind.dtype().size);
-            match self.kind {
-                ValueKind::Float32 | ValueKind::Float64 => {
-                    self.numbers.push_bytes(&f64::NAN.to_le_bytes())
-                }
-                _ => self.numbers.push_bytes(&vec![0; size]),
-            }
+            self.numbers.push_bytes(&missing_number(self.kind.dtype()));
             return Ok(());
         };
         self.needs_float64 |= self.kind == ValueKind::Float32 && !survives_float32(value.trim());
@@ -140,7 +135,7 @@ impl Attribute {
         if !is_partial || matches!(self.kind, ValueKind::Float32 | ValueKind::Float64) {
             return Ok(vec![field]);
         }
-        let present = new_column(dtype(DtypeKind::Bool, 1), 1, self.present)?;
+        let present = new_column(BOOL, 1, self.present)?;
         Ok(vec![field, Field::new(format!("{}_present", self.name), present)])
     }
 }

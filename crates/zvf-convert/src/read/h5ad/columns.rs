@@ -15,6 +15,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
 use super::file::{H5, Node};
+use crate::dtypes::BOOL;
 use crate::read::features::{Cell, Columns};
 use crate::read::values::new_column;
 
@@ -31,7 +32,7 @@ pub(super) fn read_column(
             Class::NotFound,
             path,
             "the column that column-order names",
-            "none".to_owned(),
+            "none",
         )),
         Node::Dataset => read_array(file, path, name, rows, memory),
         Node::Group => {
@@ -114,12 +115,7 @@ fn read_categories(
     check_rows(file, &codes, rows)?;
     let is_integer = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     let Some(dtype) = file.number_type(&codes)?.filter(is_integer) else {
-        return Err(file.input_error(
-            Class::Unsupported,
-            &codes,
-            "whole numbers",
-            "another type".to_owned(),
-        ));
+        return Err(file.input_error(Class::Unsupported, &codes, "whole numbers", "another type"));
     };
     let values = new_column(dtype, 1, file.read_bytes(&codes, dtype, memory)?)?;
     let labels: Vec<Value> = match file.number_type(&categories)? {
@@ -138,7 +134,7 @@ fn read_categories(
             Class::OutOfBounds,
             &codes,
             "codes of categories, or -1",
-            stray.to_string(),
+            stray,
         ));
     }
     Ok(Field::new(name, values).with_categories(categories))
@@ -154,16 +150,10 @@ fn read_nullable(
     let (values, mask) = (format!("{path}/values"), format!("{path}/mask"));
     check_rows(file, &values, rows)?;
     check_rows(file, &mask, rows)?;
-    let bool_type = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
     let Some(dtype) = file.number_type(&values)? else {
-        return Err(file.input_error(
-            Class::Unsupported,
-            &values,
-            "numbers",
-            "another type".to_owned(),
-        ));
+        return Err(file.input_error(Class::Unsupported, &values, "numbers", "another type"));
     };
-    let is_missing = file.read_bytes(&mask, bool_type, memory)?;
+    let is_missing = file.read_bytes(&mask, BOOL, memory)?;
     let numbers = new_column(dtype, 1, file.read_bytes(&values, dtype, memory)?)?;
     let cells = is_missing.iter().enumerate().map(|(row, flag)| match numbers.value(row, 0) {
         _ if *flag != 0 => Cell::Missing,

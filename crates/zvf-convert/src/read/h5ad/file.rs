@@ -10,7 +10,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::NAME;
-use crate::error::{Place, bad_input, read_failed};
+use crate::error::{bad_input, read_failed};
 use crate::isolate;
 use crate::read::input::Bytes;
 use crate::read::source::{Numbers, Source};
@@ -41,17 +41,14 @@ impl H5 {
         let mut source = Source::open(bytes, memory)?;
         check_superblock(&mut source)?;
         let file = match (source.into_parts(), path) {
-            (Ok(_), Some(path)) => isolate::catch_panic(|| File::open_streaming(path)),
+            (Ok(_), Some(path)) => isolate::catch(|| File::open_streaming(path)),
             (Ok(_), None) => {
                 return Err(input_error(Class::NotFound, "the file", "a path", "none"));
             }
-            (Err(memory), _) => isolate::catch_panic(|| File::from_bytes(memory)),
+            (Err(memory), _) => isolate::catch(|| File::from_bytes(memory)),
         };
         let file =
-            file.map_err(|panic| input_error(Class::Codec, "the superblock", "HDF5", panic))?;
-        let file = file.map_err(|error| {
-            input_error(Class::Codec, "the superblock", "HDF5", error.to_string())
-        })?;
+            file.map_err(|error| input_error(Class::Codec, "the superblock", "HDF5", error))?;
         Ok(Self { file, path: own_path })
     }
 
@@ -78,7 +75,7 @@ impl H5 {
         class: Class,
         path: &str,
         expected: &str,
-        found: String,
+        found: impl std::fmt::Display,
     ) -> Error {
         input_error(class, path, expected, found)
     }
@@ -116,23 +113,15 @@ impl H5 {
 
     /// Returns the type of the object under a path. Any error but a missing object is returned.
     pub(super) fn find_node(&self, path: &str) -> Result<Node> {
-        let file = &self.file;
-        let found = isolate::catch_panic(|| {
+        let found = self.catch_faults(path, |file| {
             if file.dataset(path).is_ok() {
                 return Ok(Node::Dataset);
             }
             file.group(path).map(|_| Node::Group)
         });
-        let found = found.map_err(|panic| input_error(Class::Codec, path, "HDF5", panic))?;
         match found {
-            Ok(node) => Ok(node),
-            Err(error) => {
-                let text = error.to_string();
-                match classify_error(&text) {
-                    Class::NotFound => Ok(Node::Missing),
-                    class => Err(input_error(class, path, "an object of this file", text)),
-                }
-            }
+            Err(error) if error.class() == Class::NotFound => Ok(Node::Missing),
+            found => found,
         }
     }
 
@@ -354,12 +343,7 @@ fn check_superblock(source: &mut Source) -> Result<()> {
     let superblock = source.read(0, len.min(56), "the superblock")?;
     if !superblock.starts_with(b"\x89HDF\r\n\x1a\n") {
         let found = format!("{:02x?}", superblock.get(..8).unwrap_or(&superblock));
-        return Err(source.input_error(
-            Class::BadMagic,
-            Place::Byte(0),
-            "the signature of HDF5",
-            found,
-        ));
+        return Err(source.input_error_at(Class::BadMagic, 0, "the signature of HDF5", found));
     }
     let n = Numbers(&superblock);
     let (offset_bytes, at) = match n.u8(8) {
@@ -371,12 +355,7 @@ fn check_superblock(source: &mut Source) -> Result<()> {
         let end = n.u64(at);
         if end > len {
             let expected = format!("{end} bytes, as the superblock says");
-            return Err(source.input_error(
-                Class::Truncated,
-                Place::Byte(at as u64),
-                expected,
-                len.to_string(),
-            ));
+            return Err(source.input_error_at(Class::Truncated, at as u64, expected, len));
         }
     }
     Ok(())

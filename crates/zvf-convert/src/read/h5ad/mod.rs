@@ -21,26 +21,22 @@ use serde_json::{Value as Json, json};
 use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, usize_from_u32};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind};
 
 use self::columns::read_column;
 use self::file::{H5, Node};
 use super::input::Bytes;
 use super::roles::{MAX_AXES, default_axes, point_kind};
-use super::values::{batch_error, new_column};
+use super::values::{new_column, without_rows};
 use super::{Header, Piece, ReadOptions, Reader};
+use crate::dtypes::UINT32;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = H5::open(bytes, options.memory)?;
     let kind = point_kind(options, NAME)?;
     if kind != Kind::PointCloud {
-        return Err(file.input_error(
-            Class::Unsupported,
-            "obsm",
-            "a point_cloud",
-            kind.to_string(),
-        ));
+        return Err(file.input_error(Class::Unsupported, "obsm", "a point_cloud", kind));
     }
     let mut memory = options.memory;
     let obs = Obs::read(&file, &mut memory)?;
@@ -82,7 +78,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     }
     let width = positions.width();
     let header = Header {
-        fields: fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect(),
+        fields: without_rows(&fields),
         vertices: u64::try_from(obs.rows).ok(),
         records: vec![("h5ad".to_owned(), obs.to_record(&key))],
         left_out,
@@ -114,12 +110,7 @@ impl Obs {
                 ));
             }
             Node::Missing => {
-                return Err(file.input_error(
-                    Class::NotFound,
-                    "obs",
-                    "a table of cells",
-                    "none".to_owned(),
-                ));
+                return Err(file.input_error(Class::NotFound, "obs", "a table of cells", "none"));
             }
         }
         let index = file.text_attribute("obs", "_index")?.unwrap_or_else(|| "_index".to_owned());
@@ -192,24 +183,14 @@ fn read_positions(
     let axes = usize::try_from(*width).ok().filter(|axes| (1..=MAX_AXES).contains(axes));
     let Some(axes) = axes else {
         let expected = format!("from 1 to {MAX_AXES} axes");
-        return Err(file.input_error(Class::BadShape, &path, &expected, width.to_string()));
+        return Err(file.input_error(Class::BadShape, &path, &expected, width));
     };
     if usize::try_from(*row_count) != Ok(rows) {
         let expected = format!("{rows} rows, as obs has");
-        return Err(file.input_error(
-            Class::CountMismatch,
-            &path,
-            &expected,
-            row_count.to_string(),
-        ));
+        return Err(file.input_error(Class::CountMismatch, &path, &expected, row_count));
     }
     let Some(dtype) = file.number_type(&path)?.filter(|dtype| dtype.kind != DtypeKind::Bool) else {
-        return Err(file.input_error(
-            Class::Unsupported,
-            &path,
-            "numbers",
-            "another type".to_owned(),
-        ));
+        return Err(file.input_error(Class::Unsupported, &path, "numbers", "another type"));
     };
     let bytes = file.read_bytes(&path, dtype, memory)?;
     Ok((new_column(dtype, index_u32(axes), bytes)?, key.clone()))
@@ -228,18 +209,13 @@ fn read_frame(file: &H5, path: &str, rows: usize, memory: &mut u64) -> Result<Co
                     Class::Unsupported,
                     &inner,
                     "numbers",
-                    "another type".to_owned(),
+                    "another type",
                 ));
             }
         }
     }
     let Some(dtype) = columns.first().map(Column::dtype) else {
-        return Err(file.input_error(
-            Class::BadShape,
-            path,
-            "columns of positions",
-            "none".to_owned(),
-        ));
+        return Err(file.input_error(Class::BadShape, path, "columns of positions", "none"));
     };
     if columns.len() > MAX_AXES || columns.iter().any(|column| column.dtype() != dtype) {
         let expected = format!("up to {MAX_AXES} columns of one type");
@@ -330,14 +306,13 @@ impl Iterator for Pieces {
         let fields =
             self.fields.iter().map(|field| field.with_column(field.column.slice(rows.clone())));
         let batch = fields.into_iter().try_fold(batch, Batch::with_field);
-        Some(batch.map(Piece::Vertices).map_err(batch_error))
+        Some(batch.map(Piece::Vertices).map_err(zvf_error::Error::from))
     }
 }
 
 pub(crate) const NAME: &str = "h5ad";
 /// The default keys of positions, in lookup order.
 const SPATIAL_KEYS: [&str; 3] = ["spatial", "X_spatial", "spatial_fov"];
-const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
 /// Limit of the cell names in the record.
 const MAX_NAMES_BYTES: usize = 4 << 20;
 

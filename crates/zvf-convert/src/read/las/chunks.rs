@@ -20,7 +20,6 @@ use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::header::LasHeader;
-use crate::error::Place;
 use crate::isolate;
 use crate::read::source::{Numbers, Source, slice_len};
 
@@ -71,12 +70,7 @@ impl Compression {
             || vlr.items().iter().any(|item| item_size(item) != usize::from(item.size()))
         {
             let expected = format!("items of {record_bytes} bytes together");
-            return Err(source.input_error(
-                Class::CountMismatch,
-                place(),
-                expected,
-                sizes.to_string(),
-            ));
+            return Err(source.input_error(Class::CountMismatch, place(), expected, sizes));
         }
         let is_layered = vlr.items().iter().any(|item| item.version() > 2);
         let has_chunk_size = kind == 1 || vlr.chunk_size() > 0;
@@ -105,12 +99,7 @@ impl Compression {
             let expected =
                 format!("at most {MAX_POINTS_PER_BYTE} points for each byte of the file");
             let found = header.count.to_string();
-            return Err(source.input_error(
-                Class::LimitExceeded,
-                Place::Byte(107),
-                expected,
-                found,
-            ));
+            return Err(source.input_error_at(Class::LimitExceeded, 107, expected, found));
         }
         if self.kind == 1 {
             let bytes = end - start; // the header was checked: points begin in the file
@@ -127,12 +116,7 @@ impl Compression {
             u64::try_from(table_at).ok().filter(|at| (first..=end - 8).contains(at));
         let Some(table_at) = table_at_inside else {
             let expected = format!("a chunk table from byte {first} to {end}");
-            return Err(source.input_error(
-                Class::Truncated,
-                Place::Byte(start),
-                expected,
-                table_at.to_string(),
-            ));
+            return Err(source.input_error_at(Class::Truncated, start, expected, table_at));
         };
         self.read_table(header, source, first, table_at)
     }
@@ -147,25 +131,18 @@ impl Compression {
         let raw = source.read(table_at, 8, "the chunk table")?;
         let count = u64::from(Numbers(&raw).u32(4));
         let data = table_at - first;
-        let place = Place::Byte(table_at);
         let min_chunk_bytes = u64::from(header.record_bytes).max(1);
         if count > data / min_chunk_bytes {
             let expected = format!("chunks in {data} bytes");
-            return Err(source.input_error(
-                Class::CountMismatch,
-                place,
-                expected,
-                count.to_string(),
-            ));
+            return Err(source.input_error_at(Class::CountMismatch, table_at, expected, count));
         }
         let remaining_bytes = source.len() - table_at;
         let size = (count * 16 + 64).min(remaining_bytes);
         let raw = source.read(table_at, size, "the chunk table")?;
         let is_variable = self.vlr.uses_variable_size_chunks();
-        let table = isolate::catch_panic(|| ChunkTable::read(&mut Cursor::new(raw), is_variable));
-        let table = table.and_then(|table| table.map_err(|error| error.to_string()));
+        let table = isolate::catch(|| ChunkTable::read(&mut Cursor::new(raw), is_variable));
         let input_error = |class, expected: &str, found: String| {
-            source.input_error(class, Place::Byte(table_at), expected, found)
+            source.input_error_at(class, table_at, expected, found)
         };
         let table = table.map_err(|found| input_error(Class::Codec, "a chunk table", found))?;
         let mut chunks = Vec::new();
@@ -221,17 +198,17 @@ impl Compression {
         }
         let items = self.vlr.items();
         let is_layered = self.kind == 3;
-        let decoder = isolate::catch_panic(|| {
+        let decoder = isolate::catch(|| {
             let input = Cursor::new(raw);
             let mut decoder: Decoder = if is_layered {
                 Box::new(LayeredPointRecordDecompressor::new(input))
             } else {
                 Box::new(SequentialPointRecordDecompressor::new(input))
             };
-            decoder.set_fields_from(items).map_err(|error| error.to_string()).map(|()| decoder)
+            decoder.set_fields_from(items).map(|()| decoder)
         });
-        let decoder = decoder.and_then(|decoder| decoder).map_err(|found| {
-            source.input_error(Class::Codec, Place::Byte(chunk.at), "items that go together", found)
+        let decoder = decoder.map_err(|found| {
+            source.input_error_at(Class::Codec, chunk.at, "items that go together", found)
         })?;
         let (at, remaining, record_bytes) = (chunk.at, chunk.points, self.record_bytes);
         Ok(ChunkDecoder { decoder, at, remaining, record_bytes })
@@ -239,7 +216,7 @@ impl Compression {
 
     fn check_layers(&self, source: &Source, chunk: Chunk, n: Numbers<'_>) -> Result<()> {
         let input_error = |class, expected: String, found: String| {
-            Err(source.input_error(class, Place::Byte(chunk.at), expected, found))
+            Err(source.input_error_at(class, chunk.at, expected, found))
         };
         let count = u64::from(n.u32(self.record_bytes));
         if count != chunk.points {
@@ -278,11 +255,10 @@ impl ChunkDecoder {
         let rows = saturating_usize(self.remaining).min(rows);
         let mut points = vec![0; rows * self.record_bytes];
         let decoder = &mut self.decoder;
-        let result = isolate::catch_panic(|| decoder.decompress_many(&mut points));
-        let result = result.and_then(|result| result.map_err(|error| error.to_string()));
+        let result = isolate::catch(|| decoder.decompress_many(&mut points));
         result.map_err(|found| {
             let expected = format!("{rows} compressed points");
-            source.input_error(Class::Codec, Place::Byte(self.at), expected, found)
+            source.input_error_at(Class::Codec, self.at, expected, found)
         })?;
         self.remaining -= to_u64(rows);
         Ok(points)

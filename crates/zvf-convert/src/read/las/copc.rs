@@ -32,9 +32,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let reads_all = options.bounds.is_none() && options.resolution.is_none();
     let sum = nodes.iter().map(|node| node.points).sum::<u64>();
     if reads_all && sum != las.count {
-        let place = "EVLR copc 1000";
         let expected = format!("nodes of {} points, as the header counts", las.count);
-        return Err(source.input_error(Class::CountMismatch, place, expected, sum.to_string()));
+        return Err(source.input_error(Class::CountMismatch, "EVLR copc 1000", expected, sum));
     }
     let points = PointReader::from_chunks(compression, nodes);
     let file = LasFile::new(las, source, points, options)?;
@@ -67,7 +66,7 @@ impl Octree {
         };
         if len < INFO_BYTES {
             let expected = format!("{INFO_BYTES} bytes");
-            return Err(source.input_error(Class::Truncated, place(), expected, len.to_string()));
+            return Err(source.input_error(Class::Truncated, place(), expected, len));
         }
         let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
         let n = Numbers(&raw);
@@ -119,7 +118,7 @@ impl Octree {
         let bounds = options.bounds.as_ref();
         while let Some((at, len)) = pages.pop() {
             let input_error = |class, expected: String, found: String| {
-                source.input_error(class, Place::Byte(at), expected, found)
+                source.input_error_at(class, at, expected, found)
             };
             if !visited_pages.insert(at) {
                 return Err(input_error(

@@ -20,7 +20,6 @@
 use zvf_error::Result;
 use zvf_format::Class;
 
-use crate::error::Place;
 use crate::read::source::{Numbers, Source};
 
 /// A parsed LAS header.
@@ -57,19 +56,18 @@ impl LasHeader {
         let start = source.read(0, source.len().min(4), "the magic")?;
         if start != MAGIC {
             let found = format!("{start:02x?}");
-            return Err(source.input_error(Class::BadMagic, Place::Byte(0), "LASF", found));
+            return Err(source.input_error_at(Class::BadMagic, 0, "LASF", found));
         }
         let raw = source.read(0, MIN_HEADER_BYTES, "the header")?;
         let (major, minor) = (Numbers(&raw).u8(24), Numbers(&raw).u8(25));
         if major != 1 || minor > 4 {
             let found = format!("{major}.{minor}");
-            let bad = source.input_error(
+            return Err(source.input_error_at(
                 Class::UnsupportedVersion,
-                Place::Byte(24),
+                24,
                 "version 1.0 to 1.4",
                 found,
-            );
-            return Err(bad);
+            ));
         }
         let needed = match minor {
             0..=2 => MIN_HEADER_BYTES,
@@ -79,12 +77,7 @@ impl LasHeader {
         let size = u64::from(Numbers(&raw).u16(94));
         if size < needed {
             let expected = format!("a header of {needed} bytes or more");
-            return Err(source.input_error(
-                Class::BadShape,
-                Place::Byte(94),
-                expected,
-                size.to_string(),
-            ));
+            return Err(source.input_error_at(Class::BadShape, 94, expected, size));
         }
         let raw = source.read(0, size, "the header")?;
         let n = Numbers(&raw);
@@ -104,9 +97,14 @@ impl LasHeader {
         header.check_format(source)?;
         header.check_scales(source)?;
         header.resolve_count(source, n)?;
-        header.read_vlrs(source, size, n.u32(100))?;
-        if minor == 4 {
-            header.read_evlrs(source, n.u64(235), n.u32(243))?;
+        header.read_records(source, size, n.u32(100), false)?;
+        let (at, count) = (n.u64(235), n.u32(243));
+        if minor == 4 && count > 0 {
+            if at < header.points_at || at > source.len() {
+                let expected = format!("EVLRs from byte {} to {}", header.points_at, source.len());
+                return Err(source.input_error_at(Class::OutOfBounds, 235, expected, at));
+            }
+            header.read_records(source, at, count, true)?;
         }
         Ok(header)
     }
@@ -121,16 +119,15 @@ impl LasHeader {
             return Ok(());
         }
         let expected = format!("points from byte {size} to {}", source.len());
-        let found = self.points_at.to_string();
-        Err(source.input_error(Class::OutOfBounds, Place::Byte(96), expected, found))
+        Err(source.input_error_at(Class::OutOfBounds, 96, expected, self.points_at))
     }
 
     fn check_format(&self, source: &Source) -> Result<()> {
         let Some(size) = RECORD_BYTES.get(usize::from(self.point_format)) else {
             let found = self.point_format.to_string();
-            return Err(source.input_error(
+            return Err(source.input_error_at(
                 Class::Unsupported,
-                Place::Byte(104),
+                104,
                 "point format 0 to 10",
                 found,
             ));
@@ -138,13 +135,13 @@ impl LasHeader {
         if self.point_format > 5 && self.minor < 4 {
             let found = format!("format {} in version 1.{}", self.point_format, self.minor);
             let expected = "point formats 6 to 10 in version 1.4 only";
-            return Err(source.input_error(Class::Unsupported, Place::Byte(104), expected, found));
+            return Err(source.input_error_at(Class::Unsupported, 104, expected, found));
         }
         if self.record_bytes < *size {
             let expected =
                 format!("points of {size} bytes or more in format {}", self.point_format);
             let found = self.record_bytes.to_string();
-            return Err(source.input_error(Class::BadShape, Place::Byte(105), expected, found));
+            return Err(source.input_error_at(Class::BadShape, 105, expected, found));
         }
         Ok(())
     }
@@ -154,13 +151,11 @@ impl LasHeader {
         if !self.scales.iter().all(is_valid) {
             let found = format!("{:?}", self.scales);
             let expected = "finite scales other than 0";
-            return Err(source.input_error(Class::OutOfBounds, Place::Byte(131), expected, found));
+            return Err(source.input_error_at(Class::OutOfBounds, 131, expected, found));
         }
         if !self.offsets.iter().all(|offset| offset.is_finite()) {
             let found = format!("{:?}", self.offsets);
-            let bad =
-                source.input_error(Class::OutOfBounds, Place::Byte(155), "finite offsets", found);
-            return Err(bad);
+            return Err(source.input_error_at(Class::OutOfBounds, 155, "finite offsets", found));
         }
         Ok(())
     }
@@ -172,9 +167,7 @@ impl LasHeader {
             if legacy_count != 0 && legacy_count != self.count {
                 let expected = format!("0 or {} points, as byte 247 says", self.count);
                 let found = legacy_count.to_string();
-                let bad =
-                    source.input_error(Class::CountMismatch, Place::Byte(107), expected, found);
-                return Err(bad);
+                return Err(source.input_error_at(Class::CountMismatch, 107, expected, found));
             }
         }
         if self.compressed {
@@ -186,91 +179,48 @@ impl LasHeader {
             let at = if self.minor == 4 { 247 } else { 107 };
             let expected = format!("{} points of {} bytes", self.count, self.record_bytes);
             let found = format!("{remaining_bytes} bytes from byte {}", self.points_at);
-            return Err(source.input_error(Class::Truncated, Place::Byte(at), expected, found));
+            return Err(source.input_error_at(Class::Truncated, at, expected, found));
         }
         Ok(())
     }
 
-    fn read_vlrs(&mut self, source: &mut Source, mut at: u64, count: u32) -> Result<()> {
-        let available_bytes = self.points_at - at; // `check_points_at`
-        if u64::from(count) > available_bytes / VLR_BYTES {
-            let expected = format!("records in {available_bytes} bytes before the points");
-            let bad = source.input_error(
-                Class::CountMismatch,
-                Place::Byte(100),
-                expected,
-                count.to_string(),
-            );
-            return Err(bad);
-        }
-        for _ in 0..count {
-            let raw = source.read(at, VLR_BYTES, "a VLR")?;
-            let n = Numbers(&raw);
-            let record = Record {
-                user: n.text(2, 16),
-                id: n.u16(18),
-                description: n.text(22, 32),
-                at: at + VLR_BYTES,
-                len: u64::from(n.u16(20)),
-                extended: false,
-            };
-            at = self.push_record(source, at, record, self.points_at)?;
-        }
-        Ok(())
-    }
-
-    fn read_evlrs(&mut self, source: &mut Source, mut at: u64, count: u32) -> Result<()> {
-        if count == 0 {
-            return Ok(());
-        }
-        if at < self.points_at || at > source.len() {
-            let expected = format!("EVLRs from byte {} to {}", self.points_at, source.len());
-            return Err(source.input_error(
-                Class::OutOfBounds,
-                Place::Byte(235),
-                expected,
-                at.to_string(),
-            ));
-        }
-        let available_bytes = source.len() - at;
-        if u64::from(count) > available_bytes / EVLR_BYTES {
-            let expected = format!("EVLRs in {available_bytes} bytes");
-            let bad = source.input_error(
-                Class::CountMismatch,
-                Place::Byte(243),
-                expected,
-                count.to_string(),
-            );
-            return Err(bad);
-        }
-        for _ in 0..count {
-            let raw = source.read(at, EVLR_BYTES, "an EVLR")?;
-            let n = Numbers(&raw);
-            let record = Record {
-                user: n.text(2, 16),
-                id: n.u16(18),
-                description: n.text(28, 32),
-                at: at + EVLR_BYTES,
-                len: n.u64(20),
-                extended: true,
-            };
-            let end = source.len();
-            at = self.push_record(source, at, record, end)?;
-        }
-        Ok(())
-    }
-
-    /// Adds `record`, which must end by `end`, and returns the offset of the next one.
-    fn push_record(&mut self, source: &Source, at: u64, record: Record, end: u64) -> Result<u64> {
-        let next = record.at.checked_add(record.len);
-        let Some(next) = next.filter(|next| *next <= end) else {
-            let expected =
-                format!("a record {:?} {} that ends by byte {end}", record.user, record.id);
-            let found = format!("{} bytes from {}", record.len, record.at);
-            return Err(source.input_error(Class::Truncated, Place::Byte(at), expected, found));
+    /// Reads `count` records from `at`: VLRs before the points, or EVLRs, whose heads are longer, after them.
+    fn read_records(
+        &mut self,
+        source: &mut Source,
+        mut at: u64,
+        count: u32,
+        extended: bool,
+    ) -> Result<()> {
+        let (head, counted_at, name, end) = match extended {
+            true => (EVLR_BYTES, 243, "EVLRs", source.len()),
+            false => (VLR_BYTES, 100, "VLRs", self.points_at),
         };
-        self.records.push(record);
-        Ok(next)
+        let available_bytes = end - at; // the caller checked the offset
+        if u64::from(count) > available_bytes / head {
+            let expected = format!("{name} in {available_bytes} bytes");
+            return Err(source.input_error_at(Class::CountMismatch, counted_at, expected, count));
+        }
+        for _ in 0..count {
+            let raw = source.read(at, head, name)?;
+            let n = Numbers(&raw);
+            let (len, description) = match extended {
+                true => (n.u64(20), 28),
+                false => (u64::from(n.u16(20)), 22),
+            };
+            let (user, id) = (n.text(2, 16), n.u16(18));
+            let start = at + head;
+            let next = start.checked_add(len).filter(|next| *next <= end);
+            let Some(next) = next else {
+                let expected = format!("a record {user:?} {id} that ends by byte {end}");
+                let found = format!("{len} bytes from {start}");
+                return Err(source.input_error_at(Class::Truncated, at, expected, found));
+            };
+            let description = n.text(description, 32);
+            self.records.push(Record { user, id, description, at: start, len, extended });
+            at = next;
+        }
+        Ok(())
     }
 }
 

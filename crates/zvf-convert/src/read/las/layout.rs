@@ -17,9 +17,10 @@
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::Dtype;
 
 use super::header::{LasHeader, RECORD_BYTES};
+use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
 use crate::read::source::{Numbers, Source};
 
 /// An attribute of a point.
@@ -221,35 +222,15 @@ fn parse_extra_field(n: Numbers<'_>, offset: usize) -> Option<LasField> {
     field(*stored, width, form)
 }
 
-const fn number_type(kind: DtypeKind, size: u64) -> Dtype {
-    Dtype { kind, size, big_endian: false }
-}
-
-pub(crate) const UINT8: Dtype = number_type(DtypeKind::UInt, 1);
-pub(crate) const UINT16: Dtype = number_type(DtypeKind::UInt, 2);
-const INT8: Dtype = number_type(DtypeKind::Int, 1);
-const INT16: Dtype = number_type(DtypeKind::Int, 2);
-pub(crate) const FLOAT64: Dtype = number_type(DtypeKind::Float, 8);
-
 /// Types of extra bytes; code 1 is the first.
-pub(crate) const EXTRA_TYPES: [Dtype; 10] = [
-    UINT8,
-    INT8,
-    UINT16,
-    INT16,
-    number_type(DtypeKind::UInt, 4),
-    number_type(DtypeKind::Int, 4),
-    number_type(DtypeKind::UInt, 8),
-    Dtype::INT64,
-    Dtype::FLOAT32,
-    FLOAT64,
-];
+pub(crate) const EXTRA_TYPES: [Dtype; 10] =
+    [UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, Dtype::INT64, Dtype::FLOAT32, FLOAT64];
 /// Bytes of one description in the extra-bytes VLR.
 pub(crate) const EXTRA_BYTES: usize = 192;
 const WAVE_FIELDS: [(&str, Dtype); 7] = [
     ("wavepacket_index", UINT8),
-    ("wavepacket_offset", number_type(DtypeKind::UInt, 8)),
-    ("wavepacket_size", number_type(DtypeKind::UInt, 4)),
+    ("wavepacket_offset", UINT64),
+    ("wavepacket_size", UINT32),
     ("return_point_wave_location", Dtype::FLOAT32),
     ("x_t", Dtype::FLOAT32),
     ("y_t", Dtype::FLOAT32),

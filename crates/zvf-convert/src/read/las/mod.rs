@@ -27,16 +27,17 @@ use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
 use self::header::LasHeader;
-use self::layout::{FLOAT64, LasField, read_fields};
+use self::layout::{LasField, read_fields};
 use self::points::{PointReader, PointSchema, field_with_description};
 use super::crs;
-use super::geojson::with_units;
+use super::features::with_units;
 use super::input::Bytes;
 use super::record::block_rows;
 use super::roles::{OBJECT, default_axes, point_kind};
 use super::source::{Numbers, Source};
 use super::values::new_column;
 use super::{Bounds, Header, Piece, ReadOptions, Reader};
+use crate::dtypes::FLOAT64;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
@@ -135,9 +136,7 @@ fn choose_columns(
     };
     let kind = point_kind(options, source.format())?;
     if kind != Kind::PointCloud {
-        let place = "the file";
-        let bad = source.input_error(Class::Unsupported, place, "a point_cloud", kind.to_string());
-        return Err(bad);
+        return Err(source.input_error(Class::Unsupported, "the file", "a point_cloud", kind));
     }
     Ok(PointSchema {
         record_bytes: usize::from(las.record_bytes),
@@ -190,8 +189,7 @@ fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::V
         if len > MAX_CRS_BYTES && !raw.contains(&0) {
             let place = "VLR LASF_Projection 2112";
             let expected = format!("at most {MAX_CRS_BYTES} bytes of WKT");
-            let bad = source.input_error(Class::LimitExceeded, place, expected, len.to_string());
-            return Err(bad);
+            return Err(source.input_error(Class::LimitExceeded, place, expected, len));
         }
         let text = Numbers(&raw).text(0, raw.len());
         return Ok(Some(text).filter(|text| !text.is_empty()).map(Into::into));

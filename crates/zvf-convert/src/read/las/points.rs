@@ -7,10 +7,11 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use super::chunks::{Chunk, ChunkDecoder, Compression};
 use super::header::LasHeader;
-use super::layout::{FLOAT64, Form, LasField};
+use super::layout::{Form, LasField};
+use crate::dtypes::FLOAT64;
 use crate::read::roles::owner_at;
 use crate::read::source::{Numbers, Source};
-use crate::read::values::{batch_error, new_column};
+use crate::read::values::new_column;
 
 /// The remaining points of a file.
 pub(super) enum PointReader {
@@ -83,13 +84,13 @@ impl PointSchema {
         let mut batch =
             Batch::new(self.kind, new_column(FLOAT64, 3, self.decode_positions(records))?);
         for field in &self.fields {
-            batch = batch.with_field(self.decode_field(field, records)?).map_err(batch_error)?;
+            batch = batch.with_field(self.decode_field(field, records)?)?;
         }
         let Some(object) = &self.object else { return Ok(batch) };
         let ids = self.decode_field(object, records)?.column;
         let owners: Result<Vec<Option<ObjectId>>, _> =
             (0..ids.len()).map(|row| owner_at(&ids, row, self.kind, "LAS")).collect();
-        batch.with_vertex_objects(owners?).map_err(batch_error)
+        Ok(batch.with_vertex_objects(owners?)?)
     }
 
     /// Returns the scaled position of a record.

@@ -1,7 +1,7 @@
 //! Tests of files of laspy and `LASzip`: valid and broken.
 
 use super::super::stock_files::{
-    check_broken, check_good, folder, hash, read_expected, read_input,
+    check_broken, check_good, folder, read_expected, read_input, sha256,
 };
 use crate::read::{ColumnRoles, Input, ReadOptions};
 
@@ -17,7 +17,7 @@ fn reads_equal_points_in_small_batches() {
         let options = ReadOptions { batch_rows: 7, ..ReadOptions::default() };
         let bytes = std::fs::read(folder("las").join(name)).unwrap();
         let all = read_input(Input::reader(std::io::Cursor::new(bytes)), &options).unwrap();
-        assert_eq!(expected["files"][name]["vertices"]["sha256"], hash(&all.positions), "{name}");
+        assert_eq!(expected["files"][name]["vertices"]["sha256"], sha256(&all.positions), "{name}");
     }
 }
 

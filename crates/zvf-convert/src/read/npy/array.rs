@@ -145,7 +145,7 @@ impl RowSource {
             let place = "shape";
             let expected = format!("at most {MAX_COLUMNS} columns in Fortran order");
             let hint = "write it with np.ascontiguousarray()";
-            let bad = bytes.input_error(Class::LimitExceeded, place, expected, width.to_string());
+            let bad = bytes.input_error(Class::LimitExceeded, place, expected, width);
             return Err(bad.with_hint(hint));
         }
         let size = stride / width;
@@ -183,10 +183,8 @@ fn check_length(bytes: &Bytes, claimed: u64) -> Result<()> {
     let Some(path) = bytes.path() else { return Ok(()) };
     let metadata = std::fs::metadata(path).map_err(read_failed)?;
     if metadata.is_file() && metadata.len() < claimed {
-        let place = "shape";
         let expected = format!("a file of {claimed} bytes");
-        let found = metadata.len().to_string();
-        return Err(bytes.input_error(Class::Truncated, place, expected, found));
+        return Err(bytes.input_error(Class::Truncated, "shape", expected, metadata.len()));
     }
     Ok(())
 }

@@ -8,12 +8,14 @@
 //! 10 or 12 n       the header: a dictionary as Python writes it, with `descr`, `fortran_order`, `shape`
 //! ```
 
+use std::fmt::Display;
+
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 
-use crate::error::Place;
+use crate::error::{Fault, Place};
 use crate::read::input::Bytes;
 use crate::read::roles::RecordField;
 
@@ -49,25 +51,21 @@ impl ArrayHeader {
             }
         };
         let at = bytes.position();
-        let input_error = |class, expected: &str, found: String| {
-            bytes.input_error(class, Place::Byte(at), expected, found)
-        };
         let length = usize::try_from(length).ok().filter(|length| *length <= MAX_HEADER_BYTES);
         let Some(length) = length else {
-            return Err(input_error(
-                Class::LimitExceeded,
-                "a header of at most 1 MiB",
-                "a longer one".into(),
-            ));
+            let (place, expected) = (Place::Byte(at), "a header of at most 1 MiB");
+            let found = "a longer one";
+            return Err(bytes.input_error(Class::LimitExceeded, place, expected, found));
         };
         let mut text = vec![0; length];
         bytes.read(&mut text, "the header")?;
         let to_error = |fault: Fault| {
             let place = Place::Byte(at + to_u64(fault.at));
-            let bad = bytes.input_error(fault.class, place, fault.expected, fault.found);
-            fault.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
+            fault.into_error(|class, expected, found| {
+                bytes.input_error(class, place, expected, found)
+            })
         };
-        Parser { text: &text, at: 0 }.parse_header().map_err(|fault| to_error(*fault))
+        Parser { text: &text, at: 0 }.parse_header().map_err(to_error)
     }
 
     /// Returns the number of elements, or `None` on overflow.
@@ -76,23 +74,13 @@ impl ArrayHeader {
     }
 }
 
-/// A syntax error in the text of a header, with its offset.
-#[derive(Debug)]
-struct Fault {
-    class: Class,
-    at: usize,
-    expected: &'static str,
-    found: String,
-    hint: Option<&'static str>,
-}
-
 /// Parser of a Python literal. The grammar has no recursion, so the depth is bounded.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-type Parsed<T> = Result<T, Box<Fault>>;
+type Parsed<T> = Result<T, Fault>;
 
 impl Parser<'_> {
     fn parse_header(mut self) -> Parsed<ArrayHeader> {
@@ -116,7 +104,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        let missing = |name| new_fault(Class::Truncated, self.at, name, "none".into());
+        let missing = |name| new_fault(Class::Truncated, self.at, name, "none");
         Ok(ArrayHeader {
             fields: fields.ok_or_else(|| missing("the key descr"))?,
             fortran_order: fortran_order.ok_or_else(|| missing("the key fortran_order"))?,
@@ -151,7 +139,7 @@ impl Parser<'_> {
                 u32::try_from(width).ok().filter(|width| (1..=MAX_FIELD_VALUES).contains(width));
             let width = width.ok_or_else(|| {
                 let expected = "from 1 to 4096 values in a field";
-                new_fault(Class::BadShape, start, expected, "another number".into())
+                new_fault(Class::BadShape, start, expected, "another number")
             })?;
             fields.push(RecordField { name, dtype, width });
             if !self.accept(b',') {
@@ -160,7 +148,7 @@ impl Parser<'_> {
             }
         }
         if fields.is_empty() {
-            return Err(new_fault(Class::BadShape, self.at, "a field", "none".into()));
+            return Err(new_fault(Class::BadShape, self.at, "a field", "none"));
         }
         Ok(fields)
     }
@@ -223,7 +211,7 @@ impl Parser<'_> {
         Ok(number)
     }
 
-    fn parse_string(&mut self, what: &'static str) -> Parsed<String> {
+    fn parse_string(&mut self, what: &str) -> Parsed<String> {
         self.skip_blanks();
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
         let quote = quote.ok_or_else(|| self.unexpected_byte(what))?;
@@ -237,7 +225,7 @@ impl Parser<'_> {
                 byte if *byte == quote => {
                     self.at = start + consumed;
                     return String::from_utf8(bytes).map_err(|_no_text| {
-                        new_fault(Class::Encoding, start, "text in UTF-8", "other bytes".into())
+                        new_fault(Class::Encoding, start, "text in UTF-8", "other bytes")
                     });
                 }
                 b'\\' => {
@@ -247,10 +235,10 @@ impl Parser<'_> {
                 byte => bytes.push(*byte),
             }
         }
-        Err(new_fault(Class::Truncated, start, "a closing quote", "the end".into()))
+        Err(new_fault(Class::Truncated, start, "a closing quote", "the end"))
     }
 
-    fn expect_byte(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
+    fn expect_byte(&mut self, byte: u8, what: &str) -> Parsed<()> {
         if self.accept(byte) { Ok(()) } else { Err(self.unexpected_byte(what)) }
     }
 
@@ -272,7 +260,7 @@ impl Parser<'_> {
         self.at += blanks;
     }
 
-    fn unexpected_byte(&self, expected: &'static str) -> Box<Fault> {
+    fn unexpected_byte(&self, expected: &str) -> Fault {
         let found = match self.text.get(self.at) {
             Some(byte) => format!("{:?}", char::from(*byte)),
             None => "the end".to_owned(),
@@ -281,8 +269,8 @@ impl Parser<'_> {
     }
 }
 
-fn new_fault(class: Class, at: usize, expected: &'static str, found: String) -> Box<Fault> {
-    Box::new(Fault { class, at, expected, found, hint: None })
+fn new_fault(class: Class, at: usize, expected: &str, found: impl Display) -> Fault {
+    Fault { at, ..Fault::new(class, expected, found) }
 }
 
 const MAX_HEADER_BYTES: usize = 1 << 20;

@@ -5,9 +5,10 @@ use std::io::Cursor;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
-use crate::NpyWriter;
 use crate::read::tests::{dump, dump_file};
 use crate::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions, Reader};
+use crate::write::npy::NpyWriter;
+use crate::write::rows::BatchWriter as _;
 
 /// Returns a file of version 1.0 with this header text and these bytes.
 pub(in crate::read) fn npy(header: &str, bytes: &[u8]) -> Vec<u8> {

@@ -18,7 +18,7 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Kind, ObjectId, Value};
+use zvf_model::{Kind, ObjectId};
 
 use super::input::Bytes;
 use super::npy::Array;
@@ -30,6 +30,7 @@ use super::values::{NamedValues, Values, new_column};
 use super::zip::Archive;
 use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
 use crate::error::bad_input;
+use crate::table::whole_number;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
@@ -112,7 +113,7 @@ fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<K
         Some((_, 3..=MAX_CORNERS)) => Kind::Mesh,
         Some((name, width)) => {
             let expected = format!("from 2 to {MAX_CORNERS} vertices a row");
-            return Err(input_error(Class::BadShape, name, expected, width.to_string()));
+            return Err(input_error(Class::BadShape, name, expected, width));
         }
     };
     let kind = options.kind.unwrap_or(inferred);
@@ -290,18 +291,14 @@ impl Pieces {
         let mut vertices = Values::new(Dtype::INT64, field.width);
         for row in 0..stored.len() {
             for corner in 0..width {
-                let vertex = match stored.value(row, corner) {
-                    Value::Int(vertex) => u64::try_from(vertex).ok(),
-                    Value::UInt(vertex) => Some(vertex),
-                    Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
-                };
-                let vertex = vertex.filter(|vertex| *vertex < self.vertex_count);
-                let vertex =
-                    vertex.and_then(|vertex| i64::try_from(vertex).ok()).ok_or_else(|| {
-                        let expected = format!("a vertex below {}", self.vertex_count);
-                        let found = stored.value(row, corner).to_string();
-                        input_error(Class::OutOfBounds, &named.name, expected, found)
-                    })?;
+                let vertex = whole_number(&stored.value(row, corner));
+                let vertex = vertex.filter(|vertex| *vertex < i128::from(self.vertex_count));
+                let vertex = vertex.and_then(|vertex| u64::try_from(vertex).ok());
+                let vertex = vertex.ok_or_else(|| {
+                    let expected = format!("a vertex below {}", self.vertex_count);
+                    let found = stored.value(row, corner);
+                    input_error(Class::OutOfBounds, &named.name, expected, found)
+                })?;
                 vertices.push_bytes(&vertex.to_le_bytes());
             }
         }

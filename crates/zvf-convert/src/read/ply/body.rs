@@ -61,7 +61,7 @@ impl Body {
             return Ok(());
         }
         let found = format!("{:?}", self.word);
-        Err(self.input_error(Class::Encoding, &property.name, property.dtype.to_string(), found))
+        Err(self.input_error(Class::Encoding, &property.name, property.dtype, found))
     }
 
     /// Reads the next value, of the integer type `dtype`.
@@ -92,7 +92,7 @@ impl Body {
     pub(super) fn read_length(&mut self, count: Dtype, name: &str) -> Result<u64> {
         let length = self.read_integer(count, name)?;
         u64::try_from(length).map_err(|_negative| {
-            self.input_error(Class::Negative, name, "a length of 0 or more", length.to_string())
+            self.input_error(Class::Negative, name, "a length of 0 or more", length)
         })
     }
 
@@ -185,8 +185,7 @@ impl Body {
             let buffer = self.bytes.peek()?;
             if buffer.is_empty() {
                 if self.word.is_empty() {
-                    let bad = self.input_error(Class::Truncated, property, "a value", "the end");
-                    return Err(bad);
+                    return Err(self.input_error(Class::Truncated, property, "a value", "the end"));
                 }
                 return Ok(());
             }
@@ -208,9 +207,12 @@ impl Body {
             self.bytes.take(blank_count + word_bytes);
             if self.word.len() > MAX_WORD_BYTES {
                 let expected = format!("a value of at most {MAX_WORD_BYTES} bytes");
-                let bad =
-                    self.input_error(Class::LimitExceeded, property, expected, "a longer one");
-                return Err(bad);
+                return Err(self.input_error(
+                    Class::LimitExceeded,
+                    property,
+                    expected,
+                    "a longer one",
+                ));
             }
             if is_complete && !self.word.is_empty() {
                 return Ok(());

@@ -23,6 +23,7 @@ use super::record::block_rows;
 use super::roles::{MAX_CORNERS, RecordField, RecordTable};
 use super::values::{NamedValues, empty_fields};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
+use crate::error::Fault;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let path = bytes.path().map(std::path::Path::to_owned);
@@ -313,6 +314,10 @@ impl Pieces {
         else {
             return Err(self.body.input_error(Class::BadTag, "header", "an element", "none"));
         };
+        let refuse = |body: &Body, name: &str, fault: Fault| {
+            fault
+                .into_error(|class, expected, found| body.input_error(class, name, expected, found))
+        };
         let body = &mut self.body;
         let mut values: Vec<u8> = Vec::new(); // of the fields of one element
         while remaining > 0 && self.corners.rows() < self.batch_rows {
@@ -336,19 +341,12 @@ impl Pieces {
                 match (connectivity.corners, list) {
                     (CornerProperties::List(list), Some(count)) if list == at => {
                         let length = body.read_length(*count, name)?;
-                        let input_error = |class, expected| {
-                            body.input_error(class, name, expected, length.to_string())
-                        };
-                        self.corners
-                            .check_face(length)
-                            .map_err(|refusal| refusal.into_error(input_error))?;
+                        let checked = self.corners.check_face(length);
+                        checked.map_err(|fault| refuse(body, name, fault))?;
                         for _ in 0..length {
                             let vertex = body.read_integer(*dtype, name)?;
-                            self.corners.push(vertex, self.vertex_count).map_err(|refusal| {
-                                refusal.into_error(|class, expected| {
-                                    body.input_error(class, name, expected, vertex.to_string())
-                                })
-                            })?;
+                            let pushed = self.corners.push(vertex, self.vertex_count);
+                            pushed.map_err(|fault| refuse(body, name, fault))?;
                         }
                     }
                     (CornerProperties::Pair([first, _]), None) if first == at => {
@@ -363,17 +361,8 @@ impl Pieces {
             }
             if let CornerProperties::Pair(_) = connectivity.corners {
                 for vertex in ends {
-                    self.corners.push(vertex, self.vertex_count).map_err(|refusal| {
-                        let input_error = |class, expected| {
-                            body.input_error(
-                                class,
-                                "vertex1, vertex2",
-                                expected,
-                                vertex.to_string(),
-                            )
-                        };
-                        refusal.into_error(input_error)
-                    })?;
+                    let pushed = self.corners.push(vertex, self.vertex_count);
+                    pushed.map_err(|fault| refuse(body, "vertex1, vertex2", fault))?;
                 }
             }
             for _ in 0..self.corners.end() {

@@ -22,8 +22,9 @@ use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 use super::folder::{Folder, input_error};
 use super::properties::parse_property_type;
 use super::shards::{Sharding, u64_at};
-use super::{Objects, push_record, read_id, u32_at};
-use crate::read::values::{batch_error, new_column};
+use super::{Objects, finish_objects, push_record, read_id, u32_at};
+use crate::dtypes::UINT64;
+use crate::read::values::new_column;
 use crate::read::{Group, Header, Piece, ReadOptions, Reader};
 
 /// The layout of a record.
@@ -98,7 +99,7 @@ pub(super) fn open(
         ) => Kind::PointCloud,
         (_, Some(kind)) => {
             let expected = "the kind of the annotations";
-            return Err(input_error(Class::Unsupported, "the folder", expected, kind.to_string()));
+            return Err(input_error(Class::Unsupported, "the folder", expected, kind));
         }
     };
     let mut header =
@@ -132,7 +133,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
         let place = format!("info dimensions.{name}");
         let scale = json.get(0).and_then(Json::as_f64).filter(|s| s.is_finite() && *s > 0.0);
         let (Some(scale), Some(unit)) = (scale, json.get(1).and_then(Json::as_str)) else {
-            return Err(input_error(Class::BadShape, &place, "[scale, unit]", json.to_string()));
+            return Err(input_error(Class::BadShape, &place, "[scale, unit]", json));
         };
         let (factor, unit) = match unit {
             "m" => (1e9, Some("nanometer")),
@@ -265,7 +266,7 @@ impl Layout {
     fn parse_record(&self, place: &str, bytes: &[u8]) -> Result<(Annotation, usize)> {
         let too_short = |min_bytes: usize| {
             let expected = format!("a record of at least {min_bytes} bytes");
-            input_error(Class::Truncated, place, expected, bytes.len().to_string())
+            input_error(Class::Truncated, place, expected, bytes.len())
         };
         let (start, number_count) = match self.geometry {
             AnnotationType::Polyline => {
@@ -347,15 +348,14 @@ impl Layout {
     /// Parses a cell of the spatial index: a count, the records, then their ids.
     fn parse_list(&self, place: &str, bytes: &[u8]) -> Result<Vec<(u64, Annotation)>> {
         if bytes.len() < 8 {
-            let found = bytes.len().to_string();
-            return Err(input_error(Class::Truncated, place, "a count of 64 bits", found));
+            return Err(input_error(Class::Truncated, place, "a count of 64 bits", bytes.len()));
         }
         let (count, rest) = (u64_at(bytes, 0), &bytes[8..]);
         let min_bytes = self.geometry_len() * 4 + 8; // of a record with its id
         let max_count = rest.len() / min_bytes;
         let Some(count) = usize::try_from(count).ok().filter(|n| *n <= max_count) else {
             let expected = format!("at most {max_count} annotations in {} bytes", rest.len());
-            return Err(input_error(Class::CountMismatch, place, expected, count.to_string()));
+            return Err(input_error(Class::CountMismatch, place, expected, count));
         };
         let Some(records_len) = rest.len().checked_sub(count * 8) else {
             return Err(input_error(Class::Truncated, place, "an id for each", "fewer"));
@@ -370,12 +370,7 @@ impl Layout {
         }
         if !records.is_empty() {
             let expected = format!("{} bytes for {count} annotations", bytes.len() - records.len());
-            return Err(input_error(
-                Class::CountMismatch,
-                place,
-                expected,
-                bytes.len().to_string(),
-            ));
+            return Err(input_error(Class::CountMismatch, place, expected, bytes.len()));
         }
         Ok(annotations)
     }
@@ -391,8 +386,7 @@ impl Layout {
         header: &mut Header,
     ) -> Result<(Piece, Option<Piece>)> {
         let ids: Vec<u8> = annotations.keys().flat_map(|id| id.to_le_bytes()).collect();
-        let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
-        let mut fields = vec![Field::new("annotation_id", new_column(unsigned, 1, ids)?)];
+        let mut fields = vec![Field::new("annotation_id", new_column(UINT64, 1, ids)?)];
         let extra = match self.geometry {
             AnnotationType::Box => Some("upper_corner"),
             AnnotationType::Ellipsoid => Some("radii"),
@@ -418,13 +412,10 @@ impl Layout {
             });
         }
         let groups = self.convert_relationships(annotations, &mut fields, header)?;
-        header.objects = true;
-        header.id_field = Some("annotation_id".to_owned());
-        header.object_fields = fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
         header.groups = !groups.is_empty();
-        let objects = (0..).map(ObjectId).take(annotations.len());
         let groups = (!groups.is_empty()).then_some(Piece::Groups { groups, fields: Vec::new() });
-        Ok((Piece::Objects { ids: objects.collect(), fields }, groups))
+        let objects = finish_objects("annotation_id", annotations.len(), fields, header);
+        Ok((objects, groups))
     }
 
     /// Converts each relationship to an object attribute if every annotation has exactly one id, to groups otherwise.
@@ -440,8 +431,7 @@ impl Layout {
                 || annotations.values().map(|a| a.related.get(at).map_or(&[][..], Vec::as_slice));
             if related().all(|ids| ids.len() == 1) {
                 let bytes = related().flatten().flat_map(|id| id.to_le_bytes()).collect();
-                let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
-                fields.push(Field::new(name.as_str(), new_column(unsigned, 1, bytes)?));
+                fields.push(Field::new(name.as_str(), new_column(UINT64, 1, bytes)?));
                 continue;
             }
             let mut members: BTreeMap<u64, Vec<ObjectId>> = BTreeMap::new();
@@ -486,11 +476,11 @@ impl Layout {
             let objects: Vec<ObjectId> = ids.by_ref().take(chunk.len()).collect();
             let batch = Batch::new(kind, new_column(Dtype::FLOAT32, rank(self), bytes)?);
             let batch = if kind.is_chain() {
-                batch.with_parts(Parts::new(ends, objects).map_err(batch_error)?)
+                batch.with_parts(Parts::new(ends, objects)?)
             } else {
                 batch.with_vertex_objects(objects.into_iter().map(Some).collect())
             };
-            pieces.push(Piece::Vertices(batch.map_err(batch_error)?));
+            pieces.push(Piece::Vertices(batch?));
         }
         Ok(pieces)
     }

@@ -110,8 +110,7 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(read_failed(error)),
             Ok(metadata) if !metadata.is_file() => {
-                let found = "a link or a folder";
-                return Err(input_error(Class::Unsupported, key, "a file", found));
+                return Err(input_error(Class::Unsupported, key, "a file", "a link or a folder"));
             }
             Ok(_) => {}
         }
@@ -125,7 +124,7 @@ impl Folder {
             return Ok(());
         }
         let expected = format!("at most {} bytes, which have to be in memory at once", self.memory);
-        let bad = input_error(Class::LimitExceeded, key, expected, bytes.to_string());
+        let bad = input_error(Class::LimitExceeded, key, expected, bytes);
         Err(bad.with_hint("raise --memory-limit"))
     }
 
@@ -190,7 +189,7 @@ pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>>
     let mut decoder = MultiGzDecoder::new(bytes).take(limit);
     decoder
         .read_to_end(&mut inflated)
-        .map_err(|error| input_error(Class::Codec, key, "a gzip stream", error.to_string()))?;
+        .map_err(|error| input_error(Class::Codec, key, "a gzip stream", error))?;
     if inflated.len() as u64 > max_bytes {
         let expected = format!("at most {max_bytes} bytes");
         return Err(input_error(Class::LimitExceeded, key, expected, "more"));

@@ -6,7 +6,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
 use super::folder::input_error;
-use crate::read::values::{batch_error, new_column};
+use crate::read::values::new_column;
 use crate::read::{Header, Piece, Reader};
 
 /// A source of objects in fragments.
@@ -81,7 +81,7 @@ impl<F: Fragments> Pieces<F> {
             if corner as usize >= vertices {
                 let place = format!("{name}, face {}", at / 3);
                 let expected = format!("a vertex below {vertices}");
-                return Err(input_error(Class::OutOfBounds, &place, expected, corner.to_string()));
+                return Err(input_error(Class::OutOfBounds, &place, expected, corner));
             }
             rows.extend_from_slice(&(u64::from(corner) + self.vertex_count).to_le_bytes());
         }
@@ -90,6 +90,6 @@ impl<F: Fragments> Pieces<F> {
             Some(Piece::Elements { rows: new_column(Dtype::INT64, 3, rows)?, fields: Vec::new() });
         let owners = vec![Some(self.object); vertices];
         let batch = Batch::new(Kind::Mesh, positions);
-        Ok(Piece::Vertices(batch.with_vertex_objects(owners).map_err(batch_error)?))
+        Ok(Piece::Vertices(batch.with_vertex_objects(owners)?))
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn open(
         ));
     }
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()));
+        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind));
     }
     if let Some(segments) = &options.segments {
         check_segments(segments, &ids)?;
@@ -62,8 +62,7 @@ impl Fragments for Legacy {
         let Some(id) = self.ids.get(object) else { return Ok(None) };
         let key = format!("{id}:0");
         let Some(list) = self.folder.read_json(&key)? else {
-            let expected = "the file that was listed";
-            return Err(input_error(Class::NotFound, &key, expected, "none"));
+            return Err(input_error(Class::NotFound, &key, "the file that was listed", "none"));
         };
         let names = list.get("fragments").and_then(Json::as_array);
         let names: Option<Vec<String>> = names
@@ -88,7 +87,7 @@ impl Fragments for Legacy {
         let min_bytes = vertices * 12 + 4;
         let Some(rest) = (bytes.len() as u64).checked_sub(min_bytes) else {
             let expected = format!("{min_bytes} bytes for {vertices} vertices");
-            return Err(input_error(Class::Truncated, name, expected, bytes.len().to_string()));
+            return Err(input_error(Class::Truncated, name, expected, bytes.len()));
         };
         if rest % 12 != 0 {
             let expected = "triangles of 12 bytes after the positions";

@@ -24,13 +24,13 @@ mod skeletons;
 use serde_json::{Map, Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_metadata::Dtype;
 use zvf_model::{Field, ObjectId};
 
 use self::folder::{Folder, input_error};
 use self::shards::{ShardEntry, Sharding};
-use super::values::new_column;
+use super::values::{new_column, without_rows};
 use super::{Bytes, Header, Piece, ReadOptions, Reader};
+use crate::dtypes::UINT64;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().filter(|_| bytes.is_folder()) else {
@@ -48,8 +48,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let text = |key: &str| info.get(key).and_then(Json::as_str);
     match text("@type") {
         Some("neuroglancer_annotations_v1") if options.segments.is_some() => {
-            let found = "annotations";
-            Err(input_error(Class::Unsupported, "segments", "skeletons or meshes", found))
+            Err(input_error(Class::Unsupported, "segments", "skeletons or meshes", "annotations"))
         }
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
         Some("neuroglancer_skeletons") => {
@@ -194,7 +193,7 @@ fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<()> {
     match ids.iter().find(|id| folder_ids.binary_search(id).is_err()) {
         Some(id) => {
             let expected = format!("one of the {} segments of the folder", folder_ids.len());
-            Err(input_error(Class::NotFound, "segments", expected, id.to_string()))
+            Err(input_error(Class::NotFound, "segments", expected, id))
         }
         None => Ok(()),
     }
@@ -207,8 +206,7 @@ fn check_new_name<'a>(
     mut before: impl Iterator<Item = &'a str>,
 ) -> Result<()> {
     if before.any(|other| other == name) {
-        let found = format!("{name:?}");
-        return Err(input_error(Class::Duplicate, place, "each name once", found));
+        return Err(input_error(Class::Duplicate, place, "each name once", format!("{name:?}")));
     }
     Ok(())
 }
@@ -221,16 +219,19 @@ fn describe_objects(
     header: &mut Header,
 ) -> Result<Piece> {
     let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-    let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
-    let mut fields = vec![Field::new(name, new_column(unsigned, 1, bytes)?)];
+    let mut fields = vec![Field::new(name, new_column(UINT64, 1, bytes)?)];
     if let Some(properties) = properties {
         fields.extend(properties::build_segment_fields(ids, properties, header)?);
     }
+    Ok(finish_objects(name, ids.len(), fields, header))
+}
+
+/// Returns the piece of the objects, and describes their fields in the header.
+fn finish_objects(id_field: &str, count: usize, fields: Vec<Field>, header: &mut Header) -> Piece {
     header.objects = true;
-    header.id_field = Some(name.to_owned());
-    header.object_fields = fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
-    let objects = (0..).map(ObjectId).take(ids.len());
-    Ok(Piece::Objects { ids: objects.collect(), fields })
+    header.id_field = Some(id_field.to_owned());
+    header.object_fields = without_rows(&fields);
+    Piece::Objects { ids: (0..).map(ObjectId).take(count).collect(), fields }
 }
 
 /// Returns the id of a property, an attribute or a relationship, which is its name.

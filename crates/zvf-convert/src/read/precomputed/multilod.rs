@@ -36,7 +36,7 @@ pub(super) fn open(
     options: &ReadOptions,
 ) -> Result<Reader> {
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()));
+        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind));
     }
     let bits = info.get("vertex_quantization_bits");
     let steps = match bits.and_then(Json::as_u64) {
@@ -95,7 +95,7 @@ impl Manifest {
         let head = 28 + u128::from(lods) * 20;
         let too_short = |min_bytes: u128| {
             let expected = format!("at least {min_bytes} bytes");
-            input_error(Class::Truncated, name, expected, bytes.len().to_string())
+            input_error(Class::Truncated, name, expected, bytes.len())
         };
         if bytes.len() < 28 || head > bytes.len() as u128 {
             return Err(too_short(head.max(28)));
@@ -124,8 +124,7 @@ impl Manifest {
             at += count * 16;
         }
         if at != bytes.len() {
-            let expected = format!("{at} bytes");
-            return Err(input_error(Class::Trailing, name, expected, bytes.len().to_string()));
+            return Err(input_error(Class::Trailing, name, format!("{at} bytes"), bytes.len()));
         }
         let scale: f64 = std::iter::repeat_n(2.0, selected).product();
         let (chunk_shape, mut origin) = (triple(0).map(|side| side * scale), triple(12));
@@ -178,8 +177,7 @@ impl Fragments for MultiLod {
                 let start = entry.start.checked_sub(manifest.data_size);
                 let Some(start) = start else {
                     let expected = format!("{} bytes before the manifest", manifest.data_size);
-                    let found = entry.start.to_string();
-                    return Err(input_error(Class::OutOfBounds, &name, expected, found));
+                    return Err(input_error(Class::OutOfBounds, &name, expected, entry.start));
                 };
                 (entry.key.clone(), start)
             }
@@ -188,7 +186,7 @@ impl Fragments for MultiLod {
         let size = self.objects.folder.size(&key)?.unwrap_or(0); // a missing file counts as empty
         if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
             let expected = format!("{} bytes of fragments", manifest.data_size);
-            return Err(input_error(Class::Truncated, &key, expected, size.to_string()));
+            return Err(input_error(Class::Truncated, &key, expected, size));
         }
         start += manifest.finer_bytes;
         let mut fragments = Vec::new();

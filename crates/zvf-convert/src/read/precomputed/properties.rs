@@ -10,6 +10,7 @@ use zvf_model::{Categories, Field, Value};
 
 use super::folder::{input_error, parse_id};
 use super::read_id;
+use crate::dtypes::BOOL;
 use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::values::new_column;
@@ -29,8 +30,7 @@ pub(super) fn build_segment_fields(
     let mut row_of = HashMap::new();
     for (row, id) in property_ids.iter().enumerate() {
         let Some(id) = id.as_str().and_then(parse_id) else {
-            let expected = "ids as decimal texts";
-            return Err(input_error(Class::Encoding, place, expected, id.to_string()));
+            return Err(input_error(Class::Encoding, place, "ids as decimal texts", id));
         };
         row_of.insert(id, row);
     }
@@ -44,12 +44,7 @@ pub(super) fn build_segment_fields(
         let values = property.get("values").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         if values.len() != property_ids.len() {
             let expected = format!("{} values", property_ids.len());
-            return Err(input_error(
-                Class::CountMismatch,
-                &place,
-                expected,
-                values.len().to_string(),
-            ));
+            return Err(input_error(Class::CountMismatch, &place, expected, values.len()));
         }
         let value = |row: &Option<usize>| row.and_then(|row| values.get(row));
         match text("type") {
@@ -74,8 +69,7 @@ pub(super) fn build_segment_fields(
                     property.get("tags").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
                 for (number, tag) in tags.iter().enumerate() {
                     let Some(tag) = tag.as_str() else {
-                        let found = tag.to_string();
-                        return Err(input_error(Class::BadTag, &place, "texts as tags", found));
+                        return Err(input_error(Class::BadTag, &place, "texts as tags", tag));
                     };
                     let name = format!("{id}:{tag}");
                     let has = |list: Option<&Json>| {
@@ -85,8 +79,7 @@ pub(super) fn build_segment_fields(
                         })
                     };
                     let bytes = rows.iter().map(|row| u8::from(has(value(row)))).collect();
-                    let flag = Dtype { kind: DtypeKind::Bool, size: 1, ..Dtype::INT64 };
-                    fields.push(Field::new(name, new_column(flag, 1, bytes)?));
+                    fields.push(Field::new(name, new_column(BOOL, 1, bytes)?));
                 }
             }
             kind => {
@@ -138,12 +131,7 @@ fn number_field<'a>(
         match value.filter(|value| !value.is_null()) {
             None => push_fill_value(dtype, &mut bytes),
             Some(value) => push_number(dtype, value, &mut bytes).ok_or_else(|| {
-                input_error(
-                    Class::OutOfBounds,
-                    place,
-                    format!("a number of {data_type}"),
-                    value.to_string(),
-                )
+                input_error(Class::OutOfBounds, place, format!("a number of {data_type}"), value)
             })?,
         }
     }

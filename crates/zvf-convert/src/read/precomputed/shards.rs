@@ -79,8 +79,12 @@ impl Sharding {
         };
         if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
             let found = value.get("@type").map_or_else(|| "none".to_owned(), Json::to_string);
-            let expected = "neuroglancer_uint64_sharded_v1";
-            return Err(input_error(Class::BadTag, &place, expected, found));
+            return Err(input_error(
+                Class::BadTag,
+                &place,
+                "neuroglancer_uint64_sharded_v1",
+                found,
+            ));
         }
         let is_hashed = match text("hash") {
             Some("identity") => false,
@@ -149,12 +153,7 @@ impl Sharding {
         }
         entries.sort_by_key(|entry: &ShardEntry| entry.id);
         if let Some([_, entry]) = entries.array_windows().find(|[a, b]| a.id == b.id) {
-            return Err(input_error(
-                Class::Duplicate,
-                &entry.key,
-                "each id once",
-                entry.id.to_string(),
-            ));
+            return Err(input_error(Class::Duplicate, &entry.key, "each id once", entry.id));
         }
         Ok(entries)
     }
@@ -170,7 +169,7 @@ impl Sharding {
         let table_size = 16_u64 << self.minishard_bits;
         if table_size > size {
             let expected = format!("a table of {table_size} bytes");
-            return Err(input_error(Class::Truncated, name, expected, size.to_string()));
+            return Err(input_error(Class::Truncated, name, expected, size));
         }
         let table = folder.read_range(name, 0, table_size)?;
         for (minishard, pair) in (0_u64..).zip(table.chunks_exact(16)) {
@@ -215,7 +214,7 @@ impl Sharding {
                 if self.locate(id) != (shard, minishard) {
                     let (shard, minishard) = self.locate(id);
                     let expected = format!("ids of it; {id} is of {shard}, minishard {minishard}");
-                    return Err(input_error(Class::InvalidKey, &place, expected, id.to_string()));
+                    return Err(input_error(Class::InvalidKey, &place, expected, id));
                 }
                 to.push(ShardEntry { id, key: name.to_owned(), start: begin, size: len });
             }

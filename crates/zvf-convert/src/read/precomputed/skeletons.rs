@@ -19,7 +19,7 @@ use super::properties::parse_property_type;
 use super::shards::Sharding;
 use super::{Objects, describe_objects, push_record, read_id, show_member, u32_at};
 use crate::read::roles::default_axes;
-use crate::read::values::{batch_error, new_column};
+use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader, Space};
 
 /// An attribute of vertices.
@@ -52,7 +52,7 @@ pub(super) fn open(
         Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
         Some(kind) => {
             let expected = "skeleton, graph or point_cloud";
-            return Err(input_error(Class::Unsupported, "the folder", expected, kind.to_string()));
+            return Err(input_error(Class::Unsupported, "the folder", expected, kind));
         }
         None => layout.infer_kind(&objects)?,
     };
@@ -142,8 +142,7 @@ impl SkeletonLayout {
     /// Parses a skeleton, whose length must be exact.
     fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>> {
         if bytes.len() < 8 {
-            let expected = "two counts of 32 bits";
-            return Err(input_error(Class::Truncated, name, expected, bytes.len().to_string()));
+            return Err(input_error(Class::Truncated, name, "two counts of 32 bits", bytes.len()));
         }
         let (vertices, edges) = (u64::from(u32_at(bytes, 0)), u64::from(u32_at(bytes, 4)));
         let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
@@ -152,7 +151,7 @@ impl SkeletonLayout {
         if len != bytes.len() as u128 {
             let class = if len > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
             let expected = format!("{len} bytes for {vertices} vertices and {edges} edges");
-            return Err(input_error(class, name, expected, bytes.len().to_string()));
+            return Err(input_error(class, name, expected, bytes.len()));
         }
         let (vertices, edges) = (vertices as usize, edges as usize);
         let (positions, rest) = bytes[8..].split_at(vertices * 12);
@@ -163,7 +162,7 @@ impl SkeletonLayout {
             if let Some(beyond) = pair.iter().find(|end| **end >= vertices) {
                 let place = format!("{name}, edge {at}");
                 let expected = format!("a vertex below {vertices}");
-                return Err(input_error(Class::OutOfBounds, &place, expected, beyond.to_string()));
+                return Err(input_error(Class::OutOfBounds, &place, expected, beyond));
             }
             pairs.push(pair);
         }
@@ -301,12 +300,12 @@ impl Pieces {
         for (attribute, bytes) in self.layout.attributes.iter().zip(values) {
             let column = new_column(attribute.dtype, attribute.width, bytes)?;
             let field = Field::new(attribute.name.as_str(), column);
-            batch = batch.with_field(field).map_err(batch_error)?;
+            batch = batch.with_field(field)?;
         }
-        batch = batch.with_vertex_objects(owners).map_err(batch_error)?;
+        batch = batch.with_vertex_objects(owners)?;
         if self.kind.has_links() {
-            let elements = Elements::new(2, rows).map_err(batch_error)?;
-            batch = batch.with_elements(elements).map_err(batch_error)?;
+            let elements = Elements::new(2, rows)?;
+            batch = batch.with_elements(elements)?;
         }
         Ok(Some(Piece::Vertices(batch)))
     }

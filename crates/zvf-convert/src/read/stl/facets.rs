@@ -54,8 +54,7 @@ impl Facets {
         }
         let Some(count) = count else {
             let expected = "84 bytes of header and count, or the word solid";
-            let found = length.to_string();
-            return Err(bytes.input_error(Class::Truncated, Place::Byte(length), expected, found));
+            return Err(bytes.input_error(Class::Truncated, Place::Byte(length), expected, length));
         };
         if !is_binary {
             // A file that is not stored, as in /proc, can have more bytes than its length.

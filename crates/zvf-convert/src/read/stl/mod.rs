@@ -24,22 +24,21 @@ use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind, ObjectId};
 
 use self::facets::{Facet, Facets};
-use super::geometry::{UINT16, WholeFile, text_field};
+use super::geometry::{WholeFile, text_field};
 use super::input::Bytes;
 use super::polygon::Corners;
 use super::record::Vertices;
 use super::roles::default_axes;
-use super::values::{NamedValues, Values, empty_fields};
+use super::values::{NamedValues, Values, empty_fields, without_rows};
 use super::{ElementHeader, Format, Header, Piece, Polygons, ReadOptions, Reader};
+use crate::dtypes::UINT16;
 use crate::error::{bad_input, read_failed};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
         let place = "the file";
-        let found = kind.to_string();
-        let bad = bytes.input_error(Class::InvalidArgument, place, "mesh or point_cloud", found);
-        return Err(bad);
+        return Err(bytes.input_error(Class::InvalidArgument, place, "mesh or point_cloud", kind));
     }
     let source = Source::new(bytes, options)?;
     let summary = FileSummary::scan(source.open()?)?;
@@ -51,7 +50,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     };
     let names = text_field("name", &summary.names)?;
     let header = Header {
-        object_fields: vec![names.with_column(names.column.slice(0..0))],
+        object_fields: without_rows(std::slice::from_ref(&names)),
         elements: (kind == Kind::Mesh)
             .then(|| empty_fields(&fields).map(|fields| ElementHeader { width: Some(3), fields }))
             .transpose()?,

@@ -16,31 +16,18 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::Dtype;
 use zvf_model::{Categories, Field, Value};
 
-use super::{SurfaceFile, SurfaceValues, find_no_vertex, join_files, list_folder};
-use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, number_column};
+use super::{SurfaceFile, SurfaceValues, find_no_vertex, open_files};
+use crate::dtypes::{BOOL, FLOAT64, INT32};
+use crate::read::geometry::{WholeFile, number_column};
 use crate::read::input::Bytes;
 use crate::read::values::{Values, new_column, parse_f64};
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    let mut files = Vec::new();
-    match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
-        Some(folder) => {
-            for path in list_folder(&folder, is_member)? {
-                let mut bytes = Bytes::open(&path)?;
-                bytes.set_format(Format::Freesurfer);
-                files.push((Some(path), parse(&WholeFile::read(bytes, options)?)?));
-            }
-        }
-        None => {
-            let file = WholeFile::read(bytes, options)?;
-            files.push((file.path.clone(), parse(&file)?));
-        }
-    }
-    join_files(files, "FreeSurfer")?.into_reader(Format::Freesurfer, options)
+    open_files(bytes, options, Format::Freesurfer, is_member, parse)
 }
 
 /// Returns whether a file of this name belongs to a subject: `lh.white`, `rh.aparc.annot`.
@@ -71,12 +58,7 @@ pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile> {
             let expected = "ff ff fe or ff ff ff";
             Err(file.input_error_at(Class::BadMagic, 0, expected, format!("{found:02x?}")))
         }
-        None => Err(file.input_error_at(
-            Class::Truncated,
-            0,
-            "3 bytes of magic",
-            bytes.len().to_string(),
-        )),
+        None => Err(file.input_error_at(Class::Truncated, 0, "3 bytes of magic", bytes.len())),
     }
 }
 
@@ -114,12 +96,7 @@ impl<'a> Cursor<'a> {
             }
             None => {
                 let expected = format!("{size} bytes of {what}");
-                Err(self.file.input_error_at(
-                    Class::Truncated,
-                    self.at,
-                    expected,
-                    rest.len().to_string(),
-                ))
+                Err(self.file.input_error_at(Class::Truncated, self.at, expected, rest.len()))
             }
         }
     }
@@ -135,7 +112,7 @@ impl<'a> Cursor<'a> {
         let count = self.read_int(what)?;
         usize::try_from(count).map_err(|_negative| {
             let expected = format!("a count of {what}");
-            self.file.input_error_at(Class::Negative, start, expected, count.to_string())
+            self.file.input_error_at(Class::Negative, start, expected, count)
         })
     }
 
@@ -198,8 +175,7 @@ fn check_corners(
 ) -> Result<()> {
     let Some((at, found)) = find_no_vertex(corners, vertices) else { return Ok(()) };
     let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
-    let expected = format!("a vertex below {vertices}");
-    Err(file.input_error_at(class, start + at * size, expected, found.to_string()))
+    Err(file.input_error_at(class, start + at * size, format!("a vertex below {vertices}"), found))
 }
 
 /// Parses the lines of the volume of a surface, which follow tags.
@@ -264,12 +240,7 @@ fn read_values(file: &WholeFile) -> Result<SurfaceFile> {
     let start = bytes.at;
     let width = bytes.read_int("values a vertex")?;
     if width != 1 {
-        return Err(file.input_error_at(
-            Class::Unsupported,
-            start,
-            "1 value a vertex",
-            width.to_string(),
-        ));
+        return Err(file.input_error_at(Class::Unsupported, start, "1 value a vertex", width));
     }
     let values = bytes.take_items(vertices, 4, "values")?;
     if !bytes.remaining_bytes().is_empty() {
@@ -333,12 +304,11 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile> {
         let Some(place) = place else {
             let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
             let expected = format!("a vertex below {vertices}");
-            return Err(file.input_error_at(class, start + at * 8, expected, vertex.to_string()));
+            return Err(file.input_error_at(class, start + at * 8, expected, vertex));
         };
         if place.replace(i32::from_be_bytes(*colour)).is_some() {
             let expected = "each vertex once";
-            let found = vertex.to_string();
-            return Err(file.input_error_at(Class::Duplicate, start + at * 8, expected, found));
+            return Err(file.input_error_at(Class::Duplicate, start + at * 8, expected, vertex));
         }
     }
     let ids: Vec<i32> = ids.into_iter().map(|id| id.unwrap_or(0)).collect(); // each vertex has one
@@ -457,15 +427,12 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile> {
         let found = format!("{} lines", nodes.len());
         return Err(input_error(Class::CountMismatch, last, &format!("{count} vertices"), found));
     }
-    let inside = vec![1_u8; count];
-    let inside = new_column(UINT8, 1, inside)?;
     let name = surface.name.clone();
     let values = values.take()?;
     surface.fields_without_surface = vec![Field::new("value", values.clone())];
     surface.label = Some((places.take()?, name.clone()));
     let values = Field::new(format!("{name}_value"), values);
-    let bool = dtype(DtypeKind::Bool, 1);
-    let inside = Field::new(name.as_str(), new_column(bool, 1, inside.bytes().to_vec())?);
+    let inside = Field::new(name.as_str(), new_column(BOOL, 1, vec![1; count])?);
     surface.values.push(SurfaceValues { field: inside, nodes: Some(nodes.clone()) });
     surface.values.push(SurfaceValues { field: values, nodes: Some(nodes) });
     Ok(surface)

@@ -11,38 +11,23 @@
 use serde_json::{Map, Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
-use super::{SurfaceFile, SurfaceValues, join_files, list_folder};
-use crate::error::read_failed;
-use crate::read::geometry::{
-    FLOAT64, INT32, UINT8, WholeFile, dtype, number_column, open_companion,
-};
+use super::{SurfaceFile, SurfaceValues, is_gifti, open_files};
+use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
+use crate::error::{Fault, read_failed};
+use crate::read::geometry::{WholeFile, number_column, open_companion, whole_numbers};
 use crate::read::input::Bytes;
-use crate::read::packed::{PackedFault, decode_base64, inflate};
+use crate::read::packed::{decode_base64, inflate};
 use crate::read::values::{Values, new_column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    let mut files = Vec::new();
-    match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
-        Some(folder) => {
-            for path in list_folder(&folder, |name| name.ends_with(".gii"))? {
-                let mut bytes = Bytes::open(&path)?;
-                bytes.set_format(Format::Gifti);
-                let file = parse(&WholeFile::read(bytes, options)?)?;
-                files.push((Some(path), file.into_surface()?));
-            }
-        }
-        None => {
-            let file = WholeFile::read(bytes, options)?;
-            files.push((file.path.clone(), parse(&file)?.into_surface()?));
-        }
-    }
-    join_files(files, "GIFTI")?.into_reader(Format::Gifti, options)
+    let parse = |file: &WholeFile| parse(file)?.into_surface();
+    open_files(bytes, options, Format::Gifti, is_gifti, parse)
 }
 
 /// The contents of a file.
@@ -267,9 +252,8 @@ impl Shape {
 
     fn read(&self, file: &WholeFile, element: &Element, text: &str) -> Result<Column> {
         let part = || format!("DataArray {} Data", self.number);
-        let fault = |fault: PackedFault| {
-            file.input_error_in(fault.class, part(), fault.expected, fault.found)
-        };
+        let fault =
+            |fault: Fault| file.input_error_in(fault.class, part(), fault.expected, fault.found);
         let endian = element.get("Endian").unwrap_or("LittleEndian");
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
         let bytes = match element.get("Encoding").unwrap_or("ASCII") {
@@ -522,23 +506,8 @@ fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>> {
             found,
         ));
     }
-    let width = usize_from_u32(width);
-    let mut all = Vec::with_capacity(values.len() * width);
-    for row in 0..values.len() {
-        for c in 0..width {
-            let vertex = match values.value(row, c) {
-                Value::Int(vertex) => Some(vertex),
-                Value::UInt(vertex) => i64::try_from(vertex).ok(),
-                Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
-            };
-            let Some(vertex) = vertex else {
-                let found = values.dtype().to_string();
-                return Err(input_error(Class::BadTag, place(), "whole numbers", found));
-            };
-            all.push(vertex);
-        }
-    }
-    Ok(all)
+    whole_numbers(values)
+        .map_err(|found| input_error(Class::BadTag, place(), "whole numbers", found))
 }
 
 /// Converts labels to categories, or returns plain keys where one of them has no label.
@@ -558,10 +527,10 @@ const TYPES: [(&str, Dtype); 10] = [
     ("INT32", INT32),
     ("FLOAT32", Dtype::FLOAT32),
     ("FLOAT64", FLOAT64),
-    ("INT8", dtype(DtypeKind::Int, 1)),
-    ("INT16", dtype(DtypeKind::Int, 2)),
+    ("INT8", INT8),
+    ("INT16", INT16),
     ("INT64", Dtype::INT64),
-    ("UINT16", dtype(DtypeKind::UInt, 2)),
-    ("UINT32", dtype(DtypeKind::UInt, 4)),
-    ("UINT64", dtype(DtypeKind::UInt, 8)),
+    ("UINT16", UINT16),
+    ("UINT32", UINT32),
+    ("UINT64", UINT64),
 ];

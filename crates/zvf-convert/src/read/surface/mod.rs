@@ -29,9 +29,38 @@ use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
-use super::Group;
-use super::geometry::{Geometry, VertexOwners, number_column};
+use super::geometry::{Geometry, VertexOwners, WholeFile, number_column};
+use super::input::Bytes;
+use super::{Format, Group, ReadOptions, Reader};
+use crate::dtypes::{BOOL, missing_number};
 use crate::error::{bad_input, cannot_hold, read_failed};
+
+/// Reads a file, or the files of a folder whose names satisfy `is_member`, and joins them.
+fn open_files(
+    bytes: Bytes,
+    options: &ReadOptions,
+    format: Format,
+    is_member: impl Fn(&str) -> bool,
+    parse: impl Fn(&WholeFile) -> Result<SurfaceFile>,
+) -> Result<Reader> {
+    let mut files = Vec::new();
+    let mut add = |bytes| -> Result<()> {
+        let file = WholeFile::read(bytes, options)?;
+        files.push((file.path.clone(), parse(&file)?));
+        Ok(())
+    };
+    match bytes.path().filter(|_| bytes.is_folder()).map(Path::to_owned) {
+        Some(folder) => {
+            for path in list_folder(&folder, is_member)? {
+                let mut bytes = Bytes::open(&path)?;
+                bytes.set_format(format);
+                add(bytes)?;
+            }
+        }
+        None => add(bytes)?,
+    }
+    join_files(files, format.name())?.into_reader(format, options)
+}
 
 /// The contents of one file.
 #[derive(Debug, Default)]
@@ -92,7 +121,7 @@ impl SurfaceFile {
 const BASE_SURFACES: [&str; 4] = ["white", "midthickness", "pial", "orig"];
 
 /// Joins files of `format`. The paths are for messages.
-pub(super) fn join_files(
+fn join_files(
     files: Vec<(Option<PathBuf>, SurfaceFile)>,
     format: &'static str,
 ) -> Result<Geometry> {
@@ -153,8 +182,7 @@ fn join_value_files(
                 let place = file_place(path.as_deref());
                 let expected = format!("{} values", rows.len());
                 let found = format!("{} of {}", value_rows.len(), values.field.name);
-                let bad = bad_input(Class::CountMismatch, format, place, expected, found);
-                return Err(bad);
+                return Err(bad_input(Class::CountMismatch, format, place, expected, found));
             }
             rows = Some(value_rows);
         }
@@ -262,8 +290,7 @@ impl Hemisphere {
                 Some(nodes) => {
                     if let Some((_, node)) = find_no_vertex(&nodes, vertices) {
                         let expected = format!("vertices below {vertices}");
-                        let found = node.to_string();
-                        return Err(bad_input(Class::OutOfBounds, format, place, expected, found));
+                        return Err(bad_input(Class::OutOfBounds, format, place, expected, node));
                     }
                     for field in spread_to_all_vertices(&field, &nodes, vertices)? {
                         self.push_field(field);
@@ -306,8 +333,7 @@ pub(super) fn check_faces(
     let Some((at, vertex)) = find_no_vertex(faces, vertices) else { return Ok(()) };
     let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
     let place = format!("{place}, face {}", at / 3);
-    let expected = format!("vertices below {vertices}");
-    Err(bad_input(class, format, place, expected, vertex.to_string()))
+    Err(bad_input(class, format, place, format!("vertices below {vertices}"), vertex))
 }
 
 /// Returns the first number that is not that of a vertex, and its place.
@@ -320,11 +346,7 @@ pub(super) fn find_no_vertex(numbers: &[i64], vertices: usize) -> Option<(usize,
 fn spread_to_all_vertices(field: &Field, nodes: &[i64], vertices: usize) -> Result<Vec<Field>> {
     let dtype = field.column.dtype();
     let stride = field.column.stride();
-    let missing = match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 8) => f64::NAN.to_le_bytes().to_vec(),
-        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
-        (_, size) => vec![0; saturating_usize(size)],
-    };
+    let missing = missing_number(dtype);
     let mut bytes = missing.repeat(vertices * stride / missing.len());
     let mut present = vec![0_u8; vertices];
     for (node, row) in nodes.iter().zip(field.column.rows()) {
@@ -335,9 +357,8 @@ fn spread_to_all_vertices(field: &Field, nodes: &[i64], vertices: usize) -> Resu
     let column = super::values::new_column(dtype, field.column.width(), bytes)?;
     let mut fields = vec![field.with_column(column)];
     if !matches!(dtype.kind, DtypeKind::Float | DtypeKind::Bool) {
-        let bool = Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
         let name = format!("{}_present", field.name);
-        fields.push(Field::new(name, super::values::new_column(bool, 1, present)?));
+        fields.push(Field::new(name, super::values::new_column(BOOL, 1, present)?));
     }
     Ok(fields)
 }
@@ -363,8 +384,7 @@ fn join_hemispheres(hemispheres: BTreeMap<u32, Hemisphere>, is_single: bool) -> 
         let position_dtype = hemisphere.positions.dtype();
         if dtype.is_some_and(|dtype| dtype != position_dtype) {
             let advice = "convert each hemisphere by itself";
-            let what = "positions of two types".to_owned();
-            return Err(cannot_hold("a surface", what, advice));
+            return Err(cannot_hold("a surface", "positions of two types", advice));
         }
         dtype = Some(position_dtype);
         positions.extend_from_slice(hemisphere.positions.bytes());
@@ -451,11 +471,15 @@ fn join_fields(
 
 /// Returns whether a folder has a GIFTI file.
 pub(crate) fn has_gifti(folder: &Path) -> bool {
-    list_folder(folder, |name| name.ends_with(".gii")).is_ok_and(|paths| !paths.is_empty())
+    list_folder(folder, is_gifti).is_ok_and(|paths| !paths.is_empty())
+}
+
+fn is_gifti(name: &str) -> bool {
+    name.ends_with(".gii")
 }
 
 /// Lists the files of a folder whose names satisfy `is_wanted`, in order.
-pub(super) fn list_folder(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+fn list_folder(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(read_failed)? {
         let entry = entry.map_err(read_failed)?;

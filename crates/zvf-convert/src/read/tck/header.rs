@@ -96,8 +96,7 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64> {
             Some(len) => format!("a byte from {end} to {len}"),
             None => format!("a byte from {end} on"),
         };
-        let class = Class::OutOfBounds;
-        return Err(bytes.input_error(class, place(), expected, offset.to_string()));
+        return Err(bytes.input_error(Class::OutOfBounds, place(), expected, offset));
     }
     Ok(offset)
 }
@@ -123,8 +122,7 @@ fn read_line(bytes: &mut Bytes, number: u64) -> Result<String> {
             break;
         }
         if number == 1 && text.len() > MAGIC.len() + 2 {
-            let found = "a longer line";
-            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found));
+            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, "a longer line"));
         }
     }
     Ok(String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned())

@@ -32,9 +32,8 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let tck_header = TckHeader::read(&mut bytes)?;
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
-        let place = "the file";
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes.input_error(Class::Unsupported, place, expected, kind.to_string()));
+        return Err(bytes.input_error(Class::Unsupported, "the file", expected, kind));
     }
     let at = bytes.position();
     bytes.read_past(tck_header.start - at)?;
@@ -125,9 +124,12 @@ impl Pieces {
                 Mark::Mixed => {
                     let expected = "three numbers, three NaNs or three infinities";
                     let place = Place::Byte(at);
-                    let bad =
-                        self.bytes.input_error(Class::Encoding, place, expected, "some of each");
-                    return Err(bad);
+                    return Err(self.bytes.input_error(
+                        Class::Encoding,
+                        place,
+                        expected,
+                        "some of each",
+                    ));
                 }
             }
         }

@@ -32,14 +32,12 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let trk_header = TrkHeader::read(&mut bytes)?;
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
-        let place = "the file";
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes.input_error(Class::Unsupported, place, expected, kind.to_string()));
+        return Err(bytes.input_error(Class::Unsupported, "the file", expected, kind));
     }
     let Some(world) = World::from_header(&trk_header) else {
-        let place = "vox_to_ras";
         let expected = "a matrix with three directions";
-        return Err(bytes.input_error(Class::BadShape, place, expected, "a flat one"));
+        return Err(bytes.input_error(Class::BadShape, "vox_to_ras", expected, "a flat one"));
     };
     let float32 = Dtype { big_endian: trk_header.big_endian, ..Dtype::FLOAT32 };
     let named_values = |names: &[(String, u32)]| {
@@ -162,12 +160,7 @@ impl Pieces {
         let number = i32::from_le_bytes(number);
         let Ok(points) = u64::try_from(number) else {
             let expected = "0 points or more".to_owned();
-            return Err(self.bytes.input_error(
-                Class::Negative,
-                Place::Byte(at),
-                expected,
-                number.to_string(),
-            ));
+            return Err(self.bytes.input_error(Class::Negative, Place::Byte(at), expected, number));
         };
         self.remaining_points = Some(points);
         Ok(())

@@ -4,6 +4,8 @@
 //! one, it is in voxels from the centre of the first. Axes whose direction differs from that of the matrix
 //! are flipped, and then the matrix is applied.
 
+use zvf_format::num::nearest_f32;
+
 use super::header::TrkHeader;
 
 /// An affine map of three coordinates.
@@ -56,13 +58,8 @@ impl World {
     /// Converts a point to the world.
     pub(crate) fn apply(&self, point: [f32; 3]) -> [f32; 3] {
         let [x, y, z] = point.map(f64::from);
-        self.0.map(|[a, b, c, d]| to_f32(a * x + b * y + c * z + d))
+        self.0.map(|[a, b, c, d]| nearest_f32(a * x + b * y + c * z + d))
     }
-}
-
-#[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-const fn to_f32(x: f64) -> f32 {
-    x as f32
 }
 
 /// Returns the axis of the world that is closest to each column of the matrix, and whether the column runs forwards:

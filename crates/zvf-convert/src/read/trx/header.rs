@@ -22,14 +22,13 @@ impl TrxHeader {
     pub(super) fn read(members: &Members) -> Result<Self> {
         let place = |field: &str| format!("{HEADER}, {field}");
         let Some(mut bytes) = members.read(HEADER)? else {
-            let expected = "a member header.json";
-            return Err(input_error(Class::NotFound, "the file", expected, "none"));
+            return Err(input_error(Class::NotFound, "the file", "a member header.json", "none"));
         };
         let text = bytes.read_all(MAX_HEADER_BYTES)?;
         let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
         let json = json.map_err(|error| {
             let at = format!("{HEADER}, line {}", error.line());
-            input_error(Class::Encoding, at, "a JSON object", error.to_string())
+            input_error(Class::Encoding, at, "a JSON object", error)
         })?;
         let (mut header, mut has_counts) = (
             Self {
@@ -46,12 +45,7 @@ impl TrxHeader {
                 "NB_VERTICES" | "NB_STREAMLINES" => {
                     let Some(count) = value.as_u64() else {
                         let expected = "a whole number";
-                        return Err(input_error(
-                            Class::Encoding,
-                            place(&key),
-                            expected,
-                            value.to_string(),
-                        ));
+                        return Err(input_error(Class::Encoding, place(&key), expected, value));
                     };
                     let index = usize::from(key == "NB_STREAMLINES");
                     has_counts[index] = true;

@@ -1,5 +1,6 @@
 //! The members of a TRX, in a zip or in a folder: their names, types and bytes.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -173,9 +174,9 @@ impl Members {
 
 pub(super) fn input_error(
     class: Class,
-    place: impl std::fmt::Display,
-    expected: impl std::fmt::Display,
-    found: impl std::fmt::Display,
+    place: impl Display,
+    expected: impl Display,
+    found: impl Display,
 ) -> Error {
     bad_input(class, "TRX", place, expected, found)
 }

@@ -25,8 +25,9 @@ use zvf_model::{Batch, Field, Kind, ObjectId, Parts};
 use self::header::TrxHeader;
 use self::members::{ArrayMember, HEADER, Members, input_error};
 use super::roles::default_axes;
-use super::values::{batch_error, new_column};
+use super::values::{new_column, without_rows};
 use super::{Bytes, Group, Header, Notes, Piece, ReadOptions, Reader, Space};
+use crate::dtypes::missing_number;
 use crate::elements::row_number;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -37,9 +38,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     };
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if !kind.is_chain() || kind == Kind::Line {
-        let place = "the file";
-        let expected = "streamline or polyline";
-        return Err(input_error(Class::Unsupported, place, expected, kind.to_string()));
+        return Err(input_error(Class::Unsupported, "the file", "streamline or polyline", kind));
     }
     let members = Members::open(path, bytes.is_folder())?;
     let trx_header = TrxHeader::read(&members)?;
@@ -90,8 +89,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     header.object_fields = empty_fields(&dps)?;
     header.objects = true;
     header.groups = !groups.is_empty();
-    header.group_fields =
-        group_fields.iter().map(|f| f.with_column(f.column.slice(0..0))).collect();
+    header.group_fields = without_rows(&group_fields);
     header.vertices = Some(trx_header.vertices);
     header.left_out.extend(others.into_iter().map(|name| format!("the member {name}")));
     for array in arrays.iter().filter(|array| array.folder.is_empty()) {
@@ -123,9 +121,8 @@ fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<()> {
     if size == u128::from(array.size) {
         return Ok(());
     }
-    let place = array.path.clone();
     let expected = format!("{size} bytes, as {count} of {HEADER} is {rows}");
-    Err(input_error(Class::CountMismatch, place, expected, array.size.to_string()))
+    Err(input_error(Class::CountMismatch, array.path.clone(), expected, array.size))
 }
 
 fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
@@ -145,7 +142,7 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let place = || array.path.clone();
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
-        let bad = input_error(Class::LimitExceeded, place(), expected, array.size.to_string());
+        let bad = input_error(Class::LimitExceeded, place(), expected, array.size);
         return Err(bad.with_hint("raise --memory-limit"));
     }
     if array.size == 0 {
@@ -155,7 +152,7 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let found = bytes.read_all(array.size)?;
     if found.len() as u64 != array.size {
         let expected = format!("{} bytes", array.size);
-        return Err(input_error(Class::Truncated, place(), expected, found.len().to_string()));
+        return Err(input_error(Class::Truncated, place(), expected, found.len()));
     }
     Ok(found)
 }
@@ -170,14 +167,14 @@ fn read_integers(members: &Members, array: &ArrayMember, memory: u64) -> Result<
     }
     if array.rows().is_none() {
         let expected = format!("a multiple of {} bytes", array.dtype.size);
-        return Err(input_error(Class::Misaligned, place(), expected, array.size.to_string()));
+        return Err(input_error(Class::Misaligned, place(), expected, array.size));
     }
     let column = new_column(array.dtype, 1, read_member(members, array, memory)?)?;
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),
         zvf_model::Value::Int(n) => u64::try_from(n).map_err(|_negative| {
             let place = format!("{}, value {row}", array.path);
-            input_error(Class::Negative, place, "0 or more", n.to_string())
+            input_error(Class::Negative, place, "0 or more", n)
         }),
         _ => Ok(0),
     };
@@ -196,8 +193,7 @@ fn read_offsets(
         if header.streamlines == 0 && header.vertices == 0 {
             return Ok(vec![0]);
         }
-        let place = "the file";
-        return Err(input_error(Class::NotFound, place, "a member offsets.uint32", "none"));
+        return Err(input_error(Class::NotFound, "the file", "a member offsets.uint32", "none"));
     };
     let place = |row: usize| format!("{}, value {row}", array.path);
     let mut offsets = read_integers(members, array, memory)?;
@@ -209,8 +205,7 @@ fn read_offsets(
         && !(found == 0 && header.streamlines == 0)
     {
         let expected = format!("one value more than NB_STREAMLINES, {}", header.streamlines);
-        let named = array.path.clone();
-        return Err(input_error(Class::CountMismatch, named, expected, found.to_string()));
+        return Err(input_error(Class::CountMismatch, array.path.clone(), expected, found));
     }
     if offsets.is_empty() {
         offsets.push(0);
@@ -222,28 +217,17 @@ fn read_offsets(
     for (row, pair) in offsets.windows(2).enumerate() {
         if pair[1] > header.vertices {
             let expected = format!("at most NB_VERTICES, {}", header.vertices);
-            return Err(input_error(
-                Class::OutOfBounds,
-                place(row + 1),
-                expected,
-                pair[1].to_string(),
-            ));
+            return Err(input_error(Class::OutOfBounds, place(row + 1), expected, pair[1]));
         }
         if pair[0] > pair[1] {
             let expected = format!("at least {}", pair[0]);
-            return Err(input_error(
-                Class::NotMonotonic,
-                place(row + 1),
-                expected,
-                pair[1].to_string(),
-            ));
+            return Err(input_error(Class::NotMonotonic, place(row + 1), expected, pair[1]));
         }
     }
     let last = offsets.len() - 1;
     if offsets[last] != header.vertices {
         let expected = format!("NB_VERTICES, {}", header.vertices);
-        let found = offsets[last].to_string();
-        return Err(input_error(Class::CountMismatch, place(last), expected, found));
+        return Err(input_error(Class::CountMismatch, place(last), expected, offsets[last]));
     }
     Ok(offsets)
 }
@@ -263,7 +247,7 @@ fn read_groups(
             let Some(id) = id else {
                 let place = format!("{}, value {row}", array.path);
                 let expected = format!("a streamline below {}", header.streamlines);
-                return Err(input_error(Class::OutOfBounds, place, expected, member.to_string()));
+                return Err(input_error(Class::OutOfBounds, place, expected, member));
             };
             ids.push(ObjectId(id));
         }
@@ -273,9 +257,8 @@ fn read_groups(
     let group_arrays = || arrays.iter().filter_map(|a| Some((a.folder.strip_prefix("dpg/")?, a)));
     for (group, array) in group_arrays() {
         if !groups.iter().any(|listed| listed.name.as_deref() == Some(group)) {
-            let place = array.path.clone();
             let expected = format!("a member groups/{group}.uint32");
-            return Err(input_error(Class::NotFound, place, expected, "none"));
+            return Err(input_error(Class::NotFound, array.path.clone(), expected, "none"));
         }
         check_rows(array, 1, "a group has one row; the count")?;
         match keys.iter().find(|key| key.name == array.name) {
@@ -300,13 +283,7 @@ fn read_groups(
                 Some((_, array)) => bytes.extend(read_member(members, array, memory)?),
                 None => {
                     absent.push(serde_json::json!([name, key.name]));
-                    let missing: &[u8] = match (key.dtype.kind, key.dtype.size) {
-                        (DtypeKind::Float, 2) => &[0x00, 0x7e],
-                        (DtypeKind::Float, 4) => &[0, 0, 0xc0, 0x7f],
-                        (DtypeKind::Float, _) => &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f],
-                        (_, size) => &[0; 8][..(size as usize).min(8)],
-                    };
-                    bytes.extend(missing.repeat(key.width as usize));
+                    bytes.extend(missing_number(key.dtype).repeat(key.width as usize));
                 }
             }
         }
@@ -396,9 +373,9 @@ impl Pieces {
         let rows = self.vertex - start;
         let mut batch = Batch::new(self.kind, self.positions.take_column(rows)?);
         for stream in &mut self.fields {
-            batch = batch.with_field(stream.take_field(rows)?).map_err(batch_error)?;
+            batch = batch.with_field(stream.take_field(rows)?)?;
         }
-        let parts = Parts::new(ends, objects).map_err(batch_error)?;
-        Ok(Piece::Vertices(batch.with_parts(parts).map_err(batch_error)?))
+        let parts = Parts::new(ends, objects)?;
+        Ok(Piece::Vertices(batch.with_parts(parts)?))
     }
 }

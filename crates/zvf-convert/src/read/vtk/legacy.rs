@@ -15,8 +15,9 @@ use zvf_format::num::{index_u32, saturating_usize};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
-use super::{Cells, PolyData, to_integers};
-use crate::read::geometry::{UINT8, WholeFile, dtype, text_field};
+use super::{Cells, PolyData, SECTIONS, to_integers};
+use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
+use crate::read::geometry::{WholeFile, text_field};
 use crate::read::percent_encoding::decode_percent;
 use crate::read::values::{Values, new_column, quote_start};
 
@@ -78,8 +79,7 @@ impl<'a> Parser<'a> {
         while let Some(line) = self.take_line() {
             if line.len() > MAX_LINE_BYTES {
                 let expected = format!("a line of at most {MAX_LINE_BYTES} bytes");
-                let found = line.len().to_string();
-                return Err(self.input_error(Class::LimitExceeded, expected, found));
+                return Err(self.input_error(Class::LimitExceeded, expected, line.len()));
             }
             let line = std::str::from_utf8(line).unwrap_or("\u{fffd}"); // no keyword
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -140,8 +140,7 @@ impl<'a> Parser<'a> {
                 if kind.eq_ignore_ascii_case("POLYDATA") {
                     return Ok(());
                 }
-                let found = kind.to_owned();
-                Err(self.input_error(Class::Unsupported, "a data set POLYDATA", found))
+                Err(self.input_error(Class::Unsupported, "a data set POLYDATA", kind))
             }
             _ => Err(self.input_error(Class::BadTag, "DATASET POLYDATA", format!("{words:?}"))),
         }
@@ -153,6 +152,13 @@ impl<'a> Parser<'a> {
         while let Some(words) = self.read_words()? {
             let [keyword, arguments @ ..] = &words[..] else { continue };
             let keyword = keyword.to_ascii_uppercase();
+            let sort = SECTIONS.iter().position(|name| *name == keyword);
+            if let (Some(sort), [count, size]) = (sort, arguments) {
+                let (count, size) = (self.parse_count(count)?, self.parse_count(size)?);
+                let cells = self.read_cells(count, size)?;
+                *self.data.sorts_mut()[sort] = cells;
+                continue;
+            }
             match (keyword.as_str(), arguments) {
                 ("POINTS", [count, kind]) => {
                     let count = self.parse_count(count)?;
@@ -165,16 +171,6 @@ impl<'a> Parser<'a> {
                             found,
                         ));
                     }
-                }
-                ("VERTICES" | "LINES" | "POLYGONS" | "TRIANGLE_STRIPS", [count, size]) => {
-                    let (count, size) = (self.parse_count(count)?, self.parse_count(size)?);
-                    let cells = self.read_cells(count, size)?;
-                    *match keyword.as_str() {
-                        "VERTICES" => &mut self.data.verts,
-                        "LINES" => &mut self.data.lines,
-                        "POLYGONS" => &mut self.data.polys,
-                        _ => &mut self.data.strips,
-                    } = cells;
                 }
                 ("POINT_DATA", [count]) => {
                     (scope, rows) = (Scope::Points, self.parse_count(count)?);
@@ -297,7 +293,7 @@ impl<'a> Parser<'a> {
         };
         if width == 0 || width > MAX_WIDTH {
             let expected = format!("1 to {MAX_WIDTH} numbers a row");
-            return Err(self.input_error(Class::BadShape, expected, width.to_string()));
+            return Err(self.input_error(Class::BadShape, expected, width));
         }
         let size = saturating_usize(stored.size);
         let sizes = rows.checked_mul(width).and_then(|n| Some((n, n.checked_mul(size)?)));
@@ -328,7 +324,7 @@ impl<'a> Parser<'a> {
         let rest = self.remaining_bytes();
         let Some(bytes) = rest.get(..size) else {
             let expected = format!("{size} bytes of an array");
-            return Err(self.input_error(Class::Truncated, expected, rest.len().to_string()));
+            return Err(self.input_error(Class::Truncated, expected, rest.len()));
         };
         self.at += size;
         Ok(bytes)
@@ -361,8 +357,7 @@ impl<'a> Parser<'a> {
         for _ in 0..values {
             let word = self.read_word()?;
             if !all.push_text(word) {
-                let expected = dtype.to_string();
-                return Err(self.input_error(Class::Encoding, expected, quote_start(word)));
+                return Err(self.input_error(Class::Encoding, dtype, quote_start(word)));
             }
         }
         Ok(all.take()?.bytes().to_vec())
@@ -477,8 +472,7 @@ impl<'a> Parser<'a> {
         for _ in 0..count {
             let Some((length, after)) = rest.split_first() else {
                 let expected = format!("{count} cells in {} numbers", values.len());
-                let found = cells.len().to_string();
-                return Err(self.input_error(Class::CountMismatch, expected, found));
+                return Err(self.input_error(Class::CountMismatch, expected, cells.len()));
             };
             let length = usize::try_from(*length).ok();
             let Some((cell, after)) = length.and_then(|length| after.split_at_checked(length))
@@ -529,13 +523,6 @@ const TYPES: [(&str, Dtype, Dtype); 17] = [
     ("float", Dtype::FLOAT32, Dtype::FLOAT32),
     ("double", FLOAT64, FLOAT64),
 ];
-const INT8: Dtype = dtype(DtypeKind::Int, 1);
-const INT16: Dtype = dtype(DtypeKind::Int, 2);
-const INT32: Dtype = dtype(DtypeKind::Int, 4);
-const UINT16: Dtype = dtype(DtypeKind::UInt, 2);
-const UINT32: Dtype = dtype(DtypeKind::UInt, 4);
-const UINT64: Dtype = dtype(DtypeKind::UInt, 8);
-const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
 
 /// Maximum number of values per row.
 const MAX_WIDTH: usize = 1 << 20;

@@ -19,14 +19,15 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::Dtype;
 use zvf_model::{Column, ColumnBuilder, Field, Kind, ObjectId, Parts, Value};
 
-use super::geometry::{Geometry, VertexOwners, WholeFile, number_column};
+use super::geometry::{Geometry, VertexOwners, WholeFile, number_column, whole_numbers};
 use super::input::Bytes;
 use super::polygon::Corners;
-use super::values::batch_error;
 use super::{Format, Piece, ReadOptions, Reader};
+use crate::error::Fault;
+use crate::table::value_to_json;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
@@ -97,24 +98,30 @@ impl PolyData {
         })
     }
 
+    /// Returns the cells of each sort, in the order of cell data.
+    const fn sorts(&self) -> [&Cells; 4] {
+        [&self.verts, &self.lines, &self.polys, &self.strips]
+    }
+
+    const fn sorts_mut(&mut self) -> [&mut Cells; 4] {
+        [&mut self.verts, &mut self.lines, &mut self.polys, &mut self.strips]
+    }
+
+    fn cell_counts(&self) -> [usize; 4] {
+        self.sorts().map(Cells::len)
+    }
+
     /// Checks that cells refer to existing points, and that data have one row per point or cell.
     fn check(&self, file: &WholeFile) -> Result<()> {
         let points = self.points.len();
         let is_point = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < points);
-        let sorts = [
-            ("VERTICES", &self.verts),
-            ("LINES", &self.lines),
-            ("POLYGONS", &self.polys),
-            ("TRIANGLE_STRIPS", &self.strips),
-        ];
-        for (name, cells) in sorts {
+        for (name, cells) in SECTIONS.into_iter().zip(self.sorts()) {
             if let Some(id) = cells.ids.iter().find(|id| !is_point(id)) {
                 let class = if *id < 0 { Class::Negative } else { Class::OutOfBounds };
-                let expected = format!("points below {points}");
-                return Err(file.input_error_in(class, name, expected, id.to_string()));
+                return Err(file.input_error_in(class, name, format!("points below {points}"), id));
             }
         }
-        let cells = sorts.iter().map(|(_, cells)| cells.len()).sum();
+        let cells = self.cell_counts().into_iter().sum();
         let [points, cell_rows] = self.declared_rows;
         for (scope, fields, rows, declared) in [
             ("POINT_DATA", &self.point_data, self.points.len(), points),
@@ -142,13 +149,17 @@ impl PolyData {
             let note = format!("rows after the first {MAX_RECORD_ROWS} of the field data {name:?}");
             self.left_out.push(note);
         }
-        self.field_data.push((name, to_json(column)));
+        let width = usize_from_u32(column.width());
+        let rows = (0..column.len().min(MAX_RECORD_ROWS)).map(|row| match width {
+            1 => value_to_json(column.value(row, 0)),
+            _ => (0..width).map(|c| value_to_json(column.value(row, c))).collect(),
+        });
+        self.field_data.push((name, rows.collect()));
     }
 
     /// Returns whether the data set has neither points nor cells.
     fn is_empty(&self) -> bool {
-        let cells = [&self.verts, &self.lines, &self.polys, &self.strips];
-        self.points.len() == 0 && cells.into_iter().all(|cells| cells.len() == 0)
+        self.points.len() == 0 && self.cell_counts() == [0; 4]
     }
 
     /// Returns the kinds of the data set, the default first.
@@ -196,15 +207,21 @@ impl PolyData {
         Ok(geometry)
     }
 
-    fn build_point_cloud(&self) -> Geometry {
-        let mut geometry = Geometry::new(Kind::PointCloud, self.points.clone());
+    /// Returns the geometry of all points, with their objects.
+    fn build_points(&self, kind: Kind) -> Geometry {
+        let mut geometry = Geometry::new(kind, self.points.clone());
         geometry.fields.clone_from(&self.point_data);
-        if self.verts.len() > 0 && !self.cell_data.is_empty() {
-            geometry.left_out.push(format!("{} arrays of verts", self.cell_data.len()));
-        }
         if let Some((at, ids)) = find_ids(&geometry.fields) {
             geometry.fields.remove(at);
             geometry.owners = VertexOwners::Each(ids.into_iter().map(Some).collect());
+        }
+        geometry
+    }
+
+    fn build_point_cloud(&self) -> Geometry {
+        let mut geometry = self.build_points(Kind::PointCloud);
+        if self.verts.len() > 0 && !self.cell_data.is_empty() {
+            geometry.left_out.push(format!("{} arrays of verts", self.cell_data.len()));
         }
         geometry
     }
@@ -217,16 +234,14 @@ impl PolyData {
         let mut sources = Vec::new(); // the row of cell data of each face
         let points = to_u64(self.points.len());
         let mut add = |face: &[i64], row: usize| -> Result<()> {
-            let input_error = |class, expected: String| {
-                let place = format!("cell {row}");
-                let found = format!("{} corners", face.len());
-                crate::error::bad_input(class, file.format, place, expected, found)
+            let refuse = |fault: Fault| {
+                fault.into_error(|class, expected, _| {
+                    let found = format!("{} corners", face.len());
+                    file.input_error_in(class, format!("cell {row}"), expected, found)
+                })
             };
-            let count = to_u64(face.len());
-            corners.check_face(count).map_err(|refusal| refusal.into_error(input_error))?;
-            for id in face {
-                corners.push(*id, points).map_err(|refusal| refusal.into_error(input_error))?;
-            }
+            corners.check_face(to_u64(face.len())).map_err(refuse)?;
+            face.iter().try_for_each(|id| corners.push(*id, points)).map_err(refuse)?;
             sources.extend(std::iter::repeat_n(row, corners.end()));
             Ok(())
         };
@@ -257,12 +272,7 @@ impl PolyData {
     }
 
     fn build_graph(&self, kind: Kind) -> Result<Geometry> {
-        let mut geometry = Geometry::new(kind, self.points.clone());
-        geometry.fields.clone_from(&self.point_data);
-        if let Some((at, ids)) = find_ids(&geometry.fields) {
-            geometry.fields.remove(at);
-            geometry.owners = VertexOwners::Each(ids.into_iter().map(Some).collect());
-        }
+        let mut geometry = self.build_points(kind);
         let mut edges = Vec::new();
         let mut sources = Vec::new();
         for (line, row) in self.lines.iter().zip(self.verts.len()..) {
@@ -303,7 +313,7 @@ impl PolyData {
         }
         let mut offsets = vec![0];
         offsets.extend_from_slice(&self.lines.offsets);
-        let parts = Parts::new(offsets, objects.clone()).map_err(batch_error)?;
+        let parts = Parts::new(offsets, objects.clone())?;
         geometry.owners = VertexOwners::Runs(parts);
         let mut unique = std::collections::HashSet::new();
         if objects.iter().all(|id| unique.insert(*id)) {
@@ -319,18 +329,8 @@ impl PolyData {
 /// Returns the index of an integer array `object_id`, and its ids.
 fn find_ids(fields: &[Field]) -> Option<(usize, Vec<ObjectId>)> {
     let at = fields.iter().position(|field| &*field.name == "object_id")?;
-    let column = &fields.get(at)?.column;
-    let is_integer = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
-    if !is_integer || column.width() != 1 {
-        return None;
-    }
-    let id = |row| match column.value(row, 0) {
-        Value::Int(id) => Some(ObjectId(id)),
-        Value::UInt(id) => i64::try_from(id).ok().map(ObjectId),
-        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
-    };
-    let ids: Option<Vec<ObjectId>> = (0..column.len()).map(id).collect();
-    Some((at, ids?))
+    let ids = to_integers(&fields[at].column).ok()?;
+    Some((at, ids.into_iter().map(ObjectId).collect()))
 }
 
 /// Returns the object of each vertex, or `None` where objects share a vertex.
@@ -370,33 +370,11 @@ fn to_integers(values: &Column) -> Result<Vec<i64>, String> {
     if values.width() != 1 {
         return Err(format!("rows of {} numbers", values.width()));
     }
-    let value = |row| match values.value(row, 0) {
-        Value::Int(n) => Ok(n),
-        Value::UInt(n) => i64::try_from(n).map_err(|_too_large| n.to_string()),
-        _ => Err(values.dtype().to_string()),
-    };
-    (0..values.len()).map(value).collect()
+    whole_numbers(values)
 }
 
-/// Converts the first rows of an array to JSON, for the header record.
-fn to_json(column: &Column) -> Json {
-    let value = |row, c| match column.value(row, c) {
-        Value::Null => Json::Null,
-        Value::Bool(flag) => json!(flag),
-        Value::Int(n) => json!(n),
-        Value::UInt(n) => json!(n),
-        Value::Float(x) => json!(x),
-        Value::Text(text) => json!(text),
-    };
-    let width = usize_from_u32(column.width());
-    let rows = 0..column.len().min(MAX_RECORD_ROWS);
-    rows.map(|row| match width {
-        1 => value(row, 0),
-        _ => (0..width).map(|c| value(row, c)).collect(),
-    })
-    .collect()
-}
-
+/// The keyword of each sort of cells.
+const SECTIONS: [&str; 4] = ["VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS"];
 /// Most rows of an array of field data in the header record.
 const MAX_RECORD_ROWS: usize = 1000;
 

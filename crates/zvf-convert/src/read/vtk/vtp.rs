@@ -10,15 +10,18 @@
 //! `AppendedData` need not be XML, so that only the part before it is parsed as XML.
 
 use serde_json::Value as Json;
+use std::fmt::Display;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
-use super::{PolyData, to_integers};
-use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, text_field};
-use crate::read::packed::{PackedFault, decode_base64, inflate, unpack_lz4, unpack_xz};
+use super::{Cells, PolyData, to_integers};
+use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
+use crate::error::Fault;
+use crate::read::geometry::{WholeFile, text_field};
+use crate::read::packed::{decode_base64, inflate, unpack_lz4, unpack_xz};
 use crate::read::values::{Values, new_column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 
@@ -55,8 +58,13 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData> {
                 }
             }
             Node::Start(element) if element.name == "Piece" => {
-                let piece = Piece::read(&mut xml, &decoder, &element)?;
-                piece.join(file, &mut data, std::mem::take(&mut is_first))?;
+                let piece = read_piece(&mut xml, &decoder, &element)?;
+                if std::mem::take(&mut is_first) {
+                    let PolyData { field_data, left_out, .. } = data;
+                    data = PolyData { field_data, left_out, ..piece };
+                } else {
+                    join_piece(file, &mut data, &piece)?;
+                }
             }
             Node::End(end) if end == "PolyData" => return Ok(data),
             Node::Start(_) | Node::Text(_) | Node::End(_) => {}
@@ -140,11 +148,17 @@ impl<'a> ArrayDecoder<'a> {
         Ok(Self { file, appended, big_endian, count_bytes, compressor })
     }
 
-    fn input_error(&self, array: &Array, class: Class, expected: String, found: String) -> Error {
+    fn input_error(
+        &self,
+        array: &Array,
+        class: Class,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Error {
         self.file.input_error_in(class, array.place(), expected, found)
     }
 
-    fn packed_error(&self, array: &Array, fault: PackedFault) -> Error {
+    fn packed_error(&self, array: &Array, fault: Fault) -> Error {
         self.file.input_error_in(fault.class, array.place(), fault.expected, fault.found)
     }
 
@@ -167,7 +181,7 @@ impl<'a> ArrayDecoder<'a> {
         let size = rows.map(|rows| {
             rows.checked_mul(stride).ok_or_else(|| {
                 let expected = format!("{rows} rows of {stride} bytes");
-                self.input_error(array, Class::CountMismatch, expected, "fewer".to_owned())
+                self.input_error(array, Class::CountMismatch, expected, "fewer")
             })
         });
         let size = size.transpose()?;
@@ -202,12 +216,7 @@ impl<'a> ArrayDecoder<'a> {
         let mut values = Values::new(dtype, 1);
         for word in array.text.split_ascii_whitespace() {
             if !values.push_text(word) {
-                return Err(self.input_error(
-                    array,
-                    Class::Encoding,
-                    dtype.to_string(),
-                    quote_start(word),
-                ));
+                return Err(self.input_error(array, Class::Encoding, dtype, quote_start(word)));
             }
         }
         Ok(values.take()?.bytes().to_vec())
@@ -242,8 +251,7 @@ impl<'a> ArrayDecoder<'a> {
     fn find_appended(&self, array: &Array) -> Result<Packed<'a>> {
         let offset = array.element.get("offset").and_then(|text| text.trim().parse::<usize>().ok());
         let Some(appended) = self.appended else {
-            let expected = "appended data".to_owned();
-            return Err(self.input_error(array, Class::Truncated, expected, "none".to_owned()));
+            return Err(self.input_error(array, Class::Truncated, "appended data", "none"));
         };
         let rest = offset.and_then(|offset| appended.bytes.get(offset..));
         let Some(rest) = rest else {
@@ -264,15 +272,11 @@ impl<'a> ArrayDecoder<'a> {
         usize::try_from(value).ok()
     }
 
-    fn read_plain(
-        &self,
-        packed: &mut Packed<'_>,
-        size: Option<usize>,
-    ) -> Result<Vec<u8>, PackedFault> {
+    fn read_plain(&self, packed: &mut Packed<'_>, size: Option<usize>) -> Result<Vec<u8>, Fault> {
         let count = self.read_count(packed)?;
         if let Some(size) = size.filter(|size| *size != count) {
             let found = format!("a count of {count}");
-            return Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), found));
+            return Err(Fault::new(Class::CountMismatch, format!("{size} bytes"), found));
         }
         if count == 0 {
             return Ok(Vec::new());
@@ -284,14 +288,14 @@ impl<'a> ArrayDecoder<'a> {
 
     /// Returns the next count without consuming it; 0 if there are no bytes, as for an array
     /// without values.
-    fn read_count(&self, packed: &Packed<'_>) -> Result<usize, PackedFault> {
+    fn read_count(&self, packed: &Packed<'_>) -> Result<usize, Fault> {
         let head = packed.peek()?;
         if head.is_empty() {
             return Ok(0);
         }
         self.parse_count(&head).ok_or_else(|| {
             let expected = format!("a count of {} bytes", self.count_bytes);
-            PackedFault::new(Class::Truncated, expected, format!("{} bytes", head.len()))
+            Fault::new(Class::Truncated, expected, format!("{} bytes", head.len()))
         })
     }
 
@@ -300,17 +304,17 @@ impl<'a> ArrayDecoder<'a> {
         packed: &mut Packed<'_>,
         size: Option<usize>,
         compressor: Compressor,
-    ) -> Result<Vec<u8>, PackedFault> {
+    ) -> Result<Vec<u8>, Fault> {
         let blocks = self.read_count(packed)?;
         if blocks == 0 {
             return match size {
                 None | Some(0) => Ok(Vec::new()),
                 Some(size) => {
-                    Err(PackedFault::new(Class::CountMismatch, format!("{size} bytes"), "no block"))
+                    Err(Fault::new(Class::CountMismatch, format!("{size} bytes"), "no block"))
                 }
             };
         }
-        let too_many = || PackedFault::new(Class::Truncated, format!("{blocks} blocks"), "fewer");
+        let too_many = || Fault::new(Class::Truncated, format!("{blocks} blocks"), "fewer");
         let header = blocks.checked_add(3).and_then(|words| words.checked_mul(self.count_bytes));
         let header = packed.take(header.ok_or_else(too_many)?)?;
         let words = header.chunks(self.count_bytes).map(|bytes| self.parse_count(bytes));
@@ -321,7 +325,7 @@ impl<'a> ArrayDecoder<'a> {
         if let Some(size) = size.filter(|size| total != Some(*size)) {
             let expected = format!("{size} bytes");
             let found = format!("{blocks} blocks of {block}, the last of {last}");
-            return Err(PackedFault::new(Class::CountMismatch, expected, found));
+            return Err(Fault::new(Class::CountMismatch, expected, found));
         }
         let mut all = Vec::new();
         let compressed = sizes.iter().try_fold(0_usize, |sum, size| sum.checked_add(*size));
@@ -391,7 +395,7 @@ struct Packed<'a> {
 
 impl Packed<'_> {
     /// Returns the next twelve bytes, or fewer at the end.
-    fn peek(&self) -> Result<Vec<u8>, PackedFault> {
+    fn peek(&self) -> Result<Vec<u8>, Fault> {
         if !self.is_base64 {
             return Ok(self.rest[..self.rest.len().min(12)].to_vec());
         }
@@ -401,9 +405,9 @@ impl Packed<'_> {
         decode_base64(head.get(..padded.unwrap_or(head.len())).unwrap_or(head))
     }
 
-    fn take(&mut self, size: usize) -> Result<Vec<u8>, PackedFault> {
+    fn take(&mut self, size: usize) -> Result<Vec<u8>, Fault> {
         let truncated = |available: usize| {
-            PackedFault::new(Class::Truncated, format!("{size} bytes"), format!("{available}"))
+            Fault::new(Class::Truncated, format!("{size} bytes"), format!("{available}"))
         };
         let length = if self.is_base64 { size.div_ceil(3).checked_mul(4) } else { Some(size) };
         let split = length.and_then(|length| self.rest.split_at_checked(length));
@@ -453,113 +457,90 @@ fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>> {
     }
 }
 
-/// The points and cells of a part of a file.
-struct Piece {
-    data: PolyData,
-}
-
-impl Piece {
-    fn read(xml: &mut Xml<'_>, decoder: &ArrayDecoder<'_>, element: &Element) -> Result<Self> {
-        let count = |name: &str| -> Result<usize> {
-            let text = element.get(name).unwrap_or("0");
-            text.trim().parse().map_err(|_no_number| {
-                let place = format!("Piece {name}");
-                decoder.file.input_error_in(Class::Encoding, place, "a count", format!("{text:?}"))
-            })
-        };
-        let points = count("NumberOfPoints")?;
-        let mut data = PolyData::new()?;
-        let counts = [
-            count("NumberOfVerts")?,
-            count("NumberOfLines")?,
-            count("NumberOfPolys")?,
-            count("NumberOfStrips")?,
-        ];
-        let cells = counts.iter().try_fold(0_usize, |sum, n| sum.checked_add(*n));
-        let cells = cells.ok_or_else(|| {
-            let (expected, found) = ("counts of cells that fit in memory", format!("{counts:?}"));
-            decoder.file.input_error_in(Class::CountMismatch, "Piece", expected, found)
-        })?;
-        loop {
-            match xml.next()? {
-                Node::Start(section) => {
-                    let arrays = read_arrays(xml, &section.name)?;
-                    match &*section.name {
-                        "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
-                        "CellData" => data.cell_data = read_fields(decoder, &arrays, cells)?,
-                        "Points" => {
-                            if let Some(array) = arrays.first() {
-                                data.points = decoder.read(array, Some(points))?;
-                                check_points(decoder, array, &data.points)?;
-                            }
+/// Reads the points and cells of a part of a file.
+fn read_piece(
+    xml: &mut Xml<'_>,
+    decoder: &ArrayDecoder<'_>,
+    element: &Element,
+) -> Result<PolyData> {
+    let count = |name: &str| -> Result<usize> {
+        let text = element.get(name).unwrap_or("0");
+        text.trim().parse().map_err(|_no_number| {
+            let place = format!("Piece {name}");
+            decoder.file.input_error_in(Class::Encoding, place, "a count", format!("{text:?}"))
+        })
+    };
+    let points = count("NumberOfPoints")?;
+    let mut data = PolyData::new()?;
+    let counts = [
+        count("NumberOfVerts")?,
+        count("NumberOfLines")?,
+        count("NumberOfPolys")?,
+        count("NumberOfStrips")?,
+    ];
+    let cells = counts.iter().try_fold(0_usize, |sum, n| sum.checked_add(*n));
+    let cells = cells.ok_or_else(|| {
+        let (expected, found) = ("counts of cells that fit in memory", format!("{counts:?}"));
+        decoder.file.input_error_in(Class::CountMismatch, "Piece", expected, found)
+    })?;
+    loop {
+        match xml.next()? {
+            Node::Start(section) => {
+                let arrays = read_arrays(xml, &section.name)?;
+                match &*section.name {
+                    "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
+                    "CellData" => data.cell_data = read_fields(decoder, &arrays, cells)?,
+                    "Points" => {
+                        if let Some(array) = arrays.first() {
+                            data.points = decoder.read(array, Some(points))?;
+                            check_points(decoder, array, &data.points)?;
                         }
-                        name => {
-                            let sorts = ["Verts", "Lines", "Polys", "Strips"];
-                            let at = sorts.iter().position(|sort| *sort == name);
-                            if let Some(at) = at {
-                                read_cells(decoder, &mut data, at, &arrays, counts[at])?;
-                            }
+                    }
+                    name => {
+                        let sorts = ["Verts", "Lines", "Polys", "Strips"];
+                        if let Some(at) = sorts.iter().position(|sort| *sort == name) {
+                            let cells = data.sorts_mut();
+                            read_cells(decoder, cells[at], &arrays, counts[at])?;
                         }
                     }
                 }
-                Node::End(end) if end == "Piece" => break,
-                Node::Text(_) | Node::End(_) => {}
-                Node::Done => break,
             }
+            Node::End(end) if end == "Piece" => break,
+            Node::Text(_) | Node::End(_) => {}
+            Node::Done => break,
         }
-        if data.points.len() != points {
-            let found = format!("{} of them", data.points.len());
-            let expected = format!("{points} points");
-            return Err(decoder.file.input_error_in(
-                Class::CountMismatch,
-                "Piece",
-                expected,
-                found,
-            ));
-        }
-        let sorts = [&data.verts, &data.lines, &data.polys, &data.strips];
-        for (cells, declared) in sorts.iter().zip(counts) {
-            if cells.len() != declared {
-                let (expected, found) = (format!("{declared} cells"), cells.len().to_string());
-                return Err(decoder.file.input_error_in(
-                    Class::CountMismatch,
-                    "Piece",
-                    expected,
-                    found,
-                ));
-            }
-        }
-        data.check(decoder.file)?;
-        Ok(Self { data })
     }
+    let mismatch = |expected, found| {
+        Err(decoder.file.input_error_in(Class::CountMismatch, "Piece", expected, found))
+    };
+    if data.points.len() != points {
+        let found = format!("{} of them", data.points.len());
+        return mismatch(format!("{points} points"), found);
+    }
+    for (cells, declared) in data.cell_counts().into_iter().zip(counts) {
+        if cells != declared {
+            return mismatch(format!("{declared} cells"), cells.to_string());
+        }
+    }
+    data.check(decoder.file)?;
+    Ok(data)
+}
 
-    /// Appends the piece to the pieces before.
-    fn join(self, file: &WholeFile, to: &mut PolyData, is_first: bool) -> Result<()> {
-        let new = self.data;
-        if is_first {
-            let field_data = std::mem::take(&mut to.field_data);
-            let left_out = std::mem::take(&mut to.left_out);
-            *to = PolyData { field_data, left_out, ..new };
-            return Ok(());
-        }
-        let sections = |data: &PolyData| {
-            [data.verts.len(), data.lines.len(), data.polys.len(), data.strips.len()]
-        };
-        let first = saturating_i64(to_u64(to.points.len())); // a length in memory
-        let (old_cells, new_cells) = (sections(to), sections(&new));
-        to.points = join_rows(file, "Points", &to.points, &new.points)?;
-        to.point_data = join_fields(file, &to.point_data, &new.point_data, |old, new| {
-            join_rows(file, "PointData", old, new)
-        })?;
-        to.cell_data = join_fields(file, &to.cell_data, &new.cell_data, |old, new| {
-            join_cell_data(file, old, old_cells, new, new_cells)
-        })?;
-        to.verts.extend(&new.verts.offsets, &new.verts.ids, first);
-        to.lines.extend(&new.lines.offsets, &new.lines.ids, first);
-        to.polys.extend(&new.polys.offsets, &new.polys.ids, first);
-        to.strips.extend(&new.strips.offsets, &new.strips.ids, first);
-        Ok(())
+/// Appends a piece to the pieces before.
+fn join_piece(file: &WholeFile, to: &mut PolyData, new: &PolyData) -> Result<()> {
+    let first = saturating_i64(to_u64(to.points.len())); // a length in memory
+    let (old_cells, new_cells) = (to.cell_counts(), new.cell_counts());
+    to.points = join_rows(file, "Points", &to.points, &new.points)?;
+    to.point_data = join_fields(file, &to.point_data, &new.point_data, |old, new| {
+        join_rows(file, "PointData", old, new)
+    })?;
+    to.cell_data = join_fields(file, &to.cell_data, &new.cell_data, |old, new| {
+        join_cell_data(file, old, old_cells, new, new_cells)
+    })?;
+    for (to, new) in to.sorts_mut().into_iter().zip(new.sorts()) {
+        to.extend(&new.offsets, &new.ids, first);
     }
+    Ok(())
 }
 
 fn check_points(decoder: &ArrayDecoder<'_>, array: &Array, points: &Column) -> Result<()> {
@@ -567,7 +548,7 @@ fn check_points(decoder: &ArrayDecoder<'_>, array: &Array, points: &Column) -> R
         return Ok(());
     }
     let found = format!("{} of {}", points.width(), points.dtype());
-    Err(decoder.input_error(array, Class::BadShape, "three floats a point".to_owned(), found))
+    Err(decoder.input_error(array, Class::BadShape, "three floats a point", found))
 }
 
 fn read_fields(decoder: &ArrayDecoder<'_>, arrays: &[Array], rows: usize) -> Result<Vec<Field>> {
@@ -582,8 +563,7 @@ fn read_fields(decoder: &ArrayDecoder<'_>, arrays: &[Array], rows: usize) -> Res
 
 fn read_cells(
     decoder: &ArrayDecoder<'_>,
-    data: &mut PolyData,
-    sort: usize,
+    cells: &mut Cells,
     arrays: &[Array],
     count: usize,
 ) -> Result<()> {
@@ -601,20 +581,9 @@ fn read_cells(
     let ends: Option<Vec<usize>> = ends.iter().map(|end| usize::try_from(*end).ok()).collect();
     let Some(ends) = ends.filter(|ends| ends.is_sorted()) else {
         let expected = "offsets that ascend".to_owned();
-        return Err(decoder.input_error(
-            offsets,
-            Class::NotMonotonic,
-            expected,
-            "others".to_owned(),
-        ));
+        return Err(decoder.input_error(offsets, Class::NotMonotonic, expected, "others"));
     };
     let ids = read_numbers(ids, ends.last().copied().unwrap_or(0))?;
-    let cells = match sort {
-        0 => &mut data.verts,
-        1 => &mut data.lines,
-        2 => &mut data.polys,
-        _ => &mut data.strips,
-    };
     cells.extend(&ends, &ids, 0);
     Ok(())
 }
@@ -668,16 +637,16 @@ fn join_fields(
 }
 
 const TYPES: [(&str, Dtype); 10] = [
-    ("Int8", dtype(DtypeKind::Int, 1)),
+    ("Int8", INT8),
     ("UInt8", UINT8),
-    ("Int16", dtype(DtypeKind::Int, 2)),
+    ("Int16", INT16),
     ("UInt16", UINT16),
-    ("Int32", dtype(DtypeKind::Int, 4)),
-    ("UInt32", dtype(DtypeKind::UInt, 4)),
+    ("Int32", INT32),
+    ("UInt32", UINT32),
     ("Int64", Dtype::INT64),
-    ("UInt64", dtype(DtypeKind::UInt, 8)),
+    ("UInt64", UINT64),
     ("Float32", Dtype::FLOAT32),
-    ("Float64", dtype(DtypeKind::Float, 8)),
+    ("Float64", FLOAT64),
 ];
 /// Maximum number of values per row.
 const MAX_WIDTH: u32 = 1 << 20;

@@ -7,6 +7,7 @@ use zvf_model::{Batch, Column, Value};
 use super::schema::{Schema, Slot, put_bytes, refuse};
 use crate::error::{cannot_hold, other_columns};
 use crate::read::las::layout::Form;
+use crate::table::{owner_ids, whole_number};
 
 /// Scale and offset of each axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,8 +135,7 @@ pub(super) fn encode(
         put_column(slot, &field.column, &mut records, size)?;
     }
     if let Some(at) = schema.object_at {
-        let owners = owners(batch);
-        for (record, owner) in records.chunks_exact_mut(size).zip(owners) {
+        for (record, owner) in records.chunks_exact_mut(size).zip(owner_ids(batch)) {
             put_bytes(record, at, &owner.to_le_bytes());
         }
     }
@@ -180,18 +180,6 @@ fn coordinate_overflow(grid: &Grid, axis: usize, value: f64) -> Error {
     cannot_hold("LAS", what, advice)
 }
 
-/// Returns the object of each vertex, or -1.
-fn owners(batch: &Batch) -> Vec<i64> {
-    if let Some(owners) = batch.vertex_objects() {
-        return owners.iter().map(|owner| owner.map_or(-1, |id| id.0)).collect();
-    }
-    let parts = batch.parts().iter();
-    let mut owners: Vec<i64> =
-        parts.flat_map(|part| std::iter::repeat_n(part.object.0, part.rows.len())).collect();
-    owners.resize(batch.len(), -1);
-    owners
-}
-
 /// Writes the values of a column to the field of its slot.
 fn put_column(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> Result<()> {
     let field = &slot.field;
@@ -200,8 +188,7 @@ fn put_column(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> 
     let width = usize_from_u32(field.width);
     if usize_from_u32(column.width()) < slot.first + width {
         let expected = format!("{:?} of {} values or more", field.name, slot.first + width);
-        let found = format!("{} values", column.width());
-        return Err(other_columns(expected, found));
+        return Err(other_columns(expected, format!("{} values", column.width())));
     }
     let first = slot.first * value_bytes;
     let bits = match field.form {
@@ -243,15 +230,10 @@ fn put_integer(
     value: &Value,
 ) -> Result<()> {
     let integer = match value {
-        Value::Int(n) => i128::from(*n),
-        Value::UInt(n) => i128::from(*n),
         Value::Bool(flag) => i128::from(*flag),
-        Value::Null | Value::Float(_) | Value::Text(_) => {
-            return Err(refuse(format!(
-                "{value} in {:?}, which holds whole numbers",
-                slot.field.name
-            )));
-        }
+        value => whole_number(value).ok_or_else(|| {
+            refuse(format!("{value} in {:?}, which holds whole numbers", slot.field.name))
+        })?,
     };
     let field = &slot.field;
     let value_bits = bits.map_or(field.stored.size * 8, |(_, n)| u64::from(n)); // at most 64

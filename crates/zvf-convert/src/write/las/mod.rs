@@ -27,7 +27,7 @@ use self::chunks::Chunks;
 use self::encode::{Grid, Summary, encode};
 use self::head::{Head, OutRecord, header_bytes};
 use self::schema::{Schema, SchemaRequest, parse_u8, refuse};
-use super::{Loss, Opened, Report, SeekWrite, Sink, Target, WriteOptions, begin_once, count_u32};
+use super::{Loss, Opened, Report, SeekWrite, Sink, Target, WriteOptions, count_u32};
 use crate::error::cannot_hold;
 use crate::read::las::record::{decode_hex, find_record};
 use crate::read::source::Numbers;
@@ -60,7 +60,6 @@ struct LasWriter<'a> {
     base: u64,                       // where the file begins in the target
     options: WriteOptions,
     variant: Variant,
-    has_begun: bool,
     state: Option<State>,
 }
 
@@ -92,8 +91,7 @@ impl<'a> LasWriter<'a> {
         let base = if target.can_seek() { target.stream_position()? } else { 0 };
         let buffer = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
         let options = options.clone();
-        let has_begun = false;
-        Ok(Box::new(Self { target, buffer, base, options, variant, has_begun, state: None }))
+        Ok(Box::new(Self { target, buffer, base, options, variant, state: None }))
     }
 
     fn output(&mut self) -> &mut dyn SeekWrite {
@@ -257,7 +255,6 @@ impl<'a> LasWriter<'a> {
 
 impl Sink for LasWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        begin_once(&mut self.has_begun, "LAS")?;
         let mut state = State::new(header, &self.options, self.variant)?;
         if state.grid.is_some() {
             self.write_start(&mut state)?;

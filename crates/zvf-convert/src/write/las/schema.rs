@@ -6,10 +6,11 @@ use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
+use crate::dtypes::UINT8;
 use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::las::header::RECORD_BYTES;
-use crate::read::las::layout::{EXTRA_TYPES, LasField, UINT8, has_colours, standard_fields};
+use crate::read::las::layout::{EXTRA_TYPES, LasField, has_colours, standard_fields};
 
 /// The layout of the point records of a file.
 #[derive(Clone, Debug)]

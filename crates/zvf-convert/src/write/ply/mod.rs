@@ -18,7 +18,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
 use crate::error::cannot_hold;
-use crate::table::{Scalar, Source};
+use crate::table::{Scalar, Source, whole_number};
 
 pub(crate) use stream::open;
 
@@ -137,20 +137,15 @@ pub(super) fn text_refused(name: &str) -> Error {
 /// Returns an integer that is exact in a double. A missing value is -1.
 fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64> {
     let number = match value {
-        Value::Int(n) => i128::from(*n),
-        Value::UInt(n) => i128::from(*n),
         Value::Bool(flag) => i128::from(*flag),
         Value::Null => -1,
-        Value::Float(_) | Value::Text(_) => {
-            return Err(text_refused(&column.name));
-        }
+        value => whole_number(value).ok_or_else(|| text_refused(&column.name))?,
     };
     match i64::try_from(number) {
         Ok(exact) if number.unsigned_abs() <= MAX_EXACT_IN_DOUBLE => Ok(exact),
         _ => {
             let what = format!("{number} in {:?}", column.name);
-            let advice = "leave the column out, or write npy";
-            Err(cannot_hold("PLY", what, advice))
+            Err(cannot_hold("PLY", what, "leave the column out, or write npy"))
         }
     }
 }
@@ -161,8 +156,7 @@ fn property_name(column: &Scalar<'_>, at: usize) -> Result<String> {
     let name = first.map_or(column.name.as_str(), |name| *name);
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_graphic()) {
         let what = format!("the name {name:?}");
-        let advice = "leave the column out, or write CSV or JSON lines";
-        return Err(cannot_hold("PLY", what, advice));
+        return Err(cannot_hold("PLY", what, "leave the column out, or write CSV or JSON lines"));
     }
     Ok(name.to_owned())
 }

@@ -21,17 +21,16 @@ use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 use crate::write::collect::from_bad_batch;
 use crate::write::spool::Spool;
-use crate::write::{Opened, Report, Sink, Target, WriteOptions, begin_once};
+use crate::write::{Opened, Report, Sink, Target, WriteOptions};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("PLY")?;
-    Ok(Box::new(PlyWriter { out, options: options.clone(), has_begun: false, file: None }))
+    Ok(Box::new(PlyWriter { out, options: options.clone(), file: None }))
 }
 
 struct PlyWriter<'a> {
     out: Target<'a>,
     options: WriteOptions,
-    has_begun: bool,
     file: Option<PendingFile>,
 }
 
@@ -70,7 +69,6 @@ struct PlyColumn {
 
 impl Sink for PlyWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        begin_once(&mut self.has_begun, "PLY")?;
         self.file = Some(PendingFile::new(header, &self.options)?);
         Ok(())
     }
@@ -194,8 +192,7 @@ impl PendingFile {
         if let Some(row) = missing {
             let what =
                 format!("an element of vertex {row}, where there are {}", self.vertices.count);
-            let advice = "the input contradicts itself";
-            return Err(cannot_hold("PLY", what, advice));
+            return Err(cannot_hold("PLY", what, "the input contradicts itself"));
         }
         let vertices = self.vertices.count;
         writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}")?;
@@ -415,7 +412,7 @@ fn infer_columns<'a, 'b: 'a>(
 
 fn other_columns_error(what: &str) -> Error {
     let found = format!("{what} that the header does not name");
-    other_columns("those of the header".to_owned(), found)
+    other_columns("those of the header", found)
 }
 
 #[cfg(test)]

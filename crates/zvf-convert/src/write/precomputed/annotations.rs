@@ -160,8 +160,7 @@ impl Extra {
         let mut ids = objects.rows.keys();
         if let Some(id) = ids.find(|id| !objects.object_rows.contains_key(*id)) {
             let what = format!("object {id}, which has no {name}");
-            let advice = "leave the object or the column out";
-            return Err(cannot_hold("precomputed", what, advice));
+            return Err(cannot_hold("precomputed", what, "leave the object or the column out"));
         }
         Ok(Some(Self { field, is_box: name == "upper_corner" }))
     }

@@ -34,10 +34,11 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use super::chains::Millimeters;
-use super::{CollectedPieces, Loss, Opened, Report, Sink, Target, WriteOptions, begin_once};
-use crate::error::{bad_code, cannot_hold};
+use super::{CollectedPieces, Loss, Opened, Report, Sink, Target, WriteOptions, second_kind};
+use crate::error::cannot_hold;
 use crate::read::precomputed::shards::Sharding;
 use crate::read::{Group, Header, Piece};
+use crate::table::{field_value, value_name};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let folder = Folder(target.into_folder("precomputed")?);
@@ -49,8 +50,11 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
         Some(Some("legacy")) if sharding.is_none() => false,
         Some(_) => {
             let what = "a value of precomputed.mesh".to_owned();
-            let advice = "give multilod, or legacy without shards";
-            return Err(cannot_hold("precomputed", what, advice));
+            return Err(cannot_hold(
+                "precomputed",
+                what,
+                "give multilod, or legacy without shards",
+            ));
         }
     };
     Ok(Box::new(PrecomputedWriter {
@@ -58,7 +62,6 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
         sharding,
         is_multilod,
         memory: options.memory,
-        has_begun: false,
         collected: Vec::new(),
     }))
 }
@@ -91,7 +94,6 @@ struct PrecomputedWriter {
     sharding: Option<Sharding>,
     is_multilod: bool,
     memory: u64,
-    has_begun: bool,
     /// The input, level by level of a mesh.
     collected: Vec<CollectedPieces>,
 }
@@ -132,12 +134,11 @@ struct Objects {
 
 impl Sink for PrecomputedWriter {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        let is_mesh = |collected: &CollectedPieces| collected.header.kind == Kind::Mesh;
-        let is_next_level = self.is_multilod && header.kind == Kind::Mesh;
-        if !is_next_level || !self.collected.iter().all(is_mesh) {
-            begin_once(&mut self.has_begun, "precomputed")?;
+        let is_mesh = |header: &Header| self.is_multilod && header.kind == Kind::Mesh;
+        let mut before = self.collected.iter();
+        if !before.all(|before| is_mesh(&before.header) && is_mesh(header)) {
+            return Err(second_kind("precomputed"));
         }
-        self.has_begun = true;
         self.collected.push(CollectedPieces::new(header, self.memory, "precomputed"));
         Ok(())
     }
@@ -349,18 +350,12 @@ fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bo
     for field in &objects.fields {
         let width = field.column.width() as usize;
         for at in 0..width {
-            let name =
-                if width == 1 { field.name.to_string() } else { format!("{}_{at}", field.name) };
+            let name = value_name(field, at);
             let values = objects.rows.keys().map(|id| {
                 let row = objects.object_rows.get(id);
-                row.map(|row| field.value(*row, at)).transpose()
+                row.map(|row| field_value(field, *row, at)).transpose()
             });
-            let values = values.collect::<Result<Vec<Option<Value>>, _>>();
-            let values = values.map_err(|code| {
-                let column = field.name.to_string();
-                bad_code(&column, code)
-            })?;
-            let values = values.into_iter();
+            let values = values.collect::<Result<Vec<Option<Value>>>>()?.into_iter();
             properties.push(if field.categories.is_some() {
                 let texts = values.map(|value| match value {
                     None | Some(Value::Null) => String::new(),

@@ -181,8 +181,7 @@ fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>> {
         let Some((id, _)) = ends.first().copied() else { continue }; // vertices without an object are dropped
         if ends.len() < element.len() || ends.iter().any(|end| end.0 != id) {
             let what = format!("an edge or face between object {id} and another");
-            let advice = "give all its vertices to one object";
-            return Err(cannot_hold("precomputed", what, advice));
+            return Err(cannot_hold("precomputed", what, "give all its vertices to one object"));
         }
         links.entry(id).or_default().extend(ends.into_iter().map(|(_, at)| at));
     }

@@ -25,7 +25,8 @@ impl TaskFixture {
 
     async fn plan_parts(&self, kind: Kind, shares: usize, by_objects: bool) -> Result<Plan, Error> {
         let (reader, open) = (Reader::new(self.open().await), OpenOptions::default());
-        let target = ConvertTarget::new(self.output(), "csv".into(), Vec::new());
+        let target =
+            ConvertTarget { output: self.output(), extension: "csv".into(), words: Vec::new() };
         let from = (&reader, self.address.as_str(), &open);
         Plan::convert_store(from, (&Query::all(), kind), target, (shares, by_objects)).await
     }
@@ -54,7 +55,7 @@ impl TaskFixture {
         let store = self.open().await;
         tasks.check_store(&store, &OpenOptions::default()).await?;
         let Job::Convert(job) = &tasks.plan().job else { panic!("another job") };
-        fs::write(run.path(), self.csv(job.part(number), kind).await).unwrap();
+        fs::write(run.path(), self.csv(job.parts.get(number), kind).await).unwrap();
         tasks.finish_part(number, run).await
     }
 }
@@ -209,7 +210,11 @@ async fn each_file_is_a_part() {
         fs::write(at(name), "x,y\n1,2\n").unwrap();
     }
     let (open, folder) = (OpenOptions::default(), fixture.folder());
-    let target = ConvertTarget::new(fixture.output(), "jsonl".into(), vec!["--to=jsonl".into()]);
+    let target = ConvertTarget {
+        output: fixture.output(),
+        extension: "jsonl".into(),
+        words: vec!["--to=jsonl".into()],
+    };
     let files = [at("a.csv"), at("b.csv")];
     let plan = Plan::convert_files(&files, target.clone(), &open).await.unwrap();
     let tasks = plan.create(&folder).await.unwrap();

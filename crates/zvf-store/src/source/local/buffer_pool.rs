@@ -4,8 +4,9 @@
 //! Only for bytes that are released soon, not for cached cells: the pool is not counted against the
 //! budget.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::sync::lock;
 use bytes::Bytes;
 use zvf_format::num::saturating_usize;
 
@@ -46,7 +47,7 @@ impl BufferPool {
         if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&len) {
             return None;
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = lock(&self.free);
         let fits = |buffer: &Vec<u8>| (len..=len + len / 4).contains(&buffer.len());
         let bytes = match free.buffers.iter().rposition(fits) {
             Some(found) => {
@@ -82,7 +83,7 @@ impl AsRef<[u8]> for Spare {
 impl Drop for Spare {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        let mut free = self.home.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = lock(&self.home.free);
         let more = free.bytes + bytes.len();
         if more <= self.home.max_bytes {
             free.bytes = more;

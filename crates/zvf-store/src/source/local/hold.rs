@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 
 use super::file::File;
@@ -82,9 +82,8 @@ impl HeldFile {
         let inner = Arc::clone(&self.inner);
         let bytes = inner.file.size();
         let held = inner.shared.budget.reserve(bytes).await;
-        let named = |error: Error| error.at_key(&self.inner.key);
-        let room = Room { bytes, _held: held.map_err(named)? };
-        run_blocking("read", move || inner.read(&room)).await?.map_err(named)
+        let room = Room { bytes, _held: held.at_key(&self.inner.key)? };
+        run_blocking("read", move || inner.read(&room)).await?.at_key(&self.inner.key)
     }
 
     /// Returns the version of the file.

@@ -9,7 +9,7 @@
 //! complete.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 
@@ -17,6 +17,7 @@ use super::file::File;
 use crate::key::Key;
 use crate::map::{MappedFile, Promise};
 use crate::source::Version;
+use crate::sync::lock;
 use zvf_error::{Locate as _, Result};
 
 /// The mapped files of one handle.
@@ -71,7 +72,7 @@ impl Maps {
     }
 
     fn files(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Mapped>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 }
 

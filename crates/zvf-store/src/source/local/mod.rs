@@ -43,7 +43,7 @@ use self::dir::Dir;
 use self::file::File;
 pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
-use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};
+use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version, check_listed};
 use crate::budget::{Budget, Reservation};
 use crate::error::{length_error, store_replaced_error};
 use crate::key::Key;
@@ -469,10 +469,7 @@ impl Shared {
             found.push((key, size));
             found.len() < MAX_LISTED_KEYS
         })?;
-        if found.len() >= MAX_LISTED_KEYS {
-            let cap = to_u64(MAX_LISTED_KEYS) - 1;
-            return Err(Error::limit("keys", cap, to_u64(MAX_LISTED_KEYS)));
-        }
+        check_listed(found.len())?;
         found.sort_unstable();
         Ok(found)
     }

@@ -13,7 +13,7 @@
 use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, poll_immediate, select};
@@ -26,6 +26,7 @@ use crate::clock::Instant;
 use crate::error::{backend_error, length_error, timeout_error};
 use crate::key::Key;
 use crate::options::{RetriedRequest, RetryHook};
+use crate::sync::lock;
 
 /// The attempts of one request.
 #[derive(Debug)]
@@ -171,7 +172,7 @@ impl Reports {
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let due = last.is_none_or(|last| now.saturating_duration_since(last) >= REPORT_AFTER);
         if due {
             *last = Some(now);
@@ -215,7 +216,7 @@ impl Batch {
     }
 
     fn lock_progress(&self) -> MutexGuard<'_, BatchProgress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -32,10 +32,7 @@ impl Remote {
         loop {
             match self.0.send_file(key, from, &mut attempts).await {
                 Ok(()) => return Ok(()),
-                Err(miss) => {
-                    let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.at_key(key)?;
-                }
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(key)?,
             }
         }
     }
@@ -58,10 +55,7 @@ impl Remote {
             };
             match copied {
                 Ok(()) => return Ok(()),
-                Err(miss) => {
-                    let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.at_key(to)?;
-                }
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(to)?,
             }
         }
     }

@@ -22,7 +22,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use object_store::ClientOptions;
@@ -33,6 +33,7 @@ use object_store::client::{
 use tokio::runtime::{Handle, Id};
 
 use crate::clock::Instant;
+use crate::sync::lock;
 
 /// Returns a client for `options`, which other handles may share.
 pub(super) fn connect(options: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -76,13 +77,13 @@ impl SharedClient {
     fn client(&self) -> object_store::Result<HttpClient> {
         let runtime = current_runtime();
         {
-            let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+            let current = lock(&self.current);
             if current.0 == runtime {
                 return Ok(current.1.clone());
             }
         }
         let client = get_client(&self.options, &ClientKey::new(&self.options))?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = (runtime, client.clone());
+        *lock(&self.current) = (runtime, client.clone());
         Ok(client)
     }
 }
@@ -116,7 +117,7 @@ struct Clients(Vec<PooledClient>);
 static CLIENTS: Mutex<Clients> = Mutex::new(Clients(Vec::new()));
 
 fn get_client(options: &ClientOptions, client_key: &ClientKey) -> object_store::Result<HttpClient> {
-    let clients = || CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let clients = || lock(&CLIENTS);
     if let Some(client) = clients().find(client_key, Instant::now()) {
         return Ok(client);
     }

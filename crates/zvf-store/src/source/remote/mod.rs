@@ -37,14 +37,15 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
 
 use self::attempts::{AttemptError, Attempts, Batch, Reports};
 use self::part::Part;
-pub(crate) use self::put::{Created, Until};
+pub(crate) use self::put::{Created, Until, store_exists_error};
 use self::retry::Retry;
 use super::plan::{Object, Read, deliver, plan};
-use super::{Backend, ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};
+use super::{
+    Backend, ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version, check_listed,
+};
 use crate::budget::Budget;
 use crate::clock::Instant;
 use crate::error::{BackendAnswer, backend_error, length_error, object_replaced_error};
@@ -166,11 +167,7 @@ impl Remote {
         self.0.check_listing(prefix)?;
         let path = self.0.path(prefix)?;
         let listed = self.0.list(prefix, &path).await.at_key(prefix)?;
-        if listed.len() >= MAX_LISTED_KEYS {
-            let cap = to_u64(MAX_LISTED_KEYS) - 1;
-            let error = Error::limit("keys", cap, to_u64(MAX_LISTED_KEYS));
-            return Err(error.at_key(prefix));
-        }
+        check_listed(listed.len()).at_key(prefix)?;
         let mut keys: Vec<(Key, u64)> = listed
             .into_iter()
             .filter_map(|(name, size)| {

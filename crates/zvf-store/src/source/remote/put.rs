@@ -27,7 +27,7 @@ use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-use super::super::{Get, MAX_LISTED_KEYS};
+use super::super::{Get, check_listed};
 use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
@@ -102,10 +102,7 @@ impl Remote {
         loop {
             match self.0.send(key, parts, PutMode::Overwrite, &attempts).await {
                 Ok(()) => return Ok(()),
-                Err(miss) => {
-                    let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.at_key(key)?;
-                }
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(key)?,
             }
         }
     }
@@ -135,8 +132,7 @@ impl Remote {
             if is_open && self.read(key).await?.as_ref() == Some(bytes) {
                 return check_until(until).await;
             }
-            let again = attempts.retry_or_fail(&self.0, miss).await;
-            again.at_key(key)?;
+            attempts.retry_or_fail(&self.0, miss).await.at_key(key)?;
             check_until(until).await?;
         }
     }
@@ -163,10 +159,7 @@ impl Remote {
                 Err(miss) if miss.class() == Some(Class::NotFound) && !miss.is_missing_bucket() => {
                     return Ok(None);
                 }
-                Err(miss) => {
-                    let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.at_key(key)?;
-                }
+                Err(miss) => attempts.retry_or_fail(&self.0, miss).await.at_key(key)?,
             }
         }
     }
@@ -269,10 +262,7 @@ impl Remote {
             Err(error) if error.class() == Class::NotFound => Vec::new(),
             listed => listed.at_key(prefix)?,
         };
-        if listed.len() >= MAX_LISTED_KEYS {
-            let limit = to_u64(MAX_LISTED_KEYS) - 1;
-            return Err(Error::limit("keys", limit, to_u64(MAX_LISTED_KEYS)));
-        }
+        check_listed(listed.len())?;
         Ok(listed)
     }
 
@@ -354,7 +344,7 @@ impl AttemptError {
     }
 }
 
-fn store_exists_error() -> Error {
+pub(crate) fn store_exists_error() -> Error {
     Error::new(Class::AlreadyExists, "store", "none yet", "another one")
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::options::Timeouts;
+use crate::sync::lock;
 
 /// Decides on retries for all requests of one handle.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Retry {
 
     fn window<T>(&self, look: impl FnOnce(&mut Window) -> T) -> T {
         // A panic leaves valid counts in the window.
-        look(&mut self.sent.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        look(&mut lock(&self.sent))
     }
 
     /// Returns the next number of a xorshift sequence; two racing callers may get the same one.

@@ -1,0 +1,28 @@
+//! Types of columns by name.
+
+use zvf_format::num::saturating_usize;
+use zvf_metadata::{Dtype, DtypeKind};
+
+pub(crate) const fn dtype(kind: DtypeKind, size: u64) -> Dtype {
+    Dtype { kind, size, big_endian: false }
+}
+
+pub(crate) const BOOL: Dtype = dtype(DtypeKind::Bool, 1);
+pub(crate) const UINT8: Dtype = dtype(DtypeKind::UInt, 1);
+pub(crate) const UINT16: Dtype = dtype(DtypeKind::UInt, 2);
+pub(crate) const UINT32: Dtype = dtype(DtypeKind::UInt, 4);
+pub(crate) const UINT64: Dtype = dtype(DtypeKind::UInt, 8);
+pub(crate) const INT8: Dtype = dtype(DtypeKind::Int, 1);
+pub(crate) const INT16: Dtype = dtype(DtypeKind::Int, 2);
+pub(crate) const INT32: Dtype = dtype(DtypeKind::Int, 4);
+pub(crate) const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
+
+/// Returns the bytes of a missing number: NaN of a float, 0 of any other type.
+pub(crate) fn missing_number(dtype: Dtype) -> Vec<u8> {
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 2) => vec![0x00, 0x7e],
+        (DtypeKind::Float, 4) => f32::NAN.to_le_bytes().to_vec(),
+        (DtypeKind::Float, _) => f64::NAN.to_le_bytes().to_vec(),
+        (_, size) => vec![0; saturating_usize(size)],
+    }
+}
