@@ -98,8 +98,8 @@ fn strip_instance(name: &str) -> String {
     }
 }
 
-const MAX_FILES: usize = 127;
-const MAX_FUNCTIONS: usize = 722;
+const MAX_FILES: usize = 129;
+const MAX_FUNCTIONS: usize = 738;
 
 #[cfg(test)]
 mod tests {
