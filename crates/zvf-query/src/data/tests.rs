@@ -3,7 +3,7 @@
 use serde_json::{from_str, to_string};
 
 use zvf_format::key::ChunkKey;
-use zvf_model::Kind;
+use zvf_model::{Kind, LevelId, ObjectId};
 
 use super::*;
 use crate::mode::Mode;
