@@ -16,9 +16,11 @@ use zvf_metadata::{ArrayDoc, Root};
 use super::Build;
 #[cfg(feature = "local")]
 use super::Site;
+#[cfg(feature = "local")]
 use crate::docs::document;
 use crate::key::Key;
 use crate::open::Store;
+#[cfg(feature = "local")]
 use crate::sync::lock;
 
 impl Build {

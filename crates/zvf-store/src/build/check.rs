@@ -28,9 +28,10 @@ use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, LayoutFamily, LevelDoc, Node, Root};
 
-#[cfg(feature = "local")]
 use super::upload::Uploads;
-use crate::docs::{DOCUMENT, document};
+#[cfg(feature = "local")]
+use crate::docs::DOCUMENT;
+use crate::docs::document;
 use crate::key::Key;
 use crate::layout::chunk_grid;
 
