@@ -105,7 +105,7 @@ pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
     with_fields(batch, fields)
 }
 
-/// Joins batches of points, of which there is one or more.
+/// Joins one or more batches of points.
 pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch> {
     if let [only] = batches {
         return Ok(only.clone());

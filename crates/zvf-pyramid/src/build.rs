@@ -32,7 +32,7 @@ use crate::stale::{Changed, Stale};
 use crate::target::BuildTarget;
 use crate::{Options, additive, levels, links};
 
-/// What a build takes over from earlier ones.
+/// The parts of earlier builds that a build reuses.
 #[derive(Clone, Copy, Debug)]
 pub enum Reuse<'a> {
     /// The levels that a killed process had finished, when the same build is requested again.

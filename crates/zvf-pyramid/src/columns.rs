@@ -87,7 +87,7 @@ pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     some.finish()
 }
 
-/// Concatenates columns of the same type, of which there is one or more.
+/// Concatenates one or more columns of the same type.
 pub(crate) fn join(columns: &[&Column]) -> Column {
     if let [only] = columns {
         return (*only).clone();

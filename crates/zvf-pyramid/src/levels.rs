@@ -80,7 +80,7 @@ pub(crate) fn covered_chunks(
     Ok([first, last])
 }
 
-/// What a new build keeps of a store.
+/// The parts of a store that a new build keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// The store itself, which has no levels and gets some.

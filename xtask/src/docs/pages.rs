@@ -78,7 +78,7 @@ impl Phrases {
     }
 }
 
-/// What the README has: a picture, and the two commands that set everything up.
+/// The required parts of the README: a picture, and the two commands that set everything up.
 const README_PARTS: [&str; 4] = [
     "![",
     "\ncargo run -p zvf-cli -- demo stores\n",

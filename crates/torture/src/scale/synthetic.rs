@@ -38,7 +38,7 @@ pub(crate) const POINTS: u64 = 4;
 /// Rows per chunk of ids or manifests.
 pub(crate) const ROWS: u64 = 16_384;
 
-/// What the list of cells replaces in a document.
+/// The text that stands for the list of cells in a document.
 const LIST: &str = "\"LIST\"";
 
 /// The requests since the last call.
@@ -145,7 +145,7 @@ impl Synthetic {
     /// Returns the document of a folder: one of `documents.json`, with the numbers of this store,
     /// and with the list of all cells of an array.
     fn make_document(&self, folder: &str) -> Option<String> {
-        let all: Value = serde_json::from_str(include_str!("documents.json")).ok()?;
+        let all: Value = serde_json::from_str(include_str!("documents.json")).expect("our JSON");
         let mut document = all.get(folder)?.to_string();
         for (name, number) in [
             ("SIDE", self.side()),

@@ -115,7 +115,7 @@ impl Writing {
     }
 }
 
-/// What a commit does about coarser levels.
+/// The ways in which a commit treats coarser levels.
 pub(crate) const LEVELS: [(&str, Refresh, &str); 3] = [
     ("none", Refresh::None, "Coarser levels keep their vertices and are marked as outdated"),
     ("stale", Refresh::Stale, "Outdated levels are rebuilt"),

@@ -27,7 +27,7 @@ use crate::elements::row_number;
 use crate::error::cannot_hold;
 use crate::table::Table;
 
-/// What holds record batches.
+/// The container of record batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A file of Arrow, with a footer.

@@ -53,9 +53,6 @@ impl IdTable {
     }
 
     pub(super) fn find(&self, id: ObjectId) -> FoundRow {
-        if id == ObjectId::RESERVED {
-            return Ok(None);
-        }
         let first = self.first_not_below(id);
         let same = (first..self.len()).take_while(|place| self.id_at(*place) == Some(id));
         match same.count() {

@@ -175,6 +175,9 @@ impl ObjectIndex {
             },
         };
         let rows = found.into_iter().zip(ids).map(|(found, id)| {
+            if *id == ObjectId::RESERVED {
+                return Ok(None); // of no object, however many rows have it
+            }
             found.map_err(|rows| {
                 let error = Error::new(Class::Duplicate, "rows of one id", 1, rows);
                 error.at_array(self.ids_path()).at_object(id.0)

@@ -1,5 +1,5 @@
-//! Where the encoded chunks of one array go: to objects of their own, or to shards, each of which
-//! is written when it is complete.
+//! Writes the encoded chunks of one array: each to its own object, or into a shard, which is
+//! written when it is complete.
 //!
 //! Not here: how a chunk is encoded; the form of a shard ([`super::shards`]).
 
@@ -34,7 +34,7 @@ struct State<R> {
     written: Written<R>,
 }
 
-/// What was written.
+/// The counts of the chunks that were written.
 #[derive(Debug, Default)]
 pub(super) struct Written<R> {
     pub(super) counts: R,

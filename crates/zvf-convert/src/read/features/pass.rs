@@ -22,7 +22,7 @@ pub(crate) struct FirstPass {
     notes: Vec<String>,
 }
 
-/// What a file says about its coordinates.
+/// The coordinate system of a file.
 pub(crate) struct Coordinates {
     pub(crate) crs: Option<Json>,
     pub(crate) unit: Option<&'static str>,
