@@ -16,12 +16,8 @@ use zvf_metadata::{ArrayDoc, Root};
 use super::Build;
 #[cfg(feature = "local")]
 use super::Site;
-#[cfg(feature = "local")]
-use crate::docs::document;
 use crate::key::Key;
 use crate::open::Store;
-#[cfg(feature = "local")]
-use crate::sync::lock;
 
 impl Build {
     /// Carries over the store that is replaced, except its root document and everything in or below
@@ -198,7 +194,8 @@ impl Build {
         let (folder, key) = (self.staging()?, Key::root().join(path)?);
         let below = key.clone();
         crate::source::run_blocking("write", move || folder.remove(below.as_str())).await??;
-        lock(&self.0.nodes).retain(|node, _| *node != key && !super::is_below(node, &key));
+        crate::sync::lock(&self.0.nodes)
+            .retain(|node, _| *node != key && !super::is_below(node, &key));
         Ok(())
     }
 
@@ -251,7 +248,7 @@ impl Build {
     #[cfg(feature = "local")]
     async fn preview_path(&self, root: String) -> Result<String> {
         let folder = self.staging()?;
-        let key = document(&Key::root())?;
+        let key = crate::docs::document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
         let root = root.into();
         let put = move || folder.put_again(key.as_str(), &root);
