@@ -5,12 +5,11 @@
 
 use alloc::vec::Vec;
 
-use super::effective::{BINS, whole_ratio};
+use super::effective::BINS;
 use super::error::{At, BLOCK, FIRST_SCALE, MetadataError};
 use super::root::Root;
 use super::token::Token;
-use zvf_format::num;
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, grid, num};
 
 impl Root {
     /// Checks that a reader may use the store: its version and features are known; axes have unique
@@ -137,7 +136,7 @@ pub(super) fn find_indivisible(at: &At<'_>, chunk: &[f64], bins: &[f64]) -> Vec<
     let axes = chunk.iter().zip(bins).enumerate();
     let bad = axes.filter(|(_, (chunk, bin))| {
         let sizes = **chunk > 0.0 && **bin > 0.0;
-        sizes && whole_ratio(**chunk, **bin).is_none()
+        sizes && grid::whole_ratio(**chunk, **bin).is_none()
     });
     bad.map(|(i, (_, bin))| MetadataError::rule(Class::BadShape, &at.item(i), BINS, *bin)).collect()
 }

@@ -18,8 +18,7 @@ use alloc::vec::Vec;
 use super::error::{At, LEVEL_BLOCK, MetadataError};
 use super::level::LevelDoc;
 use super::root::Root;
-use zvf_format::num;
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, grid, num};
 
 impl LevelDoc {
     /// Returns the chunk size of this level, per axis.
@@ -164,14 +163,6 @@ pub fn columns(
     Ok(if declared_fits { declared } else { inferred.unwrap_or(declared) })
 }
 
-/// Returns `length / unit`, if that is an integer within 1e-9.
-pub(super) fn whole_ratio(length: f64, unit: f64) -> Option<u64> {
-    let ratio = length / unit;
-    let nearest = num::floor_i64(ratio + 0.5)?;
-    let near = (ratio - num::f64_from_i64(nearest)).abs() <= TOLERANCE;
-    if near && nearest >= 1 { u64::try_from(nearest).ok() } else { None }
-}
-
 pub(super) fn ratios(
     at: &At<'_>,
     rule: &'static str,
@@ -184,7 +175,7 @@ pub(super) fn ratios(
     }
     let axes = lengths.iter().zip(units).enumerate();
     axes.map(|(i, (&length, &unit))| {
-        whole_ratio(length, unit).ok_or_else(|| {
+        grid::whole_ratio(length, unit).map(i64::cast_unsigned).ok_or_else(|| {
             let error = MetadataError::rule(Class::BadShape, &at.item(i), rule, length / unit);
             error.with_text(format!("{} times", length / unit))
         })
@@ -194,9 +185,6 @@ pub(super) fn ratios(
 
 /// The message of the rule for chunks and bins.
 pub(super) const BINS: &str = "a chunk to be a whole multiple of its bins";
-
-/// The tolerance within which a ratio counts as an integer.
-const TOLERANCE: f64 = 1e-9;
 
 #[cfg(test)]
 mod tests {

@@ -41,14 +41,19 @@ pub use shape::{ChunkShape, LevelRatio};
 /// The largest number of axes of a space.
 pub const MAX_AXES: usize = 8;
 
-/// The tolerance within which a ratio of sizes counts as an integer.
-const WHOLE_WITHIN: f64 = 1e-9;
-
-/// Returns `large / small`, if that is an integer and at least one.
-fn whole_ratio(large: f64, small: f64) -> Option<i64> {
+/// Returns `large / small`, if that is an integer within 1e-9 and at least one.
+///
+/// ```
+/// use zvf_format::grid::whole_ratio;
+///
+/// assert_eq!(whole_ratio(0.3, 0.1), Some(3));
+/// assert_eq!(whole_ratio(5.0, 2.0), None);
+/// ```
+#[must_use]
+pub fn whole_ratio(large: f64, small: f64) -> Option<i64> {
     let ratio = large / small;
     let nearest = num::floor_i64(ratio + 0.5)?;
-    ((ratio - num::f64_from_i64(nearest)).abs() <= WHOLE_WITHIN && nearest >= 1).then_some(nearest)
+    ((ratio - num::f64_from_i64(nearest)).abs() <= 1e-9 && nearest >= 1).then_some(nearest)
 }
 
 /// Returns a coordinate in units of `size`, rounded down.

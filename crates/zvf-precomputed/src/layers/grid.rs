@@ -109,7 +109,7 @@ impl PointIndex {
         let (mut from, mut to) = (vec![i64::MAX; coarsest.len()], vec![i64::MIN; coarsest.len()]);
         for level in levels.iter().rev() {
             let sizes = chunk_sizes(level);
-            let Some(ratio) = whole_ratio(&coarsest, &sizes) else { return Ok(None) };
+            let Some(ratio) = whole_ratios(&coarsest, &sizes) else { return Ok(None) };
             let chunks = level.chunks().await?;
             let ends = extent(&chunks, sizes.len())?;
             let axes = from.iter_mut().zip(&mut to).zip(&ends).zip(&ratio);
@@ -423,14 +423,12 @@ fn spatial_components(key: &ChunkKey, axes: usize) -> &[i64] {
 }
 
 /// Returns the ratios of the large to the small sizes, if they are integers.
-fn whole_ratio(large: &[f64], small: &[f64]) -> Option<Vec<i64>> {
+fn whole_ratios(large: &[f64], small: &[f64]) -> Option<Vec<i64>> {
     if large.len() != small.len() {
         return None;
     }
     let ratio = |(large, small): (&f64, &f64)| {
-        let ratio = (large / small).round();
-        let is_whole = (1.0..1e6).contains(&ratio) && (ratio * small - large).abs() <= large * 1e-9;
-        is_whole.then(|| trunc_u64(ratio).cast_signed())
+        zvf_format::grid::whole_ratio(*large, *small).filter(|ratio| *ratio < 1_000_000)
     };
     large.iter().zip(small).map(ratio).collect()
 }
@@ -468,11 +466,11 @@ mod tests {
 
     #[test]
     fn nesting_of_sizes_is_detected() {
-        assert_eq!(whole_ratio(&[8.0, 4.0], &[2.0, 4.0]), Some(vec![4, 1]));
-        assert_eq!(whole_ratio(&[0.3], &[0.1]), Some(vec![3]));
-        assert_eq!(whole_ratio(&[5.0], &[2.0]), None);
-        assert_eq!(whole_ratio(&[1.0], &[2.0]), None);
-        assert_eq!(whole_ratio(&[1.0, 1.0], &[1.0]), None);
+        assert_eq!(whole_ratios(&[8.0, 4.0], &[2.0, 4.0]), Some(vec![4, 1]));
+        assert_eq!(whole_ratios(&[0.3], &[0.1]), Some(vec![3]));
+        assert_eq!(whole_ratios(&[5.0], &[2.0]), None);
+        assert_eq!(whole_ratios(&[1.0], &[2.0]), None);
+        assert_eq!(whole_ratios(&[1.0, 1.0], &[1.0]), None);
     }
 
     #[test]

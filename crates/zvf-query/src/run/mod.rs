@@ -405,16 +405,6 @@ impl Context {
         self.findings.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the missing cells, ordered by array and chunk, because concurrent reads find them in
-    /// any order.
-    fn take_missing(&self) -> Vec<Missing> {
-        let mut list = std::mem::take(&mut *self.lock_missing()).list;
-        list.sort_unstable_by(|a, b| {
-            a.array.cmp(&b.array).then_with(|| a.chunk.cmp_numeric(&b.chunk))
-        });
-        list
-    }
-
     fn lock_unknown(&self) -> std::sync::MutexGuard<'_, Distinct<ObjectId>> {
         self.findings.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }

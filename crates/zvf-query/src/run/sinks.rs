@@ -38,7 +38,11 @@ impl Completeness {
     /// Takes what was recorded while `context` was queried.
     async fn take(context: &Context, truncated: bool) -> Result<Self> {
         let all_links = context.has_all_links().await?;
-        let missing = context.take_missing();
+        let mut missing = std::mem::take(&mut *context.lock_missing()).list;
+        // Concurrent reads find them in any order.
+        missing.sort_unstable_by(|a, b| {
+            a.array.cmp(&b.array).then_with(|| a.chunk.cmp_numeric(&b.chunk))
+        });
         let complete = missing.is_empty() && !truncated && all_links;
         let unknown_objects = std::mem::take(&mut *context.lock_unknown()).list;
         Ok(Self { complete, truncated, missing, unknown_objects })
