@@ -212,7 +212,7 @@ fn make_npm(release: &Release<'_>) -> anyhow::Result<()> {
     copy_files(&house.target().join("viewer-npm"), &release.dist, &["tgz"])?;
     let program = house.build_command()?;
     let folder = house.empty_folder("release-viewer")?;
-    house.program(program).arg("viewer").arg(folder.join("viewer")).run()?;
+    house.program(program).words("view --write-page").arg(folder.join("viewer")).run()?;
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(house.path(file), folder.join("viewer").join(file))?;
     }

@@ -226,7 +226,9 @@ impl Arena {
             Role::Rewrite => {
                 self.run_writer(&format!("{} -q {name}", random.choose(&REWRITES))).map(drop)
             }
-            Role::Gc => self.run_writer(&format!("gc -q {name} --grace 0s --keep 1")).map(drop),
+            Role::Gc => {
+                self.run_writer(&format!("history gc -q {name} --grace 0s --keep 1")).map(drop)
+            }
             Role::Tasks => {
                 let folder = format!("plan-{}", self.turns.fetch_add(1, Ordering::SeqCst));
                 let plan = format!("pyramid -q {name} --work-dir {folder} --levels 1 --in-place");
@@ -453,10 +455,10 @@ fn check_writer(ended: &Output) -> anyhow::Result<()> {
 
 /// The ways to rewrite a store in place.
 const REWRITES: [&str; 6] = [
-    "recompress --in-place --codec zstd:1",
-    "recompress --in-place --codec zstd:5",
-    "shard --in-place --cells 4",
-    "unshard --in-place",
+    "rewrite --in-place --codec zstd:1",
+    "rewrite --in-place --codec zstd:5",
+    "rewrite --in-place --shard 4",
+    "rewrite --in-place --shard none",
     "pyramid --in-place --levels 1",
     "repair --apply",
 ];

@@ -1,4 +1,4 @@
-//! The size of the same data on disk: a store written by `zvf create` and by `zvf recompress`, and
+//! The size of the same data on disk: a store written by `zvf create` and by `zvf rewrite --codec`, and
 //! files of other formats written by `zvf convert`; a surface also as Draco.
 //!
 //! Whether a format keeps coordinates is measured: all of them are read back and compared with
@@ -83,7 +83,7 @@ fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
 /// Returns the path of the store with zstd chunks, which is made beside it unless it exists.
 fn recompress_store(store: &Path) -> anyhow::Result<PathBuf> {
     let small = store.with_extension("small.zarrvectors");
-    make_once("recompress", store, small, "--codec zstd:9")
+    make_once("rewrite", store, small, "--codec zstd:9")
 }
 
 /// Compares the coordinates of a file with those of the store.

@@ -119,9 +119,9 @@ const COMMANDS: [(&str, &str); 19] = [
     ("convert-jsonl", "convert -q a.zv out.jsonl"),
     ("convert-ply", "convert -q a.zv out.ply"),
     ("pyramid", "pyramid -q --in-place a.zv --levels 2"),
-    ("recompress", "recompress -q a.zv out.zv --codec zstd:3"),
-    ("shard", "shard -q a.zv out.zv --cells 4"),
-    ("unshard", "unshard -q a.zv out.zv"),
+    ("recompress", "rewrite -q a.zv out.zv --codec zstd:3"),
+    ("shard", "rewrite -q a.zv out.zv --shard 4"),
+    ("unshard", "rewrite -q a.zv out.zv --shard none"),
     ("pack", "pack -q a.zv out.tet"),
     ("unpack", "unpack -q a.tet out.zv"),
 ];

@@ -124,14 +124,14 @@ const IN_REGIONS: [(&str, &str); 10] = [
 /// Commands on a whole store.
 const WHOLE: [(&str, &str); 10] = [
     ("append", "edit append -q a.zv INPUT"),
-    ("merge", "merge -q a.zv b.zv"),
-    ("split", "split -q a.zv parts --by box --box=0,0,0:500,1e9,1e9"),
-    ("checkout", "checkout -q a.zv 0 out.zv"),
+    ("merge", "join -q a.zv b.zv"),
+    ("split", "divide -q a.zv parts --by box --box=0,0,0:500,1e9,1e9"),
+    ("checkout", "history checkout -q a.zv 0 out.zv"),
     ("vacuum", "vacuum -q a.zv"),
-    ("gc", "gc -q a.zv --renumber"),
+    ("gc", "history gc -q a.zv --renumber"),
     ("validate", "validate -q a.zv"),
     ("pyramid", "pyramid -q --in-place a.zv --levels 1"),
-    ("recompress", "recompress -q a.zv out.zv --codec zstd:3"),
+    ("recompress", "rewrite -q a.zv out.zv --codec zstd:3"),
     ("pack", "pack -q a.zv out.tet"),
 ];
 const REGIONS: [&str; 5] = ["all", "box", "slab", "where", "objects"];

@@ -108,12 +108,8 @@ pub(crate) struct CreateOptions {
     /// those of earlier files].
     #[arg(long)]
     keep_ids: bool,
-    /// The shape of a chunk, such as 100,100,50; one length is for all axes.
-    #[arg(long = "chunk-shape", alias = "chunk", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
-    chunk: Vec<f64>,
-    /// The shape of a bin: points are indexed by bins. A chunk has a whole number of bins per axis.
-    #[arg(long = "bin-shape", alias = "bin", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
-    bin: Vec<f64>,
+    #[command(flatten)]
+    layout: Layout,
     /// The number of vertices that a chunk should hold, where its shape is not given.
     #[arg(long, value_name = "N", default_value_t = 16_384, help_heading = "Layout")]
     per_chunk: u64,
@@ -136,6 +132,25 @@ pub(crate) struct CreateOptions {
     /// Folder for what does not fit in memory [default: the folder for temporary files].
     #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER", help_heading = None::<&str>)]
     temp_dir: Option<PathBuf>,
+}
+
+/// How space is divided.
+#[derive(Args, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Layout")]
+pub(crate) struct Layout {
+    /// The shape of a chunk, such as 100,100,50; one length is for all axes.
+    #[arg(long = "chunk-shape", alias = "chunk", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true)]
+    chunk: Vec<f64>,
+    /// The shape of a bin: points are indexed by bins. A chunk has a whole number of bins per axis.
+    #[arg(long = "bin-shape", alias = "bin", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true)]
+    bin: Vec<f64>,
+}
+
+impl Layout {
+    /// Returns whether a shape is given.
+    pub(crate) const fn is_given(&self) -> bool {
+        !self.chunk.is_empty() || !self.bin.is_empty()
+    }
 }
 
 /// Options of zarr-vectors-tools that have no effect here or are refused.
@@ -199,15 +214,30 @@ impl CreateOptions {
 
     /// Returns whether all options of reading and of the layout have their defaults.
     pub(crate) fn is_default(&self) -> bool {
+        let mut nothing = Self::defaults();
+        nothing.temp_dir.clone_from(&self.temp_dir);
+        nothing.overwrite = self.overwrite;
+        nothing == *self
+    }
+
+    /// Returns the options of a command line that gives none.
+    fn defaults() -> Self {
         #[derive(clap::Parser)]
         struct Nothing {
             #[command(flatten)]
             options: CreateOptions,
         }
-        let mut nothing = <Nothing as clap::Parser>::parse_from(["zvf"]).options;
-        nothing.temp_dir.clone_from(&self.temp_dir);
-        nothing.overwrite = self.overwrite;
-        nothing == *self
+        <Nothing as clap::Parser>::parse_from(["zvf"]).options
+    }
+
+    /// Returns the options for a store of this layout, which may replace one.
+    pub(crate) fn of_layout(
+        layout: Layout,
+        shard: Option<Shards>,
+        coding: Coding,
+        overwrite: bool,
+    ) -> Self {
+        Self { layout, shard, coding, overwrite, ..Self::defaults() }
     }
 
     /// Returns whether an existing store is replaced.
@@ -274,8 +304,8 @@ impl CreateOptions {
             format: self.format,
             read,
             sources: Vec::new(),
-            chunk: some(&self.chunk),
-            bins: some(&self.bin),
+            chunk: some(&self.layout.chunk),
+            bins: some(&self.layout.bin),
             per_chunk: self.per_chunk,
             keep_ids: self.keep_ids,
             name_objects: false,

@@ -352,7 +352,8 @@ fn tasks_read_files_by_the_options_of_the_plan() {
         let report = zvf(&["query", &single, "--count", "--json"]).json();
         assert_eq!(report["vertices"], count, "{report}");
     }
-    let object = zvf(&["object", "--json", &folder.at("many/a.zv"), "7"]).json().to_string();
+    let object =
+        zvf(&["inspect", "objects", "--json", &folder.at("many/a.zv"), "7"]).json().to_string();
     assert!(object.contains("\"length\":6.0"), "{object}");
     let out = folder.at("x.zv");
     let refused = zvf(&["convert", &folder.at("one/a.zv"), &out, "--object-attr", "length"]);

@@ -85,9 +85,9 @@ fn rearranging_a_pack_is_refused_with_a_reason() {
     let (pack, new) = (path("a.tet"), path("new.zv"));
     zvf(&["pack", old.arg(), &pack]).clean();
     for args in [
-        vec!["shard", &pack, &new],
-        vec!["unshard", &pack, &new],
-        vec!["recompress", &pack, "--in-place", "--codec", "zstd"],
+        vec!["rewrite", "--shard", "8", &pack, &new],
+        vec!["rewrite", "--shard", "none", &pack, &new],
+        vec!["rewrite", &pack, "--in-place", "--codec", "zstd"],
     ] {
         let error = zvf(&args).refused(2);
         assert!(

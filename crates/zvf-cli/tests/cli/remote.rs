@@ -46,10 +46,10 @@ fn plain_http_requires_options_for_unlisted_attributes() {
             "{error}"
         );
     }
-    let ran = zvf(&[&["ls", "--json"], &args[..]].concat());
+    let ran = zvf(&[&["inspect", "arrays", "--json"], &args[..]].concat());
     let arrays: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, &arrays["complete"]), (0, &false.into()));
-    let ran = zvf(&[&["ls"], &args[..]].concat());
+    let ran = zvf(&[&["inspect", "arrays"], &args[..]].concat());
     assert!(ran.out.ends_with(", those that metadata names\n"), "{}", ran.out); // no sizes
     let ran = zvf(&[&["info"], &args[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
