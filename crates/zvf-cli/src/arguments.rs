@@ -130,7 +130,8 @@ mod tests {
             (
                 "error: the following required arguments were not provided:\n  <STORE>\n\nUsage: zvf \
                  inspect blobs show <STORE>\n\nFor more information, try '--help'.\n",
-                "the following required arguments were not provided: <STORE>; see \"zvf inspect blobs show --help\"",
+                "the following required arguments were not provided: <STORE>; see \"zvf inspect \
+                 blobs show --help\"",
             ),
             (
                 "error: invalid value 'x' for '--depth <N>': invalid digit\n\nFor more information, try \

@@ -46,7 +46,7 @@ impl Rewrite {
         }
         session.print_notices(out, left_out.iter().cloned())?;
         let replaces = self.in_place || self.overwrite;
-        let options = CreateOptions::of_layout(self.layout, self.shard, self.coding, replaces);
+        let options = CreateOptions::of_layout(self.shapes, self.shard, self.coding, replaces);
         let done = Create::from_sources((sources, left_out), address, false, options);
         let outcome = done.run(session, out).await?;
         drop(reader);

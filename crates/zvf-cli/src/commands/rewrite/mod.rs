@@ -10,7 +10,7 @@ use clap::Args;
 use zvf::store::{Arrange, CodecPipeline, Rearrangement};
 
 use crate::commands::coding::{Coding, Shards, shards};
-use crate::commands::how::Layout;
+use crate::commands::how::ChunkShapes;
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 
@@ -57,7 +57,7 @@ pub(crate) struct Rewrite {
     #[arg(long, requires = "format_version")]
     dry_run: bool,
     #[command(flatten)]
-    layout: Layout,
+    shapes: ChunkShapes,
     #[command(flatten)]
     coding: Coding,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Rewrite {
 impl Rewrite {
     pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let codecs = self.coding.given_codecs()?;
-        if self.layout.is_given() {
+        if self.shapes.is_given() {
             return self.divide_anew(session, out).await;
         }
         if self.format_version.is_some() {
@@ -76,7 +76,8 @@ impl Rewrite {
             None if codecs.is_some() => Arrange::Keep,
             None => {
                 return refuse(
-                    "nothing to change is given; give --shard, --codec, --chunk-shape, --bin-shape or --format-version",
+                    "nothing to change is given; give --shard, --codec, --chunk-shape, \
+                     --bin-shape or --format-version",
                 );
             }
         };
