@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::stores::zvf;
+use crate::stores::{check_has, zvf};
 
 #[test]
 fn creates_a_store_with_the_longest_name() {
@@ -60,11 +60,9 @@ fn creates_a_store_from_a_table() {
     for option in ["--chunk", "--bin-shape"] {
         let error =
             zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused(2);
-        assert!(
-            error.contains(
-                "expected one length, or one for each axis, found \"3 numbers for 2 axes"
-            ),
-            "{error}"
+        check_has(
+            &error,
+            "expected one length, or one for each axis, found \"3 numbers for 2 axes",
         );
     }
 
