@@ -37,7 +37,7 @@ pub(crate) struct Bench {
     /// thousands of files are slow to remove, so nothing is written to a disk if there is a memory
     /// file system.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// How many times larger the largest data of a series is than the smallest.
     #[arg(long, hide = true, default_value = "100", default_value_if("quick", IsPresent, "10"))]
     pub(crate) largest: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Bench {
     pub(crate) patience: u64,
     /// Do what a quick run leaves out, however large the data is.
     #[arg(long, hide = true)]
-    thorough: bool,
+    pub(crate) thorough: bool,
     /// Only these parts.
     #[arg(long, value_name = "NAME")]
     pub(crate) part: Vec<String>,
@@ -93,7 +93,7 @@ pub(crate) struct Bench {
     pub(crate) no_sql: bool,
     /// Folders to write into.
     #[arg(long, hide = true, value_name = "DIR")]
-    place: Vec<PathBuf>,
+    pub(crate) place: Vec<PathBuf>,
     /// Only workloads whose name contains this.
     pub(crate) filter: Option<String>,
 }
