@@ -187,18 +187,13 @@ fn creates_one_store_from_files_of_several_kinds() {
     let tree =
         zvf(&["query", &store, "--objects", "2", "--columns", "none", "--no-elements"]).clean();
     assert_eq!(tree.lines().count(), 3, "{tree}");
-    assert!(
-        zvf(&["inspect", "objects", &store, "2"]).clean().starts_with("object 2: skeleton, row 1 ")
-    );
+    let second = zvf(&["inspect", "objects", &store, "2"]).clean();
+    assert!(second.starts_with("object 2: skeleton, row 1 "), "{second}");
     let refused = zvf(&["inspect", "objects", &store, "--kind", "line"]).refused(2);
     assert!(refused.contains("level 0 holds no line"), "{refused}");
     let [mesh, tree] = ["mesh", "skeleton"].map(|kind| {
-        zvf(&["inspect", "cells", &store, "0.0.0", "--kind", kind])
-            .clean()
-            .lines()
-            .next()
-            .unwrap()
-            .to_owned()
+        let cell = zvf(&["inspect", "cells", &store, "0.0.0", "--kind", kind]).clean();
+        cell.lines().next().unwrap().to_owned()
     });
     assert!(mesh.starts_with("chunk 0.0.0: 3 rows"), "{mesh}");
     assert!(tree.starts_with("chunk 0.0.0: ") && tree != mesh, "{tree}");

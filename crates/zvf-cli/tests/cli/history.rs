@@ -19,11 +19,8 @@ fn commits_are_undone_by_what_the_log_prints() {
     let id = log[0]["txid"].as_str().unwrap();
     let refused = zvf(&["history", "undo", store.arg(), "1"]).refused(2);
     assert!(refused.contains("commit 1 is not the last one in effect, which is 3"), "{refused}");
-    for args in [
-        &["history", "undo", store.arg(), id][..],
-        &["history", "undo", store.arg()],
-        &["history", "undo", store.arg(), "1"],
-    ] {
+    for which in [&[id][..], &[], &["1"]] {
+        let args = &[&["history", "undo", store.arg()], which].concat();
         zvf(args).clean();
         states.pop();
         assert_eq!(query(), states[states.len() - 1], "{args:?}");

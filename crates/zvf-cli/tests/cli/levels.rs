@@ -205,16 +205,12 @@ fn lineage_lists_parents_and_children() {
     let [link] = &json["links"].as_array().unwrap()[..] else { panic!("{json}") };
     assert_eq!((&link["from"]["chunk"], &link["from"]["row"]), (&"0.0".into(), &3.into()));
     let to = format!("{}/{}", link["to"]["chunk"].as_str().unwrap(), link["to"]["row"]);
-    let down = [
-        "inspect", "lineage", &store, "--from", "2", "--to", "0", "--vertex", &to, "--limit",
-        "1000",
-    ];
+    let down =
+        ["inspect", "lineage", &store, "--from=2", "--to=0", "--vertex", &to, "--limit=1000"];
     let text = zvf(&down).clean();
     let in_chunk = |line: &&str| line.split_whitespace().nth(4) == Some("0.0");
     assert!(text.starts_with("level 2") && text.lines().filter(in_chunk).count() > 3, "{text}");
-    let limited = zvf(&[
-        "inspect", "lineage", &store, "--from", "2", "--to", "0", "--vertex", &to, "--limit", "1",
-    ]);
+    let limited = zvf(&[&down[..7], &["--limit=1"]].concat());
     assert!(limited.out.contains(" more: see --limit"), "{}", limited.out);
     assert!(zvf(&["info", &store]).out.contains("links to level 1, 2 vertices each"));
 
