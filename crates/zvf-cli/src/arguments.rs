@@ -129,8 +129,9 @@ mod tests {
             ),
             (
                 "error: the following required arguments were not provided:\n  <STORE>\n\nUsage: zvf \
-                 blob show <STORE>\n\nFor more information, try '--help'.\n",
-                "the following required arguments were not provided: <STORE>; see \"zvf blob show --help\"",
+                 inspect blobs show <STORE>\n\nFor more information, try '--help'.\n",
+                "the following required arguments were not provided: <STORE>; see \"zvf inspect \
+                 blobs show --help\"",
             ),
             (
                 "error: invalid value 'x' for '--depth <N>': invalid digit\n\nFor more information, try \

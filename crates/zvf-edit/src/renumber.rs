@@ -178,7 +178,8 @@ impl Transaction {
             None if numbering.first == 0 => {}
             None => {
                 return unsupported(format!(
-                    "{index}: rows stand for ids, which begin at {} now; write the store again with \"zvf migrate\"",
+                    "{index}: rows stand for ids, which begin at {} now; write the store again \
+                     with \"zvf rewrite --format-version 0.9.2\"",
                     numbering.first
                 ));
             }

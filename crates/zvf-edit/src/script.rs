@@ -540,7 +540,7 @@ pub(crate) fn pass_gate<T>(
 
 fn unknown_error(txid: &str, head: u64, error: EditError) -> EditError {
     let text = format!(
-        "whether commit {head} ({txid}) took effect is not known: {}; ask \"zvf log\"",
+        "whether commit {head} ({txid}) took effect is not known: {}; ask \"zvf history log\"",
         error.message
     );
     EditError::new(Class::CommitUnknown, text)

@@ -598,6 +598,23 @@ mod tests {
         assert_eq!(disk.calls()[..3], made);
     }
 
+    /// Runs itself where no file may have a byte.
+    #[test]
+    #[cfg(unix)]
+    fn a_write_that_fails_is_an_error() {
+        if let Some(folder) = std::env::var_os("FULL_DISK") {
+            let file = Path::new(&folder).join("a");
+            Disk::default().create(&file, &parts(&[b"one"])).unwrap_err();
+            return;
+        }
+        let temp_dir = tempfile::tempdir().unwrap();
+        let test = "trap '' XFSZ; ulimit -f 0; exec \"$0\" a_write_that_fails_is_an_error";
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", test]).arg(std::env::current_exe().unwrap());
+        let out = limited.env("FULL_DISK", temp_dir.path()).output().unwrap();
+        assert!(out.status.success() && temp_dir.path().join("a").exists(), "{out:?}");
+    }
+
     #[test]
     fn one_call_fails_before_it_or_after_it_was_done() {
         let temp_dir = tempfile::tempdir().unwrap();

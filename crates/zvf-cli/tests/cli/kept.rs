@@ -289,10 +289,12 @@ fn objects_of_several_files_have_their_names() {
     ];
     let [first, second, left, right] = files.each_ref().map(String::as_str);
     let names = |store: &str, kind: &str| -> Vec<String> {
-        let listed = zvf(&["object", "--json", store, "--kind", kind]).json();
+        let listed = zvf(&["inspect", "objects", "--json", store, "--kind", kind]).json();
         let ids = listed.as_array().unwrap().iter().map(|object| object["id"].to_string());
         ids.map(|id| {
-            let object = zvf(&["object", "--json", store, &id, "--kind", kind]).json().to_string();
+            let object = zvf(&["inspect", "objects", "--json", store, &id, "--kind", kind])
+                .json()
+                .to_string();
             ["cell_720575940600000000", "left", "right hand", "\"b\""]
                 .into_iter()
                 .find(|name| object.contains(name))
@@ -337,7 +339,7 @@ fn whole_numbers_are_kept_or_refused() {
     }
     let whole = folder.write("c.geojsonl", feature(large) + &feature("1"));
     done(&zvf(&["create", "-q", &whole, &store]));
-    assert!(zvf(&["object", "--json", &store, "0"]).clean().contains(large));
+    assert!(zvf(&["inspect", "objects", "--json", &store, "0"]).clean().contains(large));
 }
 
 /// Returns a TCK file of one streamline with one point, and one additional line in its header.

@@ -314,7 +314,7 @@ class Dataset:
                 source, storage = os.path.join(folder, "added.zarrvectors"), self._storage
                 self._write_like(source, thing, words)
             try:
-                command("merge", self.address, source, *args, storage=storage, progress=progress)
+                command("join", self.address, source, *args, storage=storage, progress=progress)
             except Error as error:
                 if not isinstance(thing, Dataset):  # the caller knows nothing of this file
                     error._reword(error.message.replace(f"{source}: ", "what is added: "), error.hint)
@@ -344,13 +344,13 @@ class Dataset:
     def log(self) -> list[dict[str, Any]]:
         """The commits of the store."""
         self._check_open()
-        said, _ = command("log", self.address, storage=self._storage)
+        said, _ = command("history", "log", self.address, storage=self._storage)
         return said if isinstance(said, list) else said.get("commits", [said])
 
     def undo(self, commit: str | int | None = None) -> None:
         """Undo the last commit that is in effect; `commit` is its `txid` or `head` in `log()`."""
         self._check_open()
-        command("undo", self.address, *([] if commit is None else [str(commit)]), storage=self._storage)
+        command("history", "undo", self.address, *([] if commit is None else [str(commit)]), storage=self._storage)
         self.refresh()
 
     def scan_polars(self) -> Any:

@@ -112,33 +112,31 @@ def _open_out(out: Any, storage_options: Any) -> Dataset:
     return Dataset(address, storage)
 
 
-def _rewrite(name: str, store: Any, out: Any, words: dict[str, Any], storage_options: Any, progress: Any) -> Dataset:
+def _rewrite(store: Any, out: Any, words: dict[str, Any], storage_options: Any, progress: Any) -> Dataset:
     address, storage = _address(store, storage_options)
     target = ["--in-place"] if out is None else [address_of(out)[0]]
-    command(name, address, *target, *options(words), storage=storage, progress=progress)
+    command("rewrite", address, *target, *options(words), storage=storage, progress=progress)
     return _open_out(store if out is None else out, storage_options)
 
 
 def shard(store: Any, out: Any = None, *, cells: Any = None, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store with its cells in shards, in place or as ``out``."""
-    if cells is not None:
-        words["shard"] = cells
-    return _rewrite("shard", store, out, words, storage_options, progress)
+    return _rewrite(store, out, {"shard": 8 if cells is None else cells, **words}, storage_options, progress)
 
 
 def unshard(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store with one object for each cell, in place or as ``out``."""
-    return _rewrite("unshard", store, out, words, storage_options, progress)
+    return _rewrite(store, out, {"shard": "none", **words}, storage_options, progress)
 
 
 def recompress(store: Any, out: Any = None, *, codec: str = "zstd", storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store under another codec, in place or as ``out``."""
-    return _rewrite("recompress", store, out, {"codec": codec, **words}, storage_options, progress)
+    return _rewrite(store, out, {"codec": codec, **words}, storage_options, progress)
 
 
 def migrate(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store of an older format as one of this one, with the same answers."""
-    return _rewrite("migrate", store, out, words, storage_options, progress)
+    return _rewrite(store, out, {"format_version": "0.9.2", **words}, storage_options, progress)
 
 
 def repair(store: Any, *, apply: bool = True, storage_options: Any = None, progress: Any = None) -> Any:

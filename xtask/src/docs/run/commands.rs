@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn help_has_examples_and_subcommands() {
         let text = "About\n\nCommands:\n  info    Show\n          more\n  help    Print\n\nOptions:\n  -q\n\n\
-                    Examples:\n  zvf info x\n  zvf ls y\n";
+                    Examples:\n  zvf info x\n  zvf inspect arrays y\n";
         let commands: Vec<String> = of_help(text).into_iter().map(|shown| shown.command).collect();
-        assert_eq!(commands, ["zvf info x", "zvf ls y"]);
+        assert_eq!(commands, ["zvf info x", "zvf inspect arrays y"]);
         assert_eq!(subcommands(text), ["info"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `zvf diff`.
+//! `zvf history diff`.
 
 use std::io::Write;
 
@@ -15,10 +15,10 @@ use crate::table;
 /// Objects are compared by id: vertices, columns, links and groups. The storage layout is ignored.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf diff tracts.zarrvectors 3 5
-  zvf diff tracts.zarrvectors 3
-  zvf diff old-tracts.zarrvectors new-tracts.zarrvectors --json
-  zvf diff old-tracts.zarrvectors new-tracts.zarrvectors@2 --exit-code  # exit 1")]
+  zvf history diff tracts.zarrvectors 3 5
+  zvf history diff tracts.zarrvectors 3
+  zvf history diff old-tracts.zarrvectors new-tracts.zarrvectors --json
+  zvf history diff old-tracts.zarrvectors new-tracts.zarrvectors@2 --exit-code  # exit 1")]
 pub(crate) struct Diff {
     /// A store, a folder or a URL, or STORE@N for its state at commit N.
     a: String,
@@ -32,7 +32,7 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let commit = self.b.parse::<u64>().ok().filter(|_| !std::path::Path::new(&self.b).exists());
         let side = |address: &str, head| -> anyhow::Result<zvf::edit::Side> {
             Ok(zvf::edit::Side { place: session.place(address)?, head })

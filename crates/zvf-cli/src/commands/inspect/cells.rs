@@ -1,4 +1,4 @@
-//! `zvf cell`.
+//! `zvf inspect cells`.
 
 use std::io::Write;
 
@@ -17,10 +17,10 @@ use crate::table::{self, Table};
 /// For debugging a writer. The command reports what it cannot read and then ends with exit code 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf cell brain.zarrvectors 0.1.1
-  zvf cell brain.zarrvectors 0.0.0 --level 1 --limit 100
-  zvf cell --json brain.zarrvectors 0.1.1 | jq .fragments")]
-pub(crate) struct Cell {
+  zvf inspect cells brain.zarrvectors 0.1.1
+  zvf inspect cells brain.zarrvectors 0.0.0 --level 1 --limit 100
+  zvf inspect cells --json brain.zarrvectors 0.1.1 | jq .fragments")]
+pub(crate) struct Cells {
     /// The store: a folder or a URL.
     store: String,
     /// The key of the chunk: its numbers, with dots between them.
@@ -37,8 +37,8 @@ pub(crate) struct Cell {
     rows: u64,
 }
 
-impl Cell {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+impl Cells {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let key = self.chunk.parse::<ChunkKey>().map_err(zvf::Error::from)?;
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;

@@ -1,4 +1,4 @@
-//! `zvf object`.
+//! `zvf inspect objects`.
 
 use std::io::Write;
 
@@ -17,10 +17,10 @@ use crate::table::{self, Table};
 /// Without ids, the first objects of the index are listed. To read the geometry of objects use "zvf query --objects".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf object tracts.zarrvectors
-  zvf object tracts.zarrvectors 7,9 --level 1
-  zvf object --json tracts.zarrvectors 7 | jq '.[0].bounds'")]
-pub(crate) struct Object {
+  zvf inspect objects tracts.zarrvectors
+  zvf inspect objects tracts.zarrvectors 7,9 --level 1
+  zvf inspect objects --json tracts.zarrvectors 7 | jq '.[0].bounds'")]
+pub(crate) struct Objects {
     /// The store: a folder or a URL.
     store: String,
     /// Object ids: 7,9,20..30 (the end of a range is not included).
@@ -37,8 +37,8 @@ pub(crate) struct Object {
     limit: u64,
 }
 
-impl Object {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+impl Objects {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let levels = session.kinds(&store, self.level, self.kind).await?;
         let limit = table::limit(self.limit);

@@ -1,4 +1,4 @@
-//! `zvf group`.
+//! `zvf inspect groups`.
 
 use std::io::Write;
 
@@ -16,10 +16,10 @@ use crate::table::{self, Table};
 /// Without arguments, all groups are listed. To read the geometry of their members use "zvf query --groups".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf group tracts.zarrvectors
-  zvf group sl3_streamlines.zarrvectors 0 group_1 --limit 100
-  zvf group --json tracts.zarrvectors | jq '.[] | [.name, .members]'")]
-pub(crate) struct Group {
+  zvf inspect groups tracts.zarrvectors
+  zvf inspect groups sl3_streamlines.zarrvectors 0 group_1 --limit 100
+  zvf inspect groups --json tracts.zarrvectors | jq '.[] | [.name, .members]'")]
+pub(crate) struct Groups {
     /// The store: a folder or a URL.
     store: String,
     /// Numbers or names of groups.
@@ -32,8 +32,8 @@ pub(crate) struct Group {
     limit: u64,
 }
 
-impl Group {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+impl Groups {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let level = session.level(&store, self.level).await?;
         let group_numbers = match self.groups.as_slice() {

@@ -1,4 +1,4 @@
-//! `zvf blob show` and `zvf blob validate`.
+//! `zvf inspect blobs show` and `zvf inspect blobs validate`.
 
 use std::fs;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::table;
 /// Show or check a single blob file: a fragment index, a manifest, a shard, a .tet file, …
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Blob {
+pub(crate) enum Blobs {
     /// Show what a blob holds.
     Show(Show),
     /// Check a blob against the format; the exit code is 1 if it has faults.
@@ -91,8 +91,8 @@ struct What {
     payload_end: u64,
 }
 
-impl Blob {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+impl Blobs {
+    pub(super) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let (report, strict, show) = match self {
             Self::Show(Show { what, items }) => (what.report(table::limit(items))?, false, true),
             Self::Check(Check { what, strict }) => (what.report(0)?, strict, false),
@@ -163,8 +163,8 @@ fn print(report: &Report, strict: bool, show: bool, out: &mut dyn Write) -> anyh
 }
 
 const EXAMPLES: &str = "Examples:
-  zvf blob show store.tet
-  zvf blob show --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0
-  zvf blob validate --strict --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0 --rows 3207
-  zvf blob validate --kind shard_index --cells 512 sharded.zarrvectors/0/vertices/c/0/0/0
-  zvf blob show --kind link_cell --framed --item int64 --width 2 neurons.zarrvectors/0/links/0/0.0.0/c/0/0/0";
+  zvf inspect blobs show store.tet
+  zvf inspect blobs show --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0
+  zvf inspect blobs validate --strict --framed brain.zarrvectors/0/vertex_fragments/c/0/0/0 --rows 3207
+  zvf inspect blobs validate --kind shard_index --cells 512 sharded.zarrvectors/0/vertices/c/0/0/0
+  zvf inspect blobs show --kind link_cell --framed --item int64 --width 2 neurons.zarrvectors/0/links/0/0.0.0/c/0/0/0";

@@ -1,63 +1,36 @@
-//! `zvf migrate`.
+//! `zvf rewrite --format-version`: a store of an older format in the current one.
 
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::Args;
 use serde_json::json;
 use zvf::migrate::{Change, Migration, MigrationCounts, Plan};
 use zvf::store::{Build, CodecPipeline};
 
-use crate::commands::coding::{Shards, Zstd, shards};
+use super::Rewrite;
+use crate::commands::coding::Shards;
 use crate::commands::nested;
 use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table;
 
-/// Rewrite a store of format 0.6, 0.7 or 0.8 as one of 0.9.2, with the same answers to every query.
-///
-/// Chunks, the order of vertices, ids of objects, groups, attributes, links and levels stay what they are.
-/// Bridges of lines and polylines, which those formats stored without the rows they join, are created again.
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  zvf migrate old.zarrvectors --dry-run
-  zvf migrate old.zarrvectors new.zarrvectors
-  zvf migrate s3://bucket/old.zarrvectors new.zarrvectors --shard 8 --codec zstd:3
-  zvf migrate old.zarrvectors --in-place")]
-pub(crate) struct Migrate {
-    /// The store: a folder or a URL.
-    old: String,
-    /// The new store, which must not exist yet.
-    #[arg(required_unless_present_any = ["dry_run", "in_place"])]
-    new: Option<String>,
-    /// Print what would change, and write nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Replace the store itself, in one step when the result is complete (folders only).
-    #[arg(long, conflicts_with_all = ["new", "dry_run"])]
-    in_place: bool,
-    /// Replace the new store if it exists, in one step when it is complete (folders only).
-    #[arg(long, conflicts_with = "in_place")]
-    overwrite: bool,
-    /// Cells per shard on each axis, one number for all axes, or none [default: none].
-    #[arg(long, value_name = "N[,N...]|none", value_parser = shards)]
-    shard: Option<Shards>,
-    #[command(flatten)]
-    codec: Zstd,
-}
-
-impl Migrate {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
-        let codecs = self.codec.level().map_or_else(CodecPipeline::empty, CodecPipeline::zstd);
+impl Rewrite {
+    /// Writes the store in the current format, with its cells as `codecs` encode them.
+    pub(super) async fn migrate(
+        self,
+        codecs: CodecPipeline,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> CommandResult {
         if let Some(address) = self.replaced_store() {
             // Also where the store is already new: the migration that made it so may have been killed.
             Build::remove_leftovers(address)?;
         }
-        let store = session.reader(&self.old).await?.store().clone();
+        let store = session.reader(&self.store).await?.store().clone();
         let plan = Plan::build(&store).await;
-        let plan = plan.with_context(|| format!("cannot migrate {}", self.old))?;
-        let new = if self.in_place { Some(&self.old) } else { self.new.as_ref() };
+        let plan = plan.with_context(|| format!("cannot migrate {}", self.store))?;
+        let new = if self.in_place { Some(&self.store) } else { self.new.as_ref() };
         let address = match new {
             Some(address) if !self.dry_run => address,
             _ => {
@@ -66,7 +39,7 @@ impl Migrate {
                 return Ok(Outcome::Clean);
             }
         };
-        nested::check(&self.old, address)?;
+        nested::check(&self.store, address)?;
         let options = session.build_options(self.overwrite || self.in_place);
         let failed = || format!("cannot write {address}");
         let build = Build::begin(address, options).await.with_context(failed)?;
@@ -89,7 +62,7 @@ impl Migrate {
     /// Returns the address of the store that the new one replaces.
     fn replaced_store(&self) -> Option<&String> {
         match self.in_place {
-            true => Some(&self.old),
+            true => Some(&self.store),
             false => self.new.as_ref().filter(|_| self.overwrite && !self.dry_run),
         }
     }

@@ -1,4 +1,4 @@
-//! `zvf lineage`.
+//! `zvf inspect lineage`.
 
 use std::io::Write;
 
@@ -25,9 +25,9 @@ use crate::table::{self, Table};
 /// when its levels were built with them: see "zvf pyramid --cross-level-storage".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf lineage roads.zarrvectors --to 1 --vertex 0.1.0/7
-  zvf lineage roads.zarrvectors --from 2 --to 0 --vertex 0.0.0/4
-  zvf lineage --json tracts.zarrvectors --to 2 --object 7 --limit 1000")]
+  zvf inspect lineage roads.zarrvectors --to 1 --vertex 0.1.0/7
+  zvf inspect lineage roads.zarrvectors --from 2 --to 0 --vertex 0.0.0/4
+  zvf inspect lineage --json tracts.zarrvectors --to 2 --object 7 --limit 1000")]
 pub(crate) struct Lineage {
     /// The store: a folder or a URL.
     store: String,
@@ -52,7 +52,7 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         if self.vertices.is_empty() && self.objects.is_empty() {
             return refuse(
                 "no vertex or object is given; give some, as in --vertex 0.3/17 or --object 7",

@@ -1,9 +1,9 @@
-//! `zvf ls`.
+//! `zvf inspect arrays`.
 
 use std::io::Write;
 
 use clap::Args;
-use zvf::inspect::{ArrayEntry, Arrays};
+use zvf::inspect::{self, ArrayEntry};
 
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
@@ -15,21 +15,21 @@ use crate::table::{self, Table};
 /// arrays that documents name, without sizes.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf ls brain.zarrvectors
-  zvf ls brain.zarrvectors 0/vertex_attributes
-  zvf ls --json s3://bucket/brain.zarrvectors | jq '.arrays[] | [.path, .stored.bytes]'")]
-pub(crate) struct Ls {
+  zvf inspect arrays brain.zarrvectors
+  zvf inspect arrays brain.zarrvectors 0/vertex_attributes
+  zvf inspect arrays --json s3://bucket/brain.zarrvectors | jq '.arrays[] | [.path, .stored.bytes]'")]
+pub(crate) struct Arrays {
     /// The store: a folder or a URL.
     store: String,
     /// List only arrays below this path.
     path: Option<String>,
 }
 
-impl Ls {
-    pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+impl Arrays {
+    pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
         let progress = session.progress("listing");
-        let mut arrays = Arrays::list(&store).await?;
+        let mut arrays = inspect::Arrays::list(&store).await?;
         drop(progress);
         if let Some(path) = self.path.as_deref().map(|path| path.trim_matches('/')) {
             let below = |entry: &ArrayEntry| {
@@ -50,7 +50,7 @@ impl Ls {
     }
 }
 
-fn print(arrays: &Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(arrays: &inspect::Arrays, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut table = Table::titled("array, type, shape, >chunks, >size, codecs");
     let size = |array: &ArrayEntry| array.stored.map(|stored| stored.bytes);
     for array in &arrays.arrays {
