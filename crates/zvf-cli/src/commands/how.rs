@@ -343,7 +343,8 @@ fn measure(text: &str) -> Result<Measure, String> {
     text.parse()
 }
 
-fn format(text: &str) -> Result<Format, String> {
+/// Parses the name of a format of this build.
+pub(crate) fn format(text: &str) -> Result<Format, String> {
     Format::from_token(text).ok_or_else(|| {
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
