@@ -50,7 +50,7 @@ impl Rewrite {
         let done = Create::from_sources((sources, left_out), address, false, options);
         let outcome = done.run(session, out).await?;
         drop(reader);
-        in_place.map_or(Ok(()), |in_place| in_place.finish("rewrite", session, out))?;
+        in_place.map_or(Ok(()), |in_place| in_place.finish("rewrite chunks", session, out))?;
         Ok(outcome)
     }
 }
