@@ -5,8 +5,9 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 use std::sync::Arc;
 use zvf::{Batch, Field, Value};
 
-use crate::buffer::Buffer;
+use crate::buffer::{ArrayArgument, Buffer, FieldArgument};
 use crate::error::value_error;
+use crate::writer::batch_of;
 
 /// Geometry, and, of a whole answer, whether it is complete and what it cost.
 #[pyclass(frozen, module = "zvf._zvf")]
@@ -58,6 +59,23 @@ impl From<zvf::Answer> for Answer {
 
 #[pymethods]
 impl Answer {
+    /// Returns an answer of these arrays, as a part or a copy of another is made.
+    #[new]
+    #[pyo3(signature = (kind, positions, columns, parts=None, vertex_objects=None, elements=None))]
+    fn new(
+        py: Python<'_>,
+        kind: &str,
+        positions: ArrayArgument<'_>,
+        columns: Vec<FieldArgument<'_>>,
+        parts: Option<(Vec<usize>, Vec<i64>)>,
+        vertex_objects: Option<Vec<i64>>,
+        elements: Option<(usize, Vec<usize>, Vec<FieldArgument<'_>>)>,
+    ) -> PyResult<Self> {
+        let kind = crate::writer::parse_kind(py, kind)?;
+        let batch = batch_of(kind, &positions, columns, parts, vertex_objects, elements)?;
+        Ok(Self::from(batch))
+    }
+
     #[getter]
     fn kind(&self) -> String {
         self.batch.kind().to_string()
@@ -136,6 +154,8 @@ impl Answer {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let batch = zvf::convert::record_batch(&self.batch).map_err(value_error)?;
+        let columns = 1..=self.batch.fields().len();
+        let batch = crate::restored::restore(&batch, columns).map_err(value_error)?;
         stream_of(py, batch, requested_schema)
     }
 }

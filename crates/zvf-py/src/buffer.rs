@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 use zvf::format::num::{to_u64, usize_from_u32};
 use zvf::metadata::Dtype;
 use zvf::{Column, Field, Value};
@@ -102,6 +102,29 @@ impl ArrayArgument<'_> {
     }
 }
 
+/// A category as Python hands it over: a truth value, a number, or text.
+struct CategoryArgument(Value);
+
+impl<'py> FromPyObject<'_, 'py> for CategoryArgument {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(flag) = value.cast::<PyBool>() {
+            return Ok(Self(Value::Bool(flag.is_true())));
+        }
+        if let Ok(number) = value.extract() {
+            return Ok(Self(Value::Int(number)));
+        }
+        if let Ok(number) = value.extract() {
+            return Ok(Self(Value::UInt(number)));
+        }
+        match value.extract() {
+            Ok(number) => Ok(Self(Value::Float(number))),
+            Err(_not_a_number) => Ok(Self(Value::Text(value.extract()?))),
+        }
+    }
+}
+
 /// A field as Python hands it over.
 #[derive(FromPyObject)]
 pub(crate) struct FieldArgument<'py> {
@@ -110,7 +133,7 @@ pub(crate) struct FieldArgument<'py> {
     #[pyo3(item)]
     array: ArrayArgument<'py>,
     #[pyo3(item)]
-    categories: Option<Vec<String>>,
+    categories: Option<Vec<CategoryArgument>>,
     #[pyo3(item)]
     unit: Option<String>,
     #[pyo3(item)]
@@ -121,7 +144,7 @@ impl FieldArgument<'_> {
     pub(crate) fn field(self) -> PyResult<Field> {
         let mut field = Field::new(self.name, self.array.column()?);
         if let Some(categories) = self.categories {
-            let values = categories.into_iter().map(Value::Text).collect();
+            let values = categories.into_iter().map(|category| category.0).collect();
             field = field.with_categories(zvf::Categories::new(values, Some(-1)));
         }
         field.unit = self.unit.map(Into::into);
