@@ -8,7 +8,8 @@
 //! dates, times, spans     the stored numbers, and what they count
 //! ```
 //!
-//! Not here: what a column becomes in a store (`zvf._columns`), and answers on their way out (`restored`).
+//! Not here: what a column becomes in a store (`zvf._columns`), and answers on their way out
+//! (`restored`).
 
 use std::collections::HashMap;
 
@@ -22,7 +23,8 @@ use pyo3_arrow::input::{AnyArray, AnyRecordBatch};
 use crate::buffer::Buffer;
 use crate::error::value_error;
 
-/// Name, values or codes, categories, which rows have a value where some have none, and what temporal values count.
+/// Name, values or codes, categories, which rows have a value where some have none, and what temporal
+/// values count.
 type ReadColumn = (String, Py<Buffer>, Option<Py<PyAny>>, Option<Py<Buffer>>, Option<String>);
 
 /// Reads the columns of any table that speaks Arrow.
@@ -123,7 +125,8 @@ fn meaning(data_type: &DataType) -> Option<String> {
     })
 }
 
-/// Returns the dictionary of an array, whose keys are known to be inside of it: those of other libraries may not be.
+/// Returns the dictionary of an array, whose keys are known to be inside of it: those of other
+/// libraries may not be.
 fn checked_dictionary<'a>(
     name: &str,
     array: &'a ArrayRef,
@@ -198,7 +201,8 @@ impl Words {
         Ok(code)
     }
 
-    /// Gives the words their order, so that the same words have the same codes wherever each came first.
+    /// Gives the words their order, so that the same words have the same codes wherever each came
+    /// first.
     fn sort(&mut self) -> PyResult<()> {
         self.list.sort_unstable();
         let mut place = vec![0; self.list.len()];

@@ -107,11 +107,13 @@ fn parse_prism(
     Region::prism(&outline, axes, &limits).map_err(|error| to_py_error(py, error))
 }
 
-/// A column that a condition may name: scope, name, type (none for codes of categories), and what is said of rows without a
-/// value: the column that says which rows have one, or an empty name where the lowest number stands for none.
+/// A column that a condition may name: scope, name, type (none for codes of categories), and the
+/// column that says which rows have a value; its name is empty where the lowest number stands for
+/// none.
 type KnownColumn = (String, String, Option<String>, Option<String>);
 
-/// Makes comparisons false where a row has no value, as those with NaN are, and refuses those with values of another type.
+/// Makes comparisons false where a row has no value, as those with NaN are, and refuses those with
+/// values of another type.
 fn fit(condition: Predicate, columns: &[KnownColumn]) -> PyResult<Predicate> {
     let find = |column: &ColumnRef| {
         let is_it = |known: &&KnownColumn| known.0 == column.scope.word() && known.1 == column.name;

@@ -1,10 +1,11 @@
-//! Record batches with the types that were written: what `zvf._columns` stores as numbers with a unit.
+//! Record batches with the types that were written: `zvf._columns` stores them as numbers with a
+//! unit.
 //!
 //! ```text
 //! NAME_valid, "validity of NAME"          goes, and NAME has nulls where it is false
-//! "nanoseconds since 1970-01-01"          a timestamp; "days since" a date; the lowest number is null
+//! "nanoseconds since 1970-01-01"          a timestamp; of days a date; the lowest is null
 //! "nanoseconds", described as "duration"  a duration; as "time of day" a time
-//! an attribute called like a column that every table has    is called vertex.NAME
+//! a name that every table has             is vertex.NAME
 //! ```
 //!
 //! Not here: tables on their way in (`arrow`).
@@ -21,7 +22,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 /// The columns that every table has.
 const OWN: [&str; 3] = ["position", "part", "object"];
 
-/// Returns a batch whose `columns`, those of attributes, have the types that they were written with.
+/// Returns a batch whose `columns`, those of attributes, have the types that were written.
 pub(crate) fn restore(
     batch: &RecordBatch,
     columns: RangeInclusive<usize>,

@@ -8,14 +8,14 @@ use pyo3::types::PyDict;
 use zvf::format::Class;
 use zvf::format::grid::ChunkShape;
 use zvf::metadata::{AttributeSpec, Axis, CodecKind, CodecSpec};
-use zvf::model::{BadBatch, Elements, Members};
+use zvf::model::{BadBatch, Members};
 use zvf::store::CodecPipeline;
 use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
-use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
+use zvf::{Bounds, Kind, ObjectId};
 
 use zvf::Error;
 
-use crate::buffer::{ArrayArgument, FieldArgument, fields};
+use crate::buffer::{ArrayArgument, FieldArgument, batch_of, fields, parse_kind};
 use crate::error::{Fault, to_py_error, value_error};
 use crate::runtime::{Job, Outcome, lock, start};
 
@@ -150,10 +150,6 @@ impl Words {
     }
 }
 
-pub(crate) fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
-    word.parse().map_err(|error: zvf::model::UnknownKind| to_py_error(py, error))
-}
-
 /// Parses the codecs of a document; the one from items to bytes is that of the array.
 fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
@@ -165,38 +161,6 @@ fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
 
 fn json(text: &str) -> PyResult<serde_json::Value> {
     serde_json::from_str(text).map_err(value_error)
-}
-
-/// Returns vertices with everything that is said of them; a vertex of the object -1 has none.
-pub(crate) fn batch_of(
-    kind: Kind,
-    positions: &ArrayArgument<'_>,
-    columns: Vec<FieldArgument<'_>>,
-    parts: Option<(Vec<usize>, Vec<i64>)>,
-    vertex_objects: Option<Vec<i64>>,
-    elements: Option<(usize, Vec<usize>, Vec<FieldArgument<'_>>)>,
-) -> PyResult<Batch> {
-    let mut batch = Batch::new(kind, positions.column()?);
-    for field in fields(columns)? {
-        batch = batch.with_field(field).map_err(value_error)?;
-    }
-    if let Some((offsets, objects)) = parts {
-        let objects = objects.into_iter().map(ObjectId).collect();
-        let parts = Parts::new(offsets, objects).map_err(value_error)?;
-        batch = batch.with_parts(parts).map_err(value_error)?;
-    }
-    if let Some(objects) = vertex_objects {
-        let objects = objects.into_iter().map(|id| (id >= 0).then_some(ObjectId(id))).collect();
-        batch = batch.with_vertex_objects(objects).map_err(value_error)?;
-    }
-    if let Some((width, rows, columns)) = elements {
-        let mut joined = Elements::new(width, rows).map_err(value_error)?;
-        for field in fields(columns)? {
-            joined = joined.with_field(field).map_err(value_error)?;
-        }
-        batch = batch.with_elements(joined).map_err(value_error)?;
-    }
-    Ok(batch)
 }
 
 /// Starts a store; the outcome of the job is a [`Writer`].
