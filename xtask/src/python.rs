@@ -34,7 +34,7 @@ which the wheel is not, and its tests open repositories. Needs python3 of at lea
 };
 
 /// Further packages of the environment.
-const TOOLS: [&str; 23] = [
+const TOOLS: [&str; 25] = [
     "maturin>=1.8,<2",
     "numpy",
     "pytest",
@@ -54,6 +54,8 @@ const TOOLS: [&str; 23] = [
     "trimesh",
     "meshio",
     "networkx",
+    "nibabel",
+    "geopandas",
     "tqdm",
     "fsspec",
     "obstore",

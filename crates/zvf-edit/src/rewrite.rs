@@ -64,7 +64,8 @@ impl Rewrite {
     }
 
     /// Commits the differences between the copy and the store. `pyramid` may have removed levels
-    /// and links, `rewrite` cells, `rewrite chunks` both, and other operations nothing. The report is that of [`crate::Editor::report`].
+    /// and links, `rewrite` cells, `rewrite chunks` both, and other operations nothing. The
+    /// report is that of [`crate::Editor::report`].
     ///
     /// # Errors
     ///
