@@ -122,9 +122,9 @@ def doors(library, value):
         yield "series", lambda at: zvf.points(at, XYZ, attributes={"v": pd.Series(value)}, strict=True)
     frames = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "Arrow": pa.table}
     if library in frames:
-        yield "frame", lambda at: zvf.write(at, frames[library]({"position": list(XYZ), "v": value}), strict=True)
+        yield "frame", lambda at: zvf.write(at, frames[library]({"x": XYZ[:, 0], "y": XYZ[:, 1], "z": XYZ[:, 2], "v": value}), strict=True)
     if library == "polars":
-        yield "lazy frame", lambda at: zvf.write(at, pl.DataFrame({"position": list(XYZ), "v": value}).lazy(), strict=True)
+        yield "lazy frame", lambda at: zvf.write(at, pl.DataFrame({"x": XYZ[:, 0], "y": XYZ[:, 1], "z": XYZ[:, 2], "v": value}).lazy(), strict=True)
 
     def push(at):
         with zvf.create(at, chunk=10.0, strict=True) as writer:
@@ -137,14 +137,11 @@ def doors(library, value):
 
     yield "push", push
     yield "append", append
-    yield "objects", lambda at: zvf.polylines(at, [[point, point + [0, 1, 0]] for point in XYZ], object_attributes={"v": value}, strict=True)
 
 
 def exits(ds, name):
     """Every way out, by its name: the values in the order of x, and the type."""
     answer = ds.read(box=([0, 0, 0], [10, 10, 10]), attributes=[name])
-    if name.startswith("object."):
-        answer = answer[answer.offsets[:-1]]  # a vertex of each
     order = np.argsort(answer.positions[:, 0])
     yield "NumPy", answer[name][order], str(answer[name].dtype)
     frame = answer.to_pandas().sort_values("x")
@@ -170,14 +167,13 @@ def row(library, name, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             ds = write(tmp_path / f"{library}-{name}-{door}".replace("/", " "))
-        column = "object.v" if door == "objects" else "v"
         assert ds.validate(level=3).ok, door
-        for exit, found, dtype in exits(ds, column):
+        for exit, found, dtype in exits(ds, "v"):
             if exit != "batches":
                 assert plain(found) == want, (door, exit)
                 types.setdefault(exit, dtype)
                 assert types[exit] == dtype or exit == "NumPy", (door, exit)
-        assert ds.count(where=f"{column} is not null", box=([0, 0, 0], [10, 10, 10])) in (len(want), (1 + (door == "objects")) * sum(value is not None for value in want))
+        assert ds.count(where="v is not null", box=([0, 0, 0], [10, 10, 10])) in (len(want), sum(value is not None for value in want))
     stored = [e for e in ds.level(0).info()["attributes"] if e["name"] in ("v", "v_valid")]
     kinds = [e["dtype"] if e["categories"] is None else f"categories, {e['dtype']}" for e in stored]
     units = [e["unit"] for e in stored if e["unit"]]
