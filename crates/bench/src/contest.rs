@@ -146,12 +146,11 @@ pub(crate) fn run_contest(
     }
     contenders.retain(|contender| !bench.profile || contender.role.is_ours());
     for contender in &mut contenders {
-        match &mut contender.run {
-            Ok(run) => match run() {
+        if let Ok(run) = &mut contender.run {
+            match run() {
                 Ok(first) => contender.turns.push(first),
                 Err(error) => contender.run = Err(format!("{error:#}")),
-            },
-            Err(_) => {}
+            }
         }
         if let (Role::Zvf, Err(why)) = (contender.role, &contender.run) {
             bail!("{work}: {}: {why}", contender.name);
