@@ -39,7 +39,7 @@ _VALIDITY = "validity of "
 
 @dataclass
 class _Taken:
-    """A column as arrays of NumPy, whoever brought it."""
+    """A column as arrays of NumPy, from any library."""
 
     values: np.ndarray
     categories: list[Any] | None = None
@@ -132,7 +132,7 @@ def arrow_table(table: Any) -> dict[str, Any]:
 
 
 class Read:
-    """A column that is read already, which is an array to whoever needs one."""
+    """A column that is read already, which NumPy sees as an array."""
 
     def __init__(self, taken: _Taken) -> None:
         self.taken = taken
@@ -378,7 +378,7 @@ def _decoded(codes: np.ndarray, categories: list[Any]) -> np.ndarray:
 
 
 def restored(codes: np.ndarray, entry: tuple[Any, ...], valid: np.ndarray | None) -> np.ndarray:
-    """A column as it was written, from its stored values, what is said of it, and which rows have one."""
+    """A column as it was written, from its stored values, its attributes, and which rows have one."""
     _, _, categories, unit, description = entry
     if categories is not None:
         return _decoded(codes, categories[0])

@@ -64,7 +64,7 @@ def _flat(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def elements_of(answer: Answer, of: str) -> dict[str, np.ndarray]:
-    """The edges or faces as columns: rows of their vertices, and what is said of each."""
+    """The edges or faces as columns: rows of their vertices, and their attributes."""
     rows = answer.edges if of == "edges" else answer.faces if of == "faces" else None
     if of not in ("vertices", "edges", "faces") or rows is None:
         raise wrong_value("of", "vertices, edges of a graph, or faces of a mesh", f"{of} of a {answer.kind}")
@@ -128,7 +128,7 @@ def to_networkx(answer: Answer) -> Any:
 
 
 def _of_parts(answer: Answer) -> dict[str, np.ndarray]:
-    """What is said of the object of each part: as it was asked for, or all of it where no columns were."""
+    """The attributes of the object of each part: those asked for, or all where no columns were."""
     first, asked = answer.offsets[:-1], answer._ask
     if asked is None or "attributes" in asked.words:
         return {name.partition(".")[2]: answer[name][first] for name in answer if name.startswith(("object.", "fragment."))}

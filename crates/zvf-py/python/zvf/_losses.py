@@ -1,4 +1,4 @@
-"""The rule at the door: what cannot be stored as it is raises, or is told with :class:`zvf.LossWarning`, whoever brings it."""
+"""The rule at the door: what cannot be stored as it is raises, or is told with :class:`zvf.LossWarning`, from any library."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lose(loss: str) -> None:
 
 
 def _warn(loss: str) -> None:
-    """Warns whoever called the package."""
+    """Warns with the line that called the package."""
     depth, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "zvf":
         depth, frame = depth + 1, frame.f_back

@@ -251,7 +251,7 @@ def _runs(count: int, owners: Any, parts: Any) -> tuple[np.ndarray, np.ndarray |
 
 
 def _of_trimesh(thing: Any, kind: str | None = None) -> Piece:
-    """A mesh with what is said of its vertices and faces; colours are ``color``, normals ``normal``, places in a texture ``uv``."""
+    """A mesh with the attributes of its vertices and faces; colours are ``color``, normals ``normal``, places in a texture ``uv``."""
     faces = indices(np.asarray(thing.faces), "faces")
     piece = Piece("mesh", positions(np.asarray(thing.vertices), "vertices"), faces=faces)
     piece.attributes = {str(k): np.asarray(v) for k, v in dict(getattr(thing, "vertex_attributes", {}) or {}).items()}
