@@ -118,7 +118,7 @@ def doors(library, value):
     """Every way in, by its name: a call that writes to a place."""
     yield "attributes", lambda at: zvf.points(at, XYZ, attributes={"v": value}, strict=True)
     yield "mapping", lambda at: zvf.write(at, {"x": XYZ[:, 0], "y": XYZ[:, 1], "z": XYZ[:, 2], "v": value}, strict=True)
-    if library in ("NumPy", "pandas"):
+    if library == "pandas" or (library == "NumPy" and value.dtype != "M8[D]" and not isinstance(value, np.ma.MaskedArray)):
         yield "series", lambda at: zvf.points(at, XYZ, attributes={"v": pd.Series(value)}, strict=True)
     frames = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "Arrow": pa.table}
     if library in frames:

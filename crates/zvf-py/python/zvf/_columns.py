@@ -107,18 +107,26 @@ def _take(name: str, value: Any, what: str) -> _Taken:
             return _take_categories(np.asarray(own.codes), list(own.categories), bool(getattr(own, "ordered", False)), what)
         if getattr(dtype, "tz", None) is not None and hasattr(own, "tz_convert"):
             return _Taken(np.asarray(own.tz_convert(None)), meaning=_zoned(f"datetime {dtype.unit}", str(dtype.tz), what))
+        if hasattr(dtype, "subtype") and hasattr(dtype, "fill_value"):  # a sparse one
+            return _take_array(np.asarray(value), what)
         if hasattr(dtype, "freq") or hasattr(dtype, "closed"):
             raise wrong_type(what, "a type with one value a row", f"{dtype}: write its start, and its end, as columns")
         if hasattr(dtype, "numpy_dtype") and not hasattr(dtype, "pyarrow_dtype"):  # numbers of pandas with a mask
             missing = np.asarray(value.isna(), dtype=bool)
             return _Taken(numbers(value.to_numpy(dtype=dtype.numpy_dtype, na_value=0), what), missing=missing)
     if dtype is None or not isinstance(dtype, np.dtype):
+        if hasattr(value, "__arrow_array__") and not hasattr(value, "__arrow_c_stream__"):
+            value = value.__arrow_array__()  # an array of pandas that is one of Arrow
         if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
             try:
                 return _take_arrow(_zvf.read_arrow_column(name, value), what)
             except ImportError:  # a series of pandas speaks Arrow through pyarrow
                 value = value.to_numpy()
-    return _take_array(as_array(value, what), what)
+    array = as_array(value, what)
+    if isinstance(value, (list, tuple)) and array.dtype.kind == "f" and array.ndim == 1:
+        if beyond := next((item for item in value if isinstance(item, int) and abs(item) > 2**53), None):
+            raise wrong_value(what, "whole numbers, or floats", f"both, and {beyond} is no float: give None where there is no value")
+    return _take_array(array, what)
 
 
 def arrow_table(table: Any) -> dict[str, Any]:
