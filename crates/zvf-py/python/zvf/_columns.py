@@ -126,6 +126,8 @@ def _take(name: str, value: Any, what: str) -> _Taken:
     if isinstance(value, (list, tuple)) and array.dtype.kind == "f" and array.ndim == 1:
         if beyond := next((item for item in value if isinstance(item, int) and abs(item) > 2**53), None):
             raise wrong_value(what, "whole numbers, or floats", f"both, and {beyond} is no float: give None where there is no value")
+    if isinstance(value, (list, tuple)) and array.dtype.kind == "U" and array.ndim == 1 and not all(isinstance(item, str) for item in value):
+        array = np.array(value, dtype=object)  # NumPy made text of numbers
     return _take_array(array, what)
 
 
