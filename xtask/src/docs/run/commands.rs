@@ -46,9 +46,9 @@ pub(super) fn of_help(text: &str) -> Vec<Shown> {
 
 /// Returns the subcommands that a help text lists.
 pub(super) fn subcommands(text: &str) -> Vec<String> {
-    let lines = text.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let lines = lines.take_while(|line| !line.is_empty());
-    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let lines = text.lines().take_while(|line| !line.starts_with("Examples:"));
+    let names = lines.filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
