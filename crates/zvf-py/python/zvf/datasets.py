@@ -288,7 +288,8 @@ class Dataset:
             flags = validity_of({name: (a["dtype"], a["description"]) for name, a in own.items()})
             for name, a in own.items():
                 times = a["dtype"] == "int64" and times_of(np.dtype("int64"), a["unit"], a["description"]) is not None
-                dtype = a["dtype"] if a.get("categories") is None else None
+                # Whether whole numbers of links are codes of categories is not listed.
+                dtype = a["dtype"] if a.get("categories") is None and scope != "link" else None
                 found.append((scope, name, dtype, "" if times else flags.get(name)))
         return found
 
