@@ -32,9 +32,9 @@ use crate::session::Session;
   zvf rewrite brain.zarrvectors --in-place --shard 16,16,4 --codec zstd:9
   zvf rewrite sharded.zarrvectors plain.zarrvectors --shard none
   zvf rewrite brain.zarrvectors --in-place --codec blosc --blosc-block-size 16KiB
-  zvf rewrite brain.zarrvectors new.zarrvectors --chunk-shape 50,50,50 --bin-shape 10
+  zvf rewrite brain.zarrvectors finer.zarrvectors --chunk-shape 50,50,50 --bin-shape 10
   zvf rewrite old.zarrvectors --format-version 0.9.2 --dry-run
-  zvf rewrite s3://bucket/old.zarrvectors new.zarrvectors --format-version 0.9.2 --shard 8")]
+  zvf rewrite s3://bucket/old.zarrvectors migrated.zarrvectors --format-version 0.9.2 --shard 8")]
 pub(crate) struct Rewrite {
     /// The store: a folder or a URL.
     store: String,
