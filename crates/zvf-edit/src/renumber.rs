@@ -26,7 +26,7 @@ use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
 use crate::row_array::RowArray;
-use crate::script::{CommitResult, commit_changes, report_rewrite};
+use crate::script::{CommitResult, commit_after, report_rewrite};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -46,24 +46,14 @@ pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Resul
     if changes.is_empty() {
         return Ok(CommitResult::default());
     }
-    let head = transaction.head() + 1;
-    let mut text = report_rewrite(head, Some("renumber"), &changes);
+    let head = transaction.head();
+    let mut text = report_rewrite(head + 1, Some("renumber"), &changes);
     text["irreversible"] = json!(true);
-    if dry_run {
-        return Ok(CommitResult { report: Some(text), ..CommitResult::default() });
-    }
-    let options =
-        CommitOptions { message: Some("renumber".to_owned()), ..CommitOptions::default() };
+    let message = Some("renumber".to_owned());
+    let options = CommitOptions { message, dry_run, ..CommitOptions::default() };
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
     let operations = [json!({"op": "renumber"})];
-    match commit_changes(journal, &changes, &before, text, (body, &operations), head, &options)? {
-        Some((report, late)) => Ok(CommitResult {
-            report: Some(report),
-            notices: late.into_iter().collect(),
-            ..CommitResult::default()
-        }),
-        None => Err(EditError::conflict("somebody committed meanwhile; try again", Vec::new())),
-    }
+    commit_after(journal, (&changes, &before), text, (body, &operations), head, &options)
 }
 
 impl Transaction {
@@ -178,7 +168,8 @@ impl Transaction {
             None if numbering.first == 0 => {}
             None => {
                 return unsupported(format!(
-                    "{index}: rows stand for ids, which begin at {} now; write the store again with \"zvf migrate\"",
+                    "{index}: rows stand for ids, which begin at {} now; write the store again \
+                     with \"zvf rewrite --format-version 0.9.2\"",
                     numbering.first
                 ));
             }

@@ -93,17 +93,17 @@ impl fmt::Display for Leftover {
 ///
 /// When `address` is invalid, or a folder cannot be listed.
 pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
-    let mut found = list_beside(address)?;
+    let mut found = Vec::new();
     if let Some(target) = target_of(address)? {
-        let mut old = Vec::new();
         if let Some(parent) = target.parent() {
-            list_old(parent, false, &mut old).map_err(to_store_error)?;
+            list_old(parent, false, &mut found).map_err(to_store_error)?;
         }
         if target.is_dir() {
-            list_old(&target, true, &mut old).map_err(to_store_error)?;
+            list_old(&target, true, &mut found).map_err(to_store_error)?;
         }
-        found.extend(old);
     }
+    // Last: a command may take what it can continue while a large store is listed.
+    found.extend(list_beside(address)?);
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
