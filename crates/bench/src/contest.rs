@@ -174,13 +174,14 @@ pub(crate) fn run_contest(
     for Contender { name, role, run, file, turns } in contenders {
         let stored = file.as_deref().and_then(limit::disk_size);
         let mut side = Side { name, role, result: Err(String::new()), stored, profile: None };
-        side.result = match (run, turns.split_first()) {
-            (Ok(mut run), Some((first, turns))) => {
+        side.result = match run {
+            Ok(mut run) => {
                 side.profile = (is_sampled && role.is_ours())
                     .then(|| profile::profile_work(bench.listening(), &mut run));
+                let (first, turns) = turns.split_first().context("who runs has a first turn")?;
                 Ok(summarize_turns(*first, turns))
             }
-            (run, _) => Err(run.err().unwrap_or_default()),
+            Err(why) => Err(why),
         };
         row.sides.push(side);
     }

@@ -33,13 +33,13 @@ pub(crate) struct Part {
     pub(crate) run: fn(&mut Results<'_>) -> anyhow::Result<()>,
 }
 
-/// What a part cannot do without.
+/// The other programs that a part needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
     /// The command, or stores that zarr-vectors makes: tests have neither.
     Others,
-    /// The same, and every side is a process of its own, whose memory is known.
+    /// The same; and every side is a process of its own, so that its memory is known.
     Processes,
 }
 

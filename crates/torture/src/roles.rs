@@ -4,7 +4,7 @@
 //! short reader    `zvf query`
 //! long reader     the same, stopped in the middle for a while
 //! edit            one transaction: every vertex gets the number of the edit, and an object is added
-//! rewrite         `recompress`, `shard`, `unshard`, `pyramid` or `repair` in place
+//! rewrite         `rewrite`, `pyramid` or `repair` in place
 //! replacement     `create --overwrite`, of vertices with a number of their own
 //! gc              `gc --grace 0s`
 //! tasks           `task plan pyramid`, `run` and `finish`

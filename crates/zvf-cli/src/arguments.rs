@@ -33,7 +33,7 @@ pub(crate) fn ask_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
 /// Puts a space before the negative positions of `zvf edit add`, such as `-1,2`: clap accepts negative numbers, but
 /// takes lists of them for options.
 pub(crate) fn shield_positions(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut args: Vec<OsString> = expand(args.into_iter().collect());
+    let mut args: Vec<OsString> = args.into_iter().collect();
     let mut words = args.iter().skip(1).filter(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
     if words.next().is_none_or(|word| word != "edit")
         || words.next().is_none_or(|word| word != "add")
@@ -51,7 +51,7 @@ pub(crate) fn shield_positions(args: impl IntoIterator<Item = OsString>) -> Vec<
 }
 
 /// Replaces a short name of a command by its words.
-fn expand(mut args: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn expand(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_word = |arg: &OsString| !arg.as_encoded_bytes().starts_with(b"-");
     if let Some(at) = args.iter().skip(1).position(is_word).map(|at| at + 1)
         && let Some((_, long)) =

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use crate::arguments::expand;
 #[cfg(feature = "render")]
 use crate::commands::render;
 use crate::commands::{
@@ -80,12 +81,10 @@ enum Command {
 
 impl Cli {
     /// Parses a command line, the name of the program first.
-    pub(crate) fn parse_line(
-        args: impl IntoIterator<Item = OsString>,
-    ) -> Result<Self, clap::Error> {
+    pub(crate) fn parse_line(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let command = Self::command();
         let template = help_template(&command);
-        let matches = command.help_template(template).try_get_matches_from(args)?;
+        let matches = command.help_template(template).try_get_matches_from(expand(args))?;
         Self::from_arg_matches(&matches)
     }
 

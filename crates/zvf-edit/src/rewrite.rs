@@ -125,7 +125,7 @@ pub(crate) fn check_is_at(
     Err(EditError::conflict(text, vec![format!("head:{found}")]))
 }
 
-/// What is said of levels that were built from another head.
+/// The words of the error for levels that were built from another head.
 const BUILT: [&str; 2] = ["from which levels were built", ""];
 
 /// Returns whether the commit after `head` is the one of `operation`.

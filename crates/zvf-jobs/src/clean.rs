@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use zvf_publish::{Disk, FileLock, hidden_sibling, resolve_target};
-use zvf_store::Build;
+use zvf_store::{Build, is_partial_file};
 use zvf_write::TaskPlan;
 
 use crate::Error;
@@ -224,10 +224,7 @@ fn is_old_name(name: &str, inside: bool) -> bool {
     let numbered = temporary.and_then(|rest| rest.split_once('-'));
     let packed = numbered.is_some_and(|(process, number)| is_number(process) && is_number(number));
     let answered = name.strip_prefix(".zvf-").is_some_and(|rest| rest.ends_with(".tmp"));
-    let partial = name.strip_suffix(".partial").and_then(|rest| rest.rsplit_once('.'));
-    let is_hex = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let partial = partial.is_some_and(|(_object, random)| is_hex(random));
-    if inside { temporary.is_some() || partial } else { packed || answered }
+    if inside { temporary.is_some() || is_partial_file(name) } else { packed || answered }
 }
 
 fn to_store_error(error: io::Error) -> Error {

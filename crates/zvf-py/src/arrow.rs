@@ -105,7 +105,7 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// What the numbers of a temporal type count.
+/// Returns the meaning of a temporal type: date, time or duration, the unit, and the zone.
 #[expect(clippy::wildcard_enum_match_arm, reason = "other types are no times")]
 fn meaning(data_type: &DataType) -> Option<String> {
     let word = |unit: &TimeUnit| match unit {

@@ -164,7 +164,7 @@ pub(crate) fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
     word.parse().map_err(|error: zvf::model::UnknownKind| to_py_error(py, error))
 }
 
-/// Returns vertices with everything that is said of them; a vertex of the object -1 has none.
+/// Returns vertices with their columns, objects and elements; a vertex of the object -1 has none.
 pub(crate) fn batch_of(
     kind: Kind,
     positions: &ArrayArgument<'_>,

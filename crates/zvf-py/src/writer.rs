@@ -221,7 +221,7 @@ const PIECE_ROWS: usize = 1 << 18;
 
 #[pymethods]
 impl Writer {
-    /// Adds vertices with everything that is said of them; of several kinds, those of `kind`.
+    /// Adds vertices with their columns, objects and elements; of several kinds, those of `kind`.
     #[pyo3(signature = (positions, columns, parts=None, vertex_objects=None, part_columns=Vec::new(), elements=None, element_columns=Vec::new(), kind=None))]
     fn push(
         &self,

@@ -15,7 +15,7 @@ pub(crate) enum Data {
     Streamlines,
 }
 
-/// What differs between the data.
+/// The settings of one kind of data.
 pub(super) struct About {
     pub(super) name: &'static str,
     /// The value of `--kind`.

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use serde_json::json;
 use zvf_edit::{CommitOptions, Editor};
 
@@ -46,7 +47,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
         (format!("{many} random edits in one commit"), all.len(), &all),
     ] {
         let mut next = batch.chunks(count).cycle();
-        let commit = || commit_edits(&store, next.next().unwrap_or_default());
+        let commit = || commit_edits(&store, next.next().context("a batch has lines")?);
         results.contest(work, vec![Contender::zvf("zvf", commit)])?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use serde_json::json;
 use zvf_convert::read::{self, Input, ReadOptions};
 use zvf_model::flow::Piece;
@@ -93,13 +94,13 @@ impl Samples {
 
 /// Creates a store from a file.
 fn create_store(file: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let stem = file.file_stem().unwrap_or_default().display();
+    let stem = file.file_stem().context("the file has no name")?.display();
     make_once("create", file, folder.join(format!("{name}-{stem}.zarrvectors")), "")
 }
 
 /// Converts the store to a file of a format, below `folder`.
 pub(super) fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow::Result<PathBuf> {
-    let stem = store.file_stem().unwrap_or_default().display();
+    let stem = store.file_stem().context("the store has no name")?.display();
     make_once("convert", store, folder.join(format!("{stem}.{format}")), &format!("--to {format}"))
 }
 

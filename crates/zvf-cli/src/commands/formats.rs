@@ -41,11 +41,13 @@ impl Formats {
         session.print(out, &all, |out| {
             if let (Some(_), [Value::Object(one)]) = (self.format, all.as_slice()) {
                 for (name, value) in one {
-                    let text = match value.as_bool() {
-                        Some(is) => if is { "yes" } else { "-" }.to_owned(),
-                        None => table::format_value(value),
+                    let text = match (value.as_bool(), value.as_array()) {
+                        (Some(is), _) => if is { "yes" } else { "-" }.to_owned(),
+                        (None, Some(list)) => {
+                            list.iter().map(table::format_value).collect::<Vec<_>>().join(", ")
+                        }
+                        (None, None) => table::format_value(value),
                     };
-                    let text = text.trim_matches(['[', ']']).replace('"', "");
                     writeln!(out, "{:<18}  {text}", name.replace('_', " "))?;
                 }
                 return Ok(());

@@ -57,13 +57,10 @@ impl View {
                 self.bind
             ));
         }
-        let Some(store) = self.store else {
-            return self.write_page.map_or_else(
-                || refuse("a store is required"),
-                |folder| write_page(&folder, self.overwrite, session, out),
-            );
-        };
-        let mut config = Config::new([store], self.bind);
+        if let Some(folder) = &self.write_page {
+            return write_page(folder, self.overwrite, session, out);
+        }
+        let mut config = Config::new(self.store, self.bind);
         config.options = session.options(Timeouts::INTERACTIVE);
         serve_until_interrupt(config, !self.no_open, session, out).await
     }

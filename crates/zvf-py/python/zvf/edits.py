@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Edit:
     """Changes that are committed together.
 
-    What is read from the dataset inside of a ``with`` block belongs to the transaction: all of it is of the commit at which the
+    A transaction covers every read from the dataset inside its ``with`` block: all of them are of the commit at which the
     block began, and the commit is refused with :class:`zvf.errors.ConflictError` where another one was made since. A block that
     reads nothing is committed after those of others, unless they changed the same.
 
@@ -126,7 +126,7 @@ class Edit:
             self._leave()
 
     def _leave(self) -> None:
-        """What is read from now on is no part of it."""
+        """Ends the transaction: later reads are no part of it."""
         if self in self.dataset._edits:
             self.dataset._edits.remove(self)
 

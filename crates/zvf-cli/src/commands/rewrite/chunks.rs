@@ -19,15 +19,14 @@ use crate::session::Session;
 impl Rewrite {
     /// Writes level 0 of the store with the chunks and bins of the options.
     pub(super) async fn divide_anew(self, session: &Session, out: &mut dyn Write) -> CommandResult {
-        let in_place = match self.in_place {
-            true => Some(InPlace::begin(&self.store, session)?),
-            false => None,
-        };
+        let in_place = self.in_place.then(|| InPlace::begin(&self.store, session)).transpose()?;
         let source = in_place.as_ref().map_or(self.store.as_str(), InPlace::address);
         let address = self.new.as_deref().unwrap_or(source).to_owned();
         nested::check(source, &address)?;
-        let reader =
-            session.reader(source).await.with_context(|| format!("cannot rewrite {source}"))?;
+        let reader = session
+            .reader(source)
+            .await
+            .with_context(|| format!("cannot rewrite {}", self.store))?;
         let query = limit_to_memory(Query::all(), session);
         let kinds = all_kinds(&session.level(reader.store(), 0).await?).into_iter();
         let sources = kinds.map(|kind| StoreSource {

@@ -21,7 +21,8 @@ use crate::session::Session;
 /// Cells are copied without decoding unless the codec changes.
 ///
 /// With --chunk-shape or --bin-shape, level 0 is divided anew, and every fragment with it; objects keep their ids, and
-/// coarser levels are not copied.
+/// coarser levels are not copied. Where they are not given, shards and codec are
+/// those of "zvf create".
 ///
 /// With --format-version a store of format 0.6, 0.7 or 0.8 becomes one of 0.9.2, with the same answers to every query.
 /// Chunks, the order of vertices, ids of objects, groups, attributes, links and levels stay what they are. Bridges of lines

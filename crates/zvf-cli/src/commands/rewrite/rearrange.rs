@@ -21,10 +21,7 @@ impl Rewrite {
         out: &mut dyn Write,
     ) -> CommandResult {
         // With a journal, the command replaces a copy, which is committed.
-        let in_place = match self.in_place {
-            true => Some(InPlace::begin(&self.store, session)?),
-            false => None,
-        };
+        let in_place = self.in_place.then(|| InPlace::begin(&self.store, session)).transpose()?;
         let source = in_place.as_ref().map_or(self.store.as_str(), InPlace::address);
         let store = session.store(source).await?;
         let refused = || format!("cannot rewrite {}", self.store);
