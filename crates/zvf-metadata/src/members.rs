@@ -103,7 +103,7 @@ impl Members<'_> {
         self.member(key, member, read, |member| Some(member.to_value()));
     }
 
-    /// A member that is left out where it equals `default`.
+    /// A member that is omitted if it equals `default`.
     pub(super) fn unless<T: Member + PartialEq + Clone>(
         &mut self,
         default: T,

@@ -39,13 +39,13 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Makes an axis in space without a unit.
+    /// Creates an axis in space without a unit.
     #[must_use]
     pub fn space(name: &str) -> Self {
         Self { name: name.to_owned(), kind: "space".to_owned(), unit: None, extras: Object::new() }
     }
 
-    /// Makes the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need their
+    /// Creates the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need their
     /// own names.
     #[must_use]
     pub fn spatial(n: usize) -> Option<Vec<Self>> {
@@ -94,7 +94,7 @@ pub struct Multiscale {
 }
 
 impl Multiscale {
-    /// Makes a block without levels.
+    /// Creates a block without levels.
     #[must_use]
     pub fn new(axes: Vec<Axis>) -> Self {
         let metadata = Put::new().put("format", "zarr_vectors").with_extras(&Object::new());
@@ -138,7 +138,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Makes an entry with a scale, and with a translation unless that is zero on every axis.
+    /// Creates an entry with a scale, and with a translation unless that is zero on every axis.
     #[must_use]
     pub fn new(path: &str, scale: Vec<f64>, translation: Vec<f64>) -> Self {
         let mut transformations = vec![Transformation::Scale(scale)];

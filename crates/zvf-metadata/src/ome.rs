@@ -42,7 +42,7 @@ pub struct Ome {
 }
 
 impl Ome {
-    /// Makes the node of a store with these axes and levels.
+    /// Creates the node of a store with these axes and levels.
     #[must_use]
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
         let none = Object::new();
@@ -117,7 +117,7 @@ pub struct OmeNode {
 }
 
 impl OmeNode {
-    /// Makes the node of the level under `name`.
+    /// Creates the node of the level under `name`.
     #[must_use]
     pub fn level(name: &str) -> Self {
         Self { kind: "zv:level".to_owned(), name: name.to_owned(), extras: Object::new() }

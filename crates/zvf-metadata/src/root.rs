@@ -1,7 +1,7 @@
 //! The root document: the kind of the store, its place in space, and its levels.
 //!
-//! Parsing accepts whatever has one meaning and keeps the rest. `open_checks` has the checks that a
-//! reader needs, `validate` those of a validator; both work on the parsed value.
+//! Parsing accepts every document with a clear meaning and keeps unknown members. `open_checks` has
+//! the checks that a reader needs, `validate` those of a validator; both work on the parsed value.
 //!
 //! `ome` and `attribute_specs` are kept unparsed: nothing depends on them, so an error in them must
 //! not prevent opening. [`Ome`](super::Ome) and [`AttributeSpecs`](super::AttributeSpecs) parse
@@ -57,7 +57,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Makes a root without levels.
+    /// Creates a root without levels.
     #[must_use]
     pub fn new(zarr_vectors: ZarrVectors, axes: Vec<Axis>) -> Self {
         Self { zarr_vectors, multiscales: vec![Multiscale::new(axes)], ..Self::default() }
@@ -100,7 +100,7 @@ impl Root {
         self.ome.clone().map(Ome::parse)
     }
 
-    /// Makes the group with this root's attributes.
+    /// Creates the group with this root's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {
         GroupDoc { attributes: write(self), extras: self.document.clone() }
@@ -185,7 +185,7 @@ pub struct ZarrVectors {
 }
 
 impl ZarrVectors {
-    /// Makes the block of a new store.
+    /// Creates the block of a new store.
     #[must_use]
     pub fn new(chunk_shape: Vec<f64>, bounds: [Vec<f64>; 2]) -> Self {
         Self { chunk_shape, bounds, ..Self::default() }

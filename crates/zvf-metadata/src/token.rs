@@ -201,7 +201,7 @@ pub enum Capability {
     MultiscaleLinks,
     /// Fragments are located by fragment indexes.
     FragmentIndex,
-    /// Some level holds only what the next coarser level lacks.
+    /// Some level holds only data that the next coarser level lacks.
     AdditiveLevels,
     /// Manifests are stored as two numeric arrays.
     DenseManifests,
@@ -267,7 +267,7 @@ impl Vocabulary for ManifestLayout {
 pub enum Refinement {
     /// A complete copy.
     Replace,
-    /// Only what the next coarser level does not hold.
+    /// Only data that the next coarser level does not hold.
     Add,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct LevelState {
     pub(crate) chunks: Arc<ChunkTable>,
     /// The level deltas of the stored links, and their widths.
     pub(crate) families: Vec<FamilyWidth>,
-    /// What the links tell about fragments and chunks.
+    /// Facts about fragments and chunks that follow from the links.
     pub(crate) linked: Linked,
     /// The state of the object index.
     pub(crate) objects: ObjectIndexState,
@@ -49,7 +49,7 @@ pub(crate) struct FamilyWidth {
     pub(crate) width: usize,
 }
 
-/// What the links of a level tell about its fragments and chunks.
+/// Facts about the fragments and chunks of a level that follow from its links.
 #[derive(Debug, Default)]
 pub(crate) struct Linked {
     /// For each fragment, how many links name its first row as a child; empty when not counted.

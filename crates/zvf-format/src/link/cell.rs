@@ -88,7 +88,7 @@ impl<'a> LinkCell<'a> {
         Ok(cell)
     }
 
-    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
+    /// Parses like [`parse`](Self::parse), but also refuses all [`lints`](Self::lints).
     ///
     /// # Errors
     ///

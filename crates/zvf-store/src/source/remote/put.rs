@@ -12,7 +12,7 @@
 //! Objects of a build are new as well: an existing object is the same one from an earlier attempt,
 //! or a foreign one, which then stays.
 //!
-//! Not here: what is written, and when.
+//! Not here: the contents of writes, and their order.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -314,7 +314,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// Makes one attempt to put an object.
+    /// Creates one attempt to put an object.
     pub(super) async fn send(
         &self,
         key: &Key,
