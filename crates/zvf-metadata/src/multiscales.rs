@@ -45,8 +45,8 @@ impl Axis {
         Self { name: name.to_owned(), kind: "space".to_owned(), unit: None, extras: Object::new() }
     }
 
-    /// Creates the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need their
-    /// own names.
+    /// Creates the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need
+    /// their own names.
     #[must_use]
     pub fn spatial(n: usize) -> Option<Vec<Self>> {
         Some(["x", "y", "z", "w"].get(..n)?.iter().map(|name| Self::space(name)).collect())

@@ -113,8 +113,8 @@ impl Permutation {
         self.len
     }
 
-    /// Creates the permutation of `len` places from the input position of each: all of `0..len` once,
-    /// optionally followed by zeros. A length above [`MAX_WIDTH`] is clamped.
+    /// Creates the permutation of `len` places from the input position of each: all of `0..len`
+    /// once, optionally followed by zeros. A length above [`MAX_WIDTH`] is clamped.
     pub(super) fn from_inputs(len: u8, inputs: impl IntoIterator<Item = u8>) -> Self {
         let mut order = [0; MAX_WIDTH];
         for (to, input) in order.iter_mut().zip(inputs) {

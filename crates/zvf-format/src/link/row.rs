@@ -261,8 +261,8 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Creates the record with these rows in placement order; `order` is the order in which they were
-    /// given, if that is stored.
+    /// Creates the record with these rows in placement order; `order` is the order in which they
+    /// were given, if that is stored.
     ///
     /// # Errors
     ///
