@@ -46,7 +46,7 @@ pub struct Root {
     pub ome: Option<Value>,
     /// Data of applications.
     pub user_metadata: Option<Object>,
-    /// How the arrays of 0.6 and 0.7 are assigned to shards.
+    /// The assignment of the arrays of 0.6 and 0.7 to shards.
     pub shard_layout: Option<Token<ShardLayout>>,
     /// Number of cells of such a shard.
     pub shard_size: Option<u64>,
@@ -168,7 +168,7 @@ pub struct ZarrVectors {
     pub cross_chunk_strategy: Option<Token<CrossChunkStrategy>>,
     /// Number of levels linked up and down, if stated; -1 for all.
     pub cross_level_depth: Option<i64>,
-    /// Which links between levels are stored, if stated.
+    /// The kind of links between levels that are stored, if stated.
     pub cross_level_storage: Option<Token<CrossLevelStorage>>,
     /// The reduction factor of the pyramid, if stated.
     pub reduction_factor: Option<i64>,

@@ -137,7 +137,7 @@ impl Vocabulary for LinksConvention {
     ];
 }
 
-/// How objects find their fragments.
+/// The way in which objects find their fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ObjectIndexConvention {
@@ -224,7 +224,7 @@ impl Vocabulary for Capability {
     ];
 }
 
-/// How the tiny arrays of 0.6 and 0.7 are assigned to shards.
+/// The assignment of the small arrays of 0.6 and 0.7 to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardLayout {
@@ -276,7 +276,7 @@ impl Vocabulary for Refinement {
         &[(Self::Replace, "replace"), (Self::Add, "add")];
 }
 
-/// How often a link record is stored.
+/// The number of stored copies of a link record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkStore {
     /// Once.

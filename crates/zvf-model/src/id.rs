@@ -1,4 +1,4 @@
-//! Numbers with their own types: levels and objects.
+//! Number types for levels and objects.
 //!
 //! Rows of a cell, rows of an index and fragments stay plain integers, as `zvf-format` has them.
 

@@ -198,7 +198,7 @@ pub(crate) enum Reopened {
     Unmapped(PathBuf),
 }
 
-/// Why files may be mapped; nothing of a store is mapped without such a reason.
+/// The reason for which files may be mapped; no file of a store is mapped without one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Promise {
     /// The caller of an `unsafe` function promised that nobody changes them in place. Only

@@ -75,7 +75,7 @@ pub enum Notice {
     HoldsNowhere {
         /// The condition.
         condition: Box<str>,
-        /// Why it cannot be true.
+        /// The reason why it cannot be true.
         why: Box<str>,
     },
     /// The backend has no create-if-absent: the writer checked for the object right before it

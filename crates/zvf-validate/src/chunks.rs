@@ -34,9 +34,9 @@ pub(crate) struct ChunkTable {
     total_rows: u64,
     /// Whether tables by fragment fit in the memory limit.
     pub(crate) is_kept: bool,
-    /// The rows of each fragment, where kept.
+    /// The rows of each fragment, if kept.
     pub(crate) ends: Option<Vec<Ends>>,
-    /// The owner of each fragment according to its column, where kept.
+    /// The owner of each fragment according to its column, if kept.
     pub(crate) owners: Option<Vec<i64>>,
 }
 
@@ -107,12 +107,12 @@ impl ChunkTable {
         self.finder.as_ref()?.find(components)
     }
 
-    /// Returns the rows of chunk `place`, where known.
+    /// Returns the rows of chunk `place`, if known.
     pub(crate) fn rows(&self, place: usize) -> Option<u64> {
         self.rows.get(place).copied().flatten()
     }
 
-    /// Returns the fragments of chunk `place`, where known.
+    /// Returns the fragments of chunk `place`, if known.
     pub(crate) fn fragments(&self, place: usize) -> Option<u64> {
         self.fragments.get(place).copied().flatten()
     }
@@ -140,7 +140,7 @@ impl ChunkTable {
         Some((self.key(place)?, number.checked_sub(*self.first_fragment.get(place)?)?))
     }
 
-    /// Returns the ends of all fragments of chunk `place`, where kept.
+    /// Returns the ends of all fragments of chunk `place`, if kept.
     pub(crate) fn fragment_ends(&self, place: usize) -> Option<&[Ends]> {
         let start = checked_usize(*self.first_fragment.get(place)?)?;
         let count = checked_usize(self.fragments(place)?)?;

@@ -18,7 +18,7 @@ use crate::lint::Lints;
 use crate::num;
 use crate::ragged::Ragged;
 
-/// How the rows of a cell are wrapped.
+/// The form of the rows of a cell.
 ///
 /// ```
 /// use zvf_format::link::{Body, LinkPolicy};

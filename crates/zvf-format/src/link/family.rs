@@ -7,7 +7,7 @@ use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{CellKey, ChunkKey, Delta, MAX_RANK, MAX_WIDTH, Offsets, check_width};
 use crate::{num, used_items};
 
-/// How often a record is stored.
+/// The number of stored copies of a record.
 ///
 /// ```
 /// assert_eq!(zvf_format::link::LinkStorage::default(), zvf_format::link::LinkStorage::Canonical);

@@ -33,7 +33,7 @@ pub struct LinksFamily {
     pub link_width: u64,
     /// Whether the order of endpoints has a meaning.
     pub directed: bool,
-    /// How often a record is stored.
+    /// The number of stored copies of a record.
     pub store: Token<LinkStore>,
     /// Number of components of a chunk key.
     pub sid_ndim: Option<u64>,

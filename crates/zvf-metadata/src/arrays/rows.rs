@@ -38,7 +38,7 @@ pub struct Rows {
     pub extras: Object,
 }
 
-/// How a row marks that its object has no value.
+/// The mark of a row whose object has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Absence {
     /// Every object has a value.

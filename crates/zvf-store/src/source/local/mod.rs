@@ -314,7 +314,7 @@ struct Room {
     _held: Reservation,
 }
 
-/// Why a piece was not read.
+/// The reason why a piece was not read.
 enum Fault {
     NoRoom(u64),
     Error(Error),

@@ -232,10 +232,10 @@ impl Shared {
     }
 }
 
-/// How long a request may go unanswered before it is reported.
+/// The time after which an unanswered request is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(5);
 
-/// Why an attempt gave no answer.
+/// The reason why an attempt gave no answer.
 #[derive(Debug)]
 pub(super) enum AttemptError {
     /// The backend failed.

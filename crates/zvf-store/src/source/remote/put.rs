@@ -34,7 +34,7 @@ use super::{Remote, Shared};
 use crate::error::{commit_unknown_error, object_replaced_error};
 use crate::key::Key;
 
-/// How certain it is that an object is the first under its name.
+/// The guarantee that an object is the first under its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Created {
     /// The store guarantees it.
