@@ -1,4 +1,4 @@
-//! Tokens: the vocabularies of the specification, and words outside of them.
+//! Tokens: the vocabularies of the specification, and unknown words.
 //!
 //! A document may hold an unknown word. It is kept; `open_checks` and `validate` decide whether it
 //! matters.

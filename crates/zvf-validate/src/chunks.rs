@@ -117,12 +117,12 @@ impl ChunkTable {
         self.fragments.get(place).copied().flatten()
     }
 
-    /// Returns the number in the level of fragment `fragment` of chunk `place`.
+    /// Returns the level-wide number of fragment `fragment` of chunk `place`.
     pub(crate) fn fragment(&self, place: usize, fragment: u64) -> Option<usize> {
         checked_usize(self.first_fragment.get(place)?.checked_add(fragment)?)
     }
 
-    /// Returns the number in the level of row `row` of chunk `place`.
+    /// Returns the level-wide number of row `row` of chunk `place`.
     pub(crate) fn row(&self, place: usize, row: u64) -> Option<u64> {
         self.first_row.get(place)?.checked_add(row)
     }
@@ -133,7 +133,7 @@ impl ChunkTable {
         row_id(self.hashes.get(place).copied().unwrap_or(0), row)
     }
 
-    /// Returns the chunk and fragment that has this number in the level.
+    /// Returns the chunk and fragment with this level-wide number.
     pub(crate) fn locate(&self, fragment: usize) -> Option<(ChunkKey, u64)> {
         let number = to_u64(fragment);
         let place = self.first_fragment.partition_point(|first| *first <= number).checked_sub(1)?;

@@ -17,7 +17,7 @@ pub(crate) struct LevelState {
     pub(crate) name: String,
     /// The kinds of geometry that the store declares.
     pub(crate) kinds: Vec<Token<GeometryType>>,
-    /// Geometries of other kinds, each in a group of its own.
+    /// Geometries of other kinds, each in a separate group.
     pub(crate) extra_kinds: Vec<Self>,
     /// The names of its nodes.
     pub(crate) children: Vec<String>,

@@ -345,8 +345,8 @@ impl Build {
         DenseSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
 
-    /// Writes the document of the group at `path` unchanged. [`publish`](Self::publish) writes that
-    /// of the root.
+    /// Writes the document of the group at `path` unchanged. [`publish`](Self::publish) writes the
+    /// root document.
     ///
     /// # Errors
     ///

@@ -154,8 +154,8 @@ impl Uploads {
         self.remote.read(key).await
     }
 
-    /// Returns which of `objects`, all below `array`, are missing. A listing that omits an object
-    /// proves nothing: the object is then requested by name.
+    /// Returns which of `objects`, all below `array`, are missing. If a listing omits an object,
+    /// the object may still exist, so it is requested by name.
     pub(crate) async fn find_missing(
         &self,
         array: &Key,

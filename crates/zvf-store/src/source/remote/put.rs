@@ -39,7 +39,7 @@ use crate::key::Key;
 pub(crate) enum Created {
     /// The store guarantees it.
     Guarded,
-    /// The store cannot; no object existed a moment before.
+    /// The store cannot guarantee it; no object existed right before.
     Looked,
 }
 
