@@ -34,7 +34,7 @@ pub struct Axis {
     pub kind: String,
     /// The unit, if declared.
     pub unit: Option<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -89,7 +89,7 @@ pub struct Multiscale {
     pub datasets: Vec<Dataset>,
     /// The program that wrote the block.
     pub metadata: Option<Value>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -133,7 +133,7 @@ pub struct Dataset {
     pub path: String,
     /// `coordinateTransformations`.
     pub transformations: Vec<Transformation>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -37,7 +37,7 @@ pub struct Ome {
     pub attributes: Option<Value>,
     /// One node for each level, in order.
     pub nodes: Vec<OmeNode>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -112,7 +112,7 @@ pub struct OmeNode {
     pub kind: String,
     /// The name of the level's group.
     pub name: String,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

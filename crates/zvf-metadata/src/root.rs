@@ -180,7 +180,7 @@ pub struct ZarrVectors {
     pub manifest_layout: Option<String>,
     /// Cells per shard of the arrays over the chunk grid, unparsed: a number or one for each axis.
     pub shard_shape: Option<Value>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -114,8 +114,8 @@ impl RangedFile {
         Self::begin(Source::with_buffer_pool(folder, &Budget::new(options))?, key).await
     }
 
-    /// Returns the file that now has the name; `None` if it is this one, as it always is for a file
-    /// in memory.
+    /// Returns the file that now has the name; `None` if it is still this file, which is always so
+    /// for a file in memory.
     pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>> {
         match &self.0 {
             #[cfg(all(unix, feature = "map"))]

@@ -23,7 +23,7 @@ use crate::versions::{Versions, refuse_unknown};
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Bytes that this handle may hold: in flight and in the cache together. Requests wait until
-    /// they fit. A request larger than the budget without the part of the cache is refused.
+    /// they fit. A request larger than the budget minus the cache is refused.
     pub budget_bytes: u64,
     /// Maximum number of concurrent requests.
     pub requests_in_flight: usize,

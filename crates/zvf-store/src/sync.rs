@@ -1,4 +1,4 @@
-//! Locks for shared state: those of the standard library. The models of `cargo xtask loom` use the
+//! Locks for shared state, from the standard library. The models of `cargo xtask loom` use the
 //! locks of a model checker, which tries every interleaving.
 //!
 //! Not here: semaphores and channels, which tokio model-checks itself; atomics, which only the

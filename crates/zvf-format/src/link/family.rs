@@ -69,7 +69,7 @@ impl LinkPolicy {
         Self { store, ..self }
     }
 
-    /// Puts endpoints 1.. on the level `delta` away, where `anchor` maps to.
+    /// Sets the level of endpoints 1.. to the level `delta` away, to which `anchor` maps.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub struct Groups {
     pub ranges: Option<Vec<GroupRange>>,
     /// The name of each row.
     pub names: Option<Vec<String>>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

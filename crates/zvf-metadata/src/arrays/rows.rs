@@ -34,7 +34,7 @@ pub struct Rows {
     pub has_present_mask: Option<bool>,
     /// The meaning of the array's fill value: `absent`.
     pub fill_sentinel_meaning: Option<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -1,10 +1,10 @@
 //! Writes to a store behind the `ObjectStore` trait.
 //!
-//! An object under a unique name may be sent any number of times. An object that must not exist yet
-//! may not: if the outcome of an attempt is unknown, the object is read and decides. Our bytes mean
-//! success, other bytes mean that another writer won, and no object means another attempt. The
-//! object is also looked for before the first attempt: some backends cannot put conditionally, or
-//! accept the condition and ignore it, and then the caller is notified.
+//! An object under a unique name may be sent any number of times. A create-if-absent may not be
+//! repeated blindly: if the outcome of an attempt is unknown, the stored object is read to decide.
+//! Our bytes mean success, other bytes mean that another writer won, and no object means another
+//! attempt. The object is also looked for before the first attempt: some backends cannot put
+//! conditionally, or accept the condition and ignore it, and then the caller is notified.
 //!
 //! A put is not retried once an object exists that forbids it ([`Until`]): its data is then out of
 //! date.
