@@ -80,8 +80,8 @@ impl MappedFile {
     ///
     /// While this handle, a clone of it or a [`View`] lives, no one may change the bytes of the
     /// file in place, nor those of a later file of that name that is mapped when a handle is
-    /// revalidated. With the SIGBUS handler installed, a mere truncation is survived; otherwise it
-    /// ends the process.
+    /// revalidated. With the SIGBUS handler installed, the process survives a truncation of the
+    /// file; without it, a truncation ends the process.
     ///
     /// # Errors
     ///
