@@ -220,7 +220,7 @@ class Query:
         try:
             while (batch := stream.next().wait()) is not None:
                 for part in [batch] if limit is None else batch.split(limit):
-                    yield Answer(part)
+                    yield Answer(part, of=self.dataset)
         finally:
             stream.close()
 
@@ -231,7 +231,7 @@ class Query:
         try:
             while (batch := await awaited(stream.next())) is not None:
                 for part in [batch] if limit is None else batch.split(limit):
-                    yield Answer(part)
+                    yield Answer(part, of=self.dataset)
         finally:
             stream.close()
 

@@ -12,7 +12,7 @@ import numpy as np
 from . import _zvf
 from ._arrays import column_of_lines, given, indices, join_lines, named
 from ._arrays import positions as as_positions
-from ._columns import columns, fitted
+from ._columns import columns, fitted, flagged
 from ._creating import chunk_shape_for
 from ._jobs import reporter
 from ._losses import door
@@ -200,7 +200,8 @@ class Writer:
 
     def _fitted(self, scope: str, kind: str | None, attributes: Any, rows: int | None, what: str) -> list[dict[str, Any]]:
         """Columns as the native half takes them, like those that were pushed before."""
-        return fitted(columns(attributes, rows, what), self._known.setdefault((kind or self.kind, scope), {}), rows or 0)
+        entries = columns(attributes, rows, what)
+        return fitted(flagged(entries) if scope == "object" else entries, self._known.setdefault((kind or self.kind, scope), {}), rows or 0)
 
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
         """Declare objects and their attributes."""
