@@ -414,10 +414,10 @@ def restored(codes: np.ndarray, entry: tuple[Any, ...], valid: np.ndarray | None
         decoded = _decoded(codes, categories[0])
         if valid is None:
             return decoded
-        return np.where(valid, decoded, None) if decoded.dtype.kind == "O" else np.ma.masked_array(decoded, mask=~valid)
+        return np.where(valid, decoded, np.array(None, dtype=object)) if decoded.dtype.kind == "O" else np.ma.masked_array(decoded, mask=~valid)
     times = times_of(codes.dtype, unit, description)
     if times is not None:
         return codes.view(times) if valid is None else np.where(valid, codes, _NONE).view(times)
     if valid is not None and codes.dtype.kind == "U":
-        return np.where(valid, codes.astype(object), None)
+        return np.where(valid, codes.astype(object), np.array(None, dtype=object))
     return codes if valid is None else np.ma.masked_array(codes, mask=~valid)
