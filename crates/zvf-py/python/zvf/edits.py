@@ -44,8 +44,10 @@ class Edit:
         self._begun_at: int | None = None  # the commit that what is read is of, inside of a block
         self._has_read = False
         self._is_committed = False
-        self._widths: dict[str, int] = {}  # of columns of text that are made wider
-        self._room: dict[str, list[dict[str, Any]]] = {}  # and what makes them so, before all else
+        columns = dataset.info()["levels"][0]["attributes"] if len(dataset.kinds) == 1 else []
+        #: Columns of objects with text of a bounded length, and what makes them wider, before all else.
+        self._texts = {a["name"]: a for a in columns if a["scope"] == "object" and a["dtype"].startswith("<U")}
+        self._room: dict[str, list[dict[str, Any]]] = {}
 
     def apply(self, op: str, **words: Any) -> None:
         """Add an operation of the edit script, by its name."""
@@ -54,19 +56,17 @@ class Edit:
         if op in ("object.set", "object.add", "object.replace"):
             for values in (words.get("values"), words.get("each")):
                 for name, value in dict(values or {}).items():
-                    self._make_room(name, value if isinstance(value, (list, np.ndarray)) else [value])
+                    self._make_room(name, value if isinstance(value, list) else np.ravel(value).tolist())
         fields = {k: _json(f"{op}, {k}", v) for k, v in words.items() if v is not None}
         self.operations.append({"op": text_of("op", op), **fields})
 
     def _make_room(self, name: str, values: Any) -> None:
         """Widens a column of objects whose text is shorter than one of these; the transaction begins with that."""
         longest = max((len(value) for value in values if isinstance(value, str)), default=0)
-        column = next((a for a in self.dataset.info()["levels"][0]["attributes"] if (a["scope"], a["name"]) == ("object", name)), None)
-        if column is None or not column["dtype"].startswith("<U") or len(self.dataset.kinds) > 1:
+        column = self._texts.get(name)
+        if column is None or longest <= int(column["dtype"][2:]):
             return
-        if longest <= self._widths.get(name, int(column["dtype"][2:])):
-            return
-        self._widths[name] = longest
+        self._texts[name] = {**column, "dtype": f"<U{longest}"}
         table = self.dataset.object_table()
         rows = [(int(number), str(text)) for number, text in zip(table["object"], table[f"object.{name}"]) if text is not None]
         told = {key: column[key] for key in ("unit", "description") if column[key]}
