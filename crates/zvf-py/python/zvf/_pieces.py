@@ -148,7 +148,7 @@ def _of_answer(answer: Answer) -> Piece:
             piece.part_attributes[own] = _values(answer[name])[first]
         else:
             piece.attributes[name] = _values(answer[name])
-    piece.element_attributes = {name: _values(answer[name]) for name in answer._element_fields()}
+    piece.element_attributes = {name: _values(answer._element(name)) for name in answer.element_keys()}
     return piece
 
 
