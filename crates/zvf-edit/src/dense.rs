@@ -8,7 +8,7 @@ use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
 use crate::arrays::MAX_CELL_BYTES;
 use crate::changes::Changes;
 use crate::error::{EditError, Result, fail};
-use crate::row_array::RowChunks;
+use crate::row_chunks::RowChunks;
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 
@@ -172,7 +172,8 @@ impl DenseArray {
             return Ok(());
         }
         let (counts, size) = ([self.len(), self.old_bytes.len() / self.size], self.size);
-        let chunk_rows = if single_chunk { counts[0].max(1) } else { self.stored.chunk_rows };
+        let is_single = single_chunk && self.stored.shard_chunks.is_none();
+        let chunk_rows = if is_single { counts[0].max(1) } else { self.stored.chunk_rows };
         let swapped = self.stored.coding.is_big_endian && self.value_bytes > 1;
         let mut shape = self.stored.doc["shape"].clone();
         shape[0] = json!(counts[0]);

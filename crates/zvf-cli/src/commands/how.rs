@@ -128,6 +128,14 @@ pub(crate) struct CreateOptions {
     /// Write a store that zarr-vectors can read: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
+    /// Leave out what viewers and tools of zarr-vectors expect: the columns vertex_count of objects
+    /// and segment_id of fragments, and the marker of skeletons.
+    #[arg(long, hide_short_help = true, help_heading = "Layout")]
+    plain: bool,
+    /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
+    #[arg(long = "manifests", value_name = "FORM", value_parser = choice(&MANIFESTS), default_value = "vlen",
+        action = ArgAction::Set, conflicts_with = "compat", hide_short_help = true, help_heading = "Layout")]
+    is_dense: bool,
     #[command(flatten)]
     coding: Coding,
     /// Replace a store that exists, in one step; not on object stores.
@@ -160,6 +168,10 @@ fn refuse_frags(_text: &str) -> Result<String, &'static str> {
 
 const SPACES: [(&str, bool, &str); 2] =
     [("world", true, "World coordinates"), ("stored", false, "Those of the file")];
+
+/// The forms of manifests, and whether they are dense.
+pub(crate) const MANIFESTS: [(&str, bool, &str); 2] =
+    [("vlen", false, "A blob for each object"), ("dense", true, "Numbers in two arrays")];
 
 impl CreateOptions {
     /// Returns the kind, where `--kind` is given.
@@ -265,7 +277,13 @@ impl CreateOptions {
             memory: write.memory / 2,
             ..ReadOptions::default()
         };
-        let write = WriteOptions { scratch: self.temp_dir.clone(), compat: self.compat, ..write };
+        let write = WriteOptions {
+            scratch: self.temp_dir.clone(),
+            compat: self.compat,
+            plain: self.plain,
+            dense: self.is_dense,
+            ..write
+        };
         if self.per_chunk == 0 {
             return refuse("--per-chunk must be at least 1");
         }

@@ -6,10 +6,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
+use zvf::metadata::LayoutFamily;
 use zvf::migrate::{Change, Migration, MigrationCounts, Plan};
 use zvf::store::{Build, CodecPipeline};
 
+use crate::arguments::choice;
 use crate::commands::coding::{Shards, Zstd, shards};
+use crate::commands::how::MANIFESTS;
 use crate::commands::nested;
 use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
@@ -24,7 +27,8 @@ use crate::table;
   zvf migrate old.zarrvectors --dry-run
   zvf migrate old.zarrvectors new.zarrvectors
   zvf migrate s3://bucket/old.zarrvectors new.zarrvectors --shard 8 --codec zstd:3
-  zvf migrate old.zarrvectors --in-place")]
+  zvf migrate old.zarrvectors --in-place
+  zvf migrate brain.zarrvectors --in-place --manifests dense")]
 pub(crate) struct Migrate {
     /// The store: a folder or a URL.
     old: String,
@@ -45,6 +49,10 @@ pub(crate) struct Migrate {
     shard: Option<Shards>,
     #[command(flatten)]
     codec: Zstd,
+    /// Write manifests in this form, also those of a store of 0.9 or later, as one commit that can
+    /// be undone: vlen, or dense, which zarr-vectors 0.9.2 does not read.
+    #[arg(long = "manifests", value_name = "FORM", value_parser = choice(&MANIFESTS), requires = "in_place")]
+    is_dense: Option<bool>,
 }
 
 impl Migrate {
@@ -55,6 +63,9 @@ impl Migrate {
             Build::remove_leftovers(address)?;
         }
         let store = session.reader(&self.old).await?.store().clone();
+        if let (Some(is_dense), LayoutFamily::C) = (self.is_dense, store.family()) {
+            return rewrite_manifests(&self.old, is_dense, session, out);
+        }
         let plan = Plan::build(&store).await;
         let plan = plan.with_context(|| format!("cannot migrate {}", self.old))?;
         let new = if self.in_place { Some(&self.old) } else { self.new.as_ref() };
@@ -83,7 +94,10 @@ impl Migrate {
         report(session, address, &done, out)?;
         session.print_store_notices(out, &store)?;
         session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
-        Ok(Outcome::Clean)
+        match self.is_dense {
+            Some(is_dense) => rewrite_manifests(address, is_dense, session, out),
+            None => Ok(Outcome::Clean),
+        }
     }
 
     /// Returns the address of the store that the new one replaces.
@@ -93,6 +107,21 @@ impl Migrate {
             false => self.new.as_ref().filter(|_| self.overwrite && !self.dry_run),
         }
     }
+}
+
+/// Writes the manifests of a store of 0.9 in another form.
+fn rewrite_manifests(
+    address: &str,
+    is_dense: bool,
+    session: &Session,
+    out: &mut dyn Write,
+) -> CommandResult {
+    let report = zvf::edit::rewrite_manifests(session.place(address)?, is_dense)?;
+    match session.json() {
+        true => table::json(&report, out)?,
+        false => super::edit::print(&report, out)?,
+    }
+    Ok(Outcome::Clean)
 }
 
 /// Prints the changes.
