@@ -70,11 +70,11 @@ end() {
 rest_of_history() {
     answer query s.zarrvectors --format csv
     line 0 validate s.zarrvectors
-    line 0 undo s.zarrvectors
+    line 0 history undo s.zarrvectors
     answer query s.zarrvectors --format csv
-    line 0 undo s.zarrvectors --to 1
+    line 0 history undo s.zarrvectors --to 1
     answer query s.zarrvectors --format csv
-    line 0 undo s.zarrvectors --to 0
+    line 0 history undo s.zarrvectors --to 0
     answer query s.zarrvectors --format csv
     line 0 edit rm s.zarrvectors --objects 3
     answer query s.zarrvectors --format csv
@@ -83,8 +83,8 @@ rest_of_history() {
 
 begin committed pl2_negative
 edits
-answer log s.zarrvectors --json
-answer show s.zarrvectors 2 --json
+answer history log s.zarrvectors --json
+answer history show s.zarrvectors 2 --json
 rest_of_history
 end
 
@@ -102,14 +102,14 @@ end
 
 begin undone pl2_negative
 edits
-"$zvf" undo s.zarrvectors >/dev/null
-answer log s.zarrvectors --json
+"$zvf" history undo s.zarrvectors >/dev/null
+answer history log s.zarrvectors --json
 rest_of_history
 end
 
 begin undo_pending pl2_negative
 edits
-killed_before 6 undo s.zarrvectors
+killed_before 6 history undo s.zarrvectors
 rest_of_history
 end
 
@@ -147,7 +147,7 @@ edits
 line 0 task run plan --all
 line 0 task finish plan --remove
 answer query s.zarrvectors --format csv
-line 0 undo s.zarrvectors
+line 0 history undo s.zarrvectors
 line 0 validate s.zarrvectors
 end
 

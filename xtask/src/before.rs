@@ -27,8 +27,7 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let folder = house.target().join("before");
     let tree = folder.join("tree");
     if !tree.join("Cargo.lock").is_file() {
-        let git = house.program("git").words("worktree add --force --detach");
-        git.arg(&tree).arg(COMMIT).run()?;
+        house.line("git worktree add --force --detach {} {}", &[&tree, &COMMIT]).run()?;
     }
     let (manifest, target) = (tree.join("Cargo.toml"), folder.join("build"));
     build(house, &manifest, &target)?;

@@ -21,30 +21,27 @@ leave out are listed at the end, each with its condition and whether it ran.",
     run,
 };
 
-struct Step {
-    name: &'static str,
-    run: fn(&House) -> anyhow::Result<()>,
-}
+type Step = (&'static str, fn(&House, Args) -> anyhow::Result<()>, &'static [&'static str]);
 
 fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let names: Vec<_> = args.into_words().collect();
     let house = &house.for_ci();
-    let is_selected = |step: &Step| names.is_empty() || names.iter().any(|name| name == step.name);
-    if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| *name != step.name)) {
+    let is_selected = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.0);
+    if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| *name != step.0)) {
         bail!("no step {}: `cargo xtask ci --help`", name.display());
     }
     let mut times = Vec::new();
     let mut verdict = Ok(());
-    for step in STEPS.iter().filter(|step| is_selected(step)) {
-        say(&format!("\n== {}", step.name));
+    for (name, run, words) in STEPS.iter().filter(is_selected) {
+        say(&format!("\n== {name}"));
         let clock = Clock::start()?;
-        verdict = (step.run)(house);
-        times.push((step.name, clock.stop()?, verdict.is_ok()));
+        verdict = run(house, Args::from_words(words));
+        times.push((*name, clock.stop()?, verdict.is_ok()));
         if verdict.is_err() {
             break;
         }
     }
-    summary(&times, times::calibrate(house)?, STEPS.iter().filter(|step| is_selected(step)));
+    summary(&times, times::calibrate(house)?, STEPS.iter().filter(is_selected));
     parts::summary();
     verdict
 }
@@ -60,44 +57,40 @@ fn summary<'a>(
         say(&format!("{}  {name:12} {verdict}", spent.row(calibration)));
     }
     for step in steps.skip(times.len()) {
-        say(&format!("{:28}  {:12} not run", "", step.name));
+        say(&format!("{:28}  {:12} not run", "", step.0));
     }
     let clock = times.iter().map(|(_, spent, _)| spent.clock).sum();
     let processors = times.iter().map(|(_, spent, _)| spent.processors).sum();
     say(&format!("{}  in all", Spent { clock, processors }.row(calibration)));
 }
 
+/// Runs the formatter on both workspaces.
+fn format(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
+    house.cargo("fmt --all --check").run()?;
+    house.cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()
+}
+
+/// The steps: the name, the command, and its arguments.
 const STEPS: [Step; 18] = [
     // The command of the README. The Python package has no tests for cargo, and `conformance --sql`
     // tests the crates with an SQL engine.
-    Step { name: "test", run: |house| test::run(house, Args::default()) },
-    Step {
-        name: "fmt",
-        run: |house| {
-            house.cargo("fmt --all --check").run()?;
-            house.cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()
-        },
-    },
-    Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
-    Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
-    Step { name: "counts", run: |house| counts::run(house, Args::default()) },
-    Step { name: "walk", run: |house| walk::run(house, Args::default()) },
-    Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },
-    Step { name: "deny", run: |house| deny::run(house, Args::default()) },
-    Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },
-    Step { name: "docs", run: |house| docs::run(house, Args::from_words(&["--check"])) },
-    Step { name: "commands", run: |house| docs::run(house, Args::from_words(&["--run"])) },
-    Step { name: "api", run: |house| api::run(house, Args::default()) },
-    Step { name: "publish", run: |house| publish::run(house, Args::from_words(&["--check"])) },
-    Step { name: "viewer", run: viewer::check },
-    Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
-    Step {
-        name: "features",
-        run: |house| {
-            features::run(house, Args::default())?;
-            features::test_all(house)
-        },
-    },
-    Step { name: "python", run: |house| python::run(house, Args::default()) },
-    Step { name: "torture", run: torture::run_bounded },
+    ("test", test::run, &[]),
+    ("fmt", format, &[]),
+    ("fixtures", fixtures::run, &["--check"]),
+    ("tidy", tidy::run, &[]),
+    ("counts", counts::run, &[]),
+    ("walk", walk::run, &[]),
+    ("clippy", clippy::run, &[]),
+    ("deny", deny::run, &[]),
+    ("no-std", no_std::run, &["--run"]),
+    ("docs", docs::run, &["--check"]),
+    ("commands", docs::run, &["--run"]),
+    ("api", api::run, &[]),
+    ("publish", publish::run, &["--check"]),
+    ("viewer", viewer::run, &["check"]),
+    ("conformance", conformance::run, &[]),
+    ("features", features::run_all, &[]),
+    ("python", python::run, &[]),
+    ("torture", torture::run_bounded, &[]),
 ];

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::Command;
 use crate::args::Args;
-use crate::house::{House, say};
+use crate::house::{House, has_extension, say, walk};
 use crate::tidy::ceilings::count::split_tests;
 
 pub(crate) const COMMAND: Command = Command {
@@ -150,17 +150,14 @@ fn lines_of_target(path: &str) -> usize {
     let folder = path.parent().filter(|folder| {
         path.ends_with("lib.rs") || (path.ends_with("main.rs") && !folder.ends_with("src"))
     });
-    lines_below(folder.unwrap_or(path))
-}
-
-fn lines_below(path: &Path) -> usize {
-    if let Ok(entries) = fs::read_dir(path) {
-        return entries.flatten().map(|entry| lines_below(&entry.path())).sum();
-    }
-    let is_source = path.extension().is_some_and(|extension| extension == "rs");
+    let files = match folder {
+        Some(folder) => walk(folder, &|_| false).unwrap_or_default(),
+        None => vec![path.to_owned()],
+    };
+    let sources = files.iter().filter(|path| has_extension(path, "rs"));
     // Comments take no time to compile.
-    let code = |text: String| if is_source { split_tests(&text).0.len() } else { 0 };
-    fs::read_to_string(path).map_or(0, code)
+    let code = |path| fs::read_to_string(path).map_or(0, |text| split_tests(&text).0.len());
+    sources.map(code).sum()
 }
 
 /// The commands of the README, as cargo builds them.

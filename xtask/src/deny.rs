@@ -1,7 +1,5 @@
 //! `deny`: licences, bans, sources and advisories of all dependencies.
 
-use anyhow::ensure;
-
 use crate::Command;
 use crate::args::Args;
 use crate::house::House;
@@ -20,8 +18,8 @@ is fetched; when it cannot be, that part is left out.",
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
-    let installed = house.cargo("deny --version").output().is_some();
-    ensure!(installed, "cargo-deny is missing: `cargo install cargo-deny --locked`");
+    let hint = "cargo-deny is missing: `cargo install cargo-deny --locked`";
+    house.cargo("deny --version").require(hint)?;
     house.cargo("deny --all-features check bans licenses sources").run()?;
     let is_fetched = house.cargo("deny fetch db").run().is_ok();
     if !ADVISORIES.settle(is_fetched) {

@@ -40,8 +40,10 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the tests that the test command of the README leaves out, or runs with fewer features.
-pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
+/// Checks every feature, and runs the tests that the test command of the README leaves out, or runs
+/// with fewer features.
+pub(crate) fn run_all(house: &House, args: Args) -> anyhow::Result<()> {
+    run(house, args)?;
     let mut words: Vec<OsString> =
         ci_set().into_iter().chain(["--lib", "--bins"]).map(OsString::from).collect();
     let manifest = fs::read_to_string(house.path("Cargo.toml"))?;

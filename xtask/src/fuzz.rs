@@ -75,11 +75,10 @@ fn targets(house: &House) -> anyhow::Result<Vec<String>> {
 }
 
 fn tools(house: &House) -> anyhow::Result<()> {
-    let nightly = house.nightly("", "--version").output().is_some();
-    ensure!(nightly, "a nightly toolchain is missing: `rustup toolchain install nightly`");
-    let cargo_fuzz = house.nightly("", "fuzz --version").output().is_some();
-    ensure!(cargo_fuzz, "cargo-fuzz is missing: `cargo install cargo-fuzz --locked`");
-    Ok(())
+    let nightly = house.nightly("", "--version");
+    nightly.require("a nightly toolchain is missing: `rustup toolchain install nightly`")?;
+    let cargo_fuzz = house.nightly("", "fuzz --version");
+    cargo_fuzz.require("cargo-fuzz is missing: `cargo install cargo-fuzz --locked`")
 }
 
 #[cfg(test)]

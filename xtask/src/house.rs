@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -119,6 +119,18 @@ impl House {
         Program(command).words(words)
     }
 
+    /// Returns the command of a line. Its words are separated by spaces; each `{}` stands for one of
+    /// `places`.
+    pub(crate) fn line(&self, line: &str, places: &[&dyn AsRef<OsStr>]) -> Program {
+        let mut places = places.iter();
+        let mut words = line.split_whitespace().map(|word| match word {
+            "{}" => AsRef::<OsStr>::as_ref(*places.next().expect("each mark has a place")),
+            word => word.as_ref(),
+        });
+        let program = self.program(words.next().expect("a line begins with a program"));
+        program.args(&words.collect::<Vec<&OsStr>>())
+    }
+
     /// Returns a command of any program, started in the root.
     pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Program {
         let mut command = Command::new(name);
@@ -202,18 +214,25 @@ impl Program {
 
     /// Runs it to its end.
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
-        self.echo();
-        let status = self.0.status().with_context(|| format!("could not start {}", self.name()))?;
+        let status = self.start()?.wait()?;
+        self.check(status)
+    }
+
+    /// Prints and starts it.
+    fn start(&mut self) -> anyhow::Result<Child> {
+        say(&format!("$ {}", self.name()));
+        self.0.spawn().with_context(|| format!("could not start {}", self.name()))
+    }
+
+    fn check(&self, status: ExitStatus) -> anyhow::Result<()> {
         ensure!(status.success(), "{} failed: {status}", self.name());
         Ok(())
     }
 
     /// Runs it to its end, prints its output, and returns the lines that `keep` accepts.
     pub(crate) fn run_keeping(mut self, keep: fn(&str) -> bool) -> anyhow::Result<Vec<String>> {
-        self.echo();
         self.0.stdout(Stdio::piped());
-        let mut child =
-            self.0.spawn().with_context(|| format!("could not start {}", self.name()))?;
+        let mut child = self.start()?;
         let mut lines = Vec::new();
         for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
             let line = line?;
@@ -222,21 +241,16 @@ impl Program {
                 lines.push(line);
             }
         }
-        let status = child.wait()?;
-        ensure!(status.success(), "{} failed: {status}", self.name());
+        self.check(child.wait()?)?;
         Ok(lines)
     }
 
     /// Runs it, and ends it after `limit`.
     pub(crate) fn run_within(mut self, limit: Duration) -> anyhow::Result<()> {
-        self.echo();
-        let start = Instant::now();
-        let mut child =
-            self.0.spawn().with_context(|| format!("could not start {}", self.name()))?;
+        let (start, mut child) = (Instant::now(), self.start()?);
         loop {
             if let Some(status) = child.try_wait()? {
-                ensure!(status.success(), "{} failed: {status}", self.name());
-                return Ok(());
+                return self.check(status);
             }
             if start.elapsed() > limit {
                 child.kill()?;
@@ -253,6 +267,11 @@ impl Program {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Fails with this message when it cannot be started, or fails.
+    pub(crate) fn require(self, missing: &str) -> anyhow::Result<()> {
+        self.output().map(drop).with_context(|| missing.to_owned())
+    }
+
     fn name(&self) -> String {
         let program = Path::new(self.0.get_program());
         let mut name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -261,10 +280,6 @@ impl Program {
             name.push_str(&arg.to_string_lossy());
         }
         name
-    }
-
-    fn echo(&self) {
-        say(&format!("$ {}", self.name()));
     }
 }
 
@@ -283,6 +298,24 @@ pub(crate) fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths = paths.collect::<io::Result<Vec<_>>>().with_context(place)?;
     paths.sort();
     Ok(paths)
+}
+
+/// Returns the files below a folder, by name, without those of folders that `skips` accepts.
+pub(crate) fn walk(folder: &Path, skips: &dyn Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in list(folder)?.into_iter().filter(|path| !path.is_symlink()) {
+        if !path.is_dir() {
+            files.push(path);
+        } else if !skips(&path) {
+            files.extend(walk(&path, skips)?);
+        }
+    }
+    Ok(files)
+}
+
+/// Returns whether a path has this extension.
+pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
 }
 
 /// Prints one line. A closed terminal is not an error.

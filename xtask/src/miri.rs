@@ -2,8 +2,6 @@
 //! big-endian target; the vector code of zvf-blosc, and the table of maps that zvf-store shares with its signal
 //! handler.
 
-use anyhow::ensure;
-
 use crate::Command;
 use crate::args::Args;
 use crate::house::House;
@@ -22,11 +20,8 @@ the interpreter is some hundred times slower than the machine.",
 };
 
 fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
-    let installed = house.nightly("", "miri --version").output().is_some();
-    ensure!(
-        installed,
-        "Miri is missing: `rustup toolchain install nightly --component miri,rust-src`"
-    );
+    let hint = "Miri is missing: `rustup toolchain install nightly --component miri,rust-src`";
+    house.nightly("", "miri --version").require(hint)?;
     let unsafe_only = args.flag("--unsafe-only");
     filters(house)?;
     tables(house)?;

@@ -53,12 +53,11 @@ fn firmware(house: &House) -> anyhow::Result<()> {
     let size = elf::sizes(&bytes).context("the firmware is not an ELF file of 32 bits")?;
     say(&format!("code {} B, data {} B, zeroed {} B", size.code, size.data, size.zeroed));
 
-    let emulator = house.program(EMULATOR).words("--version").output();
-    ensure!(emulator.is_some(), "{EMULATOR} is missing (Debian: `apt-get install {EMULATOR}`)");
-    let machine = "-machine mps2-an386 -cpu cortex-m4 -nographic";
-    let semihosting = "-semihosting-config enable=on,target=native -kernel";
-    let run = house.program(EMULATOR).words(machine).words(semihosting).arg(&image);
-    run.run_within(Duration::from_secs(60))
+    let hint = format!("{EMULATOR} is missing (Debian: `apt-get install {EMULATOR}`)");
+    house.program(EMULATOR).words("--version").require(&hint)?;
+    let machine = "{} -machine mps2-an386 -cpu cortex-m4 -nographic \
+        -semihosting-config enable=on,target=native -kernel {}";
+    house.line(machine, &[&EMULATOR, &image]).run_within(Duration::from_secs(60))
 }
 
 /// Packages without an operating system, each with and without an allocator where possible.

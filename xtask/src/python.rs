@@ -14,7 +14,7 @@ use anyhow::ensure;
 
 use crate::Command;
 use crate::args::Args;
-use crate::house::{House, Program, list, remove_folder};
+use crate::house::{House, Program, has_extension, list, remove_folder};
 
 pub(crate) const COMMAND: Command = Command {
     name: "python",
@@ -34,7 +34,7 @@ which the wheel is not, and its tests open repositories. Needs python3 of at lea
 };
 
 /// Further packages of the environment.
-const TOOLS: [&str; 23] = [
+const TOOLS: [&str; 25] = [
     "maturin>=1.8,<2",
     "numpy",
     "pytest",
@@ -54,6 +54,8 @@ const TOOLS: [&str; 23] = [
     "trimesh",
     "meshio",
     "networkx",
+    "nibabel",
+    "geopandas",
     "tqdm",
     "fsspec",
     "obstore",
@@ -84,10 +86,12 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
     let package = house.path("crates/zvf-py");
     let config = package.join("pyproject.toml");
-    let pytest = house.program(&python).env("ZVF_RANDOM_SECONDS", seconds);
-    let pytest = pytest.words("-m pytest -q -c").arg(&config).arg("--rootdir").arg(&package);
     // The examples in the installed package, which has the compiled module.
-    pytest.arg(package.join("tests")).words("--pyargs zvf").forward(args).run()?;
+    let words = "{} -m pytest -q -c {} --rootdir {} {} --pyargs zvf";
+    let tests = package.join("tests");
+    let pytest = house.line(words, &[&python, &config, &package, &tests]);
+    let pytest = pytest.env("ZVF_RANDOM_SECONDS", seconds);
+    pytest.forward(args).run()?;
     check_types(house, &python, &config)?;
     run_examples(house, &python)
 }
@@ -99,25 +103,24 @@ fn run_reference_tests(house: &House, wheel: &Path, args: Args) -> anyhow::Resul
     let folder = house.target().join("python-reference-tests");
     let archive = folder.join("zarr_vectors-0.9.2.tar.gz");
     if !archive.exists() {
-        let pip =
-            house.program(&python).words("-m pip download --quiet --no-deps --no-binary :all:");
-        pip.arg(REFERENCE).arg("--dest").arg(&folder).run()?;
+        let pip = "{} -m pip download --quiet --no-deps --no-binary :all: {} --dest {}";
+        house.line(pip, &[&python, &REFERENCE, &folder]).run()?;
     }
     // Unpacked again each time: the tests must be the published ones.
     let extracted = folder.join("zarr_vectors-0.9.2");
     remove_folder(&extracted)?;
-    house.program(&python).words("-m tarfile -e").args(&[&archive, &folder]).run()?;
+    house.line("{} -m tarfile -e {} {}", &[&python, &archive, &folder]).run()?;
     let plugin = house.path("crates/zvf-py/tests/reference").display().to_string();
-    let pytest = house.program(&python).env("PYTHONPATH", &plugin);
-    let pytest = pytest.words("-m pytest -q -p zvf_as_reference --rootdir").arg(&folder);
-    pytest.words("-c /dev/null -W ignore").arg(extracted.join("tests")).forward(args).run()
+    let pytest = "{} -m pytest -q -p zvf_as_reference --rootdir {} -c /dev/null -W ignore {}";
+    let pytest = house.line(pytest, &[&python, &folder, &extracted.join("tests")]);
+    pytest.env("PYTHONPATH", &plugin).forward(args).run()
 }
 
 /// Checks the sources with mypy and pyright, and the stubs of the compiled module against the module.
 fn check_types(house: &House, python: &Path, config: &Path) -> anyhow::Result<()> {
-    house.program(python).words("-m mypy --config-file").arg(config).run()?;
-    house.program(python).words("-m pyright --project").arg(config).run()?;
-    house.program(python).words("-m mypy.stubtest --ignore-disjoint-bases zvf._zvf").run()
+    house.line("{} -m mypy --config-file {}", &[&python, &config]).run()?;
+    house.line("{} -m pyright --project {}", &[&python, &config]).run()?;
+    house.line("{} -m mypy.stubtest --ignore-disjoint-bases zvf._zvf", &[&python]).run()
 }
 
 /// Runs every example program, and every notebook of the book from its first cell to its last.
@@ -126,7 +129,7 @@ fn run_examples(house: &House, python: &Path) -> anyhow::Result<()> {
         house.program(python).arg(path).run()?;
     }
     for path in files_in(&house.path("docs/notebooks"), "ipynb")? {
-        house.program(python).args(&["-c", RUN_NOTEBOOK, &path]).run()?;
+        house.line("{} -c {} {}", &[&python, &RUN_NOTEBOOK, &path]).run()?;
     }
     Ok(())
 }
@@ -139,7 +142,7 @@ print('ran', sys.argv[1])";
 /// Returns the files of a folder with this ending, by name.
 fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
     let mut found = list(folder)?;
-    found.retain(|path| path.extension().is_some_and(|found| found == ending));
+    found.retain(|path| has_extension(path, ending));
     ensure!(!found.is_empty(), "no .{ending} in {}", folder.display());
     Ok(found.iter().map(|path| path.display().to_string()).collect())
 }
@@ -151,7 +154,7 @@ pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::
     let requirements = tools.join("\n");
     if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != requirements) {
         if !python.exists() {
-            house.program("python3").words("-m venv").arg(&folder).run()?;
+            house.line("python3 -m venv {}", &[&folder]).run()?;
         }
         house.program(&python).words("-m pip install --quiet").args(tools).run()?;
         std::fs::write(&ready, requirements)?;
@@ -174,15 +177,15 @@ fn develop(house: &House, python: &Path, features: &[&str]) -> anyhow::Result<Pa
 }
 
 fn install(house: &House, python: &Path, file: &Path) -> anyhow::Result<()> {
-    let pip = house.program(python).words("-m pip install --quiet --force-reinstall --no-deps");
-    pip.arg(file).run()
+    let pip = "{} -m pip install --quiet --force-reinstall --no-deps {}";
+    house.line(pip, &[&python, &file]).run()
 }
 
 /// Returns a command of maturin that writes the package into `out`.
 fn maturin(house: &House, python: &Path, words: &str, out: &Path) -> Program {
     let manifest = house.path("crates/zvf-py/Cargo.toml");
-    let maturin = house.program(python).words("-m maturin").words(words);
-    maturin.arg("--manifest-path").arg(manifest).arg("--out").arg(out)
+    let maturin = format!("{{}} -m maturin {words} --manifest-path {{}} --out {{}}");
+    house.line(&maturin, &[&python, &manifest, &out])
 }
 
 /// Builds the released wheel into `out`; returns the file.
@@ -206,10 +209,9 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
 
 /// Fails unless the wheel runs on every Linux system of its policy.
 fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()> {
-    let file = wheel.display().to_string();
-    let show = house.program(python).words("-m auditwheel show").arg(wheel);
-    let output = show.run_keeping(|line| !line.trim().is_empty())?;
-    let output = output.join(" ");
+    let show = house.line("{} -m auditwheel show {}", &[&python, &wheel]);
+    let output = show.run_keeping(|line| !line.trim().is_empty())?.join(" ");
+    let file = wheel.display();
     ensure!(output.contains("manylinux_"), "{file} fits no policy of manylinux: {output}");
     Ok(())
 }
@@ -219,11 +221,10 @@ fn try_in_fresh_environment(house: &House, file: &Path, words: &[&str]) -> anyho
     let folder = house.target().join("python-fresh");
     remove_folder(&folder)?;
     let python = environment(house, "python-fresh", &["pip"])?;
-    let install = house.program(&python).words("-m pip install --quiet");
-    install.arg(file).args(words).run()?;
-    house.program(&python).args(&["-c", TRIAL]).run()?;
-    house.program(&python).words("-m zvf --version").run()?;
-    house.program(folder.join("bin/zvf")).words("--version").run()
+    house.line("{} -m pip install --quiet {}", &[&python, &file]).args(words).run()?;
+    house.line("{} -c {}", &[&python, &TRIAL]).run()?;
+    house.line("{} -m zvf --version", &[&python]).run()?;
+    house.line("{} --version", &[&folder.join("bin/zvf")]).run()
 }
 
 /// Writes a store and reads it.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::members;
-use crate::house::{House, list, remove_folder, say};
+use crate::house::{House, has_extension, list, remove_folder, say};
 use crate::{publish, python, viewer};
 
 pub(crate) const COMMAND: Command = Command {
@@ -63,7 +63,7 @@ struct Release<'a> {
 impl Release<'_> {
     /// Runs a line of the shell in the folder.
     fn in_dist(&self, line: &str) -> anyhow::Result<()> {
-        self.house.program("env").arg("-C").arg(&self.dist).args(&["sh", "-c", line]).run()
+        self.house.line("env -C {} sh -c {}", &[&self.dist, &line]).run()
     }
 }
 
@@ -144,7 +144,7 @@ fn make_program(release: &Release<'_>) -> anyhow::Result<()> {
     let glibc = glibc.trim().trim_start_matches("glibc ").to_owned();
     fs::write(deb.join("DEBIAN/control"), control(&glibc))?;
     let target = release.dist.join(format!("zvf_{VERSION}_amd64.deb"));
-    house.program("dpkg-deb").args(&["--build", "--root-owner-group"]).arg(&deb).arg(target).run()
+    house.line("dpkg-deb --build --root-owner-group {} {}", &[&deb, &target]).run()
 }
 
 /// Returns the description of the Debian package.
@@ -164,23 +164,21 @@ fn check_program(release: &Release<'_>) -> anyhow::Result<()> {
     let folder = house.empty_folder("release-check")?;
     let name = format!("zvf-{VERSION}-{TARGET}");
     let archive = release.dist.join(format!("{name}.tar.gz"));
-    house.program("tar").arg("-xzf").arg(archive).arg("-C").arg(&folder).run()?;
+    house.line("tar -xzf {} -C {}", &[&archive, &folder]).run()?;
     let program = folder.join(&name).join("bin/zvf");
-    let empty = || house.program("env").args(&["-i", "-C"]).arg(&folder);
-    empty().arg(&program).args(&["demo", "stores"]).run()?;
+    house.line("env -i -C {} {} demo stores", &[&folder, &program]).run()?;
     let root = folder.join("root");
     fs::create_dir_all(root.join("var/lib/dpkg/updates"))?;
     fs::create_dir_all(root.join("var/lib/dpkg/info"))?;
     fs::write(root.join("var/lib/dpkg/status"), "")?;
-    let dpkg = || {
-        let words = ["--force-not-root", "--force-depends", "--force-script-chrootless"];
-        house.program("dpkg").arg("--root").arg(&root).args(&words)
-    };
+    let forced = "--force-not-root --force-depends --force-script-chrootless";
+    let dpkg = || house.line("dpkg --root {}", &[&root]).words(forced);
     let deb = release.dist.join(format!("zvf_{VERSION}_amd64.deb"));
     dpkg().arg("--install").arg(deb).run()?;
-    empty().arg(root.join("usr/bin/zvf")).arg("--version").run()?;
-    dpkg().args(&["--purge", "zvf"]).run()?;
-    ensure!(!root.join("usr/bin/zvf").exists(), "the Debian package leaves its program behind");
+    let installed = root.join("usr/bin/zvf");
+    house.line("env -i -C {} {} --version", &[&folder, &installed]).run()?;
+    dpkg().words("--purge zvf").run()?;
+    ensure!(!installed.exists(), "the Debian package leaves its program behind");
     Ok(())
 }
 
@@ -195,24 +193,24 @@ fn check_wheel(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
     let folder = house.empty_folder("release-wheel")?;
     let environment = folder.join("env");
-    house.program("python3").args(&["-m", "venv"]).arg(&environment).run()?;
+    house.line("python3 -m venv {}", &[&environment]).run()?;
     let python = environment.join("bin/python");
     let mut wheels = list(&release.dist)?;
-    wheels.retain(|file| file.extension().is_some_and(|end| end == "whl"));
-    let install = house.program(&python).args(&["-m", "pip", "install", "--quiet"]);
-    install.args(&["nbclient", "ipykernel", "pyarrow", "pandas", "polars"]).args(&wheels).run()?;
+    wheels.retain(|file| has_extension(file, "whl"));
+    let install = "{} -m pip install --quiet nbclient ipykernel pyarrow pandas polars";
+    house.line(install, &[&python]).args(&wheels).run()?;
     let notebook = house.path("docs/notebooks/first-steps.ipynb");
-    house.program(&python).args(&["-c", python::RUN_NOTEBOOK]).arg(notebook).run()
+    house.line("{} -c {} {}", &[&python, &python::RUN_NOTEBOOK, &notebook]).run()
 }
 
 /// Packs the reader for JavaScript, which is tried in Node, and the viewer as static files.
 fn make_npm(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
-    (viewer::COMMAND.run)(house, Args::from_words(&["npm"]))?;
+    viewer::run(house, Args::from_words(&["npm"]))?;
     copy_files(&house.target().join("viewer-npm"), &release.dist, &["tgz"])?;
     let program = house.build_command()?;
     let folder = house.empty_folder("release-viewer")?;
-    house.program(program).arg("viewer").arg(folder.join("viewer")).run()?;
+    house.program(program).words("view --write-page").arg(folder.join("viewer")).run()?;
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(house.path(file), folder.join("viewer").join(file))?;
     }
@@ -317,15 +315,13 @@ fn id_of(package: &Value) -> String {
 /// Packs `folder` below `root` as `dist/NAME.tar.gz`; the same content gives the same bytes.
 fn pack(release: &Release<'_>, root: &Path, folder: &str, name: &str) -> anyhow::Result<()> {
     let file = release.dist.join(format!("{name}.tar.gz"));
-    let words = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "-czf"];
-    let tar = release.house.program("tar").args(&words).arg(file);
-    tar.arg("-C").arg(root).arg(folder).run()
+    let tar = "tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf {} -C {} {}";
+    release.house.line(tar, &[&file, &root, &folder]).run()
 }
 
 fn copy_files(from: &Path, to: &Path, endings: &[&str]) -> anyhow::Result<()> {
     for file in list(from)? {
-        let ending = file.extension().unwrap_or_default().to_string_lossy().into_owned();
-        if endings.contains(&ending.as_str()) {
+        if endings.iter().any(|ending| has_extension(&file, ending)) {
             fs::copy(&file, to.join(file.file_name().context("no name")?))?;
         }
     }

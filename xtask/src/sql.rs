@@ -28,11 +28,10 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let programs = house.build_programs(&[])?;
     build(house)?;
     let demo = house.empty_folder("sql")?.join("demo");
-    house.program(programs.join("zvf")).words("demo --quiet").args(&[&demo]).run()?;
+    house.line("{} demo --quiet {}", &[&programs.join("zvf"), &demo]).run()?;
     let stores = std::iter::once(&demo).chain(&stores);
     house.program(programs.join("examples/agreement")).args(&stores.collect::<Vec<_>>()).run()?;
-    let torture = programs.join("examples/cluster-torture");
-    house.program(torture).words("--moments 2").run()?;
+    house.line("{} --moments 2", &[&programs.join("examples/cluster-torture")]).run()?;
     duckdb(house, &programs, &demo)?;
     run_sql_pages(house)
 }
@@ -61,6 +60,5 @@ fn duckdb(house: &House, programs: &Path, demo: &Path) -> anyhow::Result<()> {
     ensure!(!stores.is_empty(), "no demo stores in {}", demo.display());
     say("DuckDB");
     let script = house.path("crates/zvf-sql/tests/compare_with_duckdb.py");
-    let program = programs.join("zvf-sql");
-    house.program(&python).args(&[&script, &program]).args(&stores).run()
+    house.line("{} {} {}", &[&python, &script, &programs.join("zvf-sql")]).args(&stores).run()
 }

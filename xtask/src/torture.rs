@@ -59,7 +59,8 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
 }
 
 /// Runs the tests of CI: a bounded part of each, with the programs built for tests.
-pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
+pub(crate) fn run_bounded(house: &House, args: Args) -> anyhow::Result<()> {
+    args.end()?;
     // The command that some of these kill and measure is in the same folder.
     let torture = house.build_programs(&["torture"])?.join("torture");
     // Most tests use one processor, so two run at a time.

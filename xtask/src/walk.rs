@@ -25,8 +25,8 @@ numbers that docs/src/read-path.md states. --list prints every name. Needs valgr
 pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let list = args.flag("--list");
     args.end()?;
-    let valgrind = house.program("valgrind").words("--version").output();
-    ensure!(valgrind.is_some(), "valgrind is missing: `apt-get install valgrind`");
+    let hint = "valgrind is missing: `apt-get install valgrind`";
+    house.line("valgrind --version", &[]).require(hint)?;
     // With the features of the README's commands, whose third-party packages are reused.
     // Functions that are inlined into their callers would not be counted.
     let whole = ["format", "metadata", "model", "query", "blosc", "b2nd", "tet"]
@@ -35,11 +35,9 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     build.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").run()?;
     let profile = house.target().join("walk.callgrind");
     let out = format!("--callgrind-out-file={}", profile.display());
-    house
-        .program("valgrind")
-        .args(&["--quiet", "--tool=callgrind", "--compress-strings=no", &out])
-        .args(&[house.target().join("debug/examples/box")])
-        .run()?;
+    let example = house.target().join("debug/examples/box");
+    let callgrind = "valgrind --quiet --tool=callgrind --compress-strings=no {} {}";
+    house.line(callgrind, &[&out, &example]).run()?;
     let text = fs::read(&profile).context("no profile of callgrind")?;
     let walked = parse(&String::from_utf8_lossy(&text));
     if list {

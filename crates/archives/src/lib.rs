@@ -4,6 +4,7 @@
 //! ```text
 //! stores    the archived stores of `testdata/zvf`, files over HTTP ([`http`]), an emulator of S3 ([`s3`])
 //! faults    a backend that fails at planned operations ([`faults`])
+//! peers     other software, installed, built and started ([`peers`])
 //! hostile   the runner of the hostile corpus, whose decoders are those of the lowest crates ([`hostile`])
 //! ```
 
@@ -13,6 +14,8 @@ pub mod faults;
 pub mod hostile;
 #[cfg(feature = "stores")]
 pub mod http;
+#[cfg(feature = "peers")]
+pub mod peers;
 pub mod random;
 #[cfg(feature = "stores")]
 pub mod s3;

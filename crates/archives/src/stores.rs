@@ -40,6 +40,24 @@ pub fn ids() -> Vec<String> {
     ids
 }
 
+/// Copies a folder with all that is below it.
+///
+/// # Errors
+///
+/// When a file cannot be read or written.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (entry, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        if entry.is_dir() {
+            copy(&entry, &to)?;
+        } else {
+            fs::copy(entry, to)?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the files of a store, by their path below its root. Each archive is read once per
 /// process.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {

@@ -6,18 +6,6 @@ use std::time::Instant;
 /// caches do not decide.
 pub(crate) const ENOUGH: f64 = 0.02;
 
-/// Returns the mean duration of `times` runs.
-pub(crate) fn measure_runs(
-    times: u32,
-    mut work: impl FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<f64> {
-    let start = Instant::now();
-    for _ in 0..times {
-        work()?;
-    }
-    Ok(start.elapsed().as_secs_f64() / f64::from(times))
-}
-
 /// Returns the mean duration of as many runs as fill [`ENOUGH`], for all sides alike.
 pub(crate) fn measure_repeated(
     mut work: impl FnMut() -> anyhow::Result<()>,

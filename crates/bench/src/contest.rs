@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::clock::{measure_repeated, median};
 use crate::row::{Cost, Role, Row, Side, Turn};
@@ -30,9 +30,11 @@ type Run<'a> = Box<dyn FnMut() -> anyhow::Result<Turn> + 'a>;
 pub(crate) struct Contender<'a> {
     name: String,
     role: Role,
+    /// Runs the workload; or why it is absent.
     run: Result<Run<'a>, String>,
     /// The file or folder that it queries, if there is one.
     file: Option<PathBuf>,
+    turns: Vec<Turn>,
 }
 
 impl<'a> Contender<'a> {
@@ -42,7 +44,7 @@ impl<'a> Contender<'a> {
         role: Role,
         run: impl FnMut() -> anyhow::Result<Turn> + 'a,
     ) -> Self {
-        Self { name: name.into(), role, run: Ok(Box::new(run)), file: None }
+        Self { run: Ok(Box::new(run)), ..Self::new_absent(name, role, "") }
     }
 
     /// Creates zvf in the form that is compared with the others.
@@ -61,6 +63,16 @@ impl<'a> Contender<'a> {
         Self::new(name, Role::Variant, run)
     }
 
+    /// Creates the limit: what the machine needs without any library.
+    pub(crate) fn limit(name: &str, run: impl FnMut() -> anyhow::Result<Turn> + 'a) -> Self {
+        Self::new(name, Role::Limit, run)
+    }
+
+    /// Creates an absent contender, with the reason.
+    pub(crate) fn new_absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
+        Self { name: name.into(), role, run: Err(why.into()), file: None, turns: Vec::new() }
+    }
+
     /// Sets the file or folder that it queries, whose size is in the row.
     pub(crate) fn with_file(self, file: impl AsRef<Path>) -> Self {
         Self { file: Some(file.as_ref().to_owned()), ..self }
@@ -72,42 +84,41 @@ impl<'a> Contender<'a> {
         Self { run, ..self }
     }
 
+    /// Leaves out the count: it does other work of the same size.
+    pub(crate) fn without_count(self) -> Self {
+        self.and_then(|turn| Ok(Turn { count: None, ..turn }))
+    }
+
     /// Runs the workload once.
-    pub(crate) fn run_once(self) -> anyhow::Result<Turn> {
-        match self.run {
-            Ok(mut run) => run(),
-            Err(why) => anyhow::bail!("{}: {why}", self.name),
+    pub(crate) fn run_once(&mut self) -> anyhow::Result<Turn> {
+        match &mut self.run {
+            Ok(run) => run(),
+            Err(why) => bail!("{}: {why}", self.name),
         }
     }
 
     /// Creates the limit for reads: reading the files, each with one call into fresh memory, and
     /// nothing else.
     pub(crate) fn reading(name: &str, files: &'a [PathBuf]) -> Self {
-        Self::new(name, Role::Limit, move || {
-            let sizes: Vec<u64> =
-                files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+        Self::limit(name, move || {
+            let sizes = files.iter().filter_map(|file| Some(file.metadata().ok()?.len()));
+            let sizes: Vec<u64> = sizes.collect();
             ensure!(files.is_empty() || !sizes.is_empty(), "its files are not there");
-            let (requests, bytes) = (Some(files.len() as u64), Some(sizes.iter().sum()));
-            let cost = Cost { requests, bytes, ..Cost::default() };
-            Ok(Turn { cost, ..Turn::from_seconds(limit::measure_read(files)?) })
+            let cost = Cost::of_reads(files.len() as u64, sizes.iter().sum());
+            Ok(Turn::from_seconds(limit::measure_read(files)?).with_cost(cost))
         })
     }
 
     /// Creates the limit for copies: copying bytes within memory.
     pub(crate) fn copying(name: &str, bytes: Vec<u8>) -> Self {
         let cost = Cost { bytes: Some(bytes.len() as u64), ..Cost::default() };
-        Self::new(name, Role::Limit, move || {
+        Self::limit(name, move || {
             let seconds = measure_repeated(|| {
                 std::hint::black_box(bytes.clone());
                 Ok(())
             })?;
-            Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+            Ok(Turn::from_seconds(seconds).with_cost(cost))
         })
-    }
-
-    /// Creates an absent contender, with the reason.
-    pub(crate) fn new_absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
-        Self { name: name.into(), role, run: Err(why.into()), file: None }
     }
 }
 
@@ -133,51 +144,47 @@ pub(crate) fn run_contest(
     if bench.own.is_some() {
         return Err(measure_memory(&work, contenders)?.into());
     }
-    contenders.retain(|contender| !bench.only_ours || contender.role.is_ours());
-    let mut firsts = Vec::new();
+    contenders.retain(|contender| !bench.profile || contender.role.is_ours());
     for contender in &mut contenders {
-        let first = match &mut contender.run {
-            Ok(run) => run().map_err(|error| format!("{error:#}")),
-            Err(why) => Err(why.clone()),
-        };
-        if let (Role::Zvf, Err(why)) = (contender.role, &first) {
-            anyhow::bail!("{work}: {}: {why}", contender.name);
+        if let Ok(run) = &mut contender.run {
+            match run() {
+                Ok(first) => contender.turns.push(first),
+                Err(error) => contender.run = Err(format!("{error:#}")),
+            }
         }
-        firsts.push(first);
+        if let (Role::Zvf, Err(why)) = (contender.role, &contender.run) {
+            bail!("{work}: {}: {why}", contender.name);
+        }
     }
-    let count = check_counts(&work, &contenders, &firsts)?;
-    let mut turns = vec![Vec::new(); contenders.len()];
+    let count = check_counts(&work, &contenders)?;
     let begun = Instant::now();
     for turn in 0..bench.turns {
-        if turn > 0 && begun.elapsed() > bench.patience {
+        if turn > 0 && begun.elapsed() > Duration::from_secs(bench.patience) {
             break;
         }
-        for ((contender, first), turns) in contenders.iter_mut().zip(&firsts).zip(&mut turns) {
-            if let (Ok(run), Ok(_)) = (&mut contender.run, first) {
+        for contender in &mut contenders {
+            if let Ok(run) = &mut contender.run {
                 let turn = measure_turn(run);
-                let turn = turn.with_context(|| format!("{work}: {}", contender.name))?;
-                turns.push(turn);
+                contender.turns.push(turn.with_context(|| format!("{work}: {}", contender.name))?);
             }
         }
     }
-    let samples = bench.turns > 0 && bench.is_thorough && !bench.alone && !bench.only_ours;
-    let mut sides = Vec::new();
-    for ((contender, first), turns) in contenders.iter_mut().zip(firsts).zip(turns) {
-        let profile = match &mut contender.run {
-            Ok(run) if samples && contender.role.is_ours() && first.is_ok() => {
-                Some(profile::profile_work(bench.listening, run))
+    let is_sampled = bench.turns > 0 && bench.is_thorough() && !bench.profile;
+    let mut row = Row { work, count, ahead: None, growth: None, sides: Vec::new() };
+    for Contender { name, role, run, file, turns } in contenders {
+        let stored = file.as_deref().and_then(limit::disk_size);
+        let mut side = Side { name, role, result: Err(String::new()), stored, profile: None };
+        side.result = match run {
+            Ok(mut run) => {
+                side.profile = (is_sampled && role.is_ours())
+                    .then(|| profile::profile_work(bench.listening(), &mut run));
+                let (first, turns) = turns.split_first().context("who runs has a first turn")?;
+                Ok(summarize_turns(*first, turns))
             }
-            _ => None,
+            Err(why) => Err(why),
         };
-        sides.push(Side {
-            name: contender.name.clone(),
-            role: contender.role,
-            result: first.map(|first| summarize_turns(first, &turns)),
-            stored: contender.file.as_deref().and_then(limit::disk_size),
-            profile,
-        });
+        row.sides.push(side);
     }
-    let mut row = Row { work, count, ahead: None, growth: None, sides };
     if bench.turns > 0 {
         add_memory(bench, part, &mut row)?;
     }
@@ -213,43 +220,32 @@ pub(crate) fn summarize_turns(first: Turn, turns: &[Turn]) -> Turn {
 /// Runs zvf's side of the workload once; returns the peak memory of this process.
 fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Held> {
     let ours = contenders.into_iter().find(|contender| contender.role == Role::Zvf);
-    let mut run = ours.and_then(|ours| ours.run.ok()).with_context(|| format!("{work}: no zvf"))?;
-    run()?;
+    ours.with_context(|| format!("{work}: no zvf"))?.run_once()?;
     Ok(Held(read_stats(std::process::id()).map_or(0, |stats| stats.peak)))
 }
 
 /// Runs zvf's side in a separate process, to measure its memory.
 fn add_memory(bench: &Bench, part: &str, row: &mut Row) -> anyhow::Result<()> {
-    let Some(side) = row.sides.iter_mut().find(|side| side.role == Role::Zvf) else {
-        return Ok(());
-    };
-    let Ok(turn) = &mut side.result else { return Ok(()) };
-    if turn.cost.memory.is_none() {
+    let ours = row.sides.iter_mut().find(|side| side.role == Role::Zvf);
+    if let Some(Ok(turn)) = ours.map(|side| &mut side.result)
+        && turn.cost.memory.is_none()
+    {
         let mut command = Command::new(std::env::current_exe()?);
         let output = command.args(bench.process_words(part, &row.work)).output()?;
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        let held = stdout.trim().parse::<u64>();
+        let held = String::from_utf8_lossy(&output.stdout).trim().parse::<u64>();
         let held = held.with_context(|| format!("{}: no memory is told: {output:?}", row.work))?;
         turn.cost.memory = Some(held).filter(|held| *held > 0);
     }
     Ok(())
 }
 
-/// Checks that all counts are equal, and returns the count.
-fn check_counts(
-    work: &str,
-    contenders: &[Contender<'_>],
-    firsts: &[Result<Turn, String>],
-) -> anyhow::Result<Option<u64>> {
+/// Checks that the counts of all first turns are equal, and returns the count.
+fn check_counts(work: &str, contenders: &[Contender<'_>]) -> anyhow::Result<Option<u64>> {
     let mut agreed: Option<(u64, &str)> = None;
-    for (contender, first) in contenders.iter().zip(firsts) {
-        let Some(found) = first.as_ref().ok().and_then(|turn| turn.count) else { continue };
-        let (expected, who) = *agreed.get_or_insert((found, &contender.name));
-        ensure!(
-            found == expected,
-            "{work}: {who} counts {expected}, {} counts {found}",
-            contender.name
-        );
+    for Contender { name, turns, .. } in contenders {
+        let Some(found) = turns.first().and_then(|turn| turn.count) else { continue };
+        let (expected, who) = *agreed.get_or_insert((found, name));
+        ensure!(found == expected, "{work}: {who} counts {expected}, {name} counts {found}");
     }
     Ok(agreed.map(|(count, _)| count))
 }
@@ -315,7 +311,7 @@ mod tests {
             turns += 1;
             Ok(new_turn(1.0, 0, 1))
         });
-        let bench = Bench { patience: std::time::Duration::ZERO, ..Bench::with_turns(9) };
+        let bench = Bench { patience: 0, ..Bench::with_turns(9) };
         run_contest(&bench, "ask", "a box".into(), vec![ours]).unwrap();
         assert_eq!(turns, 2);
     }

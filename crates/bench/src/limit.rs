@@ -2,23 +2,23 @@
 //! with one call into fresh memory, and nothing else; or copying a whole store.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::ensure;
 
 use crate::clock::measure_repeated;
 use crate::discard::discard;
+use crate::row::{Amount, Turn};
 
 /// Returns the seconds for reading `files`. A missing file is an empty cell, so it is skipped.
 pub(crate) fn measure_read(files: &[PathBuf]) -> anyhow::Result<f64> {
     measure_repeated(|| {
         for file in files {
-            match std::fs::read(file) {
-                Ok(bytes) => drop(std::hint::black_box(bytes)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
+            match fs::read(file) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                bytes => drop(std::hint::black_box(bytes?)),
             }
         }
         Ok(())
@@ -32,28 +32,29 @@ pub(crate) fn disk_size(path: &Path) -> Option<u64> {
 }
 
 /// Lists all files below a folder.
-pub(crate) fn list_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn list_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                open.push(entry.path());
-            } else {
-                files.push(entry.path());
-            }
+            let list = if entry.file_type()?.is_dir() { &mut open } else { &mut files };
+            list.push(entry.path());
         }
     }
     Ok(files)
 }
 
-/// Returns the seconds that the system's own command takes to copy a folder; the copy is then
-/// removed.
-pub(crate) fn measure_copy(from: &Path, to: &Path) -> anyhow::Result<f64> {
-    let start = Instant::now();
-    let status = Command::new("cp").arg("-r").args([from, to]).status()?;
-    let seconds = start.elapsed().as_secs_f64();
+/// Measures a folder with this many elements.
+pub(crate) fn measure_amount(elements: u64, folder: &Path) -> io::Result<Amount> {
+    let files = list_files(folder)?.len() as u64;
+    Ok(Amount { elements, files: Some(files), bytes: disk_size(folder) })
+}
+
+/// Measures the system's own command that copies a folder; the copy is then removed.
+pub(crate) fn measure_copy(from: &Path, to: &Path) -> anyhow::Result<Turn> {
+    let (turn, status) =
+        Turn::measure(|| Ok(Command::new("cp").arg("-r").args([from, to]).status()?))?;
     ensure!(status.success(), "cp: {status}");
     discard(to)?;
-    Ok(seconds)
+    Ok(turn)
 }

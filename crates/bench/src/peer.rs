@@ -1,19 +1,18 @@
 //! zarr-vectors and other peers: installed or built, and queried one request at a time.
 
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
+use archives::peers::{Talk, build_peer, install_python, run_command};
 use serde_json::{Value, json};
 
 use crate::contest::Contender;
 use crate::row::{Cost, Role, Turn};
-#[cfg(feature = "remote")]
-use crate::server::Server;
 use crate::settings::Bench;
 use crate::watch::{Watch, read_stats};
 
@@ -25,7 +24,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/reference.py");
 /// A Python virtual environment of a peer.
 #[derive(Debug)]
 pub(crate) struct Environment {
-    python: PathBuf,
+    pub(crate) python: PathBuf,
 }
 
 impl Environment {
@@ -34,44 +33,25 @@ impl Environment {
         Self::install(folder, "reference", &[PACKAGE, HTTP])
     }
 
-    /// Installs packages below `folder`, unless they are installed.
+    /// Installs packages below `folder`, unless they are installed. A failed installation is not
+    /// repeated with every run.
     pub(crate) fn install(folder: &Path, name: &str, packages: &[&str]) -> anyhow::Result<Self> {
         let environment = folder.join(name);
-        let python = environment.join("bin/python");
-        let (ready, failed) = (environment.join("ready"), environment.join("failed"));
+        let failed = environment.join("failed");
         let requirements = packages.join("\n");
-        // A failed installation is not repeated with every run.
-        let failure = std::fs::read_to_string(&failed).unwrap_or_default();
+        let failure = fs::read_to_string(&failed).unwrap_or_default();
         if let Some((_, why)) = failure.split_once('\0').filter(|(what, _)| *what == requirements) {
             bail!("{why} (to try again, remove {name} below the folder of the run)");
         }
-        if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != requirements) {
-            std::fs::create_dir_all(folder)?;
-            // Otherwise the target of the link would be emptied.
-            ensure!(
-                !environment.is_symlink(),
-                "{} is a symbolic link: expected a folder that may be emptied for packages; remove the link",
-                environment.display()
-            );
-            run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
-            let pip = &mut Command::new(&python);
-            let output = pip.args(["-m", "pip", "install", "--quiet"]).args(packages).output()?;
-            if !output.status.success() {
-                let stderr = String::from_utf8_lossy(&output.stderr);
-                let last = stderr.lines().rfind(|line| line.starts_with("ERROR"));
-                let why =
-                    format!("pip install {}: {}", packages.join(" "), last.unwrap_or("it failed"));
-                std::fs::write(&failed, format!("{requirements}\0{why}"))?;
-                bail!(why);
+        match install_python(&environment, packages) {
+            Ok(python) => Ok(Self { python }),
+            Err(error) => {
+                if environment.is_dir() && !environment.is_symlink() {
+                    fs::write(failed, format!("{requirements}\0{error:#}"))?;
+                }
+                Err(error)
             }
-            std::fs::write(&ready, requirements)?;
         }
-        Ok(Self { python: std::path::absolute(python)? })
-    }
-
-    /// Returns its interpreter.
-    pub(crate) fn python(&self) -> &Path {
-        &self.python
     }
 
     /// Starts a script with the folder for its files.
@@ -80,21 +60,17 @@ impl Environment {
         ensure!(path.exists(), "nobody wrote how to ask it");
         Peer::spawn(Command::new(&self.python).arg(path).arg(folder))
     }
+}
 
-    /// Writes the missing stores of the workloads.
-    pub(crate) fn make_stores(&self, stores: &Path, scale: f64) -> anyhow::Result<()> {
-        let mut command = Command::new(&self.python);
-        run_command(command.arg(SCRIPT).arg("make").arg(stores).arg(scale.to_string()))
+/// Returns the folder of the stores that zarr-vectors writes, and writes the missing ones.
+pub(crate) fn make_reference_stores(bench: &Bench) -> anyhow::Result<PathBuf> {
+    let stores = bench.stores_folder();
+    if bench.own.is_none() {
+        let mut make = Command::new(Environment::install_reference(&bench.folder)?.python);
+        run_command(make.arg(SCRIPT).arg("make").arg(&stores).arg(bench.scale.to_string()))?;
     }
+    Ok(stores)
 }
-
-fn run_command(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?} failed: {status}");
-    Ok(())
-}
-
-type Shared = Rc<RefCell<Result<Peer, String>>>;
 
 /// The name of zarr-vectors in tables.
 pub(crate) const NAME: &str = "zarr-vectors 0.9.2";
@@ -103,18 +79,16 @@ pub(crate) const NAME: &str = "zarr-vectors 0.9.2";
 pub(crate) struct Other {
     name: &'static str,
     role: Role,
-    peer: Shared,
+    peer: Rc<RefCell<Result<Peer, String>>>,
 }
 
 impl Other {
     /// Returns the zarr-vectors process that answers queries of stores.
     pub(crate) fn reference(bench: &Bench) -> Self {
-        let start = || {
-            let environment = Environment::install_reference(&bench.folder)?;
-            let mut command = Command::new(environment.python());
+        Self::start(bench, NAME, Role::Reference, || {
+            let mut command = Command::new(Environment::install_reference(&bench.folder)?.python);
             Peer::spawn(command.arg(SCRIPT).arg("serve").arg(&bench.folder))
-        };
-        Self::start(bench, NAME, Role::Reference, start)
+        })
     }
 
     /// Starts a peer, unless peers are excluded.
@@ -124,7 +98,7 @@ impl Other {
         role: Role,
         start: impl FnOnce() -> anyhow::Result<Peer>,
     ) -> Self {
-        let peer = if bench.alone || bench.only_ours || bench.own.is_some() {
+        let peer = if bench.alone || bench.profile || bench.own.is_some() {
             Err("not asked".to_owned())
         } else {
             start().map_err(|error| format!("{error:#}"))
@@ -153,9 +127,9 @@ impl Other {
         folder: &Path,
     ) -> Self {
         Self::start(bench, name, Role::Peer, || {
-            let mut command = Command::new(build_peer(&bench.folder, program)?);
+            let program = build_peer(program, &bench.folder.join(format!("{program}-peer")))?;
             let threads = bench.threads.to_string();
-            Peer::spawn(command.arg(folder).env("RAYON_NUM_THREADS", threads))
+            Peer::spawn(Command::new(program).arg(folder).env("RAYON_NUM_THREADS", threads))
         })
     }
 
@@ -178,61 +152,21 @@ impl Other {
         role: Role,
         request: Value,
     ) -> Contender<'static> {
-        self.ask_by(name, role, move |peer| peer.ask(&request))
-    }
-
-    /// Returns the contender with the number of requests that it sent to a server.
-    #[cfg(feature = "remote")]
-    pub(crate) fn counted_contender<'a>(
-        &self,
-        request: Value,
-        server: &'a Server,
-    ) -> Contender<'a> {
-        self.ask_by(self.name, self.role, move |peer| {
-            server.reset();
-            let turn = peer.ask(&request)?;
-            let (asked, memory) = (server.cost(), turn.cost.memory);
-            Ok(Turn { cost: Cost { memory, ..asked }, ..turn })
-        })
-    }
-
-    fn ask_by<'a>(
-        &self,
-        name: &str,
-        role: Role,
-        ask: impl Fn(&mut Peer) -> anyhow::Result<Turn> + 'a,
-    ) -> Contender<'a> {
         if let Err(why) = &*self.peer.borrow() {
             return Contender::new_absent(name, role, why);
         }
         let peer = Rc::clone(&self.peer);
         Contender::new(name, role, move || match &mut *peer.borrow_mut() {
-            Ok(peer) => ask(peer),
+            Ok(peer) => peer.ask(&request),
             Err(why) => bail!("{why}"),
         })
     }
 }
 
-/// Returns a program of a crate below `peers`, outside the workspace, which is built unless it
-/// exists.
-fn build_peer(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let target = std::path::absolute(folder)?.join(format!("{name}-peer"));
-    let manifest = format!("{}/peers/{name}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path", &manifest]);
-    let output = cargo.env("CARGO_TARGET_DIR", &target).output().context("cannot start cargo")?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let stderr = stderr.lines().find(|line| line.starts_with("error")).unwrap_or("it failed");
-    ensure!(output.status.success(), "cannot build {name}: {stderr}");
-    Ok(target.join(format!("release/{name}-peer")))
-}
-
 /// A running process with one line per request and response.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    process: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    talk: Talk,
     /// Its memory when it was ready, if known.
     held: Option<u64>,
 }
@@ -240,52 +174,31 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts a process, and waits until its modules are loaded.
     pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Self> {
-        // The scripts are in the source tree.
-        command.env("PYTHONDONTWRITEBYTECODE", "1");
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let requests = process.stdin.take().context("no way to ask it")?;
-        let answers = BufReader::new(process.stdout.take().context("no way to hear it")?);
-        let mut peer = Self { process, requests, answers, held: None };
-        peer.exchange_line(&json!({"work": "ready"}))?;
-        peer.held = read_stats(peer.process.id()).map(|stats| stats.held);
-        Ok(peer)
+        let mut talk = Talk::start(command)?;
+        talk.ask(&json!({"work": "ready"}))?;
+        let held = read_stats(talk.id()).map(|stats| stats.held);
+        Ok(Self { talk, held })
     }
 
     /// Executes a request.
     ///
     /// The memory is that at the start plus the peak of this request above the memory before it:
     /// remains of earlier requests do not count.
-    pub(crate) fn ask(&mut self, request: &Value) -> anyhow::Result<Turn> {
-        let (watch, begun) = (Watch::begin(self.process.id()), Instant::now());
-        let answer = self.exchange_line(request)?;
+    fn ask(&mut self, request: &Value) -> anyhow::Result<Turn> {
+        let (watch, begun) = (Watch::begin(self.talk.id()), Instant::now());
+        let answer = self.talk.ask(request)?;
         let Some(seconds) = answer["seconds"].as_f64() else {
             bail!("it says {}", answer["error"]);
         };
         let times = answer["times"].as_u64().unwrap_or(1).max(1);
         let stats = watch.and_then(|watch| watch.end());
         let cost = stats.map(|stats| Cost {
-            requests: Some(stats.calls.div_ceil(times)),
-            bytes: Some(stats.bytes / times),
             memory: self.held.map(|held| held + stats.peak),
             processor: Some(stats.processor.mul_f64(seconds / begun.elapsed().as_secs_f64())),
+            ..Cost::of_reads(stats.calls.div_ceil(times), stats.bytes / times)
         });
         let cost = cost.unwrap_or_default();
         Ok(Turn { seconds, count: answer["count"].as_u64(), cost })
-    }
-
-    /// Sends a line and returns the line of the response.
-    fn exchange_line(&mut self, request: &Value) -> anyhow::Result<Value> {
-        writeln!(self.requests, "{request}")?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        serde_json::from_str(&line).context("it stopped")
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        drop(self.process.kill()); // it may have ended already
-        drop(self.process.wait());
     }
 }
 
@@ -299,8 +212,8 @@ mod tests {
     fn a_link_is_not_emptied() {
         let folder = tempfile::tempdir().unwrap();
         let elsewhere = folder.path().join("elsewhere");
-        std::fs::create_dir(&elsewhere).unwrap();
-        std::fs::write(elsewhere.join("kept"), "1").unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("kept"), "1").unwrap();
         std::os::unix::fs::symlink(&elsewhere, folder.path().join("peer")).unwrap();
         let error =
             Environment::install(folder.path(), "peer", &["nothing"]).unwrap_err().to_string();

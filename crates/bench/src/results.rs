@@ -29,12 +29,61 @@ pub(crate) struct Part {
     pub(crate) name: &'static str,
     /// Its title.
     pub(crate) title: &'static str,
-    pub(crate) run: fn(&Bench, &mut Results) -> anyhow::Result<()>,
+    pub(crate) needs: Needs,
+    pub(crate) run: fn(&mut Results<'_>) -> anyhow::Result<()>,
+}
+
+/// The other programs that a part needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// The command, or stores that zarr-vectors makes: tests have neither.
+    Others,
+    /// The same; and every side is a process of its own, so that its memory is known.
+    Processes,
+}
+
+impl Needs {
+    pub(crate) fn are_met(self, bench: &Bench) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Others => !bench.alone,
+            Self::Processes => !bench.alone && bench.own.is_none(),
+        }
+    }
+}
+
+/// A workload: its name, and what is required or known of it.
+pub(crate) struct Workload {
+    name: String,
+    ahead: Option<f64>,
+    growth: Option<Growth>,
+}
+
+impl<N: Into<String>> From<N> for Workload {
+    fn from(name: N) -> Self {
+        Self { name: name.into(), ahead: None, growth: None }
+    }
+}
+
+impl Workload {
+    /// Sets the required speed-up over zarr-vectors, or otherwise over the fastest peer.
+    pub(crate) fn ahead(name: impl Into<String>, ahead: f64) -> Self {
+        Self { ahead: Some(ahead), ..name.into().into() }
+    }
+
+    /// Makes it a step of the series `work` on this amount of data.
+    pub(crate) fn growing(name: impl Into<String>, work: &str, amount: Amount) -> Self {
+        let growth = Some(Growth { work: work.to_owned(), amount });
+        Self { growth, ..name.into().into() }
+    }
 }
 
 /// The results of one part so far.
 #[derive(Debug, Serialize)]
-pub(crate) struct Results {
+pub(crate) struct Results<'a> {
+    #[serde(skip)]
+    pub(crate) bench: &'a Bench,
     part: &'static str,
     title: &'static str,
     pub(crate) rows: Vec<Row>,
@@ -44,56 +93,21 @@ pub(crate) struct Results {
     sizes: Vec<Value>,
 }
 
-impl Results {
-    pub(crate) const fn new(part: &Part) -> Self {
+impl<'a> Results<'a> {
+    pub(crate) const fn new(bench: &'a Bench, part: &Part) -> Self {
         let Part { name: part, title, .. } = *part;
-        Self { part, title, rows: Vec::new(), notes: Vec::new(), sizes: Vec::new() }
+        Self { bench, part, title, rows: Vec::new(), notes: Vec::new(), sizes: Vec::new() }
     }
 
     /// Runs the workload on all contenders in turns, if it is selected, and adds the row.
     pub(crate) fn contest(
         &mut self,
-        bench: &Bench,
-        work: impl Into<String>,
+        work: impl Into<Workload>,
         contenders: Vec<Contender<'_>>,
     ) -> anyhow::Result<()> {
-        self.contest_with(bench, work.into(), None, None, contenders)
-    }
-
-    /// Does the same; `ahead` is the required speed-up over zarr-vectors, or otherwise over the
-    /// fastest peer.
-    pub(crate) fn contest_ahead(
-        &mut self,
-        bench: &Bench,
-        work: impl Into<String>,
-        ahead: f64,
-        contenders: Vec<Contender<'_>>,
-    ) -> anyhow::Result<()> {
-        self.contest_with(bench, work.into(), Some(ahead), None, contenders)
-    }
-
-    /// Does the same as a step of the series `growing` on this amount of data.
-    pub(crate) fn contest_growing(
-        &mut self,
-        bench: &Bench,
-        work: impl Into<String>,
-        (growing, amount): (&str, Amount),
-        contenders: Vec<Contender<'_>>,
-    ) -> anyhow::Result<()> {
-        let growth = Growth { work: growing.to_owned(), amount };
-        self.contest_with(bench, work.into(), None, Some(growth), contenders)
-    }
-
-    fn contest_with(
-        &mut self,
-        bench: &Bench,
-        work: String,
-        ahead: Option<f64>,
-        growth: Option<Growth>,
-        contenders: Vec<Contender<'_>>,
-    ) -> anyhow::Result<()> {
-        if bench.is_selected(&work) {
-            let row = run_contest(bench, self.part, work, contenders)?;
+        let Workload { name, ahead, growth } = work.into();
+        if self.bench.is_selected(&name) {
+            let row = run_contest(self.bench, self.part, name, contenders)?;
             self.add_row(Row { ahead, growth, ..row });
         }
         Ok(())
@@ -125,19 +139,17 @@ impl Results {
         }));
     }
 
-    /// Saves the results under a name, and returns the saved value.
-    pub(crate) fn save(&self, bench: &Bench, name: &str) -> anyhow::Result<Value> {
-        let finished = self.finish(bench, name)?;
-        write(&bench.create_folder("parts")?.join(format!("{name}.json")), &finished)?;
-        Ok(finished)
-    }
-
-    /// Returns the results of a part with the settings that they depend on.
-    pub(crate) fn finish(&self, bench: &Bench, name: &str) -> anyhow::Result<Value> {
+    /// Returns the results under a name, with the settings that they depend on; a part that is
+    /// `whole` is also saved.
+    pub(crate) fn finish(&self, name: &str, whole: bool) -> anyhow::Result<Value> {
         let mut finished = serde_json::to_value(self)?;
         finished["name"] = name.into();
         finished["commit"] = current_commit().into();
-        finished["settings"] = format_settings(bench).into();
+        finished["settings"] = self.bench.describe().into();
+        if whole {
+            let folder = self.bench.create_folder("parts")?;
+            write(&folder.join(format!("{name}.json")), &finished)?;
+        }
         Ok(finished)
     }
 }
@@ -151,7 +163,7 @@ pub(crate) fn load(bench: &Bench, name: &str) -> anyhow::Result<Option<Value>> {
     };
     let finished: Value =
         serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
-    Ok(Some(finished).filter(|finished| finished["settings"] == format_settings(bench)))
+    Ok(Some(finished).filter(|finished| finished["settings"] == bench.describe()))
 }
 
 /// Saves a run; a complete run becomes a page.
@@ -165,7 +177,7 @@ pub(crate) fn write_run(
     let run = json!({
         "complete": is_complete, "parts": parts, "seconds": took.as_secs_f64(), "about": about,
         "commit": current_commit(), "scale": bench.scale, "turns": bench.turns,
-        "patience": bench.patience.as_secs(),
+        "patience": bench.patience,
     });
     write(&bench.folder.join("run.json"), &run)
 }
@@ -187,37 +199,27 @@ fn current_commit() -> String {
     if is_changed { format!("{commit} with changes") } else { commit }
 }
 
-/// Returns all settings that results depend on, as text.
-fn format_settings(bench: &Bench) -> String {
-    let Bench { scale, largest, turns, patience, listening, places, .. } = bench;
-    let Bench { disk, is_thorough, threads, only_ours, .. } = bench;
-    format!(
-        "{scale} {largest} {turns} {patience:?} {listening:?} {places:?} {disk} {is_thorough} {threads} {only_ours}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::parts::ALL;
     use crate::row::{Cost, Side, Turn};
 
-    fn sample_results() -> Results {
+    fn finish_sample(bench: &Bench) -> Value {
         let cost = Cost { processor: Some(Duration::from_millis(30)), ..Cost::default() };
         let turn = Turn { seconds: 0.1, count: Some(7), cost };
         let side = |name: &str, result| Side {
-            name: name.to_owned(),
-            role: Role::Zvf,
-            result,
             stored: Some(3),
             profile: Some(Err("no profile".to_owned())),
+            ..Side::new(name, Role::Zvf, result)
         };
         let growth = Some(Growth { work: "a".to_owned(), amount: Amount::default() });
         let sides = vec![side("zvf", Ok(turn)), side("other", Err("no wheel".to_owned()))];
         let row =
             Row { work: "a box".to_owned(), count: Some(7), ahead: Some(40.0), growth, sides };
         let notes = vec!["a note".to_owned()];
-        Results { rows: vec![row], notes, ..Results::new(&ALL[0]) }
+        let results = Results { rows: vec![row], notes, ..Results::new(bench, &ALL[0]) };
+        results.finish("ask", true).unwrap()
     }
 
     fn bench_in(folder: &Path, turns: usize) -> Bench {
@@ -229,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let bench = bench_in(folder.path(), 3);
         assert!(load(&bench, "ask").unwrap().is_none());
-        let saved = sample_results().save(&bench, "ask").unwrap();
+        let saved = finish_sample(&bench);
         let loaded = load(&bench, "ask").unwrap().unwrap();
         assert_eq!(loaded, saved);
         let row = &loaded["rows"][0];
@@ -242,7 +244,7 @@ mod tests {
     #[test]
     fn results_of_other_settings_are_not_taken() {
         let folder = tempfile::tempdir().unwrap();
-        sample_results().save(&bench_in(folder.path(), 3), "ask").unwrap();
+        finish_sample(&bench_in(folder.path(), 3));
         assert!(load(&bench_in(folder.path(), 4), "ask").unwrap().is_none());
     }
 
@@ -250,7 +252,7 @@ mod tests {
     fn a_damaged_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let bench = bench_in(folder.path(), 3);
-        sample_results().save(&bench, "ask").unwrap();
+        finish_sample(&bench);
         fs::write(folder.path().join("parts/ask.json"), "{").unwrap();
         let error = load(&bench, "ask").unwrap_err();
         assert!(error.to_string().ends_with("ask.json"), "{error}");

@@ -1,12 +1,10 @@
 //! A row of results: a workload, its contenders, and their costs.
 
-use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use zvf_store::IoStats;
 
-use crate::limit;
 use crate::profile::Samples;
 
 /// The role of a contender.
@@ -58,24 +56,40 @@ fn as_seconds<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S:
 }
 
 impl Cost {
+    pub(crate) fn of_reads(requests: u64, bytes: u64) -> Self {
+        Self { requests: Some(requests), bytes: Some(bytes), ..Self::default() }
+    }
+
     /// Returns the requests and bytes of a handle between two readings of its statistics.
-    pub(crate) const fn from_stats(before: &IoStats, after: &IoStats) -> Self {
-        let requests = Some(after.requests.saturating_sub(before.requests));
-        let bytes = Some(after.bytes_read.saturating_sub(before.bytes_read));
-        Self { requests, bytes, memory: None, processor: None }
+    pub(crate) fn from_stats(before: &IoStats, after: &IoStats) -> Self {
+        let requests = after.requests.saturating_sub(before.requests);
+        Self::of_reads(requests, after.bytes_read.saturating_sub(before.bytes_read))
     }
 }
 
 impl Turn {
     /// Makes a turn with only a time.
-    pub(crate) const fn from_seconds(seconds: f64) -> Self {
-        let cost = Cost { requests: None, bytes: None, memory: None, processor: None };
-        Self { seconds, count: None, cost }
+    pub(crate) fn from_seconds(seconds: f64) -> Self {
+        Self { seconds, ..Self::default() }
+    }
+
+    /// Runs work once; returns its time, and its result.
+    pub(crate) fn measure<T>(
+        work: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<(Self, T)> {
+        let begun = Instant::now();
+        let done = work()?;
+        Ok((Self::from_seconds(begun.elapsed().as_secs_f64()), done))
     }
 
     /// Sets the count.
-    pub(crate) const fn with_count(self, count: u64) -> Self {
+    pub(crate) fn with_count(self, count: u64) -> Self {
         Self { count: Some(count), ..self }
+    }
+
+    /// Sets the other costs.
+    pub(crate) fn with_cost(self, cost: Cost) -> Self {
+        Self { cost, ..self }
     }
 }
 
@@ -106,15 +120,6 @@ pub(crate) struct Amount {
     /// The number of files, if counted.
     pub(crate) files: Option<u64>,
     pub(crate) bytes: Option<u64>,
-}
-
-impl Amount {
-    /// Measures a folder with this many elements.
-    pub(crate) fn measure(elements: u64, folder: &Path) -> anyhow::Result<Self> {
-        let files = limit::list_files(folder)?;
-        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
-        Ok(Self { elements, files: Some(files.len() as u64), bytes: Some(bytes.sum()) })
-    }
 }
 
 /// One contender of a row.

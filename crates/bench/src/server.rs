@@ -18,52 +18,39 @@ use crate::row::Cost;
 pub(crate) struct Server {
     root: PathBuf,
     at: SocketAddr,
-    counts: Arc<Counts>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    requests: AtomicU64,
-    bytes: AtomicU64,
+    /// The requests and bytes since they were last taken.
+    counts: Arc<[AtomicU64; 2]>,
 }
 
 impl Server {
     /// Serves the files below `root`.
     pub(crate) fn start(root: &Path, late: Duration) -> anyhow::Result<Self> {
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<[AtomicU64; 2]>::default();
         let seen = Arc::clone(&counts);
         let at = serve_files(root.to_owned(), move |exchange| match exchange {
             Exchange::Asked(_) => {
                 thread::sleep(late);
-                seen.requests.fetch_add(1, Ordering::SeqCst);
+                seen[0].fetch_add(1, Ordering::SeqCst);
             }
-            Exchange::Sent(bytes) => {
-                seen.bytes.fetch_add(bytes as u64, Ordering::SeqCst);
-            }
+            Exchange::Sent(bytes) => drop(seen[1].fetch_add(bytes as u64, Ordering::SeqCst)),
         })?;
         Ok(Self { root: root.to_owned(), at, counts })
     }
 
-    /// Returns its URL.
-    pub(crate) fn address(&self) -> String {
-        format!("http://{}", self.at)
+    /// Returns the URL of a file or folder below the root.
+    pub(crate) fn address(&self, path: &Path) -> anyhow::Result<String> {
+        let path = path.strip_prefix(&self.root).context("not below the root")?;
+        Ok(format!("http://{}/{}", self.at, path.display()))
     }
 
-    /// Resets the counters.
-    pub(crate) fn reset(&self) {
-        self.counts.requests.store(0, Ordering::SeqCst);
-        self.counts.bytes.store(0, Ordering::SeqCst);
-    }
-
-    /// Returns the requests and bytes since the last reset.
-    pub(crate) fn cost(&self) -> Cost {
-        let [requests, bytes] = [&self.counts.requests, &self.counts.bytes];
-        let [requests, bytes] = [requests, bytes].map(|count| Some(count.load(Ordering::SeqCst)));
-        Cost { requests, bytes, ..Cost::default() }
+    /// Returns the requests and bytes since the last call.
+    pub(crate) fn take_cost(&self) -> Cost {
+        let [requests, bytes] = self.counts.each_ref().map(|count| count.swap(0, Ordering::SeqCst));
+        Cost::of_reads(requests, bytes)
     }
 
     /// Requests one file below the root on a separate connection.
-    pub(crate) fn get(&self, file: &Path) -> anyhow::Result<Vec<u8>> {
+    pub(crate) fn get(&self, file: &Path) -> anyhow::Result<()> {
         let path = file.strip_prefix(&self.root).context("not below the root")?.display();
         let mut stream = TcpStream::connect(self.at)?;
         write!(stream, "GET /{path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")?;
@@ -71,6 +58,6 @@ impl Server {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         ensure!(answer.starts_with(b"HTTP/1.1 200"), "{path} was not served");
-        Ok(answer)
+        Ok(())
     }
 }

@@ -1,8 +1,14 @@
-//! The settings of a run, and its output places.
+//! The settings of a run, as the command line gives them, and its output places.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser;
+use clap::builder::ArgPredicate::IsPresent;
+
+use crate::billion::Data;
 
 /// A place for output.
 #[derive(Debug)]
@@ -14,49 +20,111 @@ pub(crate) struct Place {
     _fleeting: Option<tempfile::TempDir>,
 }
 
-/// The settings of a run.
-#[derive(Debug)]
+/// Measures zvf against its peers, side by side in one run.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "bench")]
 pub(crate) struct Bench {
-    /// The folder in which environments of peers, inputs and stores are kept between runs.
+    /// Where the environment of the peers and the stores are kept between runs.
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) folder: PathBuf,
-    /// The size of the data; 1 is a million points.
+    /// How large the stores are; 1 is a million points.
+    #[arg(long, default_value = "1", default_value_if("quick", IsPresent, "0.1"))]
     pub(crate) scale: f64,
-    /// The ratio of the largest data of a series to the smallest.
-    pub(crate) largest: u32,
-    /// The number of turns per workload; 0 only compares answers.
+    /// Turns for each workload; 0 only compares answers.
+    #[arg(long, default_value = "7", default_value_if("quick", IsPresent, "2"))]
     pub(crate) turns: usize,
-    /// The time after which a workload gets no more turns.
-    pub(crate) patience: Duration,
-    /// The time for which each workload of zvf is profiled.
-    pub(crate) listening: Duration,
-    /// The places in which stores are written and levels built, if not in memory and on the disk of
-    /// the folder.
-    pub(crate) places: Vec<PathBuf>,
-    /// Whether to write to the disk too if there is a memory file system: a disk sync also waits
-    /// for the writes of other programs, and thousands of files are slow to remove.
-    pub(crate) disk: bool,
-    /// Whether conditions are also run on ten times the points, and all workloads of zvf are
-    /// profiled.
-    pub(crate) is_thorough: bool,
-    /// The number of threads of each side for dense arrays.
-    pub(crate) threads: usize,
-    /// Runs only zvf's side of this workload, to measure its memory.
+    /// Smaller data and fewer turns: five minutes. A disk sync waits for other programs, and
+    /// thousands of files are slow to remove, so nothing is written to a disk if there is a memory
+    /// file system.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// How many times larger the largest data of a series is than the smallest.
+    #[arg(long, hide = true, default_value = "100", default_value_if("quick", IsPresent, "10"))]
+    pub(crate) largest: u32,
+    /// The seconds after which a workload gets no more turns.
+    #[arg(long, hide = true, default_value = "10", default_value_if("quick", IsPresent, "2"))]
+    pub(crate) patience: u64,
+    /// Do what a quick run leaves out, however large the data is.
+    #[arg(long, hide = true)]
+    pub(crate) thorough: bool,
+    /// Only these parts.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) part: Vec<String>,
+    /// Take the parts (with --billion, the stores) that an earlier run with the same settings
+    /// finished from the folder, and run the others.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Do nothing but our own sides of each workload: for a profiler.
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Do nothing but our own side of this work, once, and print the most memory that was held.
+    #[arg(long, hide = true, value_name = "WORK")]
     pub(crate) own: Option<String>,
-    /// Runs only zvf's sides, for a profiler.
-    pub(crate) only_ours: bool,
-    /// Excludes all peers that need an installation.
+    /// Without peers that need an installation, and without the command: for tests.
+    #[arg(long, hide = true)]
     pub(crate) alone: bool,
-    /// Runs only workloads whose name contains this.
+    /// Only the part that validates whole stores.
+    #[arg(long)]
+    pub(crate) validate: bool,
+    /// Only slices of dense arrays, beside tetration and python-blosc2.
+    #[arg(long)]
+    pub(crate) tensor: bool,
+    /// For dense arrays: how many threads each side has.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) threads: usize,
+    /// Only the part that builds levels, of copies in this folder: one of a memory file system.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pyramid: Option<PathBuf>,
+    /// Only the part that writes, into each of these folders.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) write: Vec<PathBuf>,
+    /// Only stores of up to a billion vertices, from files to SQL; takes an hour, and 80 GB of the
+    /// folder.
+    #[arg(long)]
+    pub(crate) billion: bool,
+    /// For --billion: another number of vertices.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000, requires = "billion")]
+    pub(crate) points: u64,
+    /// For --billion: only this data; no page is made.
+    #[arg(long, value_name = "DATA", requires = "billion")]
+    pub(crate) only: Option<Data>,
+    /// For --billion: nothing is asked in SQL; no page is made.
+    #[arg(long, requires = "billion")]
+    pub(crate) no_sql: bool,
+    /// Folders to write into.
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) place: Vec<PathBuf>,
+    /// Only workloads whose name contains this.
     pub(crate) filter: Option<String>,
 }
 
 impl Bench {
+    /// Returns whether conditions are also run on ten times the points, and all workloads of zvf
+    /// are profiled.
+    pub(crate) fn is_thorough(&self) -> bool {
+        self.thorough || (!self.quick && self.own.is_none() && !self.alone)
+    }
+
+    /// Returns the time for which each workload of zvf is profiled.
+    pub(crate) fn listening(&self) -> Duration {
+        Duration::from_millis(if self.quick { 500 } else { 1500 })
+    }
+
     /// Returns whether the workload of that name is selected.
     pub(crate) fn is_selected(&self, work: &str) -> bool {
         match &self.own {
             Some(only) => work == only,
             None => self.filter.as_ref().is_none_or(|part| work.contains(part.as_str())),
         }
+    }
+
+    /// Returns all settings that results depend on, as text.
+    pub(crate) fn describe(&self) -> String {
+        let Self { scale, largest, turns, patience, quick, threads, profile, .. } = self;
+        let (places, is_thorough) = (self.places().collect::<Vec<_>>(), self.is_thorough());
+        format!(
+            "{scale} {largest} {turns} {patience} {places:?} {quick} {is_thorough} {threads} {profile}"
+        )
     }
 
     /// Returns the arguments with which this program runs zvf's side of one workload on the same
@@ -66,60 +134,62 @@ impl Bench {
         let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
         let threads = self.threads.to_string();
         let sizes = ["--scale", &scale, "--largest", &largest, "--threads", &threads];
-        words.extend(self.is_thorough.then(|| "--thorough".into()));
+        words.extend(self.is_thorough().then(|| "--thorough".into()));
         words.extend(sizes.into_iter().chain(["--part", part, "--own", work]).map(OsString::from));
-        words.extend(self.places.iter().flat_map(|place| ["--place".into(), place.clone().into()]));
+        words.extend(self.places().flat_map(|place| ["--place".into(), place.into()]));
         words
     }
 
+    /// Returns the requested places in which stores are written and levels built.
+    fn places(&self) -> impl Iterator<Item = &PathBuf> {
+        self.write.iter().chain(&self.pyramid).chain(&self.place)
+    }
+
     /// Returns the output places: the requested ones, or else a memory file system, if there is
-    /// one, and the disk.
+    /// one, and the disk of the folder.
     pub(crate) fn list_places(&self) -> anyhow::Result<Vec<Place>> {
-        let place = |path: &PathBuf| Place {
-            name: format!("in {}", path.display()),
-            path: path.clone(),
-            _fleeting: None,
-        };
-        if !self.places.is_empty() {
-            return Ok(self.places.iter().map(place).collect());
+        let mut places: Vec<Place> = self
+            .places()
+            .map(|path| Place {
+                name: format!("in {}", path.display()),
+                path: path.clone(),
+                _fleeting: None,
+            })
+            .collect();
+        if !places.is_empty() {
+            return Ok(places);
         }
-        let mut places = Vec::new();
         if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
             let path = folder.path().to_owned();
             places.push(Place { name: "in memory".to_owned(), path, _fleeting: Some(folder) });
         }
-        if !self.disk && !places.is_empty() {
-            return Ok(places);
+        if !self.quick || places.is_empty() {
+            let path = self.create_folder("place")?;
+            places.push(Place { name: "on disk".to_owned(), path, _fleeting: None });
         }
-        let path = self.create_folder("place")?;
-        places.push(Place { name: "on disk".to_owned(), path, _fleeting: None });
         Ok(places)
+    }
+
+    /// Returns the first of the output places.
+    pub(crate) fn first_place(&self) -> anyhow::Result<Place> {
+        self.list_places()?.into_iter().next().context("nowhere to write")
     }
 
     /// Returns settings for tests: only the number of turns.
     #[cfg(test)]
     pub(crate) fn with_turns(turns: usize) -> Self {
-        Self {
-            folder: PathBuf::new(),
-            scale: 0.01,
-            largest: 1,
-            turns,
-            patience: Duration::MAX,
-            listening: Duration::ZERO,
-            places: Vec::new(),
-            disk: false,
-            is_thorough: false,
-            threads: 1,
-            own: None,
-            only_ours: false,
-            alone: true,
-            filter: None,
-        }
+        let words = "bench --quick --alone --scale 0.01 --largest 1 --threads 1 --turns";
+        Self::parse_from(words.split(' ').chain([turns.to_string().as_str()]))
     }
 
     /// Returns an amount of scale 1 at this scale.
     pub(crate) fn scaled(&self, amount: f64) -> u64 {
         (amount * self.scale) as u64
+    }
+
+    /// Returns the number of vertices on a side of a square that has `side` of them at scale 1.
+    pub(crate) fn scaled_side(&self, side: f64) -> usize {
+        (side * self.scale.sqrt()) as usize + 1
     }
 
     /// Returns the name of a workload that states an amount at scale 1.
@@ -146,8 +216,8 @@ mod tests {
 
     #[test]
     fn another_process_is_told_all_that_matters() {
-        let places = vec!["there".into()];
-        let bench = Bench { folder: "here".into(), scale: 0.25, places, ..Bench::with_turns(7) };
+        let place = vec!["there".into()];
+        let bench = Bench { folder: "here".into(), scale: 0.25, place, ..Bench::with_turns(7) };
         let words = bench.process_words("ask", "a box");
         let text: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(

@@ -16,25 +16,21 @@ use crate::contest::Contender;
 use crate::limit;
 use crate::parts::packed::measure_cost;
 use crate::parts::sample_data::{Points, open_store};
-use crate::peer::{Environment, Other};
+use crate::peer::{Other, make_reference_stores};
 use crate::results::Results;
 use crate::row::{Cost, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let reference = Other::reference(bench);
-    for (name, path) in list_stores(bench)? {
-        let work = format!("{name}, levels 1 to 5");
-        if !bench.is_selected(&work) {
-            continue;
-        }
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let reference = Other::reference(results.bench);
+    for (name, path) in list_stores(results.bench)? {
         let files = limit::list_files(&path)?;
         let contenders = vec![
             Contender::zvf("zvf", || measure_validation(&path)),
             reference.contender(json!({"work": "validate", "path": path, "level": 5})),
             Contender::reading("reading all files", &files),
         ];
-        results.contest(bench, work, contenders)?;
+        results.contest(format!("{name}, levels 1 to 5"), contenders)?;
     }
     Ok(())
 }
@@ -43,21 +39,14 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
 fn list_stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if bench.alone {
         let points = Points { count: bench.scaled(1e6), chunks: 4, shard: None };
-        return Ok(vec![(
-            "points".to_owned(),
-            points.make_store(&bench.create_folder("validate")?)?,
-        )]);
+        let store = points.make_store(&bench.create_folder("validate")?)?;
+        return Ok(vec![("points".to_owned(), store)]);
     }
-    let stores = bench.stores_folder();
-    if bench.own.is_none() {
-        Environment::install_reference(&bench.folder)?.make_stores(&stores, bench.scale)?;
-    }
+    let stores = make_reference_stores(bench)?;
+    let store = |name: String, file| (name, stores.join(file));
     Ok(vec![
-        (
-            format!("{} points, two attributes", bench.scaled(2e6)),
-            stores.join("attributes.zarrvectors"),
-        ),
-        (format!("{} streamlines", bench.scaled(2e4)), stores.join("streamlines.zarrvectors")),
+        store(format!("{} points, two attributes", bench.scaled(2e6)), "attributes.zarrvectors"),
+        store(format!("{} streamlines", bench.scaled(2e4)), "streamlines.zarrvectors"),
     ])
 }
 

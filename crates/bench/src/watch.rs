@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::row::{Cost, Turn};
+
 /// A process, and its statistics when the watch began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
@@ -45,6 +47,15 @@ impl Watch {
     }
 }
 
+impl ProcessStats {
+    /// Returns the cost of a process, as the system reports it.
+    pub(crate) fn turn(&self, seconds: f64) -> Turn {
+        let (memory, processor) = (Some(self.peak), Some(self.processor));
+        let reads = Cost::of_reads(self.calls, self.bytes);
+        Turn::from_seconds(seconds).with_cost(Cost { memory, processor, ..reads })
+    }
+}
+
 /// Reads the statistics of a process; `None` once it has ended.
 pub(crate) fn read_stats(process: u32) -> Option<ProcessStats> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
@@ -70,7 +81,7 @@ pub(crate) fn processor_time(process: u32) -> Option<Duration> {
 const MILLISECONDS_OF_A_TICK: u64 = 10;
 
 /// Returns the number on the line of that name.
-fn parse_number(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn parse_number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }

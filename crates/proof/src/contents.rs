@@ -1,10 +1,11 @@
 //! All cells of a level: the input of brute force.
 
+use anyhow::Context as _;
 use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
 use zvf_model::{AttributeReader, Column, LevelReader};
-use zvf_store::Caching;
+use zvf_store::{Caching, LevelNode};
 
 use crate::facts::Rows;
 
@@ -81,6 +82,32 @@ impl LevelContents {
         }
         points
     }
+}
+
+/// Payloads by their keys.
+pub(crate) type Payloads = Vec<(String, Vec<u8>)>;
+
+/// Returns the cells of an array of a level; none if there is no such array.
+pub(crate) async fn read_cells(level: &LevelNode, path: &str) -> anyhow::Result<Payloads> {
+    let Some(cells) = level.cells(path).await? else { return Ok(Vec::new()) };
+    let keys: Vec<_> = cells.presence().await?.iter().collect();
+    let payloads = cells.read_many(&keys, Caching::Once).await;
+    let pairs = keys.iter().zip(payloads).map(|(key, payload)| {
+        Ok((key.to_string(), payload?.context("a cell that is listed")?.to_vec()))
+    });
+    pairs.collect()
+}
+
+/// Returns the rows of an array of a level; none if there is no such array.
+pub(crate) async fn read_rows(level: &LevelNode, path: &str) -> anyhow::Result<Payloads> {
+    let Some(rows) = level.rows(path).await? else { return Ok(Vec::new()) };
+    let all = rows.range(0..rows.count().await?).await?;
+    Ok(all.iter().enumerate().map(|(at, row)| (at.to_string(), row.to_vec())).collect())
+}
+
+/// Returns all rows of positions as numbers.
+pub(crate) fn points(positions: &Column) -> Vec<Vec<f64>> {
+    (0..positions.len()).map(|row| point_at(positions, row)).collect()
 }
 
 /// Returns one row of positions as numbers.

@@ -22,7 +22,7 @@ use crate::golden_part::boxes::{self, Piece};
 use crate::naive::{self, Cube};
 use crate::npy;
 use crate::peers;
-use crate::report::{Report, Run};
+use crate::report::{Facts, Report, Run};
 use crate::{corpus, validate_part, written_part};
 use archives::random::Random;
 
@@ -237,7 +237,9 @@ impl StoreCheck<'_> {
     /// Compares chains and elements in a box, in every mode.
     async fn check_geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
         let Written { kind, pieces, points, .. } = self.written;
-        boxes::check_geometry(report, at, &self.reader, *kind, query.clone(), pieces, cube).await;
+        let mut facts = Facts::new(report, at, &Value::Null);
+        let all = query.clone();
+        boxes::check_geometry(&mut facts, &self.reader, *kind, all, pieces, cube).await;
         let query = query.mode(Mode::Crop).order(Order::Storage);
         self.check_rows(report, &format!("{at}/crop"), &query, |at| cube.contains(&points[at]))
             .await;
@@ -338,15 +340,11 @@ impl StoreCheck<'_> {
 /// Returns the rows of an answer, each as its point and then the named columns, sorted by value.
 fn rows_of_answer(batch: &Batch, names: &[String]) -> Vec<Vec<u64>> {
     let columns: Vec<_> = names.iter().filter_map(|name| batch.field(name)).collect();
-    let row = |at: usize| {
+    let row = |(at, point): (usize, Vec<f64>)| {
         let values = columns.iter().map(|field| field.column.float(at, 0).unwrap_or(f64::NAN));
-        contents::point_at(batch.positions(), at)
-            .into_iter()
-            .chain(values)
-            .map(f64::to_bits)
-            .collect()
+        point.into_iter().chain(values).map(f64::to_bits).collect()
     };
-    sort_rows((0..batch.len()).map(row).collect())
+    sort_rows(contents::points(batch.positions()).into_iter().enumerate().map(row).collect())
 }
 
 fn sort_rows(mut rows: Vec<Vec<u64>>) -> Vec<Vec<u64>> {

@@ -5,27 +5,18 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use archives::peers::Process;
+pub(crate) use archives::peers::{Talk, find_free_port, run_command};
 
 /// Creates a Python virtual environment with these packages, once.
 pub(crate) fn install_python(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
-    let folder = create_peers_folder()?.join(name);
-    let (done, python) = (folder.join("installed"), folder.join("bin/python"));
-    let requirements = packages.join("\n");
-    if fs::read_to_string(&done).is_ok_and(|found| found == requirements) {
-        return Ok(python);
-    }
-    run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    run_command(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
-    fs::write(done, requirements)?;
-    Ok(python)
+    archives::peers::install_python(&create_peers_folder()?.join(name), packages)
 }
 
 /// Returns a command that runs a script of this crate with zarr-vectors.
@@ -95,11 +86,7 @@ pub(crate) fn build_with_cargo(
 
 /// Builds the program that calls the library of tetration with cargo, once, in minutes.
 pub(crate) fn build_tetration_library() -> anyhow::Result<PathBuf> {
-    let target = create_peers_folder()?.join("tetration-peer");
-    let cargo = &mut Command::new("cargo");
-    let cargo = cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]);
-    run_command(cargo.arg(TETRATION).env("CARGO_TARGET_DIR", &target))?;
-    Ok(target.join("release/tetration-peer"))
+    archives::peers::build_peer("tetration", &create_peers_folder()?.join("tetration-peer"))
 }
 
 /// Returns the path of a script of this crate.
@@ -115,90 +102,24 @@ pub(crate) fn create_peers_folder() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Runs a command to its end; its last message is the error.
-pub(crate) fn run_command(command: &mut Command) -> anyhow::Result<String> {
-    let shown = command.get_program().to_string_lossy().into_owned();
-    let output =
-        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {shown}"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let last = complaint.lines().last().unwrap_or_default();
-    ensure!(output.status.success(), "{shown} ended with {}: {last}", output.status);
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// A process that answers each line with a line.
-#[derive(Debug)]
-pub(crate) struct Talk {
-    process: Child,
-    asks: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Talk {
-    /// Starts the process.
-    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let shown = command.get_program().to_string_lossy().into_owned();
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut process = command.spawn().with_context(|| format!("cannot start {shown}"))?;
-        let asks = process.stdin.take().context("no way to ask")?;
-        let answers = BufReader::new(process.stdout.take().context("no way to hear")?);
-        Ok(Self { process, asks, answers })
+/// Starts a server on loopback, and waits until it accepts connections.
+pub(crate) fn start_server<S: AsRef<OsStr>>(
+    program: impl AsRef<OsStr>,
+    port: u16,
+    words: impl IntoIterator<Item = S>,
+) -> anyhow::Result<Process> {
+    let shown = program.as_ref().to_string_lossy().into_owned();
+    let mut command = command_killed_with_parent(program.as_ref());
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let started = command.spawn().with_context(|| format!("cannot start {shown}"))?;
+    let (mut server, begun) = (Process(started), Instant::now());
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        ensure!(begun.elapsed() < PATIENCE, "{shown} does not listen after {PATIENCE:?}");
+        let ended = server.0.try_wait()?;
+        ensure!(ended.is_none(), "{shown} ended with {}", ended.unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(50));
     }
-
-    /// Writes a line and reads the response line.
-    pub(crate) fn ask(&mut self, ask: &Value) -> anyhow::Result<Value> {
-        writeln!(self.asks, "{ask}")?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        serde_json::from_str(&line).with_context(|| format!("no answer to {ask}"))
-    }
-}
-
-impl Drop for Talk {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
-/// A server on loopback that ends with this value.
-#[derive(Debug)]
-pub(crate) struct Server {
-    process: Child,
-}
-
-impl Server {
-    /// Starts a server and waits until it accepts connections.
-    pub(crate) fn start<S: AsRef<OsStr>>(
-        program: impl AsRef<OsStr>,
-        port: u16,
-        words: impl IntoIterator<Item = S>,
-    ) -> anyhow::Result<Self> {
-        let shown = program.as_ref().to_string_lossy().into_owned();
-        let process = command_killed_with_parent(program.as_ref())
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {shown}"))?;
-        let mut server = Self { process };
-        let begun = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            ensure!(begun.elapsed() < PATIENCE, "{shown} does not listen after {PATIENCE:?}");
-            let ended = server.process.try_wait()?;
-            ensure!(ended.is_none(), "{shown} ended with {}", ended.unwrap_or_default());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
+    Ok(server)
 }
 
 /// Returns a command that always ends with this program, if the system supports that.
@@ -209,12 +130,4 @@ fn command_killed_with_parent(program: &OsStr) -> Command {
     command
 }
 
-/// Returns a free port.
-pub(crate) fn find_free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
-
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The manifest of the tetration program, which is in the benchmark crate.
-const TETRATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/peers/tetration/Cargo.toml");

@@ -11,11 +11,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use archives::Unpacked;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::contents::Payloads;
 use crate::corpus::{self, Golden};
-use crate::facts;
+use crate::facts::{self, Rows};
 
 /// The results of one case.
 #[derive(Debug, Default)]
@@ -45,63 +46,6 @@ impl Report {
         }
     }
 
-    /// Compares the member `name` of the facts at `at`.
-    pub(crate) fn fact(
-        &mut self,
-        at: impl Display,
-        expected: &Value,
-        name: &str,
-        found: impl Into<Value>,
-    ) {
-        self.compare(&format!("{at}/{name}"), &expected[name], found);
-    }
-
-    /// Compares those of the given facts that the corpus has.
-    pub(crate) fn known<T: Into<Value>, const N: usize>(
-        &mut self,
-        at: impl Display,
-        expected: &Value,
-        facts: [(&str, T); N],
-    ) {
-        for (name, found) in facts {
-            if let Some(expected) = expected.get(name) {
-                self.compare(&format!("{at}/{name}"), expected, found);
-            }
-        }
-    }
-
-    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found`
-    /// returns for its name. A fact without a value is reported as not compared.
-    pub(crate) fn each(
-        &mut self,
-        at: impl Display,
-        expected: &Value,
-        elsewhere: &[&str],
-        mut found: impl FnMut(&str, &Value) -> Option<Value>,
-    ) {
-        for (name, expected) in facts::members(expected) {
-            let what = format!("{at}/{name}");
-            match found(name, expected) {
-                _ if elsewhere.contains(&name) => {}
-                Some(found) => self.compare(&what, expected, found),
-                None => self.fail(&what, "nothing compares this"),
-            }
-        }
-    }
-
-    /// Compares one fact whose computation may fail.
-    pub(crate) fn compare_result<T: Into<Value>, E: Display>(
-        &mut self,
-        what: &str,
-        expected: &Value,
-        found: Result<T, E>,
-    ) {
-        match found {
-            Ok(found) => self.compare(what, expected, found),
-            Err(error) => self.fail(what, format!("expected {}, found {error}", shorten(expected))),
-        }
-    }
-
     /// Counts one fact that either holds or not.
     pub(crate) fn check(&mut self, what: &str, holds: bool, why_not: impl Display) {
         if holds {
@@ -117,6 +61,23 @@ impl Report {
             self.passed += 1;
         } else {
             self.deny(why_not());
+        }
+    }
+
+    /// Compares the payloads of an array one by one.
+    pub(crate) fn compare_payloads(&mut self, what: &str, expected: &Payloads, found: &Payloads) {
+        if expected.len() != found.len() {
+            let why = format!("{} payloads instead of {}", found.len(), expected.len());
+            return self.fail(what, why);
+        }
+        for ((key, expected), (key_found, found)) in expected.iter().zip(found) {
+            let at = expected.iter().zip(found).position(|(a, b)| a != b);
+            let why = format!(
+                "{key_found} of {} bytes instead of {}, other at {at:?}",
+                found.len(),
+                expected.len()
+            );
+            self.check(&format!("{what} {key}"), key == key_found && expected == found, why);
         }
     }
 
@@ -149,6 +110,105 @@ impl Report {
     /// Counts one fact that was not compared.
     pub(crate) fn skip(&mut self, why: impl Into<String>) {
         self.skips.push(why.into());
+    }
+}
+
+/// Facts of the corpus about one thing, and the report of their comparison.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) report: &'a mut Report,
+    pub(crate) at: String,
+    pub(crate) expected: &'a Value,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(report: &'a mut Report, at: &str, expected: &'a Value) -> Self {
+        Self { report, at: at.to_owned(), expected }
+    }
+
+    /// Returns the facts of the member `name`.
+    pub(crate) fn of(&mut self, name: &str) -> Facts<'_> {
+        self.named(name, &self.expected[name])
+    }
+
+    /// Returns other facts below the name of these.
+    pub(crate) fn named<'b>(&'b mut self, name: impl Display, expected: &'b Value) -> Facts<'b> {
+        let at = if self.at.is_empty() { String::new() } else { format!("{}/", self.at) };
+        Facts { report: self.report, at: format!("{at}{name}"), expected }
+    }
+
+    /// Compares the fact itself.
+    pub(crate) fn compare(&mut self, found: impl Into<Value>) {
+        self.report.compare(&self.at, self.expected, found);
+    }
+
+    /// Compares the fact itself, whose computation may fail.
+    pub(crate) fn compare_result<T: Into<Value>, E: Display>(&mut self, found: Result<T, E>) {
+        match found {
+            Ok(found) => self.compare(found),
+            Err(error) => self.fail(format!("expected {}, found {error}", shorten(self.expected))),
+        }
+    }
+
+    /// Compares the member `name`.
+    pub(crate) fn fact(&mut self, name: &str, found: impl Into<Value>) {
+        self.of(name).compare(found);
+    }
+
+    /// Compares those of the given facts that the corpus has.
+    pub(crate) fn known<T: Into<Value>, const N: usize>(&mut self, facts: [(&str, T); N]) {
+        for (name, found) in facts {
+            if self.expected.get(name).is_some() {
+                self.fact(name, found);
+            }
+        }
+    }
+
+    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found`
+    /// returns for its name. A fact without a value is reported as not compared.
+    pub(crate) fn each(
+        &mut self,
+        elsewhere: &[&str],
+        mut found: impl FnMut(&str, &Value) -> Option<Value>,
+    ) {
+        for (name, expected) in facts::members(self.expected) {
+            match found(name, expected) {
+                _ if elsewhere.contains(&name) => {}
+                Some(found) => self.fact(name, found),
+                None => self.of(name).fail("nothing compares this"),
+            }
+        }
+    }
+
+    /// Compares rows with those of `count`, `sha256` and `sha256_sorted` that the corpus has.
+    pub(crate) fn rows(&mut self, rows: &Rows) {
+        self.known([
+            ("count", json!(rows.len())),
+            ("sha256", json!(rows.sha256())),
+            ("sha256_sorted", json!(rows.sha256_sorted())),
+        ]);
+    }
+
+    /// Counts the fact, which either holds or not.
+    pub(crate) fn check(&mut self, holds: bool, why_not: impl Display) {
+        self.report.check(&self.at, holds, why_not);
+    }
+
+    /// Counts the fact as one that differs.
+    pub(crate) fn fail(&mut self, why: impl Display) {
+        self.report.fail(&self.at, why);
+    }
+
+    /// Returns a value, or reports why there is none.
+    pub(crate) fn ok<T, E: Display>(&mut self, found: Result<T, E>) -> Option<T> {
+        self.report.ok_or_report(&self.at, found)
+    }
+
+    /// Reports why a comparison could not be finished.
+    pub(crate) fn finish(&mut self, compared: anyhow::Result<()>) {
+        if let Err(error) = compared {
+            self.fail(format!("{error:#}"));
+        }
     }
 }
 
@@ -296,8 +356,6 @@ const LONGEST: usize = 120;
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

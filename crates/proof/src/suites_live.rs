@@ -142,9 +142,7 @@ async fn compare_level_0(
     let reader = Reader::new(store.clone());
     let all = Query::all().of_kind(kind).at_level(LevelId(0)).columns(Columns::None);
     let answer = reader.run(&all).await?;
-    let points: Vec<Vec<f64>> = (0..answer.batch.len())
-        .map(|row| contents::point_at(answer.batch.positions(), row))
-        .collect();
+    let points = contents::points(answer.batch.positions());
     let mut compare = |fact, theirs: &Value, found: Value| {
         let differs = !theirs.is_null() && *theirs != found;
         compared.push((fact, differs.then(|| format!("they have {theirs}, we have {found}"))));

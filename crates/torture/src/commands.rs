@@ -118,7 +118,6 @@ pub(crate) fn prepare_cases(zvf: &Zvf, size: u64) -> anyhow::Result<Vec<Case>> {
     let chains = &*format!("create -q ../chains.csv a.zv --kind polyline --per-chunk {small}");
     let mesh = &*format!("create -q ../mesh.ply a.zv --per-chunk {small}");
     let plan = &*format!("ingest plan -q ../points.csv a.zv --per-chunk {small} --shares 2");
-    let out_of_core = &*format!("{chains} --memory-limit 2MiB");
     let before = |name: &str| scratch.join("before").join(name);
     for (name, lines) in [
         ("empty", &[][..]),
@@ -134,42 +133,32 @@ pub(crate) fn prepare_cases(zvf: &Zvf, size: u64) -> anyhow::Result<Vec<Case>> {
     }
     damage_vertex_count(&before("damaged/a.zv/0/zarr.json"), size)?;
     archives::write(&before("legacy/old.zv"), &archives::files("v060_gr3"));
-    let over = |line: &str| format!("{line} --overwrite");
-    // The name, the files before, the line, the target, and the exit code if the work is done.
-    let cases = [
-        ("create", "empty", create, "a.zv", TAKEN),
-        ("create-out-of-core", "empty", out_of_core, "a.zv", TAKEN),
-        ("create-overwrite", "chains", &over(create), "a.zv", 0),
-        ("create-overwrite-out-of-core", "points", &over(out_of_core), "a.zv", 0),
-        ("ingest-finish", "planned", "ingest finish -q a.zv", "a.zv", NO_PLAN),
-        ("pyramid", "points", "pyramid -q --in-place a.zv --levels 3", "a.zv", 0),
-        ("pyramid-chains", "chains", "pyramid -q --in-place a.zv --levels 2", "a.zv", 0),
-        ("create-mesh", "empty", mesh, "a.zv", TAKEN),
-        ("pyramid-mesh", "mesh", "pyramid -q --in-place a.zv --levels 2", "a.zv", 0),
-        ("shard", "points", "shard -q a.zv b.zv --cells 4", "b.zv", TAKEN),
-        ("shard-in-place", "points", "shard -q a.zv --in-place --cells 4", "a.zv", 0),
-        ("recompress", "points", "recompress -q a.zv b.zv --codec zstd:3", "b.zv", TAKEN),
-        (
-            "recompress-in-place",
-            "points",
-            "recompress -q a.zv --in-place --codec zstd:3",
-            "a.zv",
-            0,
-        ),
-        ("migrate", "legacy", "migrate -q old.zv b.zv", "b.zv", TAKEN),
-        ("migrate-overwrite", "legacy", "migrate -q old.zv old.zv --overwrite", "old.zv", IS_NEW),
-        ("repair", "damaged", "repair -q --apply a.zv", "a.zv", 0),
-        ("pack", "points", "pack -q a.zv a.tet", "a.tet", TAKEN),
-        ("pack-overwrite", "packed", "pack -q a.zv a.tet --overwrite", "a.tet", 0),
-        ("unpack", "packed", "unpack -q a.tet b.zv", "b.zv", TAKEN),
-    ];
-    let case = |(name, files, line, target, done): (&str, _, &str, _, _)| Case {
-        target,
-        done_code: Some(done).filter(|done| *done != 0),
-        is_stepwise: name == "repair",
-        ..Case::new(name, &before(files), line)
+    let case = |[name, files, target, done, line]: [&'static str; 5]| {
+        let line = [("{create}", create), ("{chains}", chains), ("{mesh}", mesh)]
+            .into_iter()
+            .fold(line.to_owned(), |line, (name, words)| line.replace(name, words));
+        Case {
+            target,
+            done_code: done.parse().ok(),
+            is_stepwise: name == "repair",
+            ..Case::new(name, &before(files), line)
+        }
     };
-    Ok(cases.map(case).into())
+    Ok(listed("writers").map(case).collect())
+}
+
+/// Returns the rows of a list of `lines.txt`.
+///
+/// # Panics
+///
+/// When there is no such list, or a row has other columns.
+pub(crate) fn listed<const N: usize>(list: &str) -> impl Iterator<Item = [&'static str; N]> {
+    let start = format!("[{list}]\n");
+    let (_, rows) = LINES.split_once(&start).expect("there is a list of this name");
+    rows.lines().take_while(|line| !line.is_empty()).map(|row| {
+        let columns: Vec<&str> = row.split(" | ").map(str::trim).collect();
+        columns.try_into().expect("a row has all columns")
+    })
 }
 
 /// Returns whether a report says that something was changed.
@@ -229,9 +218,5 @@ pub(crate) fn encode_mesh(side: u32) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The exit code for a target that may not be replaced.
-const TAKEN: i32 = 4;
-/// The exit code of `zvf ingest finish` once the plan is removed.
-const NO_PLAN: i32 = 2;
-/// The exit code of a migration of a store of this version.
-const IS_NEW: i32 = 2;
+/// Lists of command lines, each of a name with columns.
+const LINES: &str = include_str!("lines.txt");

@@ -53,21 +53,14 @@ impl Diskfull {
         while size <= self.to && self.what.is_none() {
             let scratch = tempfile::tempdir()?;
             let disk = Mounted::mount(scratch.path(), size)?;
-            if self.edits {
-                let edited = crate::edits::diskfull::fill_disk(scratch.path(), size);
-                if let Ok((refused, done)) = edited {
-                    full += refused;
-                    successes += done;
-                }
-                report.count(edited.map(drop));
-            } else {
-                report.count(runtime.block_on(replace_store(
-                    scratch.path(),
-                    size,
-                    &mut full,
-                    &mut successes,
-                )));
+            let tried = match self.edits {
+                true => crate::edits::diskfull::fill_disk(scratch.path(), size),
+                false => runtime.block_on(replace_store(scratch.path(), size)),
+            };
+            if let Ok((refused, done)) = tried {
+                (full, successes) = (full + refused, successes + done);
             }
+            report.count(tried.map(drop));
             drop(disk);
             size += self.step.max(1);
         }
@@ -148,14 +141,11 @@ fn run_command(zvf: &Zvf, case: &Case, fault_free: &FaultFreeRun) -> anyhow::Res
     }
 }
 
-async fn replace_store(
-    dir: &Path,
-    size: u64,
-    full: &mut u64,
-    successes: &mut u64,
-) -> anyhow::Result<()> {
+/// Builds a store, and a larger one in its place; returns how many were refused, and whether the
+/// second one is there.
+async fn replace_store(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
     let store = dir.join("a.zv");
-    let mut old = None;
+    let (mut old, mut full) = (None, 0);
     for (g, cells) in [(1, SMALL), (2, LARGE)] {
         let address = store.to_string_lossy().into_owned();
         let built: Result<()> = async {
@@ -165,7 +155,7 @@ async fn replace_store(
         .await;
         match built {
             Ok(()) => old = Some((g, cells)),
-            Err(error) if error.class() == Class::NoSpace => *full += 1,
+            Err(error) if error.class() == Class::NoSpace => full += 1,
             Err(error) => bail!("{size} KiB: {error}"),
         }
         match old {
@@ -179,10 +169,7 @@ async fn replace_store(
         let left = std::fs::read_dir(dir)?.count();
         ensure!(left == usize::from(old.is_some()), "{size} KiB: {left} names remain");
     }
-    if old == Some((2, LARGE)) {
-        *successes += 1;
-    }
-    Ok(())
+    Ok((full, u64::from(old == Some((2, LARGE)))))
 }
 
 /// An in-memory file system, mounted at a folder until drop.

@@ -10,13 +10,13 @@
 mod kinds;
 mod pairs;
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::ensure;
 
 use crate::Report;
 use crate::commands::{Zvf, prepare_cases};
+use crate::trees::read_figure;
 
 /// Measure the memory of every command under a limit.
 #[derive(Debug, clap::Args)]
@@ -75,15 +75,10 @@ fn measure_peak(zvf: &Zvf, line: &str, mib: u64) -> anyhow::Result<Option<u64>> 
     // It replaces another limit of the line.
     let line = line.replace(" --memory-limit 2MiB", "");
     let mut child = zvf.start(&format!("{line} --memory-limit {mib}MiB"))?;
-    let status = format!("/proc/{}/status", child.id());
-    let mut held = 0;
+    let figure = |id, name| read_figure(id, "status", name);
+    let (id, mut held) = (child.id(), 0);
     loop {
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let figure = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
-        };
-        if let (Some(peak), Some(of_files)) = (figure("VmHWM:"), figure("RssFile:")) {
+        if let (Some(of_files), Some(peak)) = (figure(id, "RssFile:"), figure(id, "VmHWM:")) {
             held = held.max(peak.saturating_sub(of_files)); // pages of files may have been added after the peak
         }
         if child.try_wait()?.is_some() {

@@ -4,7 +4,7 @@
 //! short reader    `zvf query`
 //! long reader     the same, stopped in the middle for a while
 //! edit            one transaction: every vertex gets the number of the edit, and an object is added
-//! rewrite         `recompress`, `shard`, `unshard`, `pyramid` or `repair` in place
+//! rewrite         `rewrite`, `pyramid` or `repair` in place
 //! replacement     `create --overwrite`, of vertices with a number of their own
 //! gc              `gc --grace 0s`
 //! tasks           `task plan pyramid`, `run` and `finish`
@@ -27,7 +27,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::commands::{Zvf, write_lines};
+use crate::commands::{Zvf, listed, write_lines};
 use crate::kill9::send_signal;
 use crate::serve::{Client, Server};
 use crate::{Report, in_parallel};
@@ -224,9 +224,13 @@ impl Arena {
                 self.change(number, &self.create_line(number)?).map(drop)
             }
             Role::Rewrite => {
-                self.run_writer(&format!("{} -q {name}", random.choose(&REWRITES))).map(drop)
+                let rewrites: Vec<[&str; 1]> = listed("rewrites").collect();
+                let [rewrite] = random.choose(&rewrites);
+                self.run_writer(&format!("{rewrite} -q {name}")).map(drop)
             }
-            Role::Gc => self.run_writer(&format!("gc -q {name} --grace 0s --keep 1")).map(drop),
+            Role::Gc => {
+                self.run_writer(&format!("history gc -q {name} --grace 0s --keep 1")).map(drop)
+            }
             Role::Tasks => {
                 let folder = format!("plan-{}", self.turns.fetch_add(1, Ordering::SeqCst));
                 let plan = format!("pyramid -q {name} --work-dir {folder} --levels 1 --in-place");
@@ -451,15 +455,6 @@ fn check_writer(ended: &Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The ways to rewrite a store in place.
-const REWRITES: [&str; 6] = [
-    "recompress --in-place --codec zstd:1",
-    "recompress --in-place --codec zstd:5",
-    "shard --in-place --cells 4",
-    "unshard --in-place",
-    "pyramid --in-place --levels 1",
-    "repair --apply",
-];
 /// Errors of a writer that another one overtook.
 const REFUSALS: [&str; 4] = ["Conflict", "FileChanged", "AlreadyExists", "Unavailable"];
 /// Errors of a reader whose store was replaced meanwhile.

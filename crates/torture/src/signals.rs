@@ -17,7 +17,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::json;
@@ -25,12 +25,12 @@ use zvf_edit::Place;
 
 use archives::random::Random;
 
-use crate::Report;
-use crate::commands::{Case, Rounds, Zvf, prepare_cases, says_changed};
+use crate::commands::{Case, Rounds, Zvf, listed, prepare_cases, says_changed};
 use crate::edits::apply_committed;
 use crate::kill9::send_signal;
 use crate::rerun::FaultFreeRun;
 use crate::trees::read_tree;
+use crate::{Report, wait_for};
 
 /// Sends signals to each command that writes.
 pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
@@ -40,21 +40,22 @@ pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
     // A repair changes documents one by one.
     all.retain(|case| !case.is_stepwise);
     let edited = prepare_edited(&zvf, scratch.path())?;
-    let case = |(name, target, line)| Case { target, ..Case::new(name, &edited, line) };
-    all.extend(COMMITS.map(case));
+    let case = |[name, target, line]: [_; 3]| Case { target, ..Case::new(name, &edited, line) };
+    all.extend(listed("commits").map(case));
     for case in all.iter().filter(|case| case.is_selected(rounds.what.as_deref())) {
-        let failures = report.failures;
         let waits = case.line.ends_with(" -");
         let fault_free = if waits { None } else { Some(FaultFreeRun::prepare(&zvf, case)?) };
-        for round in 0..rounds.loops.unwrap_or(1000) {
-            zvf.restore(case)?;
-            let sent = match &fault_free {
-                Some(fault_free) => fault_free.interrupt(&zvf, case, &mut random),
-                None => interrupt_prompt(&zvf, case, &mut random),
-            };
-            report.count(sent.with_context(|| format!("{}, {round}", case.name)));
-        }
-        report.print_note(&format!("{}: {} failures", case.name, report.failures - failures));
+        report.part(&case.name, |report| {
+            for round in 0..rounds.loops.unwrap_or(1000) {
+                zvf.restore(case)?;
+                let sent = match &fault_free {
+                    Some(fault_free) => fault_free.interrupt(&zvf, case, &mut random),
+                    None => interrupt_prompt(&zvf, case, &mut random),
+                };
+                report.count(sent.with_context(|| format!("{}, {round}", case.name)));
+            }
+            Ok(())
+        })?;
     }
     Ok(())
 }
@@ -79,7 +80,7 @@ impl FaultFreeRun {
                 wait = END_OF_SECOND;
             }
         }
-        let Some(status) = wait_for(&mut child, wait)? else {
+        let Some(status) = wait_for_end(&mut child, wait)? else {
             bail!("{sent}: it goes on");
         };
         let ended = child.wait_with_output()?;
@@ -118,7 +119,7 @@ fn interrupt_prompt(zvf: &Zvf, case: &Case, random: &mut Random) -> anyhow::Resu
     writeln!(script, "{}", json!({"op": "object.remove", "objects": [0]}))?;
     child.stdout.as_mut().context("replies")?.read_exact(&mut [0])?;
     send_signal(&child, signal)?;
-    let status = wait_for(&mut child, END_OF_SECOND)?;
+    let status = wait_for_end(&mut child, END_OF_SECOND)?;
     drop(script);
     drop(child.wait_with_output()?);
     apply_committed(&Place::from(store.as_path()))?;
@@ -129,17 +130,13 @@ fn interrupt_prompt(zvf: &Zvf, case: &Case, random: &mut Random) -> anyhow::Resu
 }
 
 /// Waits for the end of a child; `None` when it does not end in time, and is killed.
-fn wait_for(child: &mut Child, wait: Duration) -> anyhow::Result<Option<ExitStatus>> {
-    let begin = Instant::now();
-    while begin.elapsed() < wait {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status).filter(|status| status.signal() != Some(SIGKILL)));
-        }
-        std::thread::sleep(Duration::from_millis(1));
+fn wait_for_end(child: &mut Child, wait: Duration) -> anyhow::Result<Option<ExitStatus>> {
+    let ended = wait_for(wait, || Ok(child.try_wait()?))?;
+    if ended.is_none() {
+        child.kill()?;
+        child.wait()?;
     }
-    child.kill()?;
-    child.wait()?;
-    Ok(None)
+    Ok(ended.filter(|status| status.signal() != Some(SIGKILL)))
 }
 
 /// Creates a store with a journal, outdated levels and garbage, and the inputs of the commands.
@@ -165,28 +162,6 @@ fn prepare_edited(zvf: &Zvf, scratch: &Path) -> anyhow::Result<PathBuf> {
     Ok(before)
 }
 
-/// Commands on a store with a journal: the name, the target, and the line.
-const COMMITS: [(&str, &str, &str); 19] = [
-    ("edit", "a.zv", "edit --json a.zv --script script.jsonl"),
-    ("edit-pack", "a.tet", "edit --json a.tet --script script.jsonl"),
-    ("edit-append", "a.zv", "edit append --json a.zv more.csv"),
-    ("merge", "a.zv", "merge --json a.zv b.zv"),
-    ("undo", "a.zv", "undo --json a.zv"),
-    ("attach", "a.zv", "attach --json a.zv table.csv --key id"),
-    ("refresh", "a.zv", "pyramid --json a.zv --refresh"),
-    ("gc-renumber", "a.zv", "gc --json a.zv --renumber"),
-    ("journal-pyramid", "a.zv", "pyramid -q --in-place a.zv --levels 2"),
-    ("journal-shard", "a.zv", "shard -q a.zv --in-place --cells 4"),
-    ("journal-recompress", "a.zv", "recompress -q a.zv --in-place --codec zstd:3"),
-    ("checkout", "c.zv", "checkout -q a.zv 1 c.zv"),
-    ("split", "parts", "split -q a.zv parts --by box --box 0,0:500,40 --box 500,0:1000,40"),
-    ("convert", "c.csv", "convert -q a.zv c.csv"),
-    ("convert-store", "c.zv", "convert -q a.zv c.zv"),
-    ("query", "c.parquet", "query -q a.zv -o c.parquet"),
-    ("task-finish", "b.zv", "task finish -q plan"),
-    ("edit-stdin", "a.zv", "edit --replies a.zv --script -"),
-    ("task-plan", "p", "task plan vacuum -q a.zv --work-dir p"),
-];
 const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
 /// The exit code of a command that was interrupted.
 const CANCELLED: i32 = 130;

@@ -50,6 +50,36 @@ pub(crate) fn shield_positions(args: impl IntoIterator<Item = OsString>) -> Vec<
     args
 }
 
+/// Replaces a short name of a command by its words.
+pub(crate) fn expand(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_word = |arg: &OsString| !arg.as_encoded_bytes().starts_with(b"-");
+    if let Some(at) = args.iter().skip(1).position(is_word).map(|at| at + 1)
+        && let Some((_, long)) =
+            SHORT.iter().find(|(short, _)| args.get(at).is_some_and(|arg| arg == short))
+    {
+        args.splice(at..=at, long.split(' ').map(OsString::from));
+    }
+    args
+}
+
+/// Short names, which scenarios of edits and the scripts of users have.
+const SHORT: [(&str, &str); 14] = [
+    ("log", "history log"),
+    ("show", "history show"),
+    ("diff", "history diff"),
+    ("undo", "history undo"),
+    ("checkout", "history checkout"),
+    ("gc", "history gc"),
+    ("ls", "inspect arrays"),
+    ("object", "inspect objects"),
+    ("group", "inspect groups"),
+    ("cell", "inspect cells"),
+    ("lineage", "inspect lineage"),
+    ("blob", "inspect blobs"),
+    ("merge", "join"),
+    ("split", "divide"),
+];
+
 /// Returns the error in one line: without the usage, but with the name of the command whose help has it.
 pub(crate) fn summarize(rendered: &str) -> String {
     let mut words = String::new();
@@ -129,8 +159,9 @@ mod tests {
             ),
             (
                 "error: the following required arguments were not provided:\n  <STORE>\n\nUsage: zvf \
-                 blob show <STORE>\n\nFor more information, try '--help'.\n",
-                "the following required arguments were not provided: <STORE>; see \"zvf blob show --help\"",
+                 inspect blobs show <STORE>\n\nFor more information, try '--help'.\n",
+                "the following required arguments were not provided: <STORE>; see \"zvf inspect \
+                 blobs show --help\"",
             ),
             (
                 "error: invalid value 'x' for '--depth <N>': invalid digit\n\nFor more information, try \

@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::io::Cursor;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -67,7 +65,7 @@ pub fn call_with_progress(
     stop: &Stop,
     on_progress: impl Fn(u64, Option<u64>) + Send + Sync + 'static,
 ) -> Result<Reply, Failure> {
-    let cli = Cli::try_parse_from(crate::arguments::shield_positions(args))
+    let cli = Cli::parse_line(crate::arguments::shield_positions(args))
         .map_err(|error| Failure::new(crate::arguments::summarize(&error.render().to_string())))?;
     // Tables ask a terminal for its width; there is none here.
     let mut output = Cursor::new(Vec::new());
@@ -88,7 +86,7 @@ pub fn call_with_progress(
 /// Runs the program: parses `args`, listens to signals, prints, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = crate::arguments::shield_positions(args);
-    match Cli::try_parse_from(&args) {
+    match Cli::parse_line(args.clone()) {
         Ok(cli) => {
             let json = cli.is_json();
             outcome::report(cli.run(), json)

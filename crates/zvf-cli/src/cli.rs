@@ -1,17 +1,18 @@
 //! The command line: the global options and the list of subcommands.
 
+use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
 use std::time::Duration;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use crate::arguments::expand;
 #[cfg(feature = "render")]
 use crate::commands::render;
 use crate::commands::{
-    blob, cell, clean, completions, convert, create, demo, diff, edit, formats, group, history,
-    info, ingest, lineage, ls, man, migrate, object, pack, pyramid, query, rearrange, repair, run,
-    sql, stores, task, tensor, validate,
+    clean, completions, convert, create, demo, edit, formats, history, info, ingest, inspect, man,
+    pack, pyramid, query, repair, rewrite, run, sql, stores, task, tensor, validate,
 };
 #[cfg(feature = "serve")]
 use crate::commands::{serve, view};
@@ -39,60 +40,54 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Info(info::Info),
-    Ls(ls::Ls),
+    #[command(subcommand)]
+    Inspect(Box<inspect::Inspect>),
     Query(Box<query::Query>),
     Sql(sql::Sql),
+    Create(Box<create::Create>),
+    Convert(Box<convert::Convert>),
+    Demo(demo::Demo),
+    Run(run::Run),
+    Pyramid(Box<pyramid::Pyramid>),
     #[cfg(feature = "render")]
     Render(Box<render::Render>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Serve>),
     #[cfg(feature = "serve")]
     View(view::View),
-    #[cfg(feature = "serve")]
-    Viewer(view::Viewer),
-    Object(object::Object),
-    Group(group::Group),
-    Cell(cell::Cell),
-    Lineage(lineage::Lineage),
-    #[command(subcommand)]
-    Blob(blob::Blob),
-    Convert(Box<convert::Convert>),
-    Formats(formats::Formats),
-    Run(run::Run),
-    Create(Box<create::Create>),
-    #[command(subcommand)]
-    Ingest(Box<ingest::Ingest>),
-    Demo(demo::Demo),
-    Pyramid(Box<pyramid::Pyramid>),
     Edit(Box<edit::Edit>),
-    Log(history::Log),
-    Show(history::Show),
-    Diff(diff::Diff),
-    Undo(history::Undo),
-    Checkout(stores::Checkout),
-    Gc(stores::Gc),
-    Vacuum(stores::Vacuum),
-    Merge(stores::Merge),
-    Split(stores::Split),
     Attach(stores::Attach),
-    Shard(rearrange::Shard),
-    Unshard(rearrange::Unshard),
-    Recompress(rearrange::Recompress),
-    Migrate(migrate::Migrate),
+    #[command(subcommand)]
+    History(history::History),
+    Join(stores::JoinStores),
+    Divide(stores::Divide),
+    Rewrite(rewrite::Rewrite),
+    Vacuum(stores::Vacuum),
     Pack(pack::Pack),
     Unpack(pack::Unpack),
-    #[command(subcommand)]
-    Tensor(tensor::Tensor),
     Validate(validate::Validate),
-    #[command(subcommand)]
-    Task(task::Task),
     Repair(repair::Repair),
     Clean(clean::Clean),
+    #[command(subcommand)]
+    Ingest(Box<ingest::Ingest>),
+    #[command(subcommand)]
+    Task(task::Task),
+    #[command(subcommand)]
+    Tensor(tensor::Tensor),
+    Formats(formats::Formats),
     Completions(completions::Completions),
     Man(man::Man),
 }
 
 impl Cli {
+    /// Parses a command line, the name of the program first.
+    pub(crate) fn parse_line(args: Vec<OsString>) -> Result<Self, clap::Error> {
+        let command = Self::command();
+        let template = help_template(&command);
+        let matches = command.help_template(template).try_get_matches_from(expand(args))?;
+        Self::from_arg_matches(&matches)
+    }
+
     /// Returns whether JSON is to be printed.
     pub(crate) const fn is_json(&self) -> bool {
         self.common.json
@@ -128,51 +123,36 @@ impl Cli {
         let work = async {
             match command {
                 Command::Info(command) => command.run(&session, &mut out).await,
-                Command::Ls(command) => command.run(&session, &mut out).await,
+                Command::Inspect(command) => command.run(&session, &mut out).await,
                 Command::Query(command) => command.run(&session, &mut out).await,
                 Command::Sql(command) => command.run(&session, &mut out),
+                Command::Create(command) => command.run(&session, &mut out).await,
+                Command::Convert(command) => command.run(&session, &mut out).await,
+                Command::Demo(command) => command.run(&session, &mut out).await,
+                Command::Run(command) => command.run(&session, &mut out).await,
+                Command::Pyramid(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "render")]
                 Command::Render(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "serve")]
                 Command::Serve(command) => command.run(&session, &mut out).await,
                 #[cfg(feature = "serve")]
                 Command::View(command) => command.run(&session, &mut out).await,
-                #[cfg(feature = "serve")]
-                Command::Viewer(command) => command.run(&session, &mut out),
-                Command::Object(command) => command.run(&session, &mut out).await,
-                Command::Group(command) => command.run(&session, &mut out).await,
-                Command::Cell(command) => command.run(&session, &mut out).await,
-                Command::Lineage(command) => command.run(&session, &mut out).await,
-                Command::Blob(command) => command.run(&session, &mut out),
-                Command::Convert(command) => command.run(&session, &mut out).await,
-                Command::Formats(command) => command.run(&session, &mut out),
-                Command::Run(command) => command.run(&session, &mut out).await,
-                Command::Create(command) => command.run(&session, &mut out).await,
-                Command::Ingest(command) => command.run(&session, &mut out).await,
-                Command::Demo(command) => command.run(&session, &mut out).await,
-                Command::Pyramid(command) => command.run(&session, &mut out).await,
                 Command::Edit(command) => command.run(&session, &mut out).await,
-                Command::Log(command) => command.run(&session, &mut out),
-                Command::Show(command) => command.run(&session, &mut out),
-                Command::Diff(command) => command.run(&session, &mut out),
-                Command::Undo(command) => command.run(&session, &mut out),
-                Command::Checkout(command) => command.run(&session, &mut out),
-                Command::Gc(command) => command.run(&session, &mut out),
-                Command::Vacuum(command) => command.run(&session, &mut out),
-                Command::Merge(command) => command.run(&session, &mut out),
-                Command::Split(command) => command.run(&session, &mut out),
                 Command::Attach(command) => command.run(&session, &mut out),
-                Command::Shard(command) => command.run(&session, &mut out).await,
-                Command::Unshard(command) => command.run(&session, &mut out).await,
-                Command::Recompress(command) => command.run(&session, &mut out).await,
-                Command::Migrate(command) => command.run(&session, &mut out).await,
+                Command::History(command) => command.run(&session, &mut out),
+                Command::Join(command) => command.run(&session, &mut out),
+                Command::Divide(command) => command.run(&session, &mut out),
+                Command::Rewrite(command) => command.run(&session, &mut out).await,
+                Command::Vacuum(command) => command.run(&session, &mut out),
                 Command::Pack(command) => command.run(&session, &mut out).await,
                 Command::Unpack(command) => command.run(&session, &mut out).await,
-                Command::Tensor(command) => command.run(&session, &mut out).await,
                 Command::Validate(command) => command.run(&session, &mut out).await,
-                Command::Task(command) => command.run(&session, &mut out).await,
                 Command::Repair(command) => command.run(&session, &mut out).await,
                 Command::Clean(command) => command.run(&session, &mut out),
+                Command::Ingest(command) => command.run(&session, &mut out).await,
+                Command::Task(command) => command.run(&session, &mut out).await,
+                Command::Tensor(command) => command.run(&session, &mut out).await,
+                Command::Formats(command) => command.run(&session, &mut out),
                 Command::Completions(command) => command.run(Self::command(), &mut out),
                 Command::Man(command) => command.run(Self::command(), &mut out),
             }
@@ -186,6 +166,33 @@ impl Cli {
         Ok(outcome)
     }
 }
+
+/// Returns the help of the program, with its commands in groups.
+fn help_template(command: &clap::Command) -> String {
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        groups.push_str(&format!("\n{title}:\n"));
+        for command in names.split(' ').filter_map(|name| command.find_subcommand(name)) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            groups.push_str(&format!("  {:<11}  {about}\n", command.get_name()));
+        }
+    }
+    format!("{{about-section}}\n{{usage-heading}} {{usage}}\n{groups}\n{{options}}{{after-help}}")
+}
+
+/// The commands by what they are for; a build without a feature lacks some.
+const GROUPS: [(&str, &str); 10] = [
+    ("Look", "info inspect"),
+    ("Ask", "query sql"),
+    ("Make", "create convert demo run pyramid"),
+    ("Show", "render serve view"),
+    ("Change", "edit attach history"),
+    ("Combine", "join divide"),
+    ("Rewrite", "rewrite vacuum pack unpack"),
+    ("Check", "validate repair clean"),
+    ("Divide work between processes", "ingest task"),
+    ("Others", "tensor formats completions man"),
+];
 
 /// Gives the examples of a command to its subcommands without examples.
 fn share_examples(command: clap::Command) -> clap::Command {
@@ -210,5 +217,10 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+        let commands = Cli::command().get_subcommands().count();
+        let listed = |name: &str| Cli::command().find_subcommand(name).is_some();
+        let grouped =
+            GROUPS.iter().flat_map(|(_, names)| names.split(' ')).filter(|name| listed(name));
+        assert_eq!(grouped.count(), commands, "each command is in one group");
     }
 }

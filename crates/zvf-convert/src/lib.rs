@@ -26,6 +26,7 @@
 
 #[cfg(feature = "arrow")]
 mod arrow;
+mod calendar;
 mod draco;
 mod dtypes;
 mod elements;
@@ -38,5 +39,6 @@ pub mod write;
 
 #[cfg(feature = "arrow")]
 pub use arrow::{attribute_array, record_batch};
+pub use calendar::civil_date;
 pub use elements::elements_as_rows;
 pub use format::Format;

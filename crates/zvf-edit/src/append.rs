@@ -78,7 +78,8 @@ impl Transaction {
             fields: append.columns.clone(),
             types: Vec::new(),
         };
-        let options = ReadOptions { kind: Some(kind_type), columns, ..ReadOptions::default() };
+        let (kind_given, memory) = (Some(kind_type), self.snap.journal.place.options.budget_bytes);
+        let options = ReadOptions { kind: kind_given, columns, memory, ..ReadOptions::default() };
         let fault = |error: zvf_error::Error| {
             let message = join_causes(format!("{file}: {error}"), error.source());
             EditError::new(error.class(), message)

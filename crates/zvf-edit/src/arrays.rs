@@ -206,7 +206,8 @@ impl CellArray {
         let doc: Json = serde_json::from_slice(&text).at(path)?;
         if doc["node_type"] != "array" {
             return unsupported(format!(
-                "{path}: stores of formats before 0.9 are not edited; write them again with \"zvf migrate\""
+                "{path}: stores of formats before 0.9 are not edited; write them again with \"zvf \
+                 rewrite --format-version 0.9.2\""
             ));
         }
         let typed = ArrayDoc::parse(&text).at(path)?;

@@ -32,7 +32,7 @@ use crate::history::open_store_journal;
 use crate::journal::Journal;
 use crate::place::Place;
 use crate::rebuild::{RebuiltChunk, RebuiltRows};
-use crate::rewrite::is_committed;
+use crate::rewrite::{check_is_at, is_committed};
 use crate::script::report_commit;
 use crate::transaction::Transaction;
 use crate::vacuum::commit_rebuilt;
@@ -150,17 +150,9 @@ fn vacuum_operation(digest: &str) -> Json {
 
 fn begin_at(journal: &Arc<Journal>, head: u64) -> Result<Transaction> {
     let transaction = Transaction::begin(journal, Path::new("."))?;
-    if transaction.head() == head {
-        return Ok(transaction);
-    }
-    let found = transaction.head();
-    Err(EditError::conflict(
-        format!(
-            "{}: expected head {head}, which was planned for, found {found}; plan again",
-            journal.place
-        ),
-        vec![format!("head:{found}")],
-    ))
+    let what = ["which was planned for", "; plan again"];
+    check_is_at(&journal.place, (head, transaction.head()), what)?;
+    Ok(transaction)
 }
 
 fn plan_mismatch(what: &str, kind: &str) -> EditError {

@@ -61,10 +61,9 @@ impl Transaction {
     fn expect_vertices(&mut self, expect: &ExpectVertices) -> Result<OperationResult> {
         let selection = self.select(&expect.vertices)?;
         let n = selection.vertices.len();
-        if let Some(count) = expect.count
-            && usize::try_from(count) != Ok(n)
-        {
-            return Err(EditError::expectation(format!("{n} vertices, expected {count}")));
+        if let Some(count) = expect.count {
+            let holds = usize::try_from(count) == Ok(n);
+            check(holds, || format!("{n} vertices, expected {count}"))?;
         }
         for (name, value) in expect.values.iter().flatten() {
             let many = value.as_array().is_some_and(|list| {
@@ -73,25 +72,21 @@ impl Transaction {
                 column.is_some_and(|column| column.ty.width == 1 || list.iter().any(Json::is_array))
             });
             for (i, v) in selection.vertices.iter().enumerate() {
-                let value = match value.as_array() {
-                    Some(list) if many && list.len() != n => {
-                        return Err(EditError::expectation(format!(
-                            "{name}: {n} vertices, expected {}",
-                            list.len()
-                        )));
+                let value = match value.as_array().filter(|_| many) {
+                    Some(list) => {
+                        let len = list.len();
+                        check(len == n, || format!("{name}: {n} vertices, expected {len}"))?;
+                        &list[i]
                     }
-                    Some(list) if many => &list[i],
-                    _ => value,
+                    None => value,
                 };
                 let (column, row) = self.vertex_value(selection.kind, name, value)?;
                 let column = &self.kinds[selection.kind].columns[column];
                 let found = column.row(*v);
-                if !is_same_value(found, &row, &column.ty) {
-                    return Err(EditError::expectation(format!(
-                        "{name} of vertex {i} is {:?}, expected {value}",
-                        column.ty.decode_value(found, 0)
-                    )));
-                }
+                check(is_same_value(found, &row, &column.ty), || {
+                    let found = column.ty.decode_value(found, 0);
+                    format!("{name} of vertex {i} is {found:?}, expected {value}")
+                })?;
             }
         }
         if let Some(positions) = &expect.positions {
@@ -102,22 +97,14 @@ impl Transaction {
                 Some(list) => list.clone(),
                 None => return refused("positions: expected a list"),
             };
-            if list.len() != n {
-                return Err(EditError::expectation(format!(
-                    "{n} vertices, expected {}",
-                    list.len()
-                )));
-            }
+            check(list.len() == n, || format!("{n} vertices, expected {}", list.len()))?;
             for (v, position) in selection.vertices.iter().zip(&list) {
                 let geometry = &self.kinds[selection.kind];
                 let expected = geometry.parse_position(position, "positions")?;
                 let ty = ColumnType::from_scalar(geometry.scalar);
-                if !is_same_value(geometry.position_bytes(*v), &expected, &ty) {
-                    return Err(EditError::expectation(format!(
-                        "a vertex is at {:?}, expected {position}",
-                        geometry.position(*v)
-                    )));
-                }
+                check(is_same_value(geometry.position_bytes(*v), &expected, &ty), || {
+                    format!("a vertex is at {:?}, expected {position}", geometry.position(*v))
+                })?;
             }
         }
         Ok(OperationResult::new(n, 0))
@@ -125,25 +112,15 @@ impl Transaction {
 
     fn expect_object(&mut self, expect: &ExpectObject) -> Result<OperationResult> {
         let id = expect.object;
-        let should_exist = expect.exists.unwrap_or(true);
         self.read_items.insert(format!("object:{id}"));
-        let Some((kind, object)) = self.find_object(id) else {
-            return match should_exist {
-                true => Err(EditError::expectation(format!("object {id} is not there"))),
-                false => Ok(OperationResult::default()),
-            };
-        };
-        if !should_exist {
-            return Err(EditError::expectation(format!("object {id} is there")));
-        }
+        let found = self.find_object(id);
+        check_exists(expect.exists, found.is_some(), || format!("object {id}"))?;
+        let Some((kind, object)) = found else { return Ok(OperationResult::default()) };
         if let Some(count) = expect.count {
             self.kinds[kind].load_object(object)?;
             let n = self.kinds[kind].known_object(object)?.vertices.len();
-            if usize::try_from(count) != Ok(n) {
-                return Err(EditError::expectation(format!(
-                    "object {id} has {n} vertices, expected {count}"
-                )));
-            }
+            let holds = usize::try_from(count) == Ok(n);
+            check(holds, || format!("object {id} has {n} vertices, expected {count}"))?;
         }
         for (name, value) in expect.values.iter().flatten() {
             let column =
@@ -154,41 +131,30 @@ impl Transaction {
             let found = self.kinds[kind].object_row(object, name);
             let found =
                 found.ok_or_else(|| EditError::invalid(format!("object {id} is not there")))?;
-            if !is_same_value(&found, &row, &ty) {
-                return Err(EditError::expectation(format!(
-                    "{name} of object {id} is {:?}, expected {value}",
-                    ty.decode_value(&found, 0)
-                )));
-            }
+            check(is_same_value(&found, &row, &ty), || {
+                let found = ty.decode_value(&found, 0);
+                format!("{name} of object {id} is {found:?}, expected {value}")
+            })?;
         }
         Ok(OperationResult::new(1, 0))
     }
 
     fn expect_group(&mut self, expect: &ExpectGroup) -> Result<OperationResult> {
         let selector = &expect.group;
-        let should_exist = expect.exists.unwrap_or(true);
         if let Some(name) = selector.as_str() {
             self.read_items.insert(format!("group_name:{name}"));
         }
-        let Some(group) = self.groups.find_group(selector) else {
-            return match should_exist {
-                true => Err(EditError::expectation(format!("group {selector} is not there"))),
-                false => Ok(OperationResult::default()),
-            };
-        };
+        let found = self.groups.find_group(selector);
+        check_exists(expect.exists, found.is_some(), || format!("group {selector}"))?;
+        let Some(group) = found else { return Ok(OperationResult::default()) };
         self.read_items.insert(format!("group:{group}"));
-        if !should_exist {
-            return Err(EditError::expectation(format!("group {selector} is there")));
-        }
         if let Some(mut members) = expect.members.clone() {
             let mut found = self.groups.list[group].members.clone();
             found.sort_unstable();
             members.sort_unstable();
-            if found != members {
-                return Err(EditError::expectation(format!(
-                    "group {selector} has the members {found:?}, expected {members:?}"
-                )));
-            }
+            check(found == members, || {
+                format!("group {selector} has the members {found:?}, expected {members:?}")
+            })?;
         }
         Ok(OperationResult::new(1, 0))
     }
@@ -198,17 +164,21 @@ impl Transaction {
         let scope = expect.scope.unwrap_or_default();
         let kind = self.find_kind(expect.kind.as_deref())?;
         self.read_items.insert(self.column_item(scope, kind, name));
-        let should_exist = expect.exists.unwrap_or(true);
         let exists = self.column_exists(scope, kind, name);
-        if exists != should_exist {
-            let text = if exists { "is there" } else { "is not there" };
-            return Err(EditError::expectation(format!(
-                "column {name:?} of {}s {text}",
-                scope.word()
-            )));
-        }
+        check_exists(expect.exists, exists, || format!("column {name:?} of {}s", scope.word()))?;
         Ok(OperationResult::new(1, 0))
     }
+}
+
+/// Fails with `text` where an expectation does not hold.
+fn check(holds: bool, text: impl FnOnce() -> String) -> Result<()> {
+    if holds { Ok(()) } else { Err(EditError::expectation(text())) }
+}
+
+/// Checks that `what` is there, or that it is not where `exists` is false.
+fn check_exists(exists: Option<bool>, is_there: bool, what: impl FnOnce() -> String) -> Result<()> {
+    let not = if is_there { "" } else { "not " };
+    check(is_there == exists.unwrap_or(true), || format!("{} is {not}there", what()))
 }
 
 /// Returns whether two rows hold the same values. All NaN are equal.

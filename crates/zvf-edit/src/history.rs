@@ -16,7 +16,7 @@ use crate::error::{EditError, Result, fail, foreign_change_error, missing_commit
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_after, open_existing, open_journal, report};
+use crate::script::{commit_after, open_existing, open_journal, report, report_commit_at};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -188,7 +188,9 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     text["message"] = json!(undo_options.message);
     text["head"] = json!(head + 1);
     let body = json!({"ids": [], "read": [], "written": sum.written});
-    commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)
+    let done = commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)?;
+    let head = head + u64::from(!options.dry_run);
+    Ok(report_commit_at(&journal, head, options.dry_run, &done))
 }
 
 /// Returns the head to which `count` commits are undone.

@@ -218,7 +218,8 @@ pub(crate) fn parse_scalar(dtype: &Json, default: &str) -> Result<Scalar> {
     })?)?;
     if big && scalar.size() > 1 {
         return unsupported(
-            "cells with the other byte order are not edited; write the store again with \"zvf migrate\"",
+            "cells with the other byte order are not edited; write the store again with \"zvf \
+             rewrite --format-version 0.9.2\"",
         );
     }
     Ok(scalar)

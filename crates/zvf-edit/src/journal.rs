@@ -193,10 +193,9 @@ impl Journal {
             match locked {
                 Ok(()) => return Ok(Some(Guard { _file: Some(file) })),
                 Err(TryLockError::WouldBlock) => {}
-                // Where files have no locks, nobody edits, and readers need none.
-                Err(TryLockError::Error(_)) if !exclusive && name == "lock" => {
-                    return Ok(Some(Guard { _file: None }));
-                }
+                // Where files have no locks, or none for this process, readers compare what they
+                // read with the log.
+                Err(TryLockError::Error(_)) if !exclusive && name == "lock" => return Ok(None),
                 Err(TryLockError::Error(error)) => {
                     let text = format!(
                         "the file system of {} has no locks ({error}); edit a copy on a local disk",
@@ -326,23 +325,22 @@ impl Journal {
         Ok(self.epoch.get().and_then(Option::as_ref))
     }
 
+    /// Refuses a backend that does not refuse to create an object that exists, and to replace one
+    /// that was changed.
     fn need_conditions(&self) -> Result<()> {
-        if self.place.trusts_conditions || self.has_conditions()? {
+        let has_conditions = match &self.side {
+            Medium::Objects(objects) if !self.place.trusts_conditions => {
+                crate::medium::block_on(objects.probe("probe"))?
+            }
+            Medium::Objects(_) | Medium::Folder(_) => true,
+        };
+        if has_conditions {
             return Ok(());
         }
         unsupported(format!(
             "{}: the backend does not refuse to create an object that is there, or to replace one that was changed, so that two writers could overwrite each other; give --single-writer while no other process writes",
             self.place
         ))
-    }
-
-    /// Returns whether the backend refuses to create an object that exists, and to replace one that
-    /// was changed.
-    pub(crate) fn has_conditions(&self) -> Result<bool> {
-        match &self.side {
-            Medium::Folder(_) => Ok(true),
-            Medium::Objects(objects) => Ok(crate::medium::block_on(objects.probe("probe"))?),
-        }
     }
 
     /// Notes the folder that is read from now on, for a first commit.

@@ -151,7 +151,8 @@ impl LinkFamily {
         }
         if store == "duplicate" {
             return unsupported(format!(
-                "{group}: links that are stored once for each chunk they touch are not edited; write the store again with \"zvf migrate\""
+                "{group}: links that are stored once for each chunk they touch are not edited; \
+                 write the store again with \"zvf rewrite --format-version 0.9.2\""
             ));
         }
         let mut arrays = BTreeMap::new();

@@ -158,7 +158,7 @@ fn block_rows(blob: &[u8], rank: usize) -> Result<Vec<u8>> {
     let manifest = Manifest::parse(blob, num::to_u64(rank))?;
     if manifest.blocks().any(|block| block.fragments.is_empty()) {
         return unsupported(
-            "an object of several lines has no dense manifest; use \"zvf migrate --in-place --manifests vlen\"",
+            "an object of several lines has no dense manifest; use \"zvf rewrite --in-place --manifests vlen\"",
         );
     }
     for reference in manifest.references_within(MAX_OBJECT_REFERENCES)? {

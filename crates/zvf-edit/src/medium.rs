@@ -134,7 +134,7 @@ impl Medium {
     /// Returns whether an object exists.
     pub(crate) fn exists(&self, key: &str) -> Result<bool> {
         match self {
-            Self::Folder(folder) => Ok(folder.exists(key)),
+            Self::Folder(folder) => folder.exists(key).map_err(with_key(key)),
             Self::Objects(objects) => Ok(block_on(objects.exists(key))?),
         }
     }

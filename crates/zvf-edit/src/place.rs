@@ -26,6 +26,7 @@ use crate::versions::Pinned;
 pub struct Place {
     name: String,
     location: Location,
+    pub(crate) options: Box<OpenOptions>,
     pub(crate) is_single_writer: bool,
     pub(crate) accepts_foreign: bool,
     pub(crate) trusts_conditions: bool,
@@ -35,15 +36,21 @@ pub struct Place {
 #[derive(Clone, Debug)]
 enum Location {
     Folder(PathBuf, Disk),
-    Backend(Arc<dyn ObjectStore>, Prefix, Box<OpenOptions>),
-    Versions(Arc<dyn Versions>, Box<OpenOptions>),
+    Backend(Arc<dyn ObjectStore>, Prefix),
+    Versions(Arc<dyn Versions>),
 }
 
 impl Place {
-    fn new(name: String, location: Location) -> Self {
-        let (is_single_writer, accepts_foreign, trusts_conditions) = (false, false, false);
-        let gate = CommitGate::default();
-        Self { name, location, is_single_writer, accepts_foreign, trusts_conditions, gate }
+    fn new(name: String, location: Location, options: &OpenOptions) -> Self {
+        Self {
+            name,
+            location,
+            options: Box::new(options.clone()),
+            is_single_writer: false,
+            accepts_foreign: false,
+            trusts_conditions: false,
+            gate: CommitGate::default(),
+        }
     }
 
     /// Returns the place of `address`, a path or a URL, without any request. Stores behind a URL must be edited inside of a
@@ -53,18 +60,19 @@ impl Place {
     ///
     /// When `address` is neither, or has an unknown backend.
     pub fn open(address: &str, options: &OpenOptions) -> Result<Self> {
+        let name = address.to_owned();
         if let Some(versions) = Store::versions(address, options)? {
-            let location = Location::Versions(versions, Box::new(options.clone()));
-            let name = address.to_owned();
-            return Ok(Self::new(name, location));
+            return Ok(Self::new(name, Location::Versions(versions), options));
         }
-        match Store::backend(address, options)? {
-            Some(Backend { store, prefix, .. }) => Ok(Self {
-                name: address.to_owned(),
-                ..Self::in_object_store(store, prefix, options)
-            }),
-            None => Ok(Self::from(Path::new(address.strip_prefix("file://").unwrap_or(address)))),
-        }
+        Ok(match Store::backend(address, options)? {
+            Some(Backend { store, prefix, .. }) => {
+                Self::new(name, Location::Backend(store, prefix), options)
+            }
+            None => {
+                let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
+                Self { options: Box::new(options.clone()), ..Self::from(path) }
+            }
+        })
     }
 
     /// Returns the place of a store below `prefix` of the caller's own backend.
@@ -74,9 +82,7 @@ impl Place {
         prefix: Prefix,
         options: &OpenOptions,
     ) -> Self {
-        let name = prefix.to_string();
-        let location = Location::Backend(store, prefix, Box::new(options.clone()));
-        Self::new(name, location)
+        Self::new(prefix.to_string(), Location::Backend(store, prefix), options)
     }
 
     /// Returns the place with `disk` for changes of a folder.
@@ -131,7 +137,7 @@ impl Place {
     /// Returns the repository of versions and its options; `None` for other places.
     pub(crate) fn versions(&self) -> Option<(&Arc<dyn Versions>, &OpenOptions)> {
         match &self.location {
-            Location::Versions(versions, options) => Some((versions, options)),
+            Location::Versions(versions) => Some((versions, &self.options)),
             Location::Folder(..) | Location::Backend(..) => None,
         }
     }
@@ -144,7 +150,7 @@ impl Place {
                 let folder = |path: PathBuf| Medium::Folder(KeyedFolder::new(disk.clone(), path));
                 Ok((folder(path.clone()), folder(beside)))
             }
-            Location::Backend(store, prefix, options) => {
+            Location::Backend(store, prefix) => {
                 let parts: Vec<_> = prefix.parts().collect();
                 let Some((last, above)) = parts.split_last() else {
                     return unsupported(
@@ -154,12 +160,12 @@ impl Place {
                 let name = format!("{}.zvf", last.as_ref());
                 let beside: Prefix = above.iter().cloned().collect::<Prefix>().join(name);
                 let objects = |prefix: &Prefix| {
-                    Medium::Objects(Objects::new(Arc::clone(store), prefix, options))
+                    Medium::Objects(Objects::new(Arc::clone(store), prefix, &self.options))
                 };
                 Ok((objects(prefix), objects(&beside)))
             }
-            Location::Versions(versions, options) => {
-                Pinned::open_latest(versions)?.open_media(options)
+            Location::Versions(versions) => {
+                Pinned::open_latest(versions)?.open_media(&self.options)
             }
         }
     }
@@ -180,7 +186,7 @@ impl From<&Path> for Place {
     fn from(path: &Path) -> Self {
         let path = path.components().as_path().to_owned();
         let name = path.to_string_lossy().into_owned();
-        Self::new(name, Location::Folder(path, Disk::default()))
+        Self::new(name, Location::Folder(path, Disk::default()), &OpenOptions::default())
     }
 }
 

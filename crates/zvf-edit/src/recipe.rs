@@ -88,7 +88,9 @@ impl Transaction {
         let (links, depth) = self.cross_levels()?;
         let count = u32::try_from(levels.len())
             .map_err(|_many| unsupported_level(levels[0], "there are too many"))?;
-        let mut options = Options { levels: Some(count), links, depth, ..Options::default() };
+        let memory = self.snap.journal.place.options.budget_bytes;
+        let mut options =
+            Options { levels: Some(count), links, depth, memory, ..Options::default() };
         if links == CrossLevelStorage::None {
             options.depth = Options::default().depth;
         }

@@ -76,7 +76,8 @@ impl Transaction {
         let _held = journal.lock(false, Duration::from_secs(30))?;
         let copy = StoreCopy::copy_store_with(journal, changes)?;
         let address = copy.path.to_string_lossy().into_owned();
-        let options = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
+        let store = (*journal.place.options).clone();
+        let options = BuildOptions { replace: true, sync: false, store, ..BuildOptions::default() };
         let mut rebuilt = Vec::new();
         let on_event = |event: PyramidEvent<'_>| {
             if let PyramidEvent::Rebuilt(level) = event {
@@ -100,7 +101,7 @@ impl Transaction {
             let message = format!("the levels cannot be built again: {error}");
             EditError::new(error.class(), message).with_cause(error)
         })?;
-        *changes = copy.list_differences(journal)?.0;
+        *changes = copy.list_differences(journal, "pyramid")?.0;
         Ok(rebuilt)
     }
 }

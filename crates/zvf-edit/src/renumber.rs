@@ -27,7 +27,7 @@ use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
 use crate::row_array::RowArray;
-use crate::script::{CommitResult, commit_changes, report_rewrite};
+use crate::script::{CommitResult, commit_after, report_rewrite};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -65,25 +65,16 @@ pub(crate) fn commit_rewritten(
     }
     changes.put_doc("", &root)?;
     transaction.drop_unchanged(&mut changes, &mut before)?;
-    let head = transaction.head() + 1;
-    let mut text = report_rewrite(head, Some(operation), &changes);
+    let head = transaction.head();
+    let mut text = report_rewrite(head + 1, Some(operation), &changes);
     if is_irreversible {
         text["irreversible"] = json!(true);
     }
-    if dry_run {
-        return Ok(CommitResult { report: Some(text), ..CommitResult::default() });
-    }
-    let options = CommitOptions { message: Some(operation.to_owned()), ..CommitOptions::default() };
+    let message = Some(operation.to_owned());
+    let options = CommitOptions { message, dry_run, ..CommitOptions::default() };
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
     let operations = [json!({"op": operation})];
-    match commit_changes(journal, &changes, &before, text, (body, &operations), head, &options)? {
-        Some((report, late)) => Ok(CommitResult {
-            report: Some(report),
-            notices: late.into_iter().collect(),
-            ..CommitResult::default()
-        }),
-        None => Err(EditError::conflict("somebody committed meanwhile; try again", Vec::new())),
-    }
+    commit_after(journal, (&changes, &before), text, (body, &operations), head, &options)
 }
 
 impl Transaction {
@@ -193,7 +184,8 @@ impl Transaction {
             None if numbering.first == 0 => {}
             None => {
                 return unsupported(format!(
-                    "{index}: rows stand for ids, which begin at {} now; write the store again with \"zvf migrate\"",
+                    "{index}: rows stand for ids, which begin at {} now; write the store again \
+                     with \"zvf rewrite --format-version 0.9.2\"",
                     numbering.first
                 ));
             }

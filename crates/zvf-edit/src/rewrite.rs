@@ -1,7 +1,8 @@
 //! Commits changes that another program makes to a copy of a store: levels, shards, codecs, repairs.
 //!
 //! ```text
-//! <root>.zvf/txn/rewrite-<txid>/<name>    a copy of hard links, which the program replaces as any store
+//! <root>.zvf/txn/.rewrite.zvf-build-ID/copy/<name>    a copy of hard links, which the program
+//!                                                      replaces as any store
 //! ```
 //!
 //! The commit contains the differences between the copy and the store, and can be undone. It conflicts with every
@@ -24,9 +25,9 @@ use crate::history::open_store_journal;
 use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_after, report, report_rewrite};
+use crate::script::{commit_after, report, report_commit_at, report_rewrite};
 use crate::snapshot::Snapshot;
-use crate::store_copy::StoreCopy;
+use crate::store_copy::{StoreCopy, compare};
 
 /// A temporary copy of a store with a journal, for a program that replaces stores.
 #[derive(Debug)]
@@ -62,13 +63,16 @@ impl Rewrite {
         &self.copy.path
     }
 
-    /// Commits the differences between the copy and the store. The report is that of [`crate::Editor::report`].
+    /// Commits the differences between the copy and the store. `pyramid` may have removed levels
+    /// and links, `rewrite` cells, `rewrite chunks` both, and other operations nothing. The
+    /// report is that of [`crate::Editor::report`].
     ///
     /// # Errors
     ///
-    /// `Conflict` when another process committed since; `LimitExceeded` when the differences are too large for one commit.
+    /// `FileChanged` when files of the copy are missing; `Conflict` when another process committed
+    /// since; `LimitExceeded` when the differences are too large for one commit.
     pub fn commit(self, operation: &str, options: &CommitOptions) -> Result<Json> {
-        let differences = self.copy.list_differences(&self.journal)?;
+        let differences = self.copy.list_differences(&self.journal, operation)?;
         let operation = json!({ "op": operation });
         commit_differences(&self.journal, self.snap.head, differences, &operation, options)
     }
@@ -93,12 +97,12 @@ pub fn commit_levels(
             format!("{}: levels of a repository of versions are built in a copy", journal.place);
         return unsupported(text);
     }
-    check_is_at(&journal, head, journal.apply_all_pending()?)?;
+    check_is_at(&journal.place, (head, journal.apply_all_pending()?), BUILT)?;
     let mut differences = match compare_levels(&journal, built) {
         Ok(differences) => differences,
         Err(error) => {
             // What was compared may be on its way to a later commit.
-            check_is_at(&journal, head, journal.head()?)?;
+            check_is_at(&journal.place, (head, journal.head()?), BUILT)?;
             return Err(error);
         }
     };
@@ -108,16 +112,21 @@ pub fn commit_levels(
     commit_differences(&journal, head, differences, operation, options)
 }
 
-fn check_is_at(journal: &Journal, head: u64, found: u64) -> Result<()> {
+/// Refuses another head than that from which something was made, as `what` says.
+pub(crate) fn check_is_at(
+    place: &Place,
+    (head, found): (u64, u64),
+    [what, hint]: [&str; 2],
+) -> Result<()> {
     if found == head {
         return Ok(());
     }
-    let place = &journal.place;
-    Err(EditError::conflict(
-        format!("{place}: expected head {head}, from which levels were built, found {found}"),
-        vec![format!("head:{found}")],
-    ))
+    let text = format!("{place}: expected head {head}, {what}, found {found}{hint}");
+    Err(EditError::conflict(text, vec![format!("head:{found}")]))
 }
+
+/// The words of the error for levels that were built from another head.
+const BUILT: [&str; 2] = ["from which levels were built", ""];
 
 /// Returns whether the commit after `head` is the one of `operation`.
 ///
@@ -143,26 +152,9 @@ fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
         return fail(zvf_format::Class::FileChanged, text);
     }
     let stored: BTreeSet<String> = journal.store.walk("")?.into_iter().collect();
-    let is_replaced =
-        |key: &&String| new.contains(*key) || zvf_pyramid::belongs_to_levels(key.as_str());
-    let replaced: Vec<&str> = stored.iter().filter(is_replaced).map(String::as_str).collect();
-    let (mut changes, mut before) = Differences::default();
-    for keys in replaced.chunks(COMPARED_KEYS) {
-        for (key, found) in keys.iter().zip(journal.store.get_all(keys)?) {
-            let old = need_listed(key, found.map(|object| object.bytes))?;
-            let new = built.get(key)?;
-            if new.as_ref() != Some(&old) {
-                before.insert((*key).to_owned(), Some(old));
-                changes.insert((*key).to_owned(), new);
-            }
-        }
-    }
-    for key in new.difference(&stored) {
-        let new = built.get(key)?;
-        before.insert(key.clone(), None);
-        changes.insert(key.clone(), new);
-    }
-    Ok((changes, before))
+    let is_replaced = |key: &&String| zvf_pyramid::belongs_to_levels(key.as_str());
+    let gone = stored.difference(&new).filter(is_replaced);
+    compare(journal, &stored, new.iter().chain(gone), &built)
 }
 
 /// Adds the root document to the changes, with the mark of a store that has a journal.
@@ -210,10 +202,10 @@ fn commit_differences(
     let text = report_rewrite(head + 1, options.message.as_deref(), &changes);
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
     let body = (body, std::slice::from_ref(operation));
-    commit_after(journal, (&changes, &before), text, body, head, options)
+    let done = commit_after(journal, (&changes, &before), text, body, head, options)?;
+    let head = head + u64::from(!options.dry_run);
+    Ok(report_commit_at(journal, head, options.dry_run, &done))
 }
 
 /// The root document.
 const ROOT: &str = "zarr.json";
-/// Keys that are read from the store together.
-const COMPARED_KEYS: usize = 256;

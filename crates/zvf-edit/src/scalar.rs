@@ -213,7 +213,8 @@ impl Scalar {
             return Ok(bytes);
         }
         unsupported(format!(
-            "{} does not hold the id {id} exactly; write the store again with \"zvf migrate\"",
+            "{} does not hold the id {id} exactly; write the store again with \"zvf rewrite \
+             --format-version 0.9.2\"",
             self.name()
         ))
     }

@@ -267,8 +267,17 @@ pub(crate) fn report_commit(
     dry_run: bool,
     committed: CommitResult,
 ) -> Result<Json> {
-    let CommitResult { report: text, notices, .. } = committed;
-    Ok(report(journal, journal.head()?, dry_run, text.as_slice(), &notices, None))
+    Ok(report_commit_at(journal, journal.head()?, dry_run, &committed))
+}
+
+/// Returns the report of a command that commits once, after which the store is at `head`.
+pub(crate) fn report_commit_at(
+    journal: &Journal,
+    head: u64,
+    dry_run: bool,
+    committed: &CommitResult,
+) -> Json {
+    report(journal, head, dry_run, committed.report.as_slice(), &committed.notices, None)
 }
 
 /// Returns the report of a commit that rewrites the store, as its record holds it.
@@ -451,7 +460,7 @@ pub(crate) fn commit_changes(
     Ok(Some((report, late)))
 }
 
-/// Commits changes as the commit after `head`, and returns the report of the command.
+/// Commits changes as the commit after `head`, or not at all.
 pub(crate) fn commit_after(
     journal: &Arc<Journal>,
     (changes, before): (&Changes, &Changes),
@@ -459,16 +468,17 @@ pub(crate) fn commit_after(
     body: (Json, &[Json]),
     head: u64,
     options: &CommitOptions,
-) -> Result<Json> {
+) -> Result<CommitResult> {
     if options.dry_run {
-        return Ok(report(journal, head, true, &[text], &[], None));
+        return Ok(CommitResult { report: Some(text), ..CommitResult::default() });
     }
     let done = commit_changes(journal, changes, before, text, body, head + 1, options)?;
     let Some((done, late)) = done else {
         let text = "somebody committed meanwhile; look at the log and try again";
         return Err(EditError::conflict(text, Vec::new()));
     };
-    Ok(report(journal, head + 1, false, &[done], late.as_slice(), None))
+    let notices = late.into_iter().collect();
+    Ok(CommitResult { report: Some(done), notices, ..CommitResult::default() })
 }
 
 /// Creates the record `head`. Returns `None` when another commit has this number.
@@ -540,7 +550,7 @@ pub(crate) fn pass_gate<T>(
 
 fn unknown_error(txid: &str, head: u64, error: EditError) -> EditError {
     let text = format!(
-        "whether commit {head} ({txid}) took effect is not known: {}; ask \"zvf log\"",
+        "whether commit {head} ({txid}) took effect is not known: {}; ask \"zvf history log\"",
         error.message
     );
     EditError::new(Class::CommitUnknown, text)

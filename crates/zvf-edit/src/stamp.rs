@@ -4,7 +4,7 @@ use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use zvf_format::{Class, num};
+use zvf_format::Class;
 
 use crate::error::{EditError, Result};
 
@@ -42,16 +42,7 @@ pub(crate) fn utc_timestamp() -> Result<String> {
     let since = since_1970()?;
     let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
     // Civil date from days, by eras of 400 years.
-    let z = num::saturating_i64(days) + 719_468; // seconds of 64 bits are fewer days
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = zvf_convert::civil_date(days.into());
     Ok(format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
         rest / 3600,

@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zvf_publish::{Disk, KeyedFolder};
+use zvf_format::Class;
+use zvf_metadata::{DataTypeKind, Node};
+use zvf_publish::{Disk, KeyedFolder, ScratchDir};
 
 use crate::changes::Changes;
 use crate::error::{Result, fail};
 use crate::journal::{Guard, Journal, need_listed};
-use crate::stamp::new_txid;
 
 /// A copy of a store in a temporary folder.
 #[derive(Debug)]
 pub(crate) struct StoreCopy {
     pub(crate) path: PathBuf,
     /// Removes the folder with the copy.
-    _scratch: Scratch,
+    _scratch: ScratchDir,
     /// Keeps `gc` from the copy, which lies among staged files.
     _staging: Guard,
     /// The keys of the copy as it was made.
@@ -28,10 +29,16 @@ pub(crate) struct StoreCopy {
 impl StoreCopy {
     /// Copies the store with `changes` applied.
     pub(crate) fn copy_store_with(journal: &Journal, changes: &Changes) -> Result<Self> {
-        let staging = journal.lock_for_staging()?;
-        let scratch = Scratch::new(journal)?;
+        let (disk, staging) = (Disk::default(), journal.lock_for_staging()?);
+        // Hard links need the file system of the store.
+        let beside = match journal.side.folder() {
+            Some(side) => side.path("txn/rewrite"),
+            None => std::env::temp_dir().join("zvf-rewrite"),
+        };
+        make_folder_of(&beside)?;
+        let scratch = ScratchDir::create_next_to(&disk, &beside).map_err(zvf_error::Error::from)?;
         let name = journal.place.folder().and_then(Path::file_name);
-        let path = scratch.path.join(name.unwrap_or("store.zarrvectors".as_ref()));
+        let path = scratch.path().join("copy").join(name.unwrap_or("store.zarrvectors".as_ref()));
         let (keys, linked) = (BTreeSet::new(), BTreeMap::new());
         let mut copy = Self { path, _scratch: scratch, _staging: staging, keys, linked };
         let to = copy.folder();
@@ -41,7 +48,10 @@ impl StoreCopy {
             }
             match journal.store.folder() {
                 Some(from) => {
-                    let inode = link_or_copy(&from.path(&key), &to.path(&key))?;
+                    let (from, to) = (from.path(&key), to.path(&key));
+                    make_folder_of(&to)?;
+                    disk.link_target(&from, &to)?;
+                    let inode = inode_of(&to).filter(|inode| inode_of(&from) == Some(*inode));
                     copy.linked.extend(inode.map(|inode| (key.clone(), inode)));
                 }
                 None => write_file(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?,
@@ -61,46 +71,63 @@ impl StoreCopy {
         KeyedFolder::new(Disk::default(), self.path.clone())
     }
 
-    /// Compares the copy with the store. Returns the changes, and the bytes of the store under their keys.
-    pub(crate) fn list_differences(&self, journal: &Journal) -> Result<(Changes, Changes)> {
+    /// Compares the copy with the store after the command `operation`. Returns the changes, and the
+    /// bytes of the store under their keys.
+    pub(crate) fn list_differences(
+        &self,
+        journal: &Journal,
+        operation: &str,
+    ) -> Result<(Changes, Changes)> {
         let copy = self.folder();
         let list = |keys: Vec<String>| -> BTreeSet<String> { keys.into_iter().collect() };
         let (before, after) = (list(journal.store.walk("")?), list(copy.walk("")?));
-        self.check_is_whole(&after)?;
-        let (mut changes, mut stored) = (Changes::default(), Changes::default());
+        self.check_is_whole(&after, operation)?;
         let is_other = |key: &&String| !after.contains(*key) || !self.is_linked(key);
-        for key in before.union(&after).filter(is_other) {
-            let (old, new) = (journal.store.get(key)?, copy.get(key)?);
-            if old != new {
-                stored.insert(key.clone(), old);
-                changes.insert(key.clone(), new);
-            }
-        }
-        Ok((changes, stored))
+        compare(journal, &before, before.union(&after).filter(is_other), &copy)
     }
 
-    /// Compares what the copy had with what is `after` the rewrite. Levels are replaced, links between
-    /// chunks go where chunks or levels change, and cells where they get other keys: no program that
-    /// rewrites a store removes a document of level 0, or all cells of an array of it. Where these are
-    /// gone, something else removed files of the copy.
-    fn check_is_whole(&self, after: &BTreeSet<String>) -> Result<()> {
-        let stays = |key: &&str| {
+    /// Refuses a copy that lacks documents or cells which the command does not remove, and one that
+    /// lacks all cells of an array: something else removed them. Levels and links go where levels are
+    /// built or chunks divided; rearranged cells get other keys, and empty ones go; other commands
+    /// remove nothing.
+    fn check_is_whole(&self, after: &BTreeSet<String>, operation: &str) -> Result<()> {
+        let (levels, cells) = match operation {
+            "pyramid" => (true, false),
+            "rewrite" => (false, true),
+            "rewrite chunks" => (true, true),
+            _ => (false, false),
+        };
+        let is_known = |key: &&String| key.ends_with("zarr.json") || key.contains("/c/");
+        let mut arrays: BTreeMap<&str, bool> = BTreeMap::new(); // whether cells of them may go
+        for key in self.keys.difference(after).filter(is_known) {
             let is_link = key.split('/').any(|part| part.starts_with("link"));
-            let is_known = key.ends_with("zarr.json") || key.contains("/c/");
-            is_known && !is_link && !zvf_pyramid::belongs_to_levels(key)
-        };
-        let is_lost = |key: &&str| {
-            let cells = key.find("/c/").map(|at| &key[..at + 3]);
-            let first = after.range(cells.unwrap_or(key).to_owned()..).next();
-            !first.is_some_and(|found| cells.map_or(found == key, |cells| found.starts_with(cells)))
-        };
-        let mut keys = self.keys.iter().map(String::as_str).filter(stays);
-        let Some(lost) = keys.find(is_lost) else { return Ok(()) };
-        let copy = self.path.display();
-        let text = format!(
-            "{copy}, {lost}: expected what was copied, found nothing: something else removed files of the copy; try again"
-        );
-        fail(zvf_format::Class::FileChanged, text)
+            let may_go = match key.split_once("/c/") {
+                _ if levels && (is_link || zvf_pyramid::belongs_to_levels(key)) => true,
+                Some((array, _)) if cells => match arrays.get(array) {
+                    Some(may_go) => *may_go,
+                    None => *arrays.entry(array).or_insert(self.has_other_cells(array, after)?),
+                },
+                _ => false,
+            };
+            if !may_go {
+                let copy = self.path.display();
+                let text = format!(
+                    "{copy}, {key}: expected what was copied, found nothing: something else removed files of the copy; try again"
+                );
+                return fail(Class::FileChanged, text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether an array of cells of any length still has cells: these get other keys.
+    fn has_other_cells(&self, array: &str, after: &BTreeSet<String>) -> Result<bool> {
+        let cells = format!("{array}/c/");
+        let first = after.range(cells.clone()..).next();
+        let Some(doc) = self.folder().get(&format!("{array}/zarr.json"))? else { return Ok(false) };
+        let has_cells = first.is_some_and(|found| found.starts_with(&cells));
+        let Ok(Node::Array(doc)) = Node::parse(&doc) else { return Ok(false) };
+        Ok(has_cells && *doc.data_type.kind() == DataTypeKind::VariableLengthBytes)
     }
 
     /// Returns whether a file is still the hard link to that of the store.
@@ -110,56 +137,39 @@ impl StoreCopy {
     }
 }
 
-/// A temporary folder, removed on drop.
-#[derive(Debug)]
-struct Scratch {
-    path: PathBuf,
-    /// A lock in the folder for temporary files, by which programs that clean it know that the
-    /// files are in use.
-    _held: Option<fs::File>,
-}
-
-impl Scratch {
-    /// Creates the folder beside the staged files of the journal, or in the folder for temporary
-    /// files.
-    fn new(journal: &Journal) -> Result<Self> {
-        if let Some(side) = journal.side.folder() {
-            let path = side.path(&format!("txn/rewrite-{}", new_txid()));
-            return Ok(Self { path, _held: None });
-        }
-        let path = std::env::temp_dir().join(format!("zvf-rewrite-{}", new_txid()));
-        fs::create_dir(&path)?;
-        let held = fs::File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
-        Ok(Self { path, _held: held })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // `gc` removes what remains.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Hard-links a file, or copies it where that fails. Returns the inode of a link.
-fn link_or_copy(from: &Path, to: &Path) -> Result<Option<u64>> {
-    if let Some(above) = to.parent() {
-        fs::create_dir_all(above)?;
-    }
-    match fs::hard_link(from, to) {
-        Ok(()) => Ok(inode_of(to)),
-        Err(_no_links) => {
-            fs::copy(from, to)?;
-            Ok(None)
+/// Compares keys of the store, which has those of `stored`, with a folder. Returns the changes, and
+/// the bytes of the store under their keys.
+pub(crate) fn compare<'a>(
+    journal: &Journal,
+    stored: &BTreeSet<String>,
+    keys: impl Iterator<Item = &'a String>,
+    folder: &KeyedFolder,
+) -> Result<(Changes, Changes)> {
+    let (mut changes, mut before) = (Changes::default(), Changes::default());
+    let keys: Vec<&str> = keys.map(String::as_str).collect();
+    for keys in keys.chunks(COMPARED_KEYS) {
+        for (key, found) in keys.iter().zip(journal.store.get_all(keys)?) {
+            let (mut old, new) = (found.map(|object| object.bytes), folder.get(key)?);
+            if old == new {
+                continue;
+            }
+            if stored.contains(*key) {
+                old = Some(need_listed(key, old)?);
+            }
+            before.insert((*key).to_owned(), old);
+            changes.insert((*key).to_owned(), new);
         }
     }
+    Ok((changes, before))
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    if let Some(above) = path.parent() {
-        fs::create_dir_all(above)?;
-    }
+    make_folder_of(path)?;
     Ok(fs::write(path, bytes)?)
+}
+
+fn make_folder_of(path: &Path) -> Result<()> {
+    Ok(path.parent().map_or(Ok(()), fs::create_dir_all)?)
 }
 
 #[cfg(unix)]
@@ -172,3 +182,6 @@ fn inode_of(path: &Path) -> Option<u64> {
 fn inode_of(_path: &Path) -> Option<u64> {
     None
 }
+
+/// Keys that are read from the store together.
+const COMPARED_KEYS: usize = 256;

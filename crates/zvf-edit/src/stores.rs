@@ -1,6 +1,7 @@
 //! Operations on whole stores: checkout of an earlier head, split and merge.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Debug;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -355,28 +356,20 @@ impl Transaction {
                     *x >= low[axis] && if half_open { *x < high[axis] } else { *x <= high[axis] }
                 })
             };
-            let mut removed_vertices: Vec<Vid> = Vec::new();
-            let mut removed_objects: Vec<u32> = Vec::new();
-            match keep {
-                PartContent::Box(..) if points => {
-                    removed_vertices.extend(all_vertices.iter().copied().filter(|v| !inside(*v)))
+            let is_divided = points && matches!(keep, PartContent::Box(..));
+            let goes = |(id, number): &(i64, u32)| match keep {
+                PartContent::Objects(ids) => !ids.contains(id),
+                PartContent::Box(..) => {
+                    !is_divided && !geometry.vertices_of(*number).iter().any(|v| inside(*v))
                 }
-                PartContent::Box(..) | PartContent::Objects(_) => {
-                    for (id, number) in geometry.existing_objects() {
-                        let stays = match keep {
-                            PartContent::Objects(ids) => ids.contains(&id),
-                            PartContent::Box(..) => {
-                                geometry.vertices_of(number).iter().any(|v| inside(*v))
-                            }
-                        };
-                        if !stays {
-                            removed_objects.push(number);
-                        }
-                    }
-                    let is_free = |v: &Vid| geometry.owner[*v as usize] == NONE;
-                    removed_vertices.extend(all_vertices.iter().copied().filter(is_free));
-                }
-            }
+            };
+            let removed_objects = geometry.existing_objects().into_iter().filter(goes);
+            let removed_objects: Vec<u32> = removed_objects.map(|(_, number)| number).collect();
+            let mut removed_vertices = all_vertices;
+            removed_vertices.retain(|v| match is_divided {
+                true => !inside(*v),
+                false => geometry.owner[*v as usize] == NONE,
+            });
             for object in removed_objects {
                 self.remove_object(kind, object)?;
             }
@@ -439,8 +432,7 @@ fn source_name(source: &Place) -> Result<String> {
 impl Transaction {
     /// Adds the contents of another store.
     fn add_store(&mut self, source: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
-        self.check_same_kinds(source)?;
-        self.check_same_axes(source)?;
+        self.check_is_like(source)?;
         let shift = self.next_id;
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
         for theirs in &mut source.kinds {
@@ -494,31 +486,17 @@ impl Transaction {
         Ok(())
     }
 
-    fn check_same_kinds(&self, source: &Self) -> Result<()> {
-        let tokens = |store: &Self| -> BTreeSet<&'static str> {
+    /// Refuses a store with other kinds or axes.
+    fn check_is_like(&self, source: &Self) -> Result<()> {
+        let kinds = |store: &Self| -> BTreeSet<&'static str> {
             store.kinds.iter().map(|kind| kind.kind.token()).collect()
         };
-        let (expected, found) = (tokens(self), tokens(source));
-        if expected == found {
-            return Ok(());
-        }
-        refused(format!("the kinds are {found:?}, expected {expected:?}"))
-    }
-
-    fn check_same_axes(&self, source: &Self) -> Result<()> {
         let axes = |store: &Self| -> Vec<String> {
-            store.root["attributes"]["multiscales"][0]["axes"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|axis| axis["name"].to_string())
-                .collect()
+            let axes = store.root["attributes"]["multiscales"][0]["axes"].as_array();
+            axes.into_iter().flatten().map(|axis| axis["name"].to_string()).collect()
         };
-        let (expected, found) = (axes(self), axes(source));
-        if expected == found {
-            return Ok(());
-        }
-        refused(format!("the axes are {found:?}, expected {expected:?}"))
+        refuse_difference("kinds", kinds(self), kinds(source))?;
+        refuse_difference("axes", axes(self), axes(source))
     }
 
     /// Copies the groups of another store, whose objects have new ids. Groups with the same name are merged.
@@ -613,6 +591,13 @@ impl Transaction {
         }
         self.add_records(kind, ends, (!values.is_empty()).then_some(&values))
     }
+}
+
+fn refuse_difference<T: PartialEq + Debug>(what: &str, expected: T, found: T) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    refused(format!("the {what} are {found:?}, expected {expected:?}"))
 }
 
 /// The root document.

@@ -124,7 +124,8 @@ impl Transaction {
         let mut parts = version.split('.').map(parse_version_part);
         if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
             return unsupported(format!(
-                "stores of format {version} are not edited; write it again with \"zvf migrate\""
+                "stores of format {version} are not edited; write it again with \"zvf rewrite \
+                 --format-version 0.9.2\""
             ));
         }
         let parametric = has_group(&snap, "parametric")?;

@@ -248,7 +248,7 @@ pub enum Hint {
     LittleEndian,
     /// The object ends early.
     CutObject,
-    /// An older layout, which `zvf migrate` converts.
+    /// An older layout, which `zvf rewrite --format-version 0.9.2` converts.
     OlderLayout,
     /// The layout is newer than this build supports.
     NewerVersion,
@@ -270,7 +270,9 @@ impl Hint {
             Self::CutObject => {
                 "the object is truncated: copy it again, or run \"zvf repair --dry-run\""
             }
-            Self::OlderLayout => "an older layout: convert it with \"zvf migrate\"",
+            Self::OlderLayout => {
+                "an older layout: convert it with \"zvf rewrite --format-version 0.9.2\""
+            }
             Self::NewerVersion => "written by a newer version: update zvf",
             Self::WrongRank => {
                 "the number of axes differs: check which store or level this is from"

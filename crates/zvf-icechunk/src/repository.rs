@@ -156,7 +156,8 @@ impl IcechunkVersions {
                 return error;
             }
             let text = format!(
-                "expected a snapshot of the repository, found {version}, which is none; \"zvf log\" lists those of a branch"
+                "expected a snapshot of the repository, found {version}, which is none; \"zvf \
+                 history log\" lists those of a branch"
             );
             self.fail(Class::NotFound, text)
         })
@@ -231,7 +232,8 @@ impl IcechunkVersions {
             // The commit may still arrive, or may have arrived unseen.
             Ok(None) | Err(_) => {
                 let text = format!(
-                    "{}: whether the commit on {base} took effect is not known: {error}; ask \"zvf log\"",
+                    "{}: whether the commit on {base} took effect is not known: {error}; ask \
+                     \"zvf history log\"",
                     self.address.text
                 );
                 Err(Error::custom(Class::CommitUnknown, text))
@@ -291,7 +293,8 @@ impl Versions for IcechunkVersions {
             || !diff.deleted_groups.is_empty()
             || !diff.deleted_arrays.is_empty()
         {
-            let text = "between the two versions arrays or groups were removed or moved, and which chunks they had is not listed; use \"zvf checkout\" instead";
+            let text = "between the two versions arrays or groups were removed or moved, and \
+             which chunks they had is not listed; use \"zvf history checkout\" instead";
             return Err(self.fail(Class::Unsupported, text));
         }
         let nodes =

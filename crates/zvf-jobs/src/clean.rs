@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use zvf_publish::{Disk, FileLock, hidden_sibling, resolve_target};
-use zvf_store::Build;
+use zvf_store::{Build, is_partial_file};
 use zvf_write::TaskPlan;
 
 use crate::Error;
@@ -93,17 +93,17 @@ impl fmt::Display for Leftover {
 ///
 /// When `address` is invalid, or a folder cannot be listed.
 pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
-    let mut found = list_beside(address)?;
+    let mut found = Vec::new();
     if let Some(target) = target_of(address)? {
-        let mut old = Vec::new();
         if let Some(parent) = target.parent() {
-            list_old(parent, false, &mut old).map_err(to_store_error)?;
+            list_old(parent, false, &mut found).map_err(to_store_error)?;
         }
         if target.is_dir() {
-            list_old(&target, true, &mut old).map_err(to_store_error)?;
+            list_old(&target, true, &mut found).map_err(to_store_error)?;
         }
-        found.extend(old);
     }
+    // Last: a command may take what it can continue while a large store is listed.
+    found.extend(list_beside(address)?);
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
@@ -224,10 +224,7 @@ fn is_old_name(name: &str, inside: bool) -> bool {
     let numbered = temporary.and_then(|rest| rest.split_once('-'));
     let packed = numbered.is_some_and(|(process, number)| is_number(process) && is_number(number));
     let answered = name.strip_prefix(".zvf-").is_some_and(|rest| rest.ends_with(".tmp"));
-    let partial = name.strip_suffix(".partial").and_then(|rest| rest.rsplit_once('.'));
-    let is_hex = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let partial = partial.is_some_and(|(_object, random)| is_hex(random));
-    if inside { temporary.is_some() || partial } else { packed || answered }
+    if inside { temporary.is_some() || is_partial_file(name) } else { packed || answered }
 }
 
 fn to_store_error(error: io::Error) -> Error {

@@ -108,7 +108,7 @@ impl Plan {
             return Err(Error::new(
                 Class::Unsupported,
                 "version",
-                "one before 0.9: zvf shard and zvf recompress write others anew",
+                "one before 0.9: zvf rewrite --shard and zvf rewrite --codec write others anew",
                 quote(&version),
             ));
         }

@@ -112,7 +112,11 @@ impl Disk {
     }
 
     /// Fails if this call is to fail; otherwise returns the result of the call after it was done.
+    /// Every call fails on a system where files cannot be identified, locked and synced.
     fn fault(&self) -> io::Result<io::Result<()>> {
+        if cfg!(not(unix)) {
+            return Err(unidentified_error());
+        }
         let Some(failing) = &self.failing else { return Ok(Ok(())) };
         if failing.calls.fetch_add(1, Ordering::SeqCst) != failing.nth {
             return Ok(Ok(()));
@@ -248,6 +252,18 @@ impl Disk {
         let bytes = if self.record.is_some() { fs::read(to)? } else { Vec::new() };
         self.note(|| Call::Create(to.to_owned(), bytes.into()));
         end
+    }
+
+    /// Gives the file to which `from` leads the second name `to`, as [`link`](Self::link) does: a
+    /// relative symbolic link would lead elsewhere from its new place. One that leads nowhere stays
+    /// as it is.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn link_target(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let leads_to = if from.is_symlink() { fs::canonicalize(from).ok() } else { None };
+        self.link(leads_to.as_deref().unwrap_or(from), to)
     }
 
     /// Removes a file, if it exists.
@@ -506,7 +522,6 @@ pub(crate) fn found_below<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 
 /// Returns the error for writing on a system where files cannot be distinguished from later ones
 /// with the same name.
-#[cfg(not(unix))]
 pub(crate) fn unidentified_error() -> io::Error {
     let text = "zvf cannot identify, lock and sync files on this system, and so does not write";
     io::Error::new(io::ErrorKind::Unsupported, text)
@@ -596,6 +611,23 @@ mod tests {
         let (a, b) = (temp_dir.path().join("a"), temp_dir.path().join("a/b"));
         let made = [Call::MakeDir(a), Call::MakeDir(b), Call::Create(file, "onetwo".into())];
         assert_eq!(disk.calls()[..3], made);
+    }
+
+    /// Runs itself where no file may have a byte.
+    #[test]
+    #[cfg(unix)]
+    fn a_write_that_fails_is_an_error() {
+        if let Some(folder) = std::env::var_os("FULL_DISK") {
+            let file = Path::new(&folder).join("a");
+            Disk::default().create(&file, &parts(&[b"one"])).unwrap_err();
+            return;
+        }
+        let temp_dir = tempfile::tempdir().unwrap();
+        let test = "trap '' XFSZ; ulimit -f 0; exec \"$0\" a_write_that_fails_is_an_error";
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", test]).arg(std::env::current_exe().unwrap());
+        let out = limited.env("FULL_DISK", temp_dir.path()).output().unwrap();
+        assert!(out.status.success() && temp_dir.path().join("a").exists(), "{out:?}");
     }
 
     #[test]

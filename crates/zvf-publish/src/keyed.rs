@@ -80,9 +80,12 @@ impl KeyedFolder {
     }
 
     /// Returns whether a file or a folder of that name exists.
-    #[must_use]
-    pub fn exists(&self, key: &str) -> bool {
-        self.path(key).exists()
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to say.
+    pub fn exists(&self, key: &str) -> io::Result<bool> {
+        Ok(found_below(fs::metadata(self.path(key)))?.is_some())
     }
 
     /// Lists the names in a folder, without temporary files; none when there is no such folder.
@@ -448,7 +451,7 @@ mod tests {
         assert_eq!(folder.get("x/y").unwrap().unwrap(), "two");
         folder.delete("x/z/w").unwrap();
         folder.delete("x/z/w").unwrap();
-        assert!(!folder.exists("x/z") && folder.exists("x"));
+        assert!(!folder.exists("x/z").unwrap() && folder.exists("x").unwrap());
         folder.delete_folder("x").unwrap();
         folder.delete_folder("x").unwrap();
         assert_eq!(folder.walk("").unwrap(), Vec::<String>::new());
@@ -483,7 +486,7 @@ mod tests {
         assert_eq!(folder.walk("").unwrap(), ["x/1"]);
         assert_eq!(folder.list_temporary().unwrap(), Vec::new());
         let third = folder.prepare("y/z/w", "".into()).unwrap();
-        assert!(!folder.exists("y"), "it leaves none, whatever happens to its process");
+        assert!(!folder.exists("y").unwrap(), "it leaves none, whatever happens to its process");
         third.put().unwrap();
         fs::create_dir_all(folder.path("a/b")).unwrap();
         fs::create_dir_all(folder.path("y/v/u")).unwrap();
@@ -492,7 +495,7 @@ mod tests {
         names.iter().for_each(|path| fs::remove_dir(path).unwrap());
         names.sort();
         assert_eq!(names, ["a", "a/b", "y/v", "y/v/u"].map(|key| folder.path(key)));
-        assert!(!folder.exists("a") && folder.exists("y/z/w"));
+        assert!(!folder.exists("a").unwrap() && folder.exists("y/z/w").unwrap());
         assert_eq!(folder.list_empty_folders().unwrap(), Vec::new());
     }
 

@@ -214,7 +214,7 @@ impl StagingDir {
                 self.disk().make_dirs(folder).map_err(PublishError::with_path(path))?;
             }
             let from = self.lock.target().join(path);
-            self.disk().link(&from, &to).map_err(PublishError::with_path(path))?;
+            self.disk().link_target(&from, &to).map_err(PublishError::with_path(path))?;
         }
         Ok(())
     }

@@ -35,7 +35,8 @@ pub(crate) fn link_tree(
                 folders.push(path);
                 continue;
             }
-            disk.link(&entry.path(), &to.join(&path)).map_err(PublishError::with_path(&path))?;
+            let linked = disk.link_target(&entry.path(), &to.join(&path));
+            linked.map_err(PublishError::with_path(&path))?;
             if name == marker {
                 markers.push(path);
             }

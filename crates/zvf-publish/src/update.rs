@@ -109,13 +109,14 @@ impl FolderUpdate {
             disk.sync_dir(self.lock.parent()).map_err(PublishError::from)?;
         }
         gate.enter()?;
-        let mut folders = BTreeSet::new();
-        for (number, (path, file)) in std::mem::take(&mut self.files).into_iter().enumerate() {
+        let (mut folders, mut is_unchanged) = (BTreeSet::new(), true);
+        for (path, file) in std::mem::take(&mut self.files) {
             let replaced = check(&path).and_then(|()| {
                 let to = self.lock.target().join(&path);
                 let folder = to.parent().unwrap_or(self.lock.target()).to_owned();
                 let made = disk.make_dirs(&folder).map_err(PublishError::with_path(&path))?;
                 folders.extend(made.iter().filter_map(|made| made.parent()).map(Path::to_owned));
+                is_unchanged = false; // or unknown, where the system reports a failure
                 disk.rename(&file, &to).map_err(PublishError::with_path(&path))?;
                 if self.sync {
                     // Before the next one, which may refer to it.
@@ -123,7 +124,7 @@ impl FolderUpdate {
                 }
                 Ok(())
             });
-            if number == 0 && replaced.is_err() {
+            if is_unchanged && replaced.is_err() {
                 gate.leave();
             }
             replaced?;
@@ -139,5 +140,30 @@ impl Drop for FolderUpdate {
     fn drop(&mut self) {
         // Scratch that cannot be removed now is removed by the next process.
         drop(self.lock.disk().remove_all(&self.scratch));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Disk;
+
+    #[test]
+    fn the_gate_opens_again_only_where_nothing_was_replaced() {
+        for (nth, is_late) in (0..14).flat_map(|nth| [(nth, false), (nth, true)]) {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = dir.path().join("a");
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("one"), "old").unwrap();
+            let disk = Disk::default().with_failure_at(nth, 5, is_late);
+            let gate = CommitGate::default();
+            let replace = || {
+                let mut update = FolderUpdate::begin(TargetLock::acquire(&disk, &folder)?, true)?;
+                update.put("one", &"new".into())?;
+                update.apply(&gate, |_path| Ok::<(), PublishError>(()))
+            };
+            let (done, is_new) = (replace(), fs::read(folder.join("one")).unwrap() == b"new");
+            assert!(if is_new { gate.is_entered() } else { done.is_err() }, "{nth}, {is_late}");
+        }
     }
 }

@@ -5,126 +5,129 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 use std::sync::Arc;
 use zvf::{Batch, Field, Value};
 
-use crate::buffer::Buffer;
+use crate::buffer::{ArrayArgument, Buffer, FieldArgument, batch_of, parse_kind};
 use crate::error::value_error;
 
 /// Geometry, and, of a whole answer, whether it is complete and what it cost.
 #[pyclass(frozen, module = "zvf._zvf")]
-pub(crate) struct Answer {
-    batch: Arc<Batch>,
-    stats: Option<AnswerStats>,
+pub(crate) struct Answer(Held);
+
+enum Held {
+    Whole(Box<zvf::Answer>),
+    Part(Box<Batch>),
 }
 
-struct AnswerStats {
-    level: u32,
-    complete: bool,
-    truncated: bool,
-    missing: Vec<(String, String)>,
-    unknown_objects: Vec<i64>,
-    notices: Vec<String>,
-    cells: u64,
-    rows: u64,
-    requests: u64,
-    bytes: u64,
-    seconds: f64,
+impl Answer {
+    fn batch(&self) -> &Batch {
+        match &self.0 {
+            Held::Whole(answer) => &answer.batch,
+            Held::Part(batch) => batch,
+        }
+    }
 }
 
 impl From<Batch> for Answer {
     fn from(batch: Batch) -> Self {
-        Self { batch: Arc::new(batch), stats: None }
+        Self(Held::Part(Box::new(batch)))
     }
 }
 
 impl From<zvf::Answer> for Answer {
     fn from(answer: zvf::Answer) -> Self {
-        let missing = answer.missing.iter();
-        let figures = answer.figures;
-        let stats = AnswerStats {
-            level: answer.level.0,
-            complete: answer.complete,
-            truncated: answer.truncated,
-            missing: missing.map(|m| (m.array.clone(), m.chunk.to_string())).collect(),
-            unknown_objects: answer.unknown_objects.iter().map(|id| id.0).collect(),
-            notices: answer.notices.iter().map(ToString::to_string).collect(),
-            cells: figures.cells,
-            rows: figures.rows,
-            requests: figures.requests,
-            bytes: figures.bytes,
-            seconds: figures.elapsed.as_secs_f64(),
-        };
-        Self { batch: Arc::new(answer.batch), stats: Some(stats) }
+        Self(Held::Whole(Box::new(answer)))
     }
 }
 
 #[pymethods]
 impl Answer {
+    /// Returns an answer of these arrays, as a part or a copy of another is made.
+    #[new]
+    #[pyo3(signature = (kind, positions, columns, parts=None, vertex_objects=None, elements=None))]
+    fn new(
+        py: Python<'_>,
+        kind: &str,
+        positions: ArrayArgument<'_>,
+        columns: Vec<FieldArgument<'_>>,
+        parts: Option<(Vec<usize>, Vec<i64>)>,
+        vertex_objects: Option<Vec<i64>>,
+        elements: Option<(usize, Vec<usize>, Vec<FieldArgument<'_>>)>,
+    ) -> PyResult<Self> {
+        let kind = parse_kind(py, kind)?;
+        let batch = batch_of(kind, &positions, columns, parts, vertex_objects, elements)?;
+        Ok(Self::from(batch))
+    }
+
     #[getter]
     fn kind(&self) -> String {
-        self.batch.kind().to_string()
+        self.batch().kind().to_string()
     }
 
     fn __len__(&self) -> usize {
-        self.batch.len()
+        self.batch().len()
     }
 
     fn positions(&self) -> Buffer {
-        Buffer::from_positions(self.batch.positions())
+        Buffer::from_positions(self.batch().positions())
     }
 
     /// Returns name, values, categories, unit and description of each column.
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        list_fields(py, self.batch.fields())
+        list_fields(py, self.batch().fields())
     }
 
     fn offsets(&self) -> Buffer {
-        let offsets = self.batch.parts().offsets();
+        let offsets = self.batch().parts().offsets();
         Buffer::from_rows(offsets, vec![offsets.len()])
     }
 
     fn part_ids(&self) -> Buffer {
-        Buffer::from_numbers(self.batch.parts().objects().iter().map(|id| id.0))
+        Buffer::from_numbers(self.batch().parts().objects().iter().map(|id| id.0))
     }
 
     /// Cuts the answer into batches of at most `rows` vertices, which share its memory.
     fn split(&self, rows: usize) -> PyResult<Vec<Self>> {
-        let batches = crate::split::split(&self.batch, rows).map_err(value_error)?;
+        let batches = crate::split::split(self.batch(), rows).map_err(value_error)?;
         Ok(batches.into_iter().map(Self::from).collect())
     }
 
     /// Returns the object of each vertex, -1 where it has none; nothing when it was not asked for.
     fn object_ids(&self) -> Option<Buffer> {
-        let ids = self.batch.vertex_objects()?;
+        let ids = self.batch().vertex_objects()?;
         Some(Buffer::from_numbers(ids.iter().map(|id| id.map_or(-1, |id| id.0))))
     }
 
     fn elements(&self) -> Option<Buffer> {
-        let elements = self.batch.elements()?;
+        let elements = self.batch().elements()?;
         Some(Buffer::from_rows(elements.rows(), vec![elements.len(), elements.width()]))
     }
 
     fn element_fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        list_fields(py, self.batch.elements().map_or(&[], |elements| elements.fields()))
+        list_fields(py, self.batch().elements().map_or(&[], |elements| elements.fields()))
     }
 
     /// Returns what is known of a whole answer.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(stats) = &self.stats else { return Ok(None) };
+        let Held::Whole(answer) = &self.0 else { return Ok(None) };
+        let missing = answer.missing.iter().map(|m| (m.array.clone(), m.chunk.to_string()));
+        let unknown = answer.unknown_objects.iter().map(|id| id.0);
         let report = PyDict::new(py);
-        report.set_item("level", stats.level)?;
-        report.set_item("complete", stats.complete)?;
-        report.set_item("truncated", stats.truncated)?;
-        report.set_item("missing", &stats.missing)?;
-        report.set_item("unknown_objects", &stats.unknown_objects)?;
-        report.set_item("notices", &stats.notices)?;
+        report.set_item("level", answer.level.0)?;
+        report.set_item("complete", answer.complete)?;
+        report.set_item("truncated", answer.truncated)?;
+        report.set_item("missing", missing.collect::<Vec<_>>())?;
+        report.set_item("unknown_objects", unknown.collect::<Vec<_>>())?;
+        let notices: Vec<String> = answer.notices.iter().map(ToString::to_string).collect();
+        report.set_item("notices", notices)?;
+        let figures = &answer.figures;
         for (name, figure) in [
-            ("cells", stats.cells),
-            ("rows", stats.rows),
-            ("requests", stats.requests),
-            ("bytes", stats.bytes),
+            ("cells", figures.cells),
+            ("rows", figures.rows),
+            ("requests", figures.requests),
+            ("bytes", figures.bytes),
         ] {
             report.set_item(name, figure)?;
         }
-        report.set_item("seconds", stats.seconds)?;
+        report.set_item("seconds", figures.elapsed.as_secs_f64())?;
         Ok(Some(report))
     }
 
@@ -135,7 +138,9 @@ impl Answer {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let batch = zvf::convert::record_batch(&self.batch).map_err(value_error)?;
+        let batch = zvf::convert::record_batch(self.batch()).map_err(value_error)?;
+        let columns = 1..=self.batch().fields().len();
+        let batch = crate::restored::restore(&batch, columns).map_err(value_error)?;
         stream_of(py, batch, requested_schema)
     }
 }

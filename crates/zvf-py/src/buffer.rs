@@ -1,4 +1,4 @@
-//! Bytes as arrays and arrays as columns.
+//! Bytes as arrays, arrays as columns, and columns as batches.
 //!
 //! A [`Buffer`] keeps the bytes of an answer alive and tells NumPy where they lie (`__array_interface__`), so that an
 //! array is a view of what Rust holds. The other way an array arrives as its bytes, a type and a width; the Python half
@@ -7,12 +7,13 @@
 use bytes::Bytes;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 use zvf::format::num::{to_u64, usize_from_u32};
 use zvf::metadata::Dtype;
-use zvf::{Column, Field, Value};
+use zvf::model::Elements;
+use zvf::{Batch, Column, Field, Kind, ObjectId, Parts, Value};
 
-use crate::error::value_error;
+use crate::error::{to_py_error, value_error};
 
 /// Bytes that are an array.
 #[pyclass(frozen, module = "zvf._zvf")]
@@ -102,6 +103,29 @@ impl ArrayArgument<'_> {
     }
 }
 
+/// A category as Python hands it over: a truth value, a number, or text.
+struct CategoryArgument(Value);
+
+impl<'py> FromPyObject<'_, 'py> for CategoryArgument {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(flag) = value.cast::<PyBool>() {
+            return Ok(Self(Value::Bool(flag.is_true())));
+        }
+        if let Ok(number) = value.extract() {
+            return Ok(Self(Value::Int(number)));
+        }
+        if let Ok(number) = value.extract() {
+            return Ok(Self(Value::UInt(number)));
+        }
+        match value.extract() {
+            Ok(number) => Ok(Self(Value::Float(number))),
+            Err(_not_a_number) => Ok(Self(Value::Text(value.extract()?))),
+        }
+    }
+}
+
 /// A field as Python hands it over.
 #[derive(FromPyObject)]
 pub(crate) struct FieldArgument<'py> {
@@ -110,7 +134,7 @@ pub(crate) struct FieldArgument<'py> {
     #[pyo3(item)]
     array: ArrayArgument<'py>,
     #[pyo3(item)]
-    categories: Option<Vec<String>>,
+    categories: Option<Vec<CategoryArgument>>,
     #[pyo3(item)]
     unit: Option<String>,
     #[pyo3(item)]
@@ -121,7 +145,7 @@ impl FieldArgument<'_> {
     pub(crate) fn field(self) -> PyResult<Field> {
         let mut field = Field::new(self.name, self.array.column()?);
         if let Some(categories) = self.categories {
-            let values = categories.into_iter().map(Value::Text).collect();
+            let values = categories.into_iter().map(|category| category.0).collect();
             field = field.with_categories(zvf::Categories::new(values, Some(-1)));
         }
         field.unit = self.unit.map(Into::into);
@@ -133,4 +157,41 @@ impl FieldArgument<'_> {
 /// Returns the fields of a list.
 pub(crate) fn fields(given: Vec<FieldArgument<'_>>) -> PyResult<Vec<Field>> {
     given.into_iter().map(FieldArgument::field).collect()
+}
+
+/// Returns the kind of geometry that a word names.
+pub(crate) fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
+    word.parse().map_err(|error: zvf::model::UnknownKind| to_py_error(py, error))
+}
+
+/// Returns vertices with their columns, objects and elements; a vertex of the object -1 has none.
+pub(crate) fn batch_of(
+    kind: Kind,
+    positions: &ArrayArgument<'_>,
+    columns: Vec<FieldArgument<'_>>,
+    parts: Option<(Vec<usize>, Vec<i64>)>,
+    vertex_objects: Option<Vec<i64>>,
+    elements: Option<(usize, Vec<usize>, Vec<FieldArgument<'_>>)>,
+) -> PyResult<Batch> {
+    let mut batch = Batch::new(kind, positions.column()?);
+    for field in fields(columns)? {
+        batch = batch.with_field(field).map_err(value_error)?;
+    }
+    if let Some((offsets, objects)) = parts {
+        let objects = objects.into_iter().map(ObjectId).collect();
+        let parts = Parts::new(offsets, objects).map_err(value_error)?;
+        batch = batch.with_parts(parts).map_err(value_error)?;
+    }
+    if let Some(objects) = vertex_objects {
+        let objects = objects.into_iter().map(|id| (id >= 0).then_some(ObjectId(id))).collect();
+        batch = batch.with_vertex_objects(objects).map_err(value_error)?;
+    }
+    if let Some((width, rows, columns)) = elements {
+        let mut joined = Elements::new(width, rows).map_err(value_error)?;
+        for field in fields(columns)? {
+            joined = joined.with_field(field).map_err(value_error)?;
+        }
+        batch = batch.with_elements(joined).map_err(value_error)?;
+    }
+    Ok(batch)
 }

@@ -7,7 +7,8 @@
 //! ```text
 //! runtime   work on threads of its own, without the GIL; waiting, Ctrl-C, progress, fork
 //! error     faults as exceptions of the hierarchy in python/zvf/errors.py
-//! arrow     tables of Arrow as columns
+//! arrow     tables and arrays of Arrow as columns
+//! restored  answers as Arrow, with times and missing values
 //! buffer    bytes as arrays, and arrays as columns
 //! reader    open stores
 //! query     queries from the values that Python gives
@@ -35,6 +36,7 @@ mod error;
 mod pyramid;
 mod query;
 mod reader;
+mod restored;
 mod runtime;
 mod split;
 mod tensor;
@@ -75,6 +77,7 @@ fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(command::call, m)?)?;
     m.add_function(wrap_pyfunction!(command::run_program, m)?)?;
     m.add_function(wrap_pyfunction!(arrow::read_arrow, m)?)?;
+    m.add_function(wrap_pyfunction!(arrow::read_arrow_column, m)?)?;
     m.add_function(wrap_pyfunction!(pyramid::build_levels, m)?)?;
     Ok(())
 }

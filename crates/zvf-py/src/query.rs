@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use zvf::predicate::{ColumnRef, Comparison, Predicate};
 use zvf::query::region::{HalfSpace, Region};
 use zvf::{
-    Bounds, Columns, LevelId, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds,
+    Bounds, Columns, LevelId, LevelRule, Mode, ObjectId, Order, Query as Native, UnknownIds, Value,
 };
 
 use crate::error::{to_py_error, value_error};
@@ -44,11 +45,13 @@ impl Query {
                 "groups" => query.in_groups(value.extract::<Vec<u64>>()?),
                 "where" => {
                     let text: String = value.extract()?;
-                    query.filter(
-                        text.parse::<zvf::predicate::Predicate>()
-                            .map_err(|e| to_py_error(py, e))?,
-                    )
+                    let condition = text.parse::<Predicate>().map_err(|e| to_py_error(py, e))?;
+                    let columns = words.get_item("columns")?;
+                    let columns =
+                        columns.map(|columns| columns.extract::<Vec<KnownColumn>>()).transpose()?;
+                    query.filter(fit(condition, &columns.unwrap_or_default())?)
                 }
+                "columns" => query, // belongs to the condition
                 "attributes" => query.columns(match value.extract::<Vec<String>>()? {
                     names if names.is_empty() => Columns::None,
                     names => Columns::Named(names),
@@ -102,6 +105,75 @@ fn parse_prism(
 ) -> PyResult<Region> {
     let limits = Bounds::new(&low, &high).map_err(|error| to_py_error(py, error))?;
     Region::prism(&outline, axes, &limits).map_err(|error| to_py_error(py, error))
+}
+
+/// A column that a condition may name: scope, name, type (none for codes of categories), and the
+/// column that says which rows have a value; its name is empty where the lowest number stands for
+/// none.
+type KnownColumn = (String, String, Option<String>, Option<String>);
+
+/// Makes comparisons false where a row has no value, as those with NaN are, and refuses those with
+/// values of another type.
+fn fit(condition: Predicate, columns: &[KnownColumn]) -> PyResult<Predicate> {
+    let find = |column: &ColumnRef| {
+        let is_it = |known: &&KnownColumn| known.0 == column.scope.word() && known.1 == column.name;
+        columns.iter().find(is_it)
+    };
+    let has_value = |column: &ColumnRef| {
+        let validity = find(column)?.3.as_ref()?;
+        Some(match &**validity {
+            "" => Predicate::Compare(column.clone(), Comparison::Unequal, Value::Int(i64::MIN)),
+            name => {
+                let flags = ColumnRef { name: name.to_owned(), ..column.clone() };
+                Predicate::Compare(flags, Comparison::Equal, Value::Bool(true))
+            }
+        })
+    };
+    let fit_all = |conditions: Vec<Predicate>| {
+        conditions.into_iter().map(|each| fit(each, columns)).collect::<PyResult<_>>()
+    };
+    let compared = |column: &ColumnRef, values: &[Value], condition| {
+        if let Some((.., Some(dtype), _)) = find(column) {
+            values.iter().try_for_each(|value| check_type(column, dtype, value))?;
+        }
+        Ok(match has_value(column) {
+            Some(has_value) => Predicate::All(vec![has_value, condition]),
+            None => condition,
+        })
+    };
+    match condition {
+        Predicate::Compare(ref column, _, ref value) => {
+            compared(column, std::slice::from_ref(value), condition.clone())
+        }
+        Predicate::In(ref column, ref values) => compared(column, values, condition.clone()),
+        Predicate::IsNull(ref column) => Ok(match has_value(column) {
+            Some(has_value) => Predicate::Not(Box::new(has_value)),
+            None => condition,
+        }),
+        Predicate::Not(inner) => Ok(Predicate::Not(Box::new(fit(*inner, columns)?))),
+        Predicate::All(conditions) => Ok(Predicate::All(fit_all(conditions)?)),
+        Predicate::Any(conditions) => Ok(Predicate::Any(fit_all(conditions)?)),
+        other => Ok(other),
+    }
+}
+
+fn check_type(column: &ColumnRef, dtype: &str, value: &Value) -> PyResult<()> {
+    let is_number =
+        |dtype: &str| ["int", "uint", "float"].iter().any(|kind| dtype.starts_with(kind));
+    let (fits, found) = match value {
+        Value::Null => return Ok(()),
+        Value::Text(_) => (dtype != "bool" && !is_number(dtype), "text"),
+        Value::Bool(_) => (dtype == "bool", "a truth value"),
+        Value::Int(_) | Value::UInt(_) | Value::Float(_) => (is_number(dtype), "a number"),
+    };
+    if fits {
+        return Ok(());
+    }
+    let name = &column.name;
+    let hint = if dtype == "bool" { "; compare it with true or false" } else { "" };
+    Err(value_error(format!(
+        "where: {name:?} has values of {dtype}, found {found} ({value}){hint}"
+    )))
 }
 
 fn mode(word: &str) -> PyResult<Mode> {

@@ -62,16 +62,18 @@ fn object<T: PyClass + Into<PyClassInitializer<T>> + Send + 'static>(value: T) -
     Box::new(move |py| Ok(Py::new(py, value)?.into_any()))
 }
 
-/// Opens a store; the outcome of the job is a [`Reader`].
+/// Opens a store, at its last commit or at `commit`; the outcome of the job is a [`Reader`].
 #[pyfunction]
-#[pyo3(signature = (address, storage, memory=None))]
+#[pyo3(signature = (address, storage, memory=None, commit=None))]
 pub(crate) fn open(
     address: String,
     storage: Vec<(String, String)>,
     memory: Option<u64>,
+    commit: Option<u64>,
 ) -> PyResult<Job> {
     start(move |control| {
-        let opened = control.wait(zvf::open(&address, options(storage, memory)))?;
+        let options = OpenOptions { commit, ..options(storage, memory) };
+        let opened = control.wait(zvf::open(&address, options))?;
         Ok(object(Reader(opened)))
     })
 }
@@ -93,6 +95,11 @@ impl Reader {
                 |store| object(Self(Native::new(store))),
             ))
         })
+    }
+
+    /// Returns the number of the commit that is read; 0 where there is none.
+    fn head(&self) -> u64 {
+        self.0.store().journal_head().unwrap_or(0)
     }
 
     /// Returns what the store is and holds, as JSON.

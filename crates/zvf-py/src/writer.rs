@@ -7,15 +7,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zvf::format::Class;
 use zvf::format::grid::ChunkShape;
-use zvf::metadata::{AttributeSpec, Axis};
-use zvf::model::{BadBatch, Elements, Members};
+use zvf::metadata::{AttributeSpec, Axis, CodecKind, CodecSpec};
+use zvf::model::{BadBatch, Members};
 use zvf::store::CodecPipeline;
 use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
-use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
+use zvf::{Bounds, Kind, ObjectId};
 
 use zvf::Error;
 
-use crate::buffer::{ArrayArgument, FieldArgument, fields};
+use crate::buffer::{ArrayArgument, FieldArgument, batch_of, fields, parse_kind};
 use crate::error::{Fault, to_py_error, value_error};
 use crate::runtime::{Job, Outcome, lock, start};
 
@@ -150,92 +150,13 @@ impl Words {
     }
 }
 
-fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
-    word.parse().map_err(|error: zvf::model::UnknownKind| to_py_error(py, error))
-}
-
-/// Parses the codecs of a document: the name and configuration of each step.
+/// Parses the codecs of a document; the one from items to bytes is that of the array.
 fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
-    let mut codecs = CodecPipeline::empty();
-    for step in steps {
-        let name = step.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
-        let level = match whole_setting(&step, "level")? {
-            Some(level) => Some(level),
-            None => whole_setting(&step, "clevel")?,
-        };
-        codecs = match name {
-            "zstd" => CodecPipeline::zstd(i32::try_from(level.unwrap_or(0)).map_err(value_error)?),
-            "gzip" => CodecPipeline::gzip(u32::try_from(level.unwrap_or(5)).map_err(value_error)?),
-            "crc32c" => codecs.with_crc32c(),
-            "blosc" => blosc(
-                level,
-                word_setting(&step, "cname")?,
-                word_setting(&step, "shuffle")?,
-                whole_setting(&step, "typesize")?,
-                whole_setting(&step, "blocksize")?,
-            )?,
-            "bytes" | "vlen-bytes" => codecs,
-            other => {
-                let message = format!("this build does not write the codec {other:?}");
-                return Err(Fault::Plain(Class::Unsupported, message).to_py(py));
-            }
-        };
-    }
-    Ok(codecs)
-}
-
-/// Returns the whole number that a step of the codecs has for `key`, if it has one.
-fn whole_setting(step: &serde_json::Value, key: &str) -> PyResult<Option<i64>> {
-    let number = |found: &serde_json::Value| {
-        let refuse = || value_error(format!("{key}: expected a whole number, found {found}"));
-        found.as_i64().ok_or_else(refuse)
-    };
-    setting(step, key).map(number).transpose()
-}
-
-/// Returns the word that a step of the codecs has for `key`, if it has one.
-fn word_setting<'a>(step: &'a serde_json::Value, key: &str) -> PyResult<Option<&'a str>> {
-    let word = |found: &'a serde_json::Value| {
-        let refuse = || value_error(format!("{key}: expected a word, found {found}"));
-        found.as_str().ok_or_else(refuse)
-    };
-    setting(step, key).map(word).transpose()
-}
-
-fn setting<'a>(step: &'a serde_json::Value, key: &str) -> Option<&'a serde_json::Value> {
-    step.get("configuration")?.get(key).filter(|found| !found.is_null())
-}
-
-fn blosc(
-    level: Option<i64>,
-    compressor: Option<&str>,
-    shuffle: Option<&str>,
-    typesize: Option<i64>,
-    block: Option<i64>,
-) -> PyResult<CodecPipeline> {
-    use zvf::store::{BloscCompressor, BloscSettings, BloscShuffle};
-    let compressor = match compressor.unwrap_or("zstd") {
-        "blosclz" => BloscCompressor::BloscLz,
-        "lz4" => BloscCompressor::Lz4,
-        "lz4hc" => BloscCompressor::Lz4Hc,
-        "zlib" => BloscCompressor::Zlib,
-        "zstd" => BloscCompressor::Zstd,
-        other => return Err(value_error(format!("blosc has no compressor {other:?}"))),
-    };
-    let filter = match shuffle.unwrap_or("shuffle") {
-        "noshuffle" => BloscShuffle::None,
-        "shuffle" => BloscShuffle::Bytes,
-        "bitshuffle" => BloscShuffle::Bits,
-        other => return Err(value_error(format!("blosc has no filter {other:?}"))),
-    };
-    Ok(CodecPipeline::blosc(BloscSettings {
-        compressor,
-        level: u8::try_from(level.unwrap_or(5)).map_err(value_error)?,
-        filter,
-        typesize: u8::try_from(typesize.unwrap_or(4)).map_err(value_error)?,
-        block_size: u32::try_from(block.unwrap_or(0)).map_err(value_error)?,
-    }))
+    let specs = steps.into_iter().map(CodecSpec::parse).collect::<Result<Vec<_>, _>>();
+    let mut specs = specs.map_err(value_error)?;
+    specs.retain(|spec| !matches!(spec.kind(), CodecKind::Bytes { .. } | CodecKind::VlenBytes));
+    CodecPipeline::from_specs(&specs).map_err(|error| to_py_error(py, error))
 }
 
 fn json(text: &str) -> PyResult<serde_json::Value> {
@@ -300,7 +221,7 @@ const PIECE_ROWS: usize = 1 << 18;
 
 #[pymethods]
 impl Writer {
-    /// Adds vertices with everything that is said of them; of several kinds, those of `kind`.
+    /// Adds vertices with their columns, objects and elements; of several kinds, those of `kind`.
     #[pyo3(signature = (positions, columns, parts=None, vertex_objects=None, part_columns=Vec::new(), elements=None, element_columns=Vec::new(), kind=None))]
     fn push(
         &self,
@@ -315,27 +236,8 @@ impl Writer {
         kind: Option<&str>,
     ) -> PyResult<Job> {
         let kind = kind.map_or(Ok(self.kind), |kind| parse_kind(py, kind))?;
-        let mut batch = Batch::new(kind, positions.column()?);
-        for field in fields(columns)? {
-            batch = batch.with_field(field).map_err(value_error)?;
-        }
-        if let Some((offsets, objects)) = parts {
-            let objects = objects.into_iter().map(ObjectId).collect();
-            batch = batch
-                .with_parts(Parts::new(offsets, objects).map_err(value_error)?)
-                .map_err(value_error)?;
-        }
-        if let Some(objects) = vertex_objects {
-            let objects = objects.into_iter().map(|id| Some(ObjectId(id))).collect();
-            batch = batch.with_vertex_objects(objects).map_err(value_error)?;
-        }
-        if let Some((width, rows)) = elements {
-            let mut joined = Elements::new(width, rows).map_err(value_error)?;
-            for field in fields(element_columns)? {
-                joined = joined.with_field(field).map_err(value_error)?;
-            }
-            batch = batch.with_elements(joined).map_err(value_error)?;
-        }
+        let elements = elements.map(|(width, rows)| (width, rows, element_columns));
+        let batch = batch_of(kind, &positions, columns, parts, vertex_objects, elements)?;
         let part_fields = fields(part_columns)?;
         let stop = Arc::clone(&self.stop);
         self.start_work(move |writer| {

@@ -1,7 +1,7 @@
 """No value from Python crashes the interpreter, and no store: each entry point gets a thousand random values, in child processes.
 
-``fuzz/every.py`` finds the entry points by looking, so that none is left out; ``fuzz/deep.py`` calls those that do most with
-values that get further. ``fuzz/broken.py`` reads every broken store of the archives.
+``fuzz/python/every.py`` finds the entry points by looking, so that none is left out; ``fuzz/python/deep.py`` calls those that do most with
+values that get further. ``fuzz/python/broken.py`` reads every broken store of the archives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "fuzz"
+FOLDER = Path(__file__).parents[3] / "fuzz" / "python"
 SHARES = 4
 
 

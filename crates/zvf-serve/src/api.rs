@@ -264,8 +264,9 @@ async fn list_keys(
     if found.len() > MAX_KEYS {
         let status = hyper::StatusCode::PAYLOAD_TOO_LARGE;
         let message = format!("more than {MAX_KEYS} objects lie below the prefix");
-        return Err(Refusal::new(status, "LimitExceeded", message)
-            .with_hint("\"zvf migrate\" writes a store that lists its chunks itself"));
+        return Err(Refusal::new(status, "LimitExceeded", message).with_hint(
+            "\"zvf rewrite --format-version 0.9.2\" writes a store that lists its chunks itself",
+        ));
     }
     let sizes: Vec<u64> = found.iter().map(|(_, size)| *size).collect();
     let below = |key: zvf::Key| {

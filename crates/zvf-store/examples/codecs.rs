@@ -1,5 +1,5 @@
 //! Builds one small store that contains the same cells with every codec, with and without shards,
-//! to be inspected with `zvf ls` or any Zarr reader.
+//! to be inspected with `zvf inspect arrays` or any Zarr reader.
 //!
 //! ```text
 //! cargo run -p zvf-store --example codecs -- codecs.zarrvectors

@@ -88,6 +88,15 @@ impl fmt::Display for BackendAnswer {
     }
 }
 
+/// The error for a commit that a store does not have; `head` is its last one, if it has a journal.
+pub(crate) fn missing_commit_error(commit: u64, head: Option<u64>) -> Error {
+    let found = match head {
+        Some(head) => format!("its last one is {head}"),
+        None => "it has no journal of commits".to_owned(),
+    };
+    Error::custom(Class::NotFound, format!("there is no commit {commit}: {found}"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;

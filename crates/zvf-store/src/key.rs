@@ -81,6 +81,19 @@ impl fmt::Debug for Key {
     }
 }
 
+/// Returns whether a file has the name of a partial one of zarr-vectors, which gives each file its
+/// name once it is complete.
+///
+/// ```
+/// assert!(zvf_store::is_partial_file("c.0.0123456789abcdef0123456789abcdef.partial"));
+/// ```
+#[must_use]
+pub fn is_partial_file(name: &str) -> bool {
+    let random = name.strip_suffix(".partial").and_then(|rest| rest.rsplit_once('.'));
+    let is_hex = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    random.is_some_and(|(_object, random)| is_hex(random))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

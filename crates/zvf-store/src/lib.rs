@@ -93,7 +93,7 @@ pub use build::{
 pub use cache::Caching;
 pub use codec::{CodecPipeline, Partial};
 pub use file::RangedFile;
-pub use key::Key;
+pub use key::{Key, is_partial_file};
 pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows, name_chunk, parse_chunk_name};
 pub use level::LevelNode;
 pub use lone::LoneArray;

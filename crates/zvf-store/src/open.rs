@@ -26,6 +26,7 @@ use zvf_metadata::{LayoutFamily, Node, Root, Version};
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::docs::{Docs, NodeOutline};
+use crate::error::missing_commit_error;
 use crate::file::RangedFile;
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows, SharedTables};
@@ -264,6 +265,12 @@ impl Store {
         for error in [level.err(), node.as_ref().err().cloned()].into_iter().flatten() {
             if !is_content_fault(&error) {
                 return Err(error);
+            }
+        }
+        if let Some(commit) = options.commit {
+            let head = source.journaled().map(Journaled::head);
+            if head != Some(commit) {
+                return Err(missing_commit_error(commit, head));
             }
         }
         let version = root.zarr_vectors.zv_version;

@@ -42,6 +42,9 @@ pub struct OpenOptions {
     pub on_retry: Option<RetryHook>,
     /// Opens versioned repositories: see [`Versions`].
     pub versions: Option<VersionsHook>,
+    /// The commit to read, as long as the journal keeps its bytes; 0 is the store before the first
+    /// one. Without, it is the last one.
+    pub commit: Option<u64>,
 }
 
 impl OpenOptions {
@@ -82,6 +85,7 @@ impl Default for OpenOptions {
             timeouts: Timeouts::INTERACTIVE,
             on_retry: None,
             versions: None,
+            commit: None,
         }
     }
 }

@@ -257,7 +257,13 @@ pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Resul
 fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.starts_with(TEMPORARY) {
-        run.add(S[16].at(path).expects("file", expected, "another file"));
+        let found = match zvf_store::is_partial_file(name) {
+            true => {
+                "a partial file of zarr-vectors, which \"zvf clean\" removes once it is a day old"
+            }
+            false => "another file",
+        };
+        run.add(S[16].at(path).expects("file", expected, found));
     }
 }
 

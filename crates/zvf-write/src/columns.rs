@@ -166,6 +166,13 @@ impl Attribute {
             let say = |dtype: Dtype, width: u32| format!("{dtype} × {width}");
             return Err(unfit(&say(self.dtype, self.width), &say(column.dtype(), column.width())));
         }
+        // More categories after those of the batches before: the codes of these stay what they are.
+        if let (Some(new), Some(known)) = (&field.categories, &mut self.categories)
+            && new.missing_code() == known.missing_code()
+            && new.values().starts_with(known.values())
+        {
+            *known = new.clone();
+        }
         if field.categories != self.categories {
             return Err(unfit(&"of the categories of the first batch", &"others"));
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::house::{House, list};
+use crate::house::{House, has_extension, walk};
 
 /// Returns broken links, and pages that are missing in the table of contents.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
@@ -39,7 +39,8 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
 /// Returns all pages of the book, and the top-level ones.
 pub(super) fn pages(house: &House) -> anyhow::Result<Vec<PathBuf>> {
     let mut pages = TOP_LEVEL.map(|page| house.path(page)).to_vec();
-    pages_in(&house.path("docs/src"), &mut pages)?;
+    let book = walk(&house.path("docs/src"), &|_| false)?;
+    pages.extend(book.into_iter().filter(|path| has_extension(path, "md")));
     Ok(pages)
 }
 
@@ -54,17 +55,6 @@ const TOP_LEVEL: [&str; 8] = [
     "viewer/README.md",
     "viewer/npm/README.md",
 ];
-
-fn pages_in(folder: &Path, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    for path in list(folder)? {
-        if path.is_dir() {
-            pages_in(&path, pages)?;
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
-    Ok(())
-}
 
 /// Returns the texts and targets of `[text](target)` outside code blocks, with their line numbers.
 fn links(text: &str) -> Vec<(usize, String, String)> {

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-use anyhow::Context;
-
-use crate::house::House;
+use crate::house::{House, has_extension, walk};
 
 /// Returns the faults in the files of the workspace, one line each.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
@@ -16,7 +14,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
             continue; // not text
         };
         let mut found = leftovers(&text, &machine);
-        if Path::new(&path).extension().is_some_and(|extension| extension == "rs") {
+        if has_extension(path.as_ref(), "rs") {
             found.extend(source(&path, &text));
         }
         problems.extend(found.into_iter().map(|problem| format!("{path}{problem}")));
@@ -24,29 +22,18 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Lists every hand-written file of the workspace.
+/// Lists every hand-written file of the workspace, by its path below the root.
 pub(super) fn list_all(house: &House) -> anyhow::Result<Vec<String>> {
-    let mut paths = Vec::new();
-    list(&house.path(""), "", &mut paths)?;
+    let root = house.path("");
+    let below = |path: &Path| path.strip_prefix(&root).unwrap_or(path).display().to_string();
+    let is_made = |path: &Path| {
+        let is_of_tools = path.ends_with(".git") || path.ends_with("target");
+        is_of_tools || MADE.contains(&below(path).as_str())
+    };
+    let mut paths: Vec<String> = walk(&root, &is_made)?.iter().map(|path| below(path)).collect();
+    paths.retain(|path| !is_data(path));
     paths.sort();
     Ok(paths)
-}
-
-/// Lists every hand-written file, by its path below the root.
-fn list(folder: &Path, below: &str, paths: &mut Vec<String>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {below}"))? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        if entry.file_type()?.is_dir() {
-            if !MADE.contains(&path.as_str()) && !matches!(name.as_str(), ".git" | "target") {
-                list(&entry.path(), &path, paths)?;
-            }
-        } else if entry.file_type()?.is_file() && !is_data(&path) {
-            paths.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Returns whether a file is not checked: test data, and the file `.git` of a linked work tree.

@@ -7,10 +7,10 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::house::{House, remove_folder};
+use crate::house::{House, list, remove_folder};
 
 /// Returns the build record of the page.
 pub(super) fn built(house: &House) -> anyhow::Result<Value> {
@@ -23,15 +23,11 @@ pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
     find_tools(house)?;
     install_packages(house)?;
     build_reader(house, "web", &house.path("viewer/pkg"))?;
-    let tsc = house.program(tool(house, "tsc")).words("--noEmit --project");
-    tsc.arg(house.path("viewer")).run()?;
-    let tests = std::fs::read_dir(house.path("viewer/test")).context("viewer/test")?;
-    let mut words = vec![PathBuf::from("--test")];
-    words.extend(tests.filter_map(|file| file.ok().map(|file| file.path())));
-    words.sort();
-    house.program("node").args(&words).run()?;
+    let tsc = "{} --noEmit --project {}";
+    house.line(tsc, &[&tool(house, "tsc"), &house.path("viewer")]).run()?;
+    house.program("node").arg("--test").args(&list(&house.path("viewer/test"))?).run()?;
     let script = house.path("viewer/build.mjs");
-    house.program("node").args(&[script, build_generator(house)?]).run()
+    house.line("node {} {}", &[&script, &build_generator(house)?]).run()
 }
 
 /// Rebuilds the page, and fails if it differs from the kept one.
@@ -49,13 +45,12 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     let module = house.target().join(WASM).join("wasm/zvf_wasm.wasm");
     let generator = build_generator(house)?;
     remove_folder(folder)?;
-    house.program(&generator).args(&[Path::new(target), &module, folder]).run()?;
-    let bare = folder.join("zvf_wasm_bg.wasm").display().to_string();
+    house.line("{} {} {} {}", &[&generator, &target, &module, &folder]).run()?;
+    let bare = folder.join("zvf_wasm_bg.wasm");
     // Names are removed in a separate run, because other passes need them.
     for passes in [&WASM_PASSES[..], &["--strip-debug"]] {
-        let mut words = vec!["-o", &bare, &bare];
-        words.extend(passes);
-        house.program(tool(house, "wasm-opt")).args(&words).args(&WASM_FEATURES).run()?;
+        let optimize = house.line("{} -o {} {}", &[&tool(house, "wasm-opt"), &bare, &bare]);
+        optimize.args(passes).args(&WASM_FEATURES).run()?;
     }
     Ok(())
 }
@@ -63,9 +58,8 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
 /// Fails with an installation hint when a tool of the system is missing.
 pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
     for (name, hint) in [("node", NODE_HINT), ("npm", NODE_HINT)] {
-        if house.program(name).words("--version").output().is_none() {
-            bail!("{name} is missing: {hint}");
-        }
+        let version = house.program(name).words("--version");
+        version.require(&format!("{name} is missing: {hint}"))?;
     }
     let sysroot = sysroot(house)?;
     let std = sysroot.join("lib/rustlib").join(WASM);
@@ -81,8 +75,7 @@ pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
     if time(&marker).is_some_and(|installed| time(&lock).is_some_and(|lock| installed >= lock)) {
         return Ok(());
     }
-    let folder = house.path("viewer").display().to_string();
-    house.program("npm").args(&["ci", "--prefix", &folder]).run()
+    house.line("npm ci --prefix {}", &[&house.path("viewer")]).run()
 }
 
 /// Builds the generator of bindings, in its own target folder, and returns it.

@@ -41,7 +41,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<()> {
     let folder = house.empty_folder("viewer-check")?;
     let zvf = house.build_command()?;
     let stores = folder.join("stores");
-    house.program(&zvf).words("demo --quiet").args(&[&stores]).run()?;
+    house.line("{} demo --quiet {}", &[&zvf, &stores]).run()?;
     let server = Server::start(&zvf, &list(&stores)?)?;
     for name in built["outputs"].as_object().context("BUILT.json has no outputs")?.keys() {
         let extension = Path::new(name).extension().and_then(|end| end.to_str());
@@ -103,7 +103,7 @@ fn compare_sums(house: &House, sums: &Value, folder: &str) -> anyhow::Result<()>
     ensure!(!listed.is_empty(), "BUILT.json names no files");
     let file = house.target().join("viewer.sha256");
     fs::write(&file, listed)?;
-    house.program("sha256sum").words("--check --quiet").args(&[file]).run()
+    house.line("sha256sum --check --quiet {}", &[&file]).run()
 }
 
 /// `zvf serve`, ended when dropped.

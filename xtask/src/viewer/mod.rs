@@ -37,7 +37,7 @@ neuroglancer  opens --precomputed in the stock Neuroglancer client, out of the P
     run,
 };
 
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let what = args.next().and_then(|what| what.into_string().ok()).unwrap_or_default();
     match what.as_str() {
         "check" => {
@@ -54,9 +54,4 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         "neuroglancer" => trial::try_neuroglancer(house, args),
         other => bail!("{other:?}: expected check, build, verify, npm, pictures or neuroglancer"),
     }
-}
-
-/// Checks that the kept page works with the current server; for `ci`.
-pub(crate) fn check(house: &House) -> anyhow::Result<()> {
-    kept::check(house)
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 
 use super::build::{build_reader, find_tools, install_packages, rebuild_page, tool};
 use crate::args::Args;
-use crate::house::{House, list};
+use crate::house::{House, has_extension, list};
 
 /// Tests the page in headless Chromium, with the required measurements.
 pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
@@ -38,21 +38,18 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     let folder = house.empty_folder("viewer-npm")?;
     let package = folder.join("package");
     let script = house.path("viewer/npm/build.mjs");
-    house.program("node").args(&[script, package.clone()]).run()?;
+    house.line("node {} {}", &[&script, &package]).run()?;
     let types = house.path("viewer/npm/tsconfig.json");
-    house.program(tool(house, "tsc")).args(&[Path::new("--project"), &types]).run()?;
-    house
-        .program("npm")
-        .words("pack --ignore-scripts --pack-destination")
-        .args(&[&folder, &package])
-        .run()?;
+    house.line("{} --project {}", &[&tool(house, "tsc"), &types]).run()?;
+    let pack = "npm pack --ignore-scripts --pack-destination {} {}";
+    house.line(pack, &[&folder, &package]).run()?;
     let packed = list(&folder)?.into_iter().find(|path| has_extension(path, "tgz"));
     let packed = packed.context("npm pack left no package")?;
     let user = folder.join("user");
     fs::create_dir(&user)?;
     fs::write(user.join("package.json"), "{\"private\": true, \"type\": \"module\"}")?;
-    let install = house.program("npm").words("install --offline --no-audit --no-fund --prefix");
-    install.args(&[&user, &packed]).run()?;
+    let install = "npm install --offline --no-audit --no-fund --prefix {} {}";
+    house.line(install, &[&user, &packed]).run()?;
     fs::copy(house.path("viewer/npm/golden.mjs"), user.join("golden.mjs"))?;
     let mut words = vec![user.join("golden.mjs"), house.build_command()?];
     words.extend(unpack_stores(house, &folder.join("stores"))?);
@@ -116,10 +113,6 @@ fn find_browser() -> anyhow::Result<()> {
         program.display()
     );
     Ok(())
-}
-
-fn has_extension(path: &Path, extension: &str) -> bool {
-    path.extension().is_some_and(|found| found == extension)
 }
 
 const BROWSER: &str = "/usr/bin/chromium";

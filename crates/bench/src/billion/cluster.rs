@@ -1,18 +1,19 @@
 //! A scheduler and executors of SQL on this machine; they end when their owner is dropped.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use archives::peers::{Process, find_free_port};
 
 /// A cluster on loopback.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    processes: Vec<Child>,
+    processes: Vec<Process>,
     port: u16,
 }
 
@@ -43,13 +44,13 @@ impl Cluster {
 
     /// Returns the ids of its processes.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
-        self.processes.iter().map(Child::id)
+        self.processes.iter().map(|process| process.0.id())
     }
 
     fn spawn(&mut self, program: &Path, words: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.processes.push(command.spawn()?);
+        self.processes.push(Process(command.spawn()?));
         Ok(())
     }
 
@@ -58,7 +59,7 @@ impl Cluster {
         let begun = Instant::now();
         while !self.is_page_ok(page) {
             for process in &mut self.processes {
-                if let Some(status) = process.try_wait()? {
+                if let Some(status) = process.0.try_wait()? {
                     bail!("a process of the cluster ended: {status}");
                 }
             }
@@ -76,21 +77,6 @@ impl Cluster {
             stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
         done.is_ok() && text.starts_with("HTTP/1.1 200")
     }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for process in self.processes.iter_mut().rev() {
-            // Fails only if the process has already ended.
-            drop(process.kill());
-            drop(process.wait());
-        }
-    }
-}
-
-/// Returns a port that was free a moment ago.
-fn find_free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// The time after which a start has failed.

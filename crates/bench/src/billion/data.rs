@@ -15,37 +15,37 @@ pub(crate) enum Data {
     Streamlines,
 }
 
+/// The settings of one kind of data.
+pub(super) struct About {
+    pub(super) name: &'static str,
+    /// The value of `--kind`.
+    pub(super) kind: &'static str,
+    /// The arguments for levels.
+    pub(super) levels: &'static [&'static str],
+    /// The NumPy type of a row.
+    row: &'static str,
+    /// The number of consecutive vertices that are neighbours in space.
+    run: u64,
+}
+
 impl Data {
-    pub(super) const fn name(self) -> &'static str {
+    pub(super) const fn about(self) -> About {
         match self {
-            Self::Points => "points",
-            Self::Streamlines => "streamlines",
-        }
-    }
-
-    /// Returns the value of `--kind`.
-    pub(super) const fn kind(self) -> &'static str {
-        match self {
-            Self::Points => "point_cloud",
-            Self::Streamlines => "streamline",
-        }
-    }
-
-    /// Returns the arguments for levels: no picture shows ten million streamlines.
-    pub(super) const fn level_words(self) -> &'static [&'static str] {
-        match self {
-            Self::Points => &[],
-            Self::Streamlines => &["--sparsity", "8"],
-        }
-    }
-
-    /// Returns the NumPy type of a row.
-    const fn row_dtype(self) -> &'static str {
-        match self {
-            Self::Points => "[('position', '<f4', (3,)), ('intensity', '<f4')]",
-            Self::Streamlines => {
-                "[('position', '<f4', (3,)), ('intensity', '<f4'), ('object', '<i4')]"
-            }
+            Self::Points => About {
+                name: "points",
+                kind: "point_cloud",
+                levels: &[],
+                row: "[('position', '<f4', (3,)), ('intensity', '<f4')]",
+                run: 1000,
+            },
+            Self::Streamlines => About {
+                name: "streamlines",
+                kind: "streamline",
+                // No picture shows ten million streamlines.
+                levels: &["--sparsity", "8"],
+                row: "[('position', '<f4', (3,)), ('intensity', '<f4'), ('object', '<i4')]",
+                run: LENGTH,
+            },
         }
     }
 }
@@ -53,11 +53,12 @@ impl Data {
 /// Writes a table of `vertices` vertices.
 pub(super) fn write_table(data: Data, vertices: u64, path: &Path) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    write_header(data, vertices, &mut file)?;
+    let About { row, run, .. } = data.about();
+    write_header(row, vertices, &mut file)?;
     let mut random = Random::new(SEED);
     let (mut at, mut heading) = ([0.0; 3], [0.0; 3]);
     for n in 0..vertices {
-        if n % run_length(data) == 0 {
+        if n % run == 0 {
             at = [(); 3].map(|()| random.next_unit() * SIDE as f32);
             heading = [(); 3].map(|()| random.next_unit() - 0.5);
         }
@@ -80,22 +81,13 @@ pub(super) fn write_table(data: Data, vertices: u64, path: &Path) -> std::io::Re
     file.flush()
 }
 
-fn write_header(data: Data, vertices: u64, file: &mut impl Write) -> std::io::Result<()> {
-    let row = data.row_dtype();
+fn write_header(row: &str, vertices: u64, file: &mut impl Write) -> std::io::Result<()> {
     let words = format!("{{'descr': {row}, 'fortran_order': False, 'shape': ({vertices},), }}");
     // The table begins at a multiple of 64.
     let length = (10 + words.len() + 1).next_multiple_of(64) - 10;
     file.write_all(b"\x93NUMPY\x01\x00")?;
     file.write_all(&(length as u16).to_le_bytes())?;
     writeln!(file, "{words:<width$}", width = length - 1)
-}
-
-/// Returns the number of consecutive vertices that are neighbours in space.
-const fn run_length(data: Data) -> u64 {
-    match data {
-        Data::Points => 1000,
-        Data::Streamlines => LENGTH,
-    }
 }
 
 /// The seed of the random numbers.

@@ -30,45 +30,23 @@ use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use serde_json::json;
-use zvf_model::ObjectId;
-use zvf_query::{Columns, Query};
 
 use crate::limit;
 use crate::parts::packed::measure_queries;
-use crate::parts::sample_data::{box_query, make_boxes, open_store, to_address};
-use crate::pyramid::find_zvf;
-use crate::results::{self, Part, Results};
-use crate::row::{Amount, Cost, Growth, Role, Row, Side, Turn};
+use crate::parts::sample_data::{make_boxes, open_store, query_boxes, query_objects, to_address};
+use crate::pyramid::{find_program, find_zvf};
+use crate::results::{self, Needs, Part, Results};
+use crate::row::{Amount, Growth, Role, Row, Side, Turn};
 use crate::settings::Bench;
 use crate::watch::ProcessStats;
 use processes::ProcessRun;
 
 pub(crate) use data::Data;
 
-/// The part of the benchmark to run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    /// The number of vertices of the largest stores.
-    pub(crate) vertices: u64,
-    /// The data, if not all.
-    pub(crate) only: Option<Data>,
-    /// Whether SQL queries are run.
-    pub(crate) sql: bool,
-    /// Whether stores that an earlier run finished are skipped, and their results reused.
-    pub(crate) resume: bool,
-}
-
-impl Extent {
-    /// Returns whether everything is run.
-    const fn is_complete(&self) -> bool {
-        self.only.is_none() && self.sql
-    }
-}
-
 /// Runs the benchmark. The results of each store are saved when it is done, unless SQL queries are
 /// skipped.
-pub(crate) fn run(bench: &Bench, extent: Extent) -> anyhow::Result<()> {
-    let vertices = extent.vertices;
+pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
+    let vertices = bench.points;
     ensure!(vertices >= LEAST, "--points: expected at least {LEAST}, found {vertices}");
     let folder = bench.create_folder("billion")?;
     fs::remove_dir_all(&folder)?; // of a run that was stopped
@@ -76,79 +54,73 @@ pub(crate) fn run(bench: &Bench, extent: Extent) -> anyhow::Result<()> {
     let (mut stores, begun) = (Vec::new(), Instant::now());
     for vertices in [vertices / 100, vertices / 10, vertices] {
         for data in [Data::Points, Data::Streamlines] {
-            if extent.only.is_some_and(|only| only != data) {
+            if bench.only.is_some_and(|only| only != data) {
                 continue;
             }
-            let name = format!("{}-{}-{vertices}", PART.name, data.name());
-            if extent.resume
+            let what = data.about().name;
+            let name = format!("{}-{what}-{vertices}", PART.name);
+            if bench.resume
                 && let Some(finished) = results::load(bench, &name)?
             {
                 stores.push(finished);
                 continue;
             }
             let took = begun.elapsed().as_secs_f64();
-            eprintln!("== {vertices} vertices of {}, after {took:.0} s", data.name());
-            let results = Trial::new(data, vertices, &folder).run(bench, extent.sql)?;
-            stores.push(match extent.sql {
-                true => results.save(bench, &name)?,
-                false => results.finish(bench, &name)?,
-            });
+            eprintln!("== {vertices} vertices of {what}, after {took:.0} s");
+            let store = folder.join(format!("{what}.zarrvectors"));
+            let results = Results::new(bench, &PART);
+            let mut trial = Trial { results, data, vertices, folder: &folder, store };
+            trial.run()?;
+            stores.push(trial.results.finish(&name, !bench.no_sql)?);
         }
     }
     let about = json!({
         "vertices": vertices, "seed": format!("{:#x}", data::SEED),
-        "pictures": pictures_folder(bench)?,
+        "pictures": bench.create_folder(KEPT)?,
         "drawn": PICTURES.map(|(work, name, _)| [work, name]),
     });
-    results::write_run(bench, &stores, extent.is_complete(), begun.elapsed(), &about)
+    let is_complete = bench.only.is_none() && !bench.no_sql;
+    results::write_run(bench, &stores, is_complete, begun.elapsed(), &about)
 }
 
 /// One store and the work on it.
 struct Trial<'a> {
-    results: Results,
+    results: Results<'a>,
     data: Data,
     vertices: u64,
     folder: &'a Path,
     store: PathBuf,
 }
 
-impl<'a> Trial<'a> {
-    fn new(data: Data, vertices: u64, folder: &'a Path) -> Self {
-        let store = folder.join(format!("{}.zarrvectors", data.name()));
-        Self { results: Results::new(&PART), data, vertices, folder, store }
-    }
-
+impl Trial<'_> {
     /// Runs all of it, and then removes the store at once: the next one needs the space, and the
     /// store has few files.
-    fn run(mut self, bench: &Bench, sql: bool) -> anyhow::Result<Results> {
+    fn run(&mut self) -> anyhow::Result<()> {
         self.build_store()?;
         self.run_queries()?;
         self.draw_pictures()?;
-        self.keep_pictures(&pictures_folder(bench)?)?;
         if self.data == Data::Points {
             self.stream_vertices()?;
         }
-        if sql {
-            let beside = self.vertices <= LARGEST_BESIDE_PARQUET;
-            sql::run_statements(&mut self, bench, beside)?;
+        if !self.results.bench.no_sql {
+            sql::run_statements(self)?;
         }
-        fs::remove_dir_all(&self.store)?;
-        Ok(self.results)
+        Ok(fs::remove_dir_all(&self.store)?)
     }
 
     /// Builds a validated store with levels from a file.
     fn build_store(&mut self) -> anyhow::Result<()> {
-        let input = self.folder.join("input.npy");
+        let (input, about) = (self.folder.join("input.npy"), self.data.about());
         data::write_table(self.data, self.vertices, &input)?;
         let store = to_address(&self.store)?.to_owned();
-        let plan = ["ingest", "plan", to_address(&input)?, &store, "--kind", self.data.kind()];
-        let done = self.measure_command(find_zvf()?, &[&plan[..], &["--json"]].concat())?;
-        self.add_zvf("ingest, plan", done.turn());
-        self.run_ingest_tasks(&store, &done.stdout, &input)?;
+        let plan = ["ingest", "plan", to_address(&input)?, &store, "--kind", about.kind, "--json"];
+        let plan = self.add_command("ingest, plan", &plan)?.stdout;
+        self.run_ingest_tasks(&store, &plan, &input)?;
         self.add_command("ingest, finish", &["ingest", "finish", &store])?;
         let levels = ["pyramid", "--in-place", &store, "--levels", "3"];
-        self.add_command("three levels", &[&levels[..], self.data.level_words()].concat())?;
-        self.add_command("validate", &["validate", &store])
+        self.add_command("three levels", &[&levels[..], about.levels].concat())?;
+        self.add_command("validate", &["validate", &store])?;
+        Ok(())
     }
 
     /// Runs every task of an ingest in a separate process, stage by stage, as many at once as there
@@ -166,71 +138,64 @@ impl<'a> Trial<'a> {
         };
         let (mut seconds, mut all, mut first) = (0.0, ProcessStats::default(), 0);
         for stage in tasks.chunk_by(|a, b| a["stage"] == b["stage"]) {
-            let numbers: Vec<usize> = (first..first + stage.len()).collect();
-            let (took, stats) = processes::run_tasks(&numbers, at_once, command)?;
-            (seconds, all) = (seconds + took, processes::combine_stats(all, &stats, u64::max));
+            let done = processes::run_tasks(first..first + stage.len(), at_once, command)?;
+            seconds += done.seconds;
+            all = processes::combine_stats(all, &done.stats, u64::max);
             if first == 0 {
                 fs::remove_file(input)?;
             }
             first += stage.len();
         }
         let work = format!("ingest, a process for each task, {at_once} at once");
-        self.add_zvf(&work, turn_from_stats(seconds, &all));
+        self.add_zvf(&work, "zvf", all.turn(seconds));
         Ok(())
     }
 
     /// Queries boxes and objects.
     fn run_queries(&mut self) -> anyhow::Result<()> {
         let reader = open_store(&self.store)?;
-        let queries = match self.data {
+        let (what, queries) = match self.data {
             Data::Points => {
                 let small = make_boxes(QUESTIONS, 1e3 / self.vertices as f64);
-                small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?
+                ("boxes", query_boxes(&small)?)
             }
             Data::Streamlines => {
                 let objects = self.vertices / data::LENGTH;
                 let ids = (0..QUESTIONS as u64).map(|n| n * 7919 % objects);
-                let object_query = |id| Query::all().of_objects([ObjectId(id as i64)]);
-                ids.map(|id| object_query(id).columns(Columns::None).uncached()).collect()
+                ("objects", ids.map(|id| query_objects(&[id])).collect())
             }
         };
-        let what = if self.data == Data::Points { "boxes" } else { "objects" };
         let turn = measure_queries(&reader, &queries)?;
-        self.add_zvf(&format!("{QUESTIONS} {what}"), turn);
+        self.add_zvf(&format!("{QUESTIONS} {what}"), "zvf", turn);
         Ok(())
     }
 
-    /// Draws three pictures.
+    /// Draws three pictures, and then small ones, which are kept.
     fn draw_pictures(&mut self) -> anyhow::Result<()> {
-        let (store, picture) =
-            (to_address(&self.store)?.to_owned(), self.folder.join("picture.png"));
-        let picture = to_address(&picture)?.to_owned();
+        let store = to_address(&self.store)?.to_owned();
+        let picture = self.folder.join("picture.png");
+        let draw = ["render", &store, "--overwrite", "-o"];
         for (work, _, words) in PICTURES {
-            let draw = ["render", &store, "-o", &picture, "--overwrite"];
-            self.add_command(work, &[&draw[..], &words].concat())?;
+            self.add_command(work, &[&draw[..], &[to_address(&picture)?], &words].concat())?;
         }
-        Ok(fs::remove_file(picture)?)
-    }
-
-    /// Draws small pictures into a folder.
-    fn keep_pictures(&self, folder: &Path) -> anyhow::Result<()> {
+        fs::remove_file(picture)?;
+        let kept = self.results.bench.create_folder(KEPT)?;
         for (_, name, words) in PICTURES {
-            let (store, out) =
-                (to_address(&self.store)?, picture_path(folder, self.data, name, self.vertices));
-            let draw = ["render", store, "-o", to_address(&out)?, "--overwrite", "--size", SMALL];
-            self.measure_command(find_zvf()?, &[&draw[..], &words].concat())?;
+            let out = format!("{}-{name}-{}.png", self.data.about().name, self.vertices);
+            let out = kept.join(out);
+            let small = [to_address(&out)?, "--size", SMALL];
+            self.measure_command(&find_zvf()?, &[&draw[..], &small, &words].concat())?;
         }
         Ok(())
     }
 
     /// Writes all vertices into one file; the limit is reading the same cells.
     fn stream_vertices(&mut self) -> anyhow::Result<()> {
-        let all = self.folder.join("all.npy");
-        let (store, out) = (to_address(&self.store)?.to_owned(), to_address(&all)?.to_owned());
-        let done = self.measure_command(find_zvf()?, &["query", &store, "-o", &out])?;
-        fs::remove_file(all)?;
+        let (all, copy) = (self.folder.join("all.npy"), self.folder.join("cells"));
+        let query = ["query", to_address(&self.store)?, "-o", to_address(&all)?];
+        let done = self.measure_command(&find_zvf()?, &query)?;
+        fs::remove_file(&all)?;
         let cells = limit::list_files(&self.store.join("0"))?;
-        let copy = self.folder.join("cells");
         let (file, read) = (concatenate(&cells, Some(&copy))?, concatenate(&cells, None)?);
         fs::remove_file(copy)?;
         let sides = vec![
@@ -243,26 +208,28 @@ impl<'a> Trial<'a> {
     }
 
     /// Adds a row for a zvf command.
-    fn add_command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
-        let done = self.measure_command(find_zvf()?, words)?;
-        self.add_zvf(work, done.turn());
-        Ok(())
+    fn add_command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<ProcessRun> {
+        let done = self.measure_command(&find_zvf()?, words)?;
+        self.add_zvf(work, "zvf", done.turn());
+        Ok(done)
     }
 
-    fn add_zvf(&mut self, work: &str, turn: Turn) {
-        self.add_row(work, vec![Side::new("zvf", Role::Zvf, Ok(turn))]);
+    /// Adds a row for one of our programs alone.
+    fn add_zvf(&mut self, work: &str, program: &str, turn: Turn) {
+        self.add_row(work, vec![Side::new(program, Role::Zvf, Ok(turn))]);
     }
 
-    fn measure_command(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<ProcessRun> {
+    fn measure_command(&self, program: &Path, words: &[&str]) -> anyhow::Result<ProcessRun> {
         let mut command = Command::new(program);
         command.args(words).args(["--memory-limit", MEMORY, "--quiet"]);
-        let context = || format!("{} of {} {}", words.join(" "), self.vertices, self.data.name());
+        let (words, what) = (words.join(" "), self.data.about().name);
+        let context = || format!("{words} of {} {what}", self.vertices);
         processes::run_command(&mut command).with_context(context)
     }
 
     /// Adds a row, and a step to the growth of each side of it.
     fn add_row(&mut self, work: &str, mut sides: Vec<Side>) {
-        let work = format!("{}: {work}", self.data.name());
+        let work = format!("{}: {work}", self.data.about().name);
         let stored = limit::disk_size(&self.store);
         for side in sides.iter_mut().filter(|side| side.role == Role::Zvf) {
             side.stored = stored;
@@ -273,51 +240,30 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Returns the folder of small pictures of all stores, which a later run may show.
-fn pictures_folder(bench: &Bench) -> anyhow::Result<PathBuf> {
-    bench.create_folder("parts/billion")
-}
-
-/// Returns the path of a small picture.
-fn picture_path(folder: &Path, data: Data, name: &str, vertices: u64) -> PathBuf {
-    folder.join(format!("{}-{name}-{vertices}.png", data.name()))
-}
-
 /// Concatenates files, into a file that is synced as `zvf` does it, or into nothing.
 fn concatenate(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn> {
     let target = target.map(fs::File::create).transpose()?;
-    let begun = Instant::now();
-    // A command line cannot hold all names.
-    for names in files.chunks(NAMES_AT_ONCE) {
-        let output = match &target {
-            Some(file) => Stdio::from(file.try_clone()?),
-            None => Stdio::null(),
-        };
-        let status = Command::new("cat").args(names).stdout(output).status()?;
-        ensure!(status.success(), "cat: {status}");
-    }
-    if let Some(file) = target {
-        file.sync_all()?;
-    }
-    Ok(Turn::from_seconds(begun.elapsed().as_secs_f64()))
-}
-
-/// Returns the cost of a process, as the system reports it.
-fn turn_from_stats(seconds: f64, stats: &ProcessStats) -> Turn {
-    let cost = Cost {
-        requests: Some(stats.calls),
-        bytes: Some(stats.bytes),
-        memory: Some(stats.peak),
-        processor: Some(stats.processor),
+    let all = || {
+        // A command line cannot hold all names.
+        for names in files.chunks(NAMES_AT_ONCE) {
+            let output = match &target {
+                Some(file) => Stdio::from(file.try_clone()?),
+                None => Stdio::null(),
+            };
+            let status = Command::new("cat").args(names).stdout(output).status()?;
+            ensure!(status.success(), "cat: {status}");
+        }
+        Ok(target.as_ref().map_or(Ok(()), fs::File::sync_all)?)
     };
-    Turn { cost, ..Turn::from_seconds(seconds) }
+    Ok(Turn::measure(all)?.0)
 }
 
 /// The description of its tables; it is not one of the parts of a full run.
 const PART: Part = Part {
     name: "billion",
     title: "Growth up to a billion vertices",
-    run: |_, _| anyhow::bail!("the switch --billion runs it"),
+    needs: Needs::Processes,
+    run: |_| anyhow::bail!("the switch --billion runs it"),
 };
 
 /// The pictures: the work, the name of the file, and the arguments.
@@ -326,6 +272,8 @@ const PICTURES: [(&str, &str, [&str; 2]); 3] = [
     ("a picture, the level by the screen", "screen", ["--level", "screen=1000/1000"]),
     ("a picture of a small box", "box", ["--bbox", "40,40,40:44,44,44"]),
 ];
+/// The folder of small pictures of all stores, which a later run may show.
+const KEPT: &str = "parts/billion";
 /// The size of pictures that are kept.
 const SMALL: &str = "400x400";
 

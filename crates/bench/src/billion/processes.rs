@@ -1,14 +1,13 @@
 //! Commands as processes: their output, their cost, and many of them at once.
 
 use std::fs;
+use std::ops::Range;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
-use super::turn_from_stats;
 use crate::pyramid::watch_command;
 use crate::row::Turn;
 use crate::watch::{ProcessStats, Watch};
@@ -21,19 +20,18 @@ pub(super) struct ProcessRun {
     pub(super) stdout: String,
 }
 
-/// Runs a command to its end. Its output goes to files, so that no pipe fills up meanwhile.
 impl ProcessRun {
     pub(super) fn turn(&self) -> Turn {
-        turn_from_stats(self.seconds, &self.stats)
+        self.stats.turn(self.seconds)
     }
 }
 
+/// Runs a command to its end. Its output goes to files, so that no pipe fills up meanwhile.
 pub(super) fn run_command(command: &mut Command) -> anyhow::Result<ProcessRun> {
     let folder = tempfile::tempdir()?;
     let [stdout, faults] = ["said", "faults"].map(|name| folder.path().join(name));
     command.stdin(Stdio::null()).stdout(fs::File::create(&stdout)?);
-    command.stderr(fs::File::create(&faults)?);
-    match watch_command(command) {
+    match watch_command(command.stderr(fs::File::create(&faults)?)) {
         Ok((seconds, stats)) => {
             Ok(ProcessRun { seconds, stats, stdout: fs::read_to_string(stdout)? })
         }
@@ -44,29 +42,19 @@ pub(super) fn run_command(command: &mut Command) -> anyhow::Result<ProcessRun> {
 /// Runs the commands that `command` makes for each of `numbers`, `at_once` at a time. Calls, bytes
 /// and processor time are sums; memory is the largest.
 pub(super) fn run_tasks(
-    numbers: &[usize],
+    numbers: Range<usize>,
     at_once: usize,
     command: impl Fn(usize) -> Command + Sync,
-) -> anyhow::Result<(f64, ProcessStats)> {
-    let (begun, next) = (Instant::now(), AtomicUsize::new(0));
-    let all: Mutex<anyhow::Result<ProcessStats>> = Mutex::new(Ok(ProcessStats::default()));
-    std::thread::scope(|scope| {
-        for _ in 0..at_once.max(1) {
-            scope.spawn(|| {
-                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let done = run_command(&mut command(*number)).context(format!("task {number}"));
-                    let Ok(mut all) = all.lock() else { return };
-                    match (all.as_mut(), done) {
-                        (Ok(sum), Ok(done)) => *sum = combine_stats(*sum, &done.stats, u64::max),
-                        (Ok(_), Err(error)) => *all = Err(error),
-                        (Err(_), _) => return,
-                    }
-                }
-            });
-        }
+) -> anyhow::Result<ProcessRun> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(at_once).build()?;
+    let begun = Instant::now();
+    let each = numbers.into_par_iter().with_max_len(1).map(|number| {
+        let done = run_command(&mut command(number)).with_context(|| format!("task {number}"));
+        anyhow::Ok(done?.stats)
     });
-    let all = all.into_inner().map_err(|_panic| anyhow::anyhow!("a thread panicked"))?;
-    Ok((begun.elapsed().as_secs_f64(), all?))
+    let both = |left, right| Ok(combine_stats(left, &right, u64::max));
+    let stats = pool.install(|| each.try_reduce(ProcessStats::default, both))?;
+    Ok(ProcessRun { seconds: begun.elapsed().as_secs_f64(), stats, stdout: String::new() })
 }
 
 /// Returns the cost of two processes together; `memory` combines their peaks.
@@ -125,10 +113,9 @@ mod tests {
     fn every_number_has_its_process() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().display().to_string();
-        let numbers: Vec<usize> = (0..7).collect();
-        run_tasks(&numbers, 3, |number| shell_command(&format!("touch {path}/{number}"))).unwrap();
+        run_tasks(0..7, 3, |number| shell_command(&format!("touch {path}/{number}"))).unwrap();
         assert_eq!(fs::read_dir(&path).unwrap().count(), 7);
-        let error = run_tasks(&numbers, 2, |number| shell_command(&format!("[ {number} -lt 5 ]")));
+        let error = run_tasks(0..7, 2, |number| shell_command(&format!("[ {number} -lt 5 ]")));
         let message = format!("{:#}", error.unwrap_err());
         assert!(message.starts_with("task 5") || message.starts_with("task 6"), "{message}");
     }

@@ -1,6 +1,7 @@
 //! SQL statements, run by one process, by one executor and by three; for points, also by DataFusion
 //! and DuckDB on Parquet that is sorted by the same cells.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,46 +10,38 @@ use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
 use super::processes::{self, ProcessRun};
-use super::{Data, MEMORY, Trial, turn_from_stats};
+use super::{Data, LARGEST_BESIDE_PARQUET, MEMORY, Trial, find_program};
 use crate::contest::summarize_turns;
 use crate::parts::sample_data::to_address;
 use crate::peer::Environment;
 use crate::pyramid::find_zvf;
 use crate::row::{Role, Side, Turn};
-use crate::settings::Bench;
 
-/// The condition of the box of all statements.
-macro_rules! in_the_box {
-    () => {
-        "x BETWEEN 40 AND 42 AND y BETWEEN 40 AND 42 AND z BETWEEN 40 AND 42"
-    };
-}
-
-/// Queries the store of a trial; with `beside`, and if it has points, also Parquet of the same
-/// rows.
-pub(super) fn run_statements(
-    trial: &mut Trial<'_>,
-    bench: &Bench,
-    beside: bool,
-) -> anyhow::Result<()> {
-    let (sql, cluster) = match (find_program("zvf-sql"), find_program("zvf-cluster")) {
-        (Ok(sql), Ok(cluster)) => (sql, cluster),
-        (Err(error), _) | (_, Err(error)) => {
+/// Queries the store of a trial; if it has points, and not too many, also Parquet of the same rows.
+pub(super) fn run_statements(trial: &mut Trial<'_>) -> anyhow::Result<()> {
+    let programs = find_program("zvf-sql").and_then(|sql| Ok((sql, find_program("zvf-cluster")?)));
+    let (sql, cluster) = match programs {
+        Ok(both) => both,
+        Err(error) => {
             let absent = Side::new("zvf", Role::Zvf, Err(format!("{error:#}")));
             trial.add_row("SQL", vec![absent]);
             return Ok(());
         }
     };
-    let (store, statements) = (trial.store.clone(), statements(trial.data));
+    let store = trial.store.clone();
     let parquet = match trial.data {
         Data::Points => {
             compare_with_query(trial, &sql)?;
+            let beside = trial.vertices <= LARGEST_BESIDE_PARQUET;
             if beside { Some(export_parquet(trial, &sql)?) } else { None }
         }
         Data::Streamlines => None,
     };
-    let mut rows: Vec<StatementRow> = Vec::new();
-    for (work, statement) in statements {
+    // Statements whose answers do not depend on the order of additions.
+    let mut all: HashMap<&str, Vec<(&str, &str)>> =
+        serde_json::from_str(include_str!("statements.json"))?;
+    let mut rows: Vec<StatementRow<'_>> = Vec::new();
+    for (work, statement) in all.remove(trial.data.about().name).context("no statements")? {
         let (turn, answer) = ask_process(&sql, &store, statement)?;
         let sides = vec![Side::new("zvf-sql", Role::Zvf, Ok(turn))];
         rows.push(StatementRow { work, statement, answer, sides });
@@ -63,17 +56,14 @@ pub(super) fn run_statements(
         ask_statements(&mut rows, "DataFusion, Parquet", Role::Peer, |statement| {
             ask_process(&sql, parquet, statement)
         })?;
-        match Environment::install(&bench.folder, "duckdb", &["duckdb"]) {
-            Ok(duckdb) => ask_statements(&mut rows, "DuckDB, Parquet", Role::Peer, |statement| {
-                ask_duckdb(duckdb.python(), parquet, statement)
+        let (name, role) = ("DuckDB, Parquet", Role::Peer);
+        match Environment::install(&trial.results.bench.folder, "duckdb", &["duckdb"]) {
+            Ok(Environment { python }) => ask_statements(&mut rows, name, role, |statement| {
+                ask_duckdb(&python, parquet, statement)
             })?,
             Err(why) => {
                 for row in &mut rows {
-                    row.sides.push(Side::new(
-                        "DuckDB, Parquet",
-                        Role::Peer,
-                        Err(format!("{why:#}")),
-                    ));
+                    row.sides.push(Side::new(name, role, Err(format!("{why:#}"))));
                 }
             }
         }
@@ -86,25 +76,22 @@ pub(super) fn run_statements(
 }
 
 /// A statement, its answer, and the results of all sides.
-struct StatementRow {
-    work: &'static str,
-    statement: &'static str,
+struct StatementRow<'a> {
+    work: &'a str,
+    statement: &'a str,
     answer: Vec<f64>,
     sides: Vec<Side>,
 }
 
 /// Writes the same rows with SQL and with `zvf query`, each into an Arrow file.
 fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
-    let out = trial.folder.join("rows.arrow");
+    let (out, zvf) = (trial.folder.join("rows.arrow"), find_zvf()?);
     let (store, file) = (to_address(&trial.store)?.to_owned(), to_address(&out)?.to_owned());
     let table = format!("t={store}");
+    let in_a_box = " WHERE x BETWEEN 40 AND 42 AND y BETWEEN 40 AND 42 AND z BETWEEN 40 AND 42";
     for (work, condition, words) in [
         ("SQL, all rows to Arrow", "", &[][..]),
-        (
-            "SQL, rows of a box to Arrow",
-            concat!(" WHERE ", in_the_box!()),
-            &["--bbox", "40,40,40:42,42,42"][..],
-        ),
+        ("SQL, rows of a box to Arrow", in_a_box, &["--bbox", "40,40,40:42,42,42"]),
     ] {
         let statement = format!("SELECT x, y, z, intensity FROM t{condition}");
         let select = ["--table", &table, "--overwrite", "-o", &file, &statement];
@@ -113,7 +100,7 @@ fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
         let (mut by_sql, mut by_query) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
             for (turns, program, words) in
-                [(&mut by_sql, sql.to_owned(), &select[..]), (&mut by_query, find_zvf()?, &query)]
+                [(&mut by_sql, sql, &select[..]), (&mut by_query, &zvf, &query)]
             {
                 let done = trial.measure_command(program, words)?;
                 // Removed now; otherwise the next turn would pay for the removal of gigabytes.
@@ -121,11 +108,11 @@ fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
                 turns.push(done.turn());
             }
         }
-        let sides = vec![
-            Side::new("zvf-sql", Role::Zvf, Ok(summarize_turns(Turn::default(), &by_sql))),
-            Side::new("zvf query", Role::Variant, Ok(summarize_turns(Turn::default(), &by_query))),
-        ];
-        trial.add_row(work, sides);
+        let both = [("zvf-sql", Role::Zvf, by_sql), ("zvf query", Role::Variant, by_query)];
+        let side = |(name, role, turns): (_, _, Vec<Turn>)| {
+            Side::new(name, role, Ok(summarize_turns(Turn::default(), &turns)))
+        };
+        trial.add_row(work, both.map(side).into());
     }
     Ok(())
 }
@@ -134,7 +121,7 @@ type Answer = (Turn, Vec<f64>);
 
 /// Runs every statement on one side; all sides must give the same answer.
 fn ask_statements(
-    rows: &mut [StatementRow],
+    rows: &mut [StatementRow<'_>],
     name: &str,
     role: Role,
     ask: impl Fn(&str) -> anyhow::Result<Answer>,
@@ -172,7 +159,7 @@ fn ask_cluster(
     let ProcessRun { seconds, stats, stdout } =
         run_sql(sql, table, &["--cluster", &cluster.address()], statement)?;
     let all = processes::combine_stats(processes::stats_since(&watches)?, &stats, |a, b| a + b);
-    Ok((turn_from_stats(seconds, &all), parse_numbers(stdout.lines().skip(1))?))
+    Ok((all.turn(seconds), parse_numbers(stdout.lines().skip(1))?))
 }
 
 /// Runs a process of zvf-sql to its end.
@@ -193,7 +180,7 @@ fn ask_duckdb(python: &Path, parquet: &Path, statement: &str) -> anyhow::Result<
         processes::run_command(command.args(["-c", DUCKDB]).arg(parquet).arg(statement))?;
     let mut lines = stdout.lines();
     let seconds = lines.next().context("DuckDB says nothing")?.parse()?;
-    Ok((turn_from_stats(seconds, &stats), parse_numbers(lines)?))
+    Ok((stats.turn(seconds), parse_numbers(lines)?))
 }
 
 /// Returns all numbers of an answer, line by line; NaN for a missing value, which is empty in
@@ -212,63 +199,16 @@ fn export_parquet(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> 
     let path = trial.folder.join("all.parquet");
     let (table, out) = (format!("t={}", to_address(&trial.store)?), to_address(&path)?.to_owned());
     let words = ["--table", &table, "--overwrite", "-o", &out, EXPORT];
-    let turn = trial.measure_command(sql.to_owned(), &words)?.turn();
-    let row = vec![Side::new("zvf-sql", Role::Zvf, Ok(turn))];
-    trial.add_row("SQL, all rows to Parquet", row);
-    Ok(path)
-}
-
-/// Returns the path of a program that was built beside this one.
-fn find_program(name: &str) -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    ensure!(path.exists(), "there is no {name} beside this program: build it");
+    let turn = trial.measure_command(sql, &words)?.turn();
+    trial.add_zvf("SQL, all rows to Parquet", "zvf-sql", turn);
     Ok(path)
 }
 
 const EXPORT: &str =
     "SET datafusion.execution.target_partitions = 1; SELECT x, y, z, intensity FROM t";
 
-/// Returns the statements for a store of this data.
-const fn statements(data: Data) -> &'static [(&'static str, &'static str)] {
-    match data {
-        Data::Points => &ON_POINTS,
-        Data::Streamlines => &ON_STREAMLINES,
-    }
-}
-
 /// The number of times that each side returns rows.
 const TURNS: usize = 3;
-
-/// Statements whose answers do not depend on the order of additions.
-const ON_POINTS: [(&str, &str); 5] = [
-    ("SQL, count", "SELECT count(*) FROM t"),
-    (
-        "SQL, a box",
-        concat!("SELECT count(*), min(intensity), max(intensity) FROM t WHERE ", in_the_box!()),
-    ),
-    ("SQL, by value", "SELECT count(*), min(x), max(x) FROM t WHERE intensity > 99"),
-    (
-        "SQL, groups of places",
-        "SELECT CAST(floor(x / 10) AS INT) AS slab, count(*), max(intensity) FROM t \
-         GROUP BY CAST(floor(x / 10) AS INT) ORDER BY slab",
-    ),
-    (
-        "SQL, the ten largest",
-        "SELECT intensity FROM t WHERE x < 50 ORDER BY intensity DESC LIMIT 10",
-    ),
-];
-
-const ON_STREAMLINES: [(&str, &str); 2] = [
-    (
-        "SQL, vertices by object",
-        "SELECT object, count(*), min(x), max(x) FROM t WHERE object < 1000 GROUP BY object ORDER BY object",
-    ),
-    (
-        "SQL, vertices joined with objects",
-        "SELECT count(*), min(v.intensity), max(v.intensity) FROM t AS v JOIN t.objects AS o ON v.object = o.object \
-         WHERE o.row % 1000 = 7",
-    ),
-];
 
 const DUCKDB: &str = "import sys, time, duckdb
 con = duckdb.connect()

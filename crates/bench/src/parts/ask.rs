@@ -1,44 +1,192 @@
-//! Queries: boxes, objects and whole scans of stores that zarr-vectors wrote, on open handles.
+//! Queries: boxes, objects and whole scans of stores that zarr-vectors wrote, on open handles:
+//! documents and indexes are loaded, no cells are cached.
 //!
 //! zarr-vectors answers one request at a time in a separate process. The limit is reading the files
 //! of the cells that must be touched, each with one call into fresh memory, and nothing else.
 
-use serde_json::json;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use futures_executor::block_on;
+use serde_json::{Value, json};
+use zvf_format::key::ChunkKey;
+use zvf_model::{Bounds, LevelId, LevelReader, ObjectId};
+use zvf_query::{Columns, Mode, Query, Reader};
 
 use crate::contest::Contender;
-use crate::parts::work;
-use crate::peer::{Environment, Other};
-use crate::results::Results;
-use crate::row::Turn;
-use crate::settings::Bench;
-use crate::zvf_side::Ours;
+use crate::parts::packed::{count_rows, measure_queries};
+use crate::parts::sample_data::{Cuboid, Random, open_store, query_all, query_objects};
+use crate::peer::{Other, make_reference_stores};
+use crate::results::{Results, Workload};
+use crate::row::{Cost, Turn};
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    if bench.alone {
-        return Ok(()); // its stores are made by the reference
-    }
-    let stores = bench.stores_folder();
-    if bench.own.is_none() {
-        Environment::install_reference(&bench.folder)?.make_stores(&stores, bench.scale)?;
-    }
-    let mut ours = Ours::new(&stores);
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
+    let stores = make_reference_stores(bench)?;
     let reference = Other::reference(bench);
-    for work in work::list_work(bench.scale) {
-        if !bench.is_selected(work.name) {
-            continue;
-        }
-        ours.warm_up(&work)?;
-        let ((count, cost), files) = (ours.count_rows(&work)?, ours.list_files(&work)?);
-        let mut ask = work.request();
-        ask["path"] = json!(stores.join(format!("{}.zarrvectors", work.store)));
+    for work in list_work(bench.scale).into_iter().filter(|work| bench.is_selected(work.name)) {
+        let store = stores.join(format!("{}.zarrvectors", work.store));
+        let (reader, queries) = (open_store(&store)?, work.build_queries()?);
+        count_rows(&reader, &queries)?; // loads documents and indexes
+        let files = work.list_files(&reader, &store)?;
+        let mut request = work.request();
+        request["path"] = json!(store);
         let contenders = vec![
-            Contender::zvf("zvf", || {
-                Ok(Turn { cost, ..Turn::from_seconds(ours.run(&work)?).with_count(count) })
+            Contender::zvf("zvf", || match work.overlaps() {
+                true => measure_uncached(&reader, &queries),
+                false => measure_queries(&reader, &queries),
             }),
-            reference.contender(ask),
+            reference.contender(request),
             Contender::reading("reading the same files", &files),
         ];
-        results.contest_ahead(bench, work.name, work.bar, contenders)?;
+        results.contest(Workload::ahead(work.name, work.bar), contenders)?;
     }
     Ok(())
 }
+
+/// Runs queries that may reuse what earlier ones read, once: decoded cells are dropped before the
+/// clock starts, and what planning needs is read again.
+fn measure_uncached(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
+    reader.store().clear_cache();
+    for query in queries {
+        block_on(reader.plan(query))?;
+    }
+    let before = reader.store().io_stats();
+    let (turn, count) = Turn::measure(|| count_rows(reader, queries))?;
+    Ok(turn.with_count(count).with_cost(Cost::from_stats(&before, &reader.store().io_stats())))
+}
+
+/// One workload, which both sides run.
+struct Work {
+    name: &'static str,
+    store: &'static str,
+    ask: Ask,
+    /// The required speed-up over zarr-vectors.
+    bar: f64,
+}
+
+enum Ask {
+    /// The vertices in each box, or whole objects.
+    Boxes(Mode, Vec<Cuboid>),
+    /// The vertices of objects.
+    Objects(Vec<u64>),
+    /// All vertices with these attributes.
+    Scan(&'static [&'static str]),
+}
+
+impl Work {
+    /// Returns whether its queries read the same cells.
+    fn overlaps(&self) -> bool {
+        matches!(&self.ask, Ask::Boxes(_, boxes) if boxes.len() > 1)
+    }
+
+    fn build_queries(&self) -> anyhow::Result<Vec<Query>> {
+        match &self.ask {
+            Ask::Boxes(mode, boxes) => {
+                // A single query leaves nothing behind.
+                let cached = || Query::all().columns(Columns::None);
+                let all = || if self.overlaps() { cached() } else { query_all() };
+                let query =
+                    |[low, high]: &Cuboid| Ok(all().in_region(Bounds::new(low, high)?).mode(*mode));
+                boxes.iter().map(query).collect()
+            }
+            Ask::Objects(ids) => Ok(vec![query_objects(ids)]),
+            Ask::Scan(names) => {
+                let names = names.iter().map(|name| (*name).into()).collect();
+                Ok(vec![query_all().columns(Columns::Named(names))])
+            }
+        }
+    }
+
+    /// Returns the request for the script of zarr-vectors.
+    fn request(&self) -> Value {
+        let mut request = match &self.ask {
+            Ask::Boxes(_, boxes) => json!({"work": "boxes", "boxes": boxes}),
+            Ask::Objects(ids) => json!({"work": "objects", "ids": ids}),
+            Ask::Scan(names) => json!({"work": "scan", "attributes": names}),
+        };
+        request["store"] = self.store.into();
+        request
+    }
+
+    /// Returns the files of the cells that the workload touches, which every reader must read.
+    fn list_files(&self, reader: &Reader, store: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let level = block_on(LevelReader::open(reader.store(), LevelId(0)))?;
+        let all = block_on(level.chunks())?;
+        let mut arrays = vec!["vertices".to_owned()];
+        let chunks: Vec<ChunkKey> = match &self.ask {
+            Ask::Objects(ids) => {
+                let index = block_on(level.objects())?.context("a store without objects")?;
+                let ids: Vec<ObjectId> = ids.iter().map(|id| ObjectId(*id as i64)).collect();
+                let rows: Vec<u64> = block_on(index.find(&ids))?.into_iter().flatten().collect();
+                let followed = block_on(level.follow(&index, &rows))?;
+                followed.chunks.iter().map(|chunk| *chunk.chunk()).collect()
+            }
+            Ask::Scan(names) => {
+                arrays.extend(names.iter().map(|name| format!("vertex_attributes/{name}")));
+                all.iter().collect()
+            }
+            Ask::Boxes(_, boxes) => {
+                let meets = |bounds| all.iter().filter(move |key| chunk_meets_box(key, bounds));
+                boxes.iter().flat_map(meets).collect()
+            }
+        };
+        let in_array = |array: String| {
+            let folder = store.join("0").join(array).join("c");
+            chunks.iter().map(move |key| folder.join(key.to_string().replace('.', "/")))
+        };
+        Ok(arrays.into_iter().flat_map(in_array).collect())
+    }
+}
+
+/// Returns whether the chunk meets the box.
+fn chunk_meets_box(key: &ChunkKey, [low, high]: &Cuboid) -> bool {
+    let sides = low.iter().zip(high).zip(key.components());
+    sides.into_iter().all(|((low, high), at)| {
+        ((low / CELL).floor()..=(high / CELL).floor()).contains(&(*at as f64))
+    })
+}
+
+/// Returns all workloads, for stores of one scale.
+fn list_work(scale: f64) -> Vec<Work> {
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
+    let mut boxes =
+        |n: usize, share: f64| (0..n).map(|_| random_cube(&mut random, share)).collect::<Vec<_>>();
+    let (thousandth, hundredths) = (boxes(1, 0.001), boxes(200, 0.01));
+    let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
+    // Around a point of the sheet: z = 50 + 25 sin(x / 7) cos(y / 9), as in the data script. It has
+    // 1/1000 of the volume.
+    let (x, y) = (30.0_f64, 40.0_f64);
+    let point = [x, y, 50.0 + 25.0 * (x / 7.0).sin() * (y / 9.0).cos()];
+    let mesh = vec![[point.map(|x| x - 5.0), point.map(|x| x + 5.0)]];
+    let objects = ((10_000.0 * scale) as u64).max(10);
+    let ids: Vec<u64> = (0..2_000).map(|_| random.next() % objects).collect();
+    let inside = |boxes| Ask::Boxes(Mode::Inside, boxes);
+    let work = |name, store, ask, bar| Work { name, store, ask, bar };
+    vec![
+        work("one box of 1/1000, points", "points", inside(thousandth), 50.0),
+        work("200 boxes of 1 %, points", "attributes", inside(hundredths), 15.0),
+        work(
+            "one box of 1/1000, streamlines",
+            "streamlines",
+            Ask::Boxes(Mode::Cells, lines),
+            150.0,
+        ),
+        work("one box of 1/1000, mesh", "mesh", inside(mesh), 100.0),
+        work("one box of 1/1000, graph", "graph", inside(graph), 100.0),
+        work("one object", "objects", Ask::Objects(ids[..1].to_vec()), 80.0),
+        work("2000 objects", "objects", Ask::Objects(ids), 25.0),
+        work("full scan, two attributes", "attributes", Ask::Scan(&["intensity", "label"]), 4.0),
+    ]
+}
+
+/// Returns a cube with this share of the data.
+fn random_cube(random: &mut Random, share: f64) -> Cuboid {
+    let side = 100.0 * share.cbrt();
+    let mut unit = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+    let low = [(); 3].map(|()| unit() * (100.0 - side));
+    [low, low.map(|x| x + side)]
+}
+
+/// The side of a chunk in all stores.
+const CELL: f64 = 12.5;

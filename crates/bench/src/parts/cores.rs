@@ -5,10 +5,8 @@
 //! file system if there is one, to exclude the disk. There are enough points to make the start of
 //! the process negligible.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-
-use anyhow::Context as _;
 
 use crate::contest::Contender;
 use crate::discard::discard;
@@ -16,110 +14,99 @@ use crate::parts::files::write_points;
 use crate::pyramid::{copy_store, find_zvf, make_once, measure_command};
 use crate::results::Results;
 use crate::row::{Role, Turn};
-use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    if bench.alone || bench.own.is_some() {
-        return Ok(()); // the command is not there in tests; it is a process of its own
-    }
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let count = bench.scaled(1e7);
     let table = write_points(&bench.create_folder("files")?, count)?;
-    let store = create_compressed(&bench.create_folder("cores")?, &table)?;
-    let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
-    let two = list_processors().and_then(|processors| match processors.as_slice() {
-        [first, second, ..] => Ok([format!("{first}"), format!("{first},{second}")]),
-        _ => Err("this process may use one processor only".to_owned()),
-    });
-    for job in [Job::Scan, Job::Ingest, Job::Levels, Job::Validate] {
-        let work = format!("{}, of {count} points", job.title());
-        let (single, both, ours) = match &two {
-            Ok([single, both]) => (Ok(single.as_str()), both.as_str(), "zvf, two processors"),
+    // With zstd cells, beside the data of the run.
+    let store = bench.create_folder("cores")?.join(format!("points-{count}.zarrvectors"));
+    let store = make_once("create", &table, store, "--codec zstd")?;
+    let place = bench.first_place()?;
+    let processors = list_processors();
+    for job in JOBS {
+        let measure = |list: Option<String>| {
+            measure_job(&job, list.as_deref(), (&table, &store), &place.path)
+        };
+        let name = "zvf, one processor";
+        let sides = match processors.as_deref() {
+            Ok([first, second, ..]) => vec![
+                Contender::zvf("zvf, two processors", move || {
+                    measure(Some(format!("{first},{second}")))
+                }),
+                Contender::variant(name, move || measure(Some(first.to_string()))),
+            ],
             // Without a second processor to compare with, it runs unchanged.
-            Err(why) => (Err(why), "", "zvf"),
+            found => {
+                let single = "this process may use one processor only";
+                let why = found.err().map_or(single, String::as_str);
+                let absent = Contender::new_absent(name, Role::Variant, why);
+                vec![Contender::zvf("zvf", move || measure(None)), absent]
+            }
         };
-        let (table, store, place) = (&table, &store, &place.path);
-        let measure = move |list: &str| job.run(list, table, store, place);
-        let name = format!("zvf, {ONE_PROCESSOR}");
-        let alone = match single {
-            Ok(list) => Contender::variant(name, move || measure(list)),
-            Err(why) => Contender::new_absent(name, Role::Variant, why),
-        };
-        let sides = vec![Contender::zvf(ours, move || measure(both)), alone];
-        results.contest(bench, work, sides)?;
+        results.contest(format!("{}, of {count} points", job.title), sides)?;
     }
     Ok(())
 }
 
 /// The measured work.
-#[derive(Clone, Copy)]
-enum Job {
-    Scan,
-    Ingest,
-    Levels,
-    Validate,
+struct Job {
+    title: &'static str,
+    /// The subcommand, on the table or on the store, and its options.
+    verb: &'static str,
+    words: &'static str,
+    /// What it makes, or the copy of the store that it changes.
+    output: Option<&'static str>,
 }
 
-impl Job {
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Scan => "a scan of zstd cells",
-            Self::Ingest => "zvf create from CSV",
-            Self::Levels => "three levels",
-            Self::Validate => "zvf validate of zstd cells",
-        }
-    }
+const JOBS: [Job; 4] = [
+    // Few rows match, so that writing them is negligible.
+    Job {
+        title: "a scan of zstd cells",
+        verb: "query",
+        words: "--where=weight>0.999 -o",
+        output: Some("bench-cores.npy"),
+    },
+    Job {
+        title: "zvf create from CSV",
+        verb: "create",
+        words: "",
+        output: Some("bench-cores.zarrvectors"),
+    },
+    Job {
+        title: "three levels",
+        verb: "pyramid",
+        words: "--in-place --levels 3 --cell-size 1",
+        output: None,
+    },
+    Job { title: "zvf validate of zstd cells", verb: "validate", words: "", output: None },
+];
 
-    /// Runs it on a list of processors; an empty list means all.
-    fn run(self, list: &str, table: &Path, store: &Path, place: &Path) -> anyhow::Result<Turn> {
-        let copy = match self {
-            Self::Levels => Some(copy_store(store, place)?),
-            _ => None,
-        };
-        let made = match self {
-            Self::Scan => Some(place.join("bench-cores.npy")),
-            Self::Ingest => Some(place.join("bench-cores.zarrvectors")),
-            Self::Levels | Self::Validate => None,
-        };
-        if let Some(made) = made.as_deref().filter(|made| made.exists()) {
-            remove_path(made)?;
-        }
-        let mut command = command_on_processors(list)?;
-        match self {
-            // Few rows match, so that writing them is negligible.
-            Self::Scan => command.arg("query").arg(store).args(["--where", "weight > 0.999", "-o"]),
-            Self::Ingest => command.arg("create").arg(table),
-            Self::Levels => {
-                command.args(["pyramid", "--in-place", "--levels", "3", "--cell-size", "1"])
-            }
-            Self::Validate => command.arg("validate").arg(store),
-        };
-        command.args(&made).args(&copy).arg("-q").stdout(Stdio::null());
-        let turn = measure_command(&mut command)?;
-        for left in made.iter().chain(&copy) {
-            remove_path(left)?;
-        }
-        Ok(turn)
+/// Runs it on a list of processors, or on all.
+fn measure_job(
+    job: &Job,
+    list: Option<&str>,
+    (table, store): (&Path, &Path),
+    place: &Path,
+) -> anyhow::Result<Turn> {
+    let copy = (job.verb == "pyramid").then(|| copy_store(store, place)).transpose()?;
+    let made = job.output.map(|name| place.join(name));
+    if let Some(made) = made.as_deref().filter(|made| made.exists()) {
+        remove_path(made)?;
     }
-}
-
-/// Returns the command, restricted to these processors.
-fn command_on_processors(list: &str) -> anyhow::Result<Command> {
-    if list.is_empty() {
-        return Ok(Command::new(find_zvf()?));
+    let mut command = Command::new(list.map_or(find_zvf()?, |_| "taskset".into()));
+    if let Some(list) = list {
+        command.args(["-c", list]).arg(find_zvf()?);
     }
-    let mut command = Command::new("taskset");
-    command.args(["-c", list]).arg(find_zvf()?);
-    Ok(command)
+    let input = if job.verb == "create" { table } else { copy.as_deref().unwrap_or(store) };
+    command.arg(job.verb).arg(input).args(job.words.split_whitespace()).args(&made);
+    let turn = measure_command(command.arg("-q").stdout(Stdio::null()))?;
+    made.iter().chain(&copy).try_for_each(|left| remove_path(left))?;
+    Ok(turn)
 }
 
 fn remove_path(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() { discard(path) } else { Ok(std::fs::remove_file(path)?) }
-}
-
-/// Creates the store of the table with zstd cells, beside the data of the run, unless it exists.
-fn create_compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
-    let name = table.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    make_once("create", table, folder.join(format!("{name}.zarrvectors")), "--codec zstd")
 }
 
 /// Returns the processors that this process may use, or why `taskset` cannot assign them.
@@ -140,9 +127,6 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     }
     Some(all)
 }
-
-/// The end of the name of a contender on one processor.
-const ONE_PROCESSOR: &str = "one processor";
 
 #[cfg(test)]
 mod tests {

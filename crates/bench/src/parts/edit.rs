@@ -5,9 +5,9 @@
 //! should depend on the touched data, not on the size of the store. There is no peer for this work.
 
 use std::path::Path;
-use std::time::Instant;
 
-use serde_json::{Value, json};
+use anyhow::Context as _;
+use serde_json::json;
 use zvf_edit::{CommitOptions, Editor};
 
 use crate::contest::Contender;
@@ -15,9 +15,10 @@ use crate::discard::discard;
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::results::Results;
 use crate::row::{Cost, Turn};
-use crate::settings::Bench;
+use crate::watch::parse_number;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let objects = bench.scaled(1e4).max(10);
     let many = bench.scaled(1e5).max(100);
     let folder = bench.create_folder("edit")?;
@@ -28,60 +29,48 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         }
     }
     write_batch(&make_walks(objects, LENGTH)?, CHUNKS, None, &store)?;
-    let moved = format!("move one of {} vertices", objects * LENGTH as u64);
-    let random = format!("{many} random edits in one commit");
     let mut seed = 1_u64;
     let mut choose = move |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (seed >> 33) % below
     };
-    let mut lines = |count: u64| -> Vec<Value> {
-        (0..count)
-            .map(|_| format_edit(choose(objects), choose(LENGTH as u64), choose(100)))
-            .collect()
+    // A vertex moves slightly.
+    let mut edit = || {
+        let vertices = json!({"object": choose(objects), "index": choose(LENGTH as u64)});
+        let by = [choose(100) as f64 / 1000.0, 0.001, -0.001];
+        json!({"op": "vertex.move", "vertices": vertices, "by": by}).to_string()
     };
+    let mut lines = |count: u64| (0..count).map(|_| edit()).collect::<Vec<String>>();
     let (single, all) = (lines(64), lines(many));
-    for (work, count, batch) in [(moved, 1, &single), (random, all.len(), &all)] {
+    for (work, count, batch) in [
+        (format!("move one of {} vertices", objects * LENGTH as u64), 1, &single),
+        (format!("{many} random edits in one commit"), all.len(), &all),
+    ] {
         let mut next = batch.chunks(count).cycle();
-        let next = std::cell::RefCell::new(&mut next);
-        let run = || match next.borrow_mut().next() {
-            Some(lines) => commit_edits(&store, lines),
-            None => Ok(Turn::from_seconds(0.0)),
-        };
-        let zvf = Contender::zvf("zvf", run);
-        results.contest(bench, work, vec![zvf])?;
+        let commit = || commit_edits(&store, next.next().context("a batch has lines")?);
+        results.contest(work, vec![Contender::zvf("zvf", commit)])?;
     }
     Ok(())
 }
 
-/// Formats one edit: a vertex moves slightly.
-fn format_edit(object: u64, index: u64, amount: u64) -> Value {
-    let vertices = json!({"object": object, "index": index});
-    json!({"op": "vertex.move", "vertices": vertices, "by": [amount as f64 / 1000.0, 0.001, -0.001]})
-}
-
 /// Commits these lines as one transaction.
-fn commit_edits(store: &Path, lines: &[Value]) -> anyhow::Result<Turn> {
-    let texts: Vec<String> = lines.iter().map(Value::to_string).collect();
+fn commit_edits(store: &Path, lines: &[String]) -> anyhow::Result<Turn> {
     let before = count_io_bytes()?;
-    let begun = Instant::now();
-    let mut editor = Editor::open(store, Path::new("."), CommitOptions::default())?;
-    for (number, text) in (1..).zip(&texts) {
-        editor.line(number, text)?;
-    }
-    editor.finish()?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let (turn, ()) = Turn::measure(|| {
+        let mut editor = Editor::open(store, Path::new("."), CommitOptions::default())?;
+        for (number, text) in (1..).zip(lines) {
+            editor.line(number, text)?;
+        }
+        Ok(editor.finish()?)
+    })?;
     let cost = Cost { bytes: Some(count_io_bytes()? - before), ..Cost::default() };
-    Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(lines.len() as u64) })
+    Ok(turn.with_count(lines.len() as u64).with_cost(cost))
 }
 
 /// Returns the number of bytes that this process has read and written.
 fn count_io_bytes() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/io")?;
-    let number = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
-    };
+    let number = |name| parse_number(&text, name).unwrap_or(0);
     Ok(number("rchar:") + number("wchar:"))
 }
 

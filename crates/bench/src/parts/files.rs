@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use serde_json::json;
+use zvf_model::Column;
 
 use crate::contest::Contender;
 use crate::parts::sample_data::Points;
@@ -17,33 +19,27 @@ use crate::peer::Other;
 use crate::pyramid::{measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::Role;
-use crate::settings::Bench;
 use crate::write::count_vertices;
+use crate::write::data::make_sheet;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    if bench.alone || bench.own.is_some() {
-        return Ok(()); // the command is not there in tests; it is a process of its own
-    }
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let folder = bench.create_folder("files")?;
     let tools = Other::new(bench, TOOLS, "convert", &["zarr-vectors-tools==0.3.0"], &folder);
     let readers = Other::new(bench, "polars", "formats", &READERS, &folder);
-    let count = bench.scaled(1e6);
-    let side = (500.0 * bench.scale.sqrt()) as usize + 1;
+    let (count, side) = (bench.scaled(1e6), bench.scaled_side(500.0));
+    let triangles = 2 * (side - 1).pow(2);
     for (work, kind, file) in [
         (format!("{count} points of CSV"), "csv", write_points(&folder, count)?),
-        (format!("{} triangles of OBJ", 2 * (side - 1).pow(2)), "obj", write_sheet(&folder, side)?),
+        (format!("{triangles} triangles of OBJ"), "obj", write_sheet(&folder, side)?),
     ] {
-        if !bench.is_selected(&work) {
-            continue;
-        }
         let (ours, theirs) = (folder.join("ours.zarrvectors"), folder.join("theirs.zarrvectors"));
         let request = json!({"work": kind, "from": file, "to": theirs});
         let mut sides = vec![
             Contender::zvf("zvf create", || {
                 let mut command = zvf_command("create")?;
                 command.args([&file, &ours]).args(["--chunk", "12.5,12.5,12.5"]);
-                let turn = measure_command(&mut command)?;
-                Ok(turn.with_count(count_vertices(&ours)?))
+                Ok(measure_command(&mut command)?.with_count(count_vertices(&ours)?))
             }),
             tools.contender(request).and_then(|turn| Ok(turn.with_count(count_vertices(&theirs)?))),
             Contender::reading("reading the file", std::slice::from_ref(&file)),
@@ -53,7 +49,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
             let request = json!({"work": "csv", "from": file});
             sides.push(readers.contender_as("polars, reading alone", Role::Peer, request));
         }
-        results.contest(bench, work, sides)?;
+        results.contest(work, sides)?;
     }
     Ok(())
 }
@@ -65,12 +61,10 @@ pub(crate) fn write_points(folder: &Path, count: u64) -> anyhow::Result<PathBuf>
         let mut text = String::from("x,y,z,weight\n");
         for batch in (Points { count, chunks: 8, shard: None }).make_batches() {
             let batch = batch?;
-            let places = batch.positions().as_slice::<f32>().unwrap_or_default();
-            let values = batch.field("intensity").and_then(|field| field.column.as_slice::<f32>());
-            for ([x, y, z], value) in
-                places.as_chunks::<3>().0.iter().zip(values.unwrap_or_default())
-            {
-                let _ = writeln!(text, "{x},{y},{z},{value}");
+            let values = batch.field("intensity").context("an attribute")?;
+            let values = values.column.as_slice::<f32>().context("float32")?;
+            for ([x, y, z], value) in rows_of(batch.positions())?.iter().zip(values) {
+                writeln!(text, "{x},{y},{z},{value}")?;
             }
         }
         fs::write(&path, text)?;
@@ -82,22 +76,22 @@ pub(crate) fn write_points(folder: &Path, count: u64) -> anyhow::Result<PathBuf>
 pub(crate) fn write_sheet(folder: &Path, side: usize) -> anyhow::Result<PathBuf> {
     let path = folder.join(format!("sheet-{side}.obj"));
     if !path.exists() {
-        let (corners, faces) = crate::write::data::make_sheet(side);
+        let sheet = make_sheet(side)?;
         let mut text = String::new();
-        for corner in corners.as_chunks::<12>().0 {
-            let [x, y, z] = [0, 4, 8].map(|at| {
-                f32::from_le_bytes([corner[at], corner[at + 1], corner[at + 2], corner[at + 3]])
-            });
-            let _ = writeln!(text, "v {x} {y} {z}");
+        for [x, y, z] in rows_of(sheet.positions())? {
+            writeln!(text, "v {x} {y} {z}")?;
         }
-        let rows: Vec<i64> =
-            faces.as_chunks::<8>().0.iter().map(|row| i64::from_le_bytes(*row)).collect();
-        for [a, b, c] in rows.as_chunks::<3>().0 {
-            let _ = writeln!(text, "f {} {} {}", a + 1, b + 1, c + 1);
+        for face in sheet.elements().context("faces")?.iter() {
+            writeln!(text, "f {} {} {}", face[0] + 1, face[1] + 1, face[2] + 1)?;
         }
         fs::write(&path, text)?;
     }
     Ok(path)
+}
+
+/// Returns the rows of positions in 32 bits.
+pub(crate) fn rows_of(positions: &Column) -> anyhow::Result<&[[f32; 3]]> {
+    Ok(positions.as_slice::<f32>().context("float32")?.as_chunks::<3>().0)
 }
 
 const TOOLS: &str = "zarr-vectors-tools 0.3.0";

@@ -11,87 +11,99 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures_executor::block_on;
 use zvf_model::LevelId;
-use zvf_query::{Columns, Query, Reader};
+use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{AtomicTensorFile, PackOptions};
 
 use crate::clock::measure_repeated;
 use crate::contest::Contender;
-use crate::parts::sample_data::{Points, SIDE, box_query, make_boxes, open_store};
+use crate::parts::sample_data::{
+    Cuboid, Points, SIDE, make_boxes, open_store, query_all, query_boxes,
+};
 use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
-use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let count = bench.scaled(1e6);
     let folder = bench.create_folder("packed")?;
-    let store = Points { count, chunks: CHUNKS, shard: None }.make_store(&folder)?;
-    let pack = make_pack(&store)?;
+    let make = |chunks| {
+        let store = Points { count, chunks, shard: None }.make_store(&folder)?;
+        anyhow::Ok((make_pack(&store)?, store))
+    };
+    let (pack, store) = make(CHUNKS)?;
     let small = make_boxes(20, 0.001);
-    let all = vec![Query::all().columns(Columns::None).uncached()];
-    let queries: anyhow::Result<Vec<Query>> = small.iter().map(box_query).collect();
+    let queries = query_boxes(&small)?;
     let cells = list_touched_cells(&store, &small);
     for (work, queries, cells) in [
-        (format!("20 boxes of 1/1000 of {count} points"), queries?, Some(cells)),
-        (format!("all of {count} points"), all, None),
+        (format!("20 boxes of 1/1000 of {count} points"), queries.clone(), Some(cells)),
+        (format!("all of {count} points"), vec![query_all()], None),
     ] {
-        let mapped = open_mapped(&pack)?;
-        let handles = [open_store(&store)?, open_store(&pack)?, mapped];
-        let [directory, packed, mapped] = &handles;
-        let mut contenders = vec![
-            Contender::zvf("zvf, folder", || measure_queries(directory, &queries)),
-            Contender::variant("zvf, packed", || measure_queries(packed, &queries)),
-            Contender::variant("zvf, packed and mapped", || measure_queries(mapped, &queries)),
-        ];
-        if let Some(cells) = &cells {
-            contenders
-                .push(Contender::new("one pread a cell", Role::Limit, || measure_preads(cells)));
-        }
-        results.contest(bench, work, contenders)?;
+        let open = |(name, path, open): Form<'_>| anyhow::Ok((name, open(path)?));
+        let handles = list_forms(&store, &pack).into_iter().map(open);
+        let handles = handles.collect::<anyhow::Result<Vec<_>>>()?;
+        let mut contenders = list_contenders(handles, |reader| measure_queries(reader, &queries));
+        contenders.extend(
+            cells.map(|cells| Contender::limit("one pread a cell", move || measure_preads(&cells))),
+        );
+        results.contest(work, contenders)?;
     }
-    let queries = small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?;
-    measure_new_handles(bench, results, "", [&store, &pack], &queries)?;
+    measure_new_handles(results, "", list_forms(&store, &pack), &queries)?;
     // Small cells show the cost of opening the files of a folder.
-    let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
-    let store = Points { count, chunks, shard: None }.make_store(&folder)?;
-    let pack = make_pack(&store)?;
-    measure_new_handles(bench, results, " to small cells", [&store, &pack], &queries)?;
-    measure_opening(bench, results)
+    let (pack, store) = make(if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS })?;
+    measure_new_handles(results, " to small cells", list_forms(&store, &pack), &queries)?;
+    measure_opening(results)
+}
+
+/// A form of a store: its name in tables, its path, and how it is opened.
+type Form<'a> = (&'static str, &'a Path, fn(&Path) -> anyhow::Result<Reader>);
+
+fn list_forms<'a>(store: &'a Path, pack: &'a Path) -> [Form<'a>; 3] {
+    [
+        ("zvf, folder", store, open_store),
+        ("zvf, packed", pack, open_store),
+        ("zvf, packed and mapped", pack, open_mapped),
+    ]
+}
+
+/// Returns zvf in each form; the first is compared with the others.
+fn list_contenders<'a, T: 'a>(
+    forms: impl IntoIterator<Item = (&'static str, T)>,
+    turn: impl Fn(&T) -> anyhow::Result<Turn> + Copy + 'a,
+) -> Vec<Contender<'a>> {
+    let roles = [Role::Zvf, Role::Variant, Role::Variant];
+    let form = |((name, form), role)| Contender::new(name, role, move || turn(&form));
+    forms.into_iter().zip(roles).map(form).collect()
 }
 
 /// Queries each box with a new handle.
 fn measure_new_handles(
-    bench: &Bench,
-    results: &mut Results,
+    results: &mut Results<'_>,
     what: &str,
-    [store, pack]: [&Path; 2],
+    forms: [Form<'_>; 3],
     queries: &[Query],
 ) -> anyhow::Result<()> {
     let work = format!("{} boxes, a new handle{what} for each", queries.len());
-    if !bench.is_selected(&work) {
-        return Ok(());
-    }
-    let measure = |open: &dyn Fn() -> anyhow::Result<Reader>| {
-        let all = || {
-            queries.iter().try_fold(0, |count, query| {
-                Ok::<_, anyhow::Error>(count + block_on(open()?.run(query))?.batch.len() as u64)
-            })
+    let forms = forms.map(|(name, path, open)| (name, (path, open)));
+    let contenders = list_contenders(forms, |(path, open)| {
+        let mut count = 0;
+        let mut all = || {
+            count = 0;
+            for query in queries {
+                count += count_rows(&open(path)?, std::slice::from_ref(query))?;
+            }
+            Ok(())
         };
-        let count = all()?;
-        Ok(Turn::from_seconds(measure_repeated(|| all().map(drop))?).with_count(count))
-    };
-    let contenders = vec![
-        Contender::zvf("zvf, folder", || measure(&|| open_store(store))),
-        Contender::variant("zvf, packed", || measure(&|| open_store(pack))),
-        Contender::variant("zvf, packed and mapped", || measure(&|| open_mapped(pack))),
-    ];
-    results.contest(bench, work, contenders)?;
-    Ok(())
+        all()?;
+        Ok(Turn::from_seconds(measure_repeated(all)?).with_count(count))
+    });
+    results.contest(work, contenders)
 }
 
 /// Opens a handle to a pack of many cells, and a handle that is ready for queries, which requires
 /// parsing documents that list every cell, in a pack and in a folder.
-fn measure_opening(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
+fn measure_opening(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let on_axis = if bench.largest < 100 { 3_u32 } else { 47 };
     let cells = u64::from(on_axis).pow(3);
     let bare = format!("open a pack of {cells} cells");
@@ -104,22 +116,23 @@ fn measure_opening(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let store = points.make_store(&bench.create_folder("open")?)?;
     let pack = make_pack(&store)?;
     for (ready, work) in works {
-        let turn = |open: &dyn Fn() -> anyhow::Result<Reader>| {
+        let [(_, store, open), (packed, pack, _), (mapped, _, map)] = list_forms(&store, &pack);
+        let forms = [
+            (mapped, (pack, map)),
+            (packed, (pack, open)),
+            ("zvf, folder of shards", (store, open)),
+        ];
+        let contenders = list_contenders(forms, |(path, open)| {
             let once = || {
-                let reader = std::hint::black_box(open()?);
+                let reader = std::hint::black_box(open(path)?);
                 if ready {
                     std::hint::black_box(block_on(reader.level(LevelId(0)))?);
                 }
                 Ok(())
             };
             Ok(Turn::from_seconds(measure_repeated(once)?))
-        };
-        let contenders = vec![
-            Contender::zvf("zvf, packed and mapped", || turn(&|| open_mapped(&pack))),
-            Contender::variant("zvf, packed", || turn(&|| open_store(&pack))),
-            Contender::variant("zvf, folder of shards", || turn(&|| open_store(&store))),
-        ];
-        results.contest(bench, work, contenders)?;
+        });
+        results.contest(work, contenders)?;
     }
     Ok(())
 }
@@ -133,32 +146,31 @@ pub(crate) fn open_mapped(pack: &Path) -> anyhow::Result<Reader> {
 pub(crate) fn make_pack(store: &Path) -> anyhow::Result<PathBuf> {
     let pack = store.with_extension("tet");
     if !pack.exists() {
-        write_pack(store, &pack)?;
+        let store = open_store(store)?.store().clone();
+        let mut new = AtomicTensorFile::create(&pack, true)?;
+        let out = BufWriter::new(new.file());
+        drop(block_on(zvf_tensor::pack(&store, out, &PackOptions::default(), |_| {}))?);
+        new.publish()?;
+        // Only a file that no process can write to is mapped.
+        let mut permissions = fs::metadata(&pack)?.permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&pack, permissions)?;
     }
     Ok(pack)
 }
 
-fn write_pack(store: &Path, pack: &Path) -> anyhow::Result<()> {
-    let store = open_store(store)?.store().clone();
-    let mut new = AtomicTensorFile::create(pack, true)?;
-    let out = BufWriter::new(new.file());
-    drop(block_on(zvf_tensor::pack(&store, out, &PackOptions::default(), |_| {}))?);
-    new.publish()?;
-    // Only a file that no process can write to is mapped.
-    let mut permissions = std::fs::metadata(pack)?.permissions();
-    permissions.set_readonly(true);
-    Ok(std::fs::set_permissions(pack, permissions)?)
+/// Runs all queries, one after the other; returns the number of rows.
+pub(crate) fn count_rows(reader: &Reader, queries: &[Query]) -> anyhow::Result<u64> {
+    let mut count = 0;
+    for query in queries {
+        count += std::hint::black_box(block_on(reader.run(query))?).batch.len() as u64;
+    }
+    Ok(count)
 }
 
-/// Runs all queries, one after the other.
+/// Measures all queries, one after the other.
 pub(crate) fn measure_queries(reader: &Reader, queries: &[Query]) -> anyhow::Result<Turn> {
-    measure_answers(reader, || {
-        let mut count = 0;
-        for query in queries {
-            count += std::hint::black_box(block_on(reader.run(query))?).batch.len() as u64;
-        }
-        Ok(count)
-    })
+    measure_answers(reader, || count_rows(reader, queries))
 }
 
 /// Measures `answer`, which counts rows; the reads are those of its first run.
@@ -180,21 +192,17 @@ pub(crate) fn measure_cost(mut work: impl FnMut() -> anyhow::Result<Cost>) -> an
         cost = work()?;
         Ok(())
     })?;
-    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+    Ok(Turn::from_seconds(seconds).with_cost(cost))
 }
 
 /// Returns the files of the position cells that the boxes touch.
-pub(crate) fn list_touched_cells(store: &Path, boxes: &[[[f64; 3]; 2]]) -> Vec<PathBuf> {
+pub(crate) fn list_touched_cells(store: &Path, boxes: &[Cuboid]) -> Vec<PathBuf> {
     let side = SIDE / f64::from(CHUNKS);
-    let span = |low: f64, high: f64| (low / side).floor() as u32..=(high / side).floor() as u32;
     let mut files = Vec::new();
     for [low, high] in boxes {
-        for x in span(low[0], high[0]) {
-            for y in span(low[1], high[1]) {
-                for z in span(low[2], high[2]) {
-                    files.push(store.join(format!("0/vertices/c/{x}/{y}/{z}")));
-                }
-            }
+        let span = |axis: usize| (low[axis] / side) as u32..=(high[axis] / side) as u32;
+        for (x, y) in span(0).flat_map(|x| span(1).map(move |y| (x, y))) {
+            files.extend(span(2).map(|z| store.join(format!("0/vertices/c/{x}/{y}/{z}"))));
         }
     }
     files.retain(|file| file.exists());
@@ -202,10 +210,10 @@ pub(crate) fn list_touched_cells(store: &Path, boxes: &[[[f64; 3]; 2]]) -> Vec<P
 }
 
 fn measure_preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
-    let open = |path: &PathBuf| -> anyhow::Result<(File, u64)> {
+    let open = |path: &PathBuf| {
         let file = File::open(path).context("a cell is gone")?;
         let size = file.metadata()?.len();
-        Ok((file, size))
+        anyhow::Ok((file, size))
     };
     let files = cells.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
     let seconds = measure_repeated(|| {
@@ -216,11 +224,8 @@ fn measure_preads(cells: &[PathBuf]) -> anyhow::Result<Turn> {
         }
         Ok(())
     })?;
-    let bytes =
-        cells.iter().filter_map(|cell| fs::metadata(cell).ok()).map(|file| file.len()).sum();
-    let requests = Some(files.len() as u64);
-    let cost = Cost { requests, bytes: Some(bytes), ..Cost::default() };
-    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+    let bytes = files.iter().map(|(_, size)| size).sum();
+    Ok(Turn::from_seconds(seconds).with_cost(Cost::of_reads(files.len() as u64, bytes)))
 }
 
 /// The number of chunks per axis.

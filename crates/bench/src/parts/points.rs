@@ -16,32 +16,27 @@ use zvf_query::{Columns, Query};
 
 use crate::contest::Contender;
 use crate::parts::packed::measure_queries;
-use crate::parts::sample_data::{Points, box_query, make_boxes, open_store};
+use crate::parts::sample_data::{Points, make_boxes, open_store, query_all, query_boxes};
 use crate::peer::Other;
 use crate::results::Results;
 use crate::row::Role;
-use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let count = bench.scaled(1e6);
-    ask_peers(bench, results, count, list_works()?)?;
-    if bench.is_thorough {
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let count = results.bench.scaled(1e6);
+    ask_peers(results, count, list_works()?)?;
+    if results.bench.is_thorough() {
         // With ten times the points, only conditions are queried.
-        let conditions = list_works()?.into_iter().filter(|work| work.is_condition());
-        ask_peers(bench, results, 10 * count, conditions.collect())?;
+        let conditions = list_works()?.into_iter().filter(Work::is_condition).collect();
+        ask_peers(results, 10 * count, conditions)?;
     }
     Ok(())
 }
 
 /// Queries all contenders on this many points.
-fn ask_peers(
-    bench: &Bench,
-    results: &mut Results,
-    count: u64,
-    works: Vec<Work>,
-) -> anyhow::Result<()> {
-    let names = works.iter().map(|work| work.name(count));
-    if !names.into_iter().any(|name| bench.is_selected(&name)) {
+fn ask_peers(results: &mut Results<'_>, count: u64, mut works: Vec<Work>) -> anyhow::Result<()> {
+    let bench = results.bench;
+    works.retain(|work| bench.is_selected(&work.name(count)));
+    if works.is_empty() {
         return Ok(());
     }
     let folder = bench.create_folder(format!("points-{count}"))?;
@@ -60,40 +55,33 @@ fn ask_peers(
         ]
     });
     let reader = open_store(&store)?;
-    for work in works {
-        let (name, Work { queries, ask, request, .. }) = (work.name(count), work);
-        let work = name;
-        if !bench.is_selected(&work) {
-            continue;
-        }
-        let asking = |work: &str, source: &str| {
-            let mut request = request.clone();
-            request["work"] = json!(work);
+    for work in &works {
+        let ask = work.ask;
+        let request = |work_of_peer: &str, source: &str| {
+            let mut request = work.request.clone();
+            request["work"] = json!(work_of_peer);
             request["source"] = json!(source);
             request
         };
+        let column =
+            |name, ask: &str, source| columns.contender_as(name, Role::Peer, request(ask, source));
         let mut contenders = vec![
-            Contender::zvf("zvf", || measure_queries(&reader, &queries)).with_file(&store),
-            columns
-                .contender_as("Parquet, DuckDB prepared", Role::Peer, asking(ask, "parquet"))
+            Contender::zvf("zvf", || measure_queries(&reader, &work.queries)).with_file(&store),
+            column("Parquet, DuckDB prepared", ask, "parquet")
                 .with_file(folder.join("points.parquet")),
-            columns.contender_as("a table of DuckDB, prepared", Role::Peer, asking(ask, "own")),
-            columns.contender_as(
-                "Parquet, polars",
-                Role::Peer,
-                asking(&format!("polars_{ask}"), "parquet"),
-            ),
+            column("a table of DuckDB, prepared", ask, "own"),
+            column("Parquet, polars", &format!("polars_{ask}"), "parquet"),
         ];
         // LAZ without an index is no contender for boxes, and neither file supports conditions.
         if let Some(laz) = laz.as_ref().filter(|_| ask == "scan") {
-            contenders.push(laz.contender(asking(ask, "laz")).with_file(folder.join("points.laz")));
+            let file = folder.join("points.laz");
+            contenders.push(laz.contender(request(ask, "laz")).with_file(file));
         }
-        if matches!(ask, "scan" | "boxes") {
-            contenders.extend(octrees.iter().flatten().map(|octree| {
-                octree.contender(asking(ask, "copc")).with_file(folder.join("points.copc.laz"))
-            }));
+        for octree in octrees.iter().flatten().filter(|_| !work.is_condition()) {
+            let file = folder.join("points.copc.laz");
+            contenders.push(octree.contender(request(ask, "copc")).with_file(file));
         }
-        results.contest(bench, work, contenders)?;
+        results.contest(work.name(count), contenders)?;
     }
     Ok(())
 }
@@ -120,33 +108,27 @@ impl Work {
 
 fn list_works() -> anyhow::Result<Vec<Work>> {
     let boxed = |title, number, volume| {
-        let asked = make_boxes(number, volume);
-        let queries = asked.iter().map(box_query).collect::<anyhow::Result<Vec<_>>>()?;
-        anyhow::Ok(Work { title, queries, ask: "boxes", request: json!({"boxes": asked}) })
+        let boxes = make_boxes(number, volume);
+        let queries = query_boxes(&boxes)?;
+        anyhow::Ok(Work { title, queries, ask: "boxes", request: json!({"boxes": boxes}) })
     };
-    let filtered = |title, predicate: &str, ask, request| {
-        let query = Query::all().columns(Columns::None).filter(predicate.parse()?).uncached();
-        anyhow::Ok(Work { title, queries: vec![query], ask, request })
+    let filtered = |title: &'static str, ask, request| {
+        let queries = vec![query_all().filter(title.parse()?)];
+        anyhow::Ok(Work { title, queries, ask, request })
     };
     let all = Columns::Named(vec!["intensity".into()]);
     Ok(vec![
         boxed("a box of 1/1000", 1, 0.001)?,
         boxed("20 boxes of 1 %", 20, 0.01)?,
+        filtered("intensity > 0.984375", "bright", json!({"above": 0.984375}))?,
         filtered(
-            "intensity > 0.984375",
-            "intensity > 0.984375",
-            "bright",
-            json!({"above": 0.984375}),
-        )?,
-        filtered(
-            "x < 50 and intensity > 0.90625",
             "x < 50 and intensity > 0.90625",
             "far",
             json!({"below": 50.0, "above": 0.90625}),
         )?,
         Work {
             title: "all points and an attribute",
-            queries: vec![Query::all().columns(all).uncached()],
+            queries: vec![query_all().columns(all)],
             ask: "scan",
             request: json!({}),
         },

@@ -13,21 +13,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use archives::peers::run_command;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::Axis;
-use zvf_model::{Batch, Bounds};
+use zvf_model::Bounds;
 use zvf_query::{Columns, Query};
-use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::packed::measure_queries;
-use crate::parts::sample_data::{Points, SIDE, make_boxes, open_store, to_address};
+use crate::parts::sample_data::{
+    Cuboid, Points, make_boxes, open_store, unbounded_schema, write_batches,
+};
 use crate::peer::{Environment, NAME, Other, PACKAGE};
 use crate::results::Results;
 use crate::row::{Role, Turn};
@@ -37,48 +36,48 @@ const PART: &str = "python";
 const PYTHON: &str = "zvf, Python";
 const TWO: &str = "zvf, Python, two threads";
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let count = bench.scaled(1e6);
     let folder = std::path::absolute(bench.create_folder("from-python")?)?;
     let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
     let peer = start_peer(bench, &folder);
     let reader = open_store(&store)?;
-    let reads = [
+    for (work, boxes) in [
         (format!("a small box, of {count} points"), make_boxes(1, 1e-5)),
         // Enough boxes to keep two threads busy for a while: the system moves threads that woke up
         // on the same core apart only after some milliseconds.
         (format!("512 boxes of 0.2 %, of {count} points"), make_boxes(512, 0.002)),
         (format!("all {count} positions as an array"), Vec::new()),
-    ];
-    for (work, asked) in reads {
-        let queries = match asked.as_slice() {
-            [] => vec![Query::all().columns(Columns::None)],
-            boxes => boxes.iter().map(build_query).collect::<anyhow::Result<Vec<_>>>()?,
+    ] {
+        let all = || Query::all().columns(Columns::None);
+        let query = |[low, high]: &Cuboid| Ok(all().in_region(Bounds::new(low, high)?));
+        let mut queries = boxes.iter().map(query).collect::<anyhow::Result<Vec<_>>>()?;
+        if boxes.is_empty() {
+            queries.push(all());
+        }
+        let side = |name, role, work: &str, who: &str| {
+            let request = json!({"work": work, "who": who, "store": store, "boxes": boxes});
+            peer.contender_as(name, role, request)
         };
-        let ask = |work: &str, who: &str| json!({"work": work, "who": who, "store": store, "boxes": asked});
         let mut sides = vec![
             Contender::zvf("zvf", || measure_queries(&reader, &queries)),
-            peer.contender_as(PYTHON, Role::Variant, ask("read", "zvf")),
+            side(PYTHON, Role::Variant, "read", "zvf"),
         ];
-        if asked.len() > 1 {
-            sides.push(peer.contender_as(TWO, Role::Variant, ask("two threads", "zvf")));
+        if boxes.len() > 1 {
+            sides.push(side(TWO, Role::Variant, "two threads", "zvf"));
         }
-        sides.push(peer.contender_as(NAME, Role::Reference, ask("read", "reference")));
-        results.contest(bench, work, sides)?;
+        sides.push(side(NAME, Role::Reference, "read", "reference"));
+        results.contest(work, sides)?;
     }
-    measure_create(bench, results, &peer, &folder)
+    measure_create(results, &peer, &folder)
 }
 
 /// Creates points from an array in memory.
-fn measure_create(
-    bench: &Bench,
-    results: &mut Results,
-    peer: &Other,
-    folder: &Path,
-) -> anyhow::Result<()> {
-    let count = bench.scaled(2e6);
+fn measure_create(results: &mut Results<'_>, peer: &Other, folder: &Path) -> anyhow::Result<()> {
+    let count = results.bench.scaled(2e6);
     let work = format!("{count} points from an array");
-    if !bench.is_selected(&work) {
+    if !results.bench.is_selected(&work) {
         return Ok(());
     }
     let source = Points { count, chunks: 8, shard: None }.make_store(folder)?;
@@ -86,22 +85,26 @@ fn measure_create(
     let positions = folder.join(format!("positions-{count}.f32"));
     std::fs::write(&positions, batch.positions().bytes())?;
     let (ours, theirs) = (folder.join("made-ours.zarrvectors"), folder.join("made.zarrvectors"));
-    let request =
-        |who: &str| json!({"work": "create", "who": who, "positions": positions, "to": theirs});
-    let discarded = |turn| discard(&theirs).map(|()| turn);
-    results.contest(
-        bench,
-        work,
-        vec![
-            Contender::zvf("zvf", || {
-                let seconds = write_store(&batch, &ours)?;
-                discard(&ours)?;
-                Ok(Turn::from_seconds(seconds).with_count(count))
-            }),
-            peer.contender_as(PYTHON, Role::Variant, request("zvf")).and_then(discarded),
-            peer.contender_as(NAME, Role::Reference, request("reference")).and_then(discarded),
-        ],
-    )
+    let side = |name, role, who: &str| {
+        let request = json!({"work": "create", "who": who, "positions": positions, "to": theirs});
+        let theirs = &theirs;
+        peer.contender_as(name, role, request).and_then(move |turn| discard(theirs).map(|()| turn))
+    };
+    let schema = unbounded_schema(batch.kind(), 8)?;
+    let sides = vec![
+        Contender::zvf("zvf", || {
+            // Opened again, as Python does.
+            let (turn, _reader) = Turn::measure(|| {
+                write_batches(schema.clone(), std::iter::once(Ok(&batch)), &ours)?;
+                open_store(&ours)
+            })?;
+            discard(&ours)?;
+            Ok(turn.with_count(count))
+        }),
+        side(PYTHON, Role::Variant, "zvf"),
+        side(NAME, Role::Reference, "reference"),
+    ];
+    results.contest(work, sides)
 }
 
 /// Starts the Python process, with the wheel of this run instead of one from an earlier run.
@@ -110,9 +113,9 @@ fn start_peer(bench: &Bench, folder: &Path) -> Other {
         let wheel = find_wheel(&bench.folder);
         let wheel = wheel.context("there is no wheel: `cargo xtask bench` builds it")?;
         let environment = Environment::install(&bench.folder, PART, &[PACKAGE, "numpy"])?;
-        let mut pip = Command::new(environment.python());
+        let mut pip = Command::new(&environment.python);
         pip.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]);
-        ensure!(pip.arg(&wheel).status()?.success(), "the wheel cannot be installed");
+        run_command(pip.arg(&wheel)).context("the wheel cannot be installed")?;
         environment.start_script(PART, folder)
     })
 }
@@ -120,28 +123,6 @@ fn start_peer(bench: &Bench, folder: &Path) -> Other {
 /// Returns the path of the wheel that was built for this run.
 fn find_wheel(folder: &Path) -> Option<PathBuf> {
     let files = std::fs::read_dir(std::path::absolute(folder).ok()?.join("wheel")).ok()?;
-    let mut found: Vec<PathBuf> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    found.retain(|path| path.extension().is_some_and(|ending| ending == "whl"));
-    found.sort();
-    found.pop()
-}
-
-fn build_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
-    Ok(Query::all().in_region(Bounds::new(low, high)?).columns(Columns::None))
-}
-
-/// Writes a store of these points and opens it again, as Python does.
-fn write_store(batch: &Batch, store: &Path) -> anyhow::Result<f64> {
-    let axes = Axis::spatial(3).context("three axes")?;
-    let schema = Schema::new(batch.kind(), axes, ChunkShape::new(&[SIDE / 8.0; 3])?)?;
-    let begun = Instant::now();
-    block_on(async {
-        let mut writer =
-            Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
-        writer.push(batch)?;
-        writer.finish().await?;
-        anyhow::Ok(())
-    })?;
-    drop(open_store(store)?);
-    Ok(begun.elapsed().as_secs_f64())
+    let paths = files.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.extension().is_some_and(|ending| ending == "whl")).max()
 }

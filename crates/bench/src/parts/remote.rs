@@ -3,40 +3,35 @@
 //! The limit is unavoidable for any reader: one request for each cell that the box touches, sixteen
 //! at a time, and no other request.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use anyhow::Context as _;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 use crate::contest::Contender;
-use crate::parts::packed::make_pack;
-use crate::parts::sample_data::{Points, box_query, make_boxes};
+use crate::parts::packed::{list_touched_cells, make_pack};
+use crate::parts::sample_data::{Points, make_boxes, query_boxes};
 use crate::peer::Other;
 use crate::results::Results;
-use crate::row::{Cost, Role, Turn};
+use crate::row::{Cost, Turn};
 use crate::server::Server;
-use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let folder = bench.create_folder("packed")?;
-    let count = bench.scaled(1e6);
-    let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
-    let sharded = Points { count, chunks: 8, shard: Some(4) }.make_store(&folder)?;
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
+    let (folder, count) = (bench.create_folder("packed")?, bench.scaled(1e6));
+    let make = |shard| Points { count, chunks: 8, shard }.make_store(&folder);
+    let (store, sharded) = (make(None)?, make(Some(4))?);
     let late = if bench.turns == 0 { Duration::ZERO } else { LATE };
     let server = Server::start(&folder, late)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let url = |path: &Path| -> anyhow::Result<String> {
-        let name = path.file_name().and_then(|name| name.to_str()).context("a name")?;
-        Ok(format!("{}/{name}", server.address()))
-    };
-    let query = box_query(&make_boxes(1, 0.001)[0])?;
+    let boxes = make_boxes(1, 0.001);
+    let query = &query_boxes(&boxes)?[0];
+    let remote = &Remote { runtime: &runtime, server: &server, query };
     let pack = make_pack(&store)?;
-    let addresses = [url(&store)?, url(&sharded)?, url(&pack)?];
     let reference = Other::reference(bench);
     for warm in [false, true] {
         let which = if warm { "a warm handle" } else { "a new handle" };
@@ -44,35 +39,35 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         if !bench.is_selected(&work) {
             continue;
         }
-        let remote = Remote { runtime: &runtime, server: &server, query: &query };
-        let [folder, shards, pack] = &addresses;
-        let handles = match warm {
-            true => Some([
-                remote.open_warm(folder)?,
-                remote.open_warm(shards)?,
-                remote.open_warm(pack)?,
-            ]),
-            false => None,
+        let side = |path: &Path| {
+            let address = server.address(path)?;
+            let handle = if warm { Some(remote.open_warm(&address)?) } else { None };
+            anyhow::Ok(move || remote.measure_query(&address, handle.clone()))
         };
-        let handle = |at: usize| handles.as_ref().map(|handles| handles[at].clone());
-        let ask = json!({"work": "boxes", "path": folder, "boxes": make_boxes(1, 0.001),
-            "fresh": !warm, "once": true});
         let mut contenders = vec![
-            Contender::zvf("zvf, file per cell", || remote.measure_query(folder, handle(0))),
-            Contender::variant("zvf, in shards", || remote.measure_query(shards, handle(1))),
-            Contender::variant("zvf, packed", || remote.measure_query(pack, handle(2))),
-            Contender::new("one request per cell", Role::Limit, || remote.request_cells(&store)),
+            Contender::zvf("zvf, file per cell", side(&store)?),
+            Contender::variant("zvf, in shards", side(&sharded)?),
+            Contender::variant("zvf, packed", side(&pack)?),
+            Contender::limit("one request per cell", || {
+                remote.request_cells(&list_touched_cells(&store, &boxes))
+            }),
         ];
         if bench.turns > 0 {
-            contenders.insert(3, reference.counted_contender(ask, &server));
+            let request = json!({"work": "boxes", "path": server.address(&store)?,
+                "boxes": boxes, "fresh": !warm, "once": true});
+            // Its requests are those since the end of the turn of the side before.
+            let counted = reference.contender(request).and_then(|turn| {
+                let memory = turn.cost.memory;
+                Ok(turn.with_cost(Cost { memory, ..server.take_cost() }))
+            });
+            contenders.insert(3, counted);
         }
-        results.contest(bench, work, contenders)?;
+        results.contest(work, contenders)?;
     }
     Ok(())
 }
 
 /// A client over HTTP.
-#[derive(Clone, Copy)]
 struct Remote<'a> {
     runtime: &'a Runtime,
     server: &'a Server,
@@ -93,35 +88,32 @@ impl Remote<'_> {
     }
 
     fn measure_query(&self, address: &str, handle: Option<Reader>) -> anyhow::Result<Turn> {
-        self.server.reset();
-        let start = Instant::now();
-        let reader = match handle {
-            Some(reader) => reader,
-            None => self.open(address)?,
-        };
-        let answer = self.runtime.block_on(reader.run(self.query))?;
-        let seconds = start.elapsed().as_secs_f64();
-        let cost = self.server.cost();
-        Ok(Turn { seconds, count: Some(answer.batch.len() as u64), cost })
+        self.measure(|| {
+            let reader = handle.map_or_else(|| self.open(address), Ok)?;
+            let answer = self.runtime.block_on(reader.run(self.query))?;
+            Ok(Some(answer.batch.len() as u64))
+        })
     }
 
-    /// Requests the cells of the box, sixteen at a time.
-    fn request_cells(&self, store: &Path) -> anyhow::Result<Turn> {
-        let cells: Vec<PathBuf> =
-            crate::parts::packed::list_touched_cells(store, &make_boxes(1, 0.001));
-        self.server.reset();
-        let start = Instant::now();
-        for some in cells.chunks(MAX_IN_FLIGHT) {
-            std::thread::scope(|scope| -> anyhow::Result<()> {
-                let asked = some.iter().map(|cell| scope.spawn(|| self.server.get(cell)));
-                for thread in asked.collect::<Vec<_>>() {
-                    thread.join().map_err(|_panic| anyhow::anyhow!("a request panicked"))??;
-                }
-                Ok(())
-            })?;
-        }
-        let cost: Cost = self.server.cost();
-        Ok(Turn { cost, ..Turn::from_seconds(start.elapsed().as_secs_f64()) })
+    /// Requests cells, sixteen at a time.
+    fn request_cells(&self, cells: &[std::path::PathBuf]) -> anyhow::Result<Turn> {
+        self.measure(|| {
+            for some in cells.chunks(MAX_IN_FLIGHT) {
+                std::thread::scope(|scope| {
+                    let asked = some.iter().map(|cell| scope.spawn(|| self.server.get(cell)));
+                    let mut threads = asked.collect::<Vec<_>>().into_iter();
+                    threads.try_for_each(|thread| thread.join().expect("a request panics never"))
+                })?;
+            }
+            Ok(None)
+        })
+    }
+
+    /// Measures work that returns a count, with its requests.
+    fn measure(&self, work: impl FnOnce() -> anyhow::Result<Option<u64>>) -> anyhow::Result<Turn> {
+        self.server.take_cost();
+        let (turn, count) = Turn::measure(work)?;
+        Ok(Turn { count, ..turn }.with_cost(self.server.take_cost()))
     }
 }
 

@@ -1,5 +1,7 @@
-//! Data that several parts use: points in a cube, written by zvf, the same on every run.
+//! Data that several parts use: points in a cube, written by zvf, the same on every run, and
+//! queries of them.
 
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -37,15 +39,7 @@ impl Points {
     /// Rewrites the store; the batches are generated meanwhile, in bounded memory.
     pub(crate) fn write_store(self, store: &Path) -> anyhow::Result<()> {
         let schema = schema(Kind::PointCloud, self.chunks, self.shard)?;
-        block_on(async {
-            let mut writer =
-                Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
-            for batch in self.make_batches() {
-                writer.push(&batch?)?;
-            }
-            writer.finish().await?;
-            Ok(())
-        })
+        write_batches(schema, self.make_batches(), store)
     }
 
     /// Returns the points in batches.
@@ -62,12 +56,17 @@ impl Points {
 fn make_batch(random: &mut Random, count: u64) -> anyhow::Result<Batch> {
     let (mut positions, mut values) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        positions.extend([(); 3].map(|()| random.next_unit() * SIDE as f32).map(f32::to_le_bytes));
-        values.extend(random.next_unit().to_le_bytes());
+        positions.extend([(); 3].map(|()| random.next_unit() * SIDE as f32));
+        values.push(random.next_unit());
     }
-    let positions = Column::new(Dtype::FLOAT32, 3, positions.as_flattened().to_vec().into())?;
-    let values = Field::new("intensity", Column::new(Dtype::FLOAT32, 1, values.into())?);
-    Ok(Batch::new(Kind::PointCloud, positions).with_field(values)?)
+    let values = Field::new("intensity", floats(1, values)?);
+    Ok(Batch::new(Kind::PointCloud, floats(3, positions)?).with_field(values)?)
+}
+
+/// Returns a column of 32-bit floats.
+pub(crate) fn floats(width: u32, values: impl IntoIterator<Item = f32>) -> anyhow::Result<Column> {
+    let bytes: Vec<u8> = values.into_iter().flat_map(f32::to_le_bytes).collect();
+    Ok(Column::new(Dtype::FLOAT32, width, bytes.into())?)
 }
 
 /// Makes walks of `length` vertices through the cube, one object each.
@@ -81,14 +80,25 @@ pub(crate) fn make_walks(count: u64, length: usize) -> anyhow::Result<Batch> {
             for (x, step) in at.iter_mut().zip(&mut heading) {
                 *step += (random.next_unit() - 0.5) * 0.2;
                 *x = (*x + *step).clamp(0.0, SIDE as f32);
-                places.extend(x.to_le_bytes());
+                places.push(*x);
             }
         }
     }
     let offsets = (0..=count as usize).map(|walk| walk * length).collect();
     let ids = (0..count as i64).map(ObjectId).collect();
-    let positions = Column::new(Dtype::FLOAT32, 3, places.into())?;
-    Ok(Batch::new(Kind::Streamline, positions).with_parts(Parts::new(offsets, ids)?)?)
+    Ok(Batch::new(Kind::Streamline, floats(3, places)?).with_parts(Parts::new(offsets, ids)?)?)
+}
+
+/// Returns the path of a store, which is made of a batch unless it exists.
+pub(crate) fn make_batch_store(
+    store: PathBuf,
+    (chunks, shard): (u32, Option<u64>),
+    make: impl FnOnce() -> anyhow::Result<Batch>,
+) -> anyhow::Result<PathBuf> {
+    if !store.exists() {
+        write_batch(&make()?, chunks, shard, &store)?;
+    }
+    Ok(store)
 }
 
 /// Writes a batch as a store; `shard` is the number of chunks per shard on each axis, or one file
@@ -100,10 +110,21 @@ pub(crate) fn write_batch(
     store: &Path,
 ) -> anyhow::Result<()> {
     let schema = schema(batch.kind(), chunks, shard)?;
+    write_batches(schema, std::iter::once(Ok(batch)), store)
+}
+
+/// Writes a store of these batches.
+pub(crate) fn write_batches(
+    schema: Schema,
+    batches: impl Iterator<Item = anyhow::Result<impl Borrow<Batch>>>,
+    store: &Path,
+) -> anyhow::Result<()> {
+    let store = to_address(store)?;
     block_on(async {
-        let mut writer =
-            Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
-        writer.push(batch)?;
+        let mut writer = Writer::create(store, schema, WriteOptions::default()).await?;
+        for batch in batches {
+            writer.push(batch?.borrow())?;
+        }
         writer.finish().await?;
         Ok(())
     })
@@ -112,9 +133,7 @@ pub(crate) fn write_batch(
 /// Returns the schema: `chunks` chunks per axis of the cube, and `shard` of them per shard, or one
 /// file per chunk.
 fn schema(kind: Kind, chunks: u32, shard: Option<u64>) -> anyhow::Result<Schema> {
-    let axes = Axis::spatial(3).context("three axes")?;
-    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
-    let schema = Schema::new(kind, axes, shape)?;
+    let schema = unbounded_schema(kind, chunks)?;
     let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
     Ok(match shard {
         Some(cells) => schema.with_shard_shape(&[cells; 3])?,
@@ -122,19 +141,37 @@ fn schema(kind: Kind, chunks: u32, shard: Option<u64>) -> anyhow::Result<Schema>
     })
 }
 
-/// Returns boxes with a share of the cube's volume, the same on every run.
-pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<[[f64; 3]; 2]> {
-    let mut random = Random(0x1234_5678_9abc_def1);
-    let side = SIDE * share.cbrt();
-    let corner =
-        |random: &mut Random| [(); 3].map(|()| f64::from(random.next_unit()) * (SIDE - side));
-    let low = (0..count).map(|_| corner(&mut random)).collect::<Vec<_>>();
-    low.into_iter().map(|low| [low, low.map(|x| x + side)]).collect()
+/// Returns a schema of `chunks` chunks per axis of the cube, whose bounds are those of the data.
+pub(crate) fn unbounded_schema(kind: Kind, chunks: u32) -> anyhow::Result<Schema> {
+    let axes = Axis::spatial(3).context("three axes")?;
+    Ok(Schema::new(kind, axes, ChunkShape::new(&[SIDE / f64::from(chunks); 3])?)?)
 }
 
-/// Returns the uncached query for the vertices of a box.
-pub(crate) fn box_query([low, high]: &[[f64; 3]; 2]) -> anyhow::Result<Query> {
-    Ok(Query::all().in_region(Bounds::new(low, high)?).columns(Columns::None).uncached())
+/// The lower and the upper corner of a box.
+pub(crate) type Cuboid = [[f64; 3]; 2];
+
+/// Returns boxes with a share of the cube's volume, the same on every run.
+pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<Cuboid> {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let side = SIDE * share.cbrt();
+    let mut low = || [(); 3].map(|()| f64::from(random.next_unit()) * (SIDE - side));
+    (0..count).map(|_| low()).map(|low| [low, low.map(|x| x + side)]).collect()
+}
+
+/// Returns the uncached query for all vertices, without columns.
+pub(crate) fn query_all() -> Query {
+    Query::all().columns(Columns::None).uncached()
+}
+
+/// Returns the uncached queries for the vertices of boxes.
+pub(crate) fn query_boxes(boxes: &[Cuboid]) -> anyhow::Result<Vec<Query>> {
+    let query = |[low, high]: &Cuboid| Ok(query_all().in_region(Bounds::new(low, high)?));
+    boxes.iter().map(query).collect()
+}
+
+/// Returns the uncached query for the vertices of objects.
+pub(crate) fn query_objects(ids: &[u64]) -> Query {
+    query_all().of_objects(ids.iter().map(|id| ObjectId(*id as i64)))
 }
 
 /// Opens the store at a path or URL; needs no runtime.

@@ -7,88 +7,80 @@
 //! in that layout.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
 use zvf_convert::read::ReadOptions;
-use zvf_metadata::Dtype;
-use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
+use zvf_model::{Batch, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
 
 use crate::contest::Contender;
 use crate::parts::formats::count_contents;
 use crate::parts::packed::measure_answers;
-use crate::parts::sample_data::{SIDE, make_walks, open_store, write_batch};
+use crate::parts::sample_data::{SIDE, floats, make_batch_store, make_walks, open_store};
 use crate::peer::Other;
 use crate::results::Results;
 use crate::row::Turn;
-use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let count = bench.scaled(1000.0).max(10);
     let folder = bench.create_folder(format!("shapes-{count}"))?;
-    let stores = [
-        write_store(&folder, "skeletons", &make_trees(count)?)?,
-        write_store(&folder, "meshes", &make_rings(count)?)?,
+    let layout = folder.join("precomputed");
+    let kinds = [
+        ("skeletons", Kind::Skeleton, make_trees as fn(u64) -> _),
+        ("meshes", Kind::Mesh, make_rings),
     ];
+    let mut stores = Vec::new();
+    for (name, _, make) in kinds {
+        let store = folder.join(format!("{name}.zarrvectors"));
+        // Also as plain numbers.
+        stores.push(make_batch_store(store, (8, None), || {
+            let batch: Batch = make(count)?;
+            fs::write(folder.join(format!("{name}.f32")), batch.positions().bytes())?;
+            Ok(batch)
+        })?);
+    }
     let packages = ["cloud-volume==12.15.2"];
     let name = "precomputed, CloudVolume 12.15.2";
     let peer = Other::new(bench, name, "precomputed", &packages, &folder);
     results.add_note(SETTINGS.to_owned());
-    for (kind, store) in ["skeletons", "meshes"].into_iter().zip(&stores) {
+    for ((name, kind, _), store) in kinds.into_iter().zip(&stores) {
         let reader = open_store(store)?;
+        // Ids begin with 1 there.
+        let end = if kind == Kind::Mesh { ":0:all" } else { "" };
+        let file = |id: &u64| layout.join(format!("{name}/{}{end}", id + 1));
+        let list_files = |ids: &[u64]| ids.iter().map(file).collect::<Vec<PathBuf>>();
         for ids in [vec![count / 2], (0..count / 2).map(|at| at * 7 % count).collect()] {
-            let many = ids.len();
-            let work = format!("{many} of {count} {kind}");
-            let query =
-                Query::all().of_objects(ids.iter().map(|id| ObjectId(*id as i64))).uncached();
-            let files: Vec<PathBuf> = ids
-                .iter()
-                .map(|id| folder.join(format!("precomputed/{kind}/{}", shape_file(kind, *id))))
-                .collect();
+            let objects = ids.iter().map(|id| ObjectId(*id as i64));
+            let query = Query::all().of_objects(objects).uncached();
+            let files = list_files(&ids);
             let sides = vec![
                 Contender::zvf("zvf", || measure_query(&reader, &query)).with_file(store),
-                peer.contender(json!({"work": kind, "ids": ids}))
-                    .with_file(folder.join("precomputed").join(kind)),
+                peer.contender(json!({"work": name, "ids": ids})).with_file(layout.join(name)),
                 Contender::reading("reading its files", &files),
             ];
-            results.contest(bench, work, sides)?;
+            results.contest(format!("{} of {count} {name}", ids.len()), sides)?;
         }
-        let work = format!("all files of {count} {kind}");
-        let layout = folder.join("precomputed");
-        if bench.is_selected(&work) && layout.exists() {
-            let files: Vec<PathBuf> = (0..count)
-                .map(|id| layout.join(format!("{kind}/{}", shape_file(kind, id))))
-                .collect();
+        if layout.exists() {
             let ids: Vec<u64> = (0..count).collect();
+            let files = list_files(&ids);
+            let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
             let sides = vec![
-                Contender::zvf("zvf, reading precomputed", || read_layout(&layout, kind)),
-                peer.contender(json!({"work": kind, "ids": ids})),
+                Contender::zvf("zvf, reading precomputed", || {
+                    let read = Turn::measure(|| count_contents(&layout, &options));
+                    let (turn, (_, vertices, elements)) = read?;
+                    Ok(turn.with_count((vertices + elements) as u64))
+                }),
+                peer.contender(json!({"work": name, "ids": ids})),
                 Contender::reading("reading its files", &files),
             ];
-            results.contest(bench, work, sides)?;
+            results.contest(format!("all files of {count} {name}"), sides)?;
         }
     }
     Ok(())
-}
-
-/// Returns the file of a shape by its id; ids begin with 1 there.
-fn shape_file(kind: &str, id: u64) -> String {
-    let id = id + 1;
-    if kind == "meshes" { format!("{id}:0:all") } else { id.to_string() }
-}
-
-/// Reads all shapes of one kind from the files of that layout.
-fn read_layout(layout: &Path, kind: &str) -> anyhow::Result<Turn> {
-    let kind = if kind == "meshes" { Kind::Mesh } else { Kind::Skeleton };
-    let options = ReadOptions { kind: Some(kind), ..ReadOptions::default() };
-    let begun = Instant::now();
-    let (_, vertices, elements) = count_contents(layout, &options)?;
-    let turn = Turn::from_seconds(begun.elapsed().as_secs_f64());
-    Ok(turn.with_count((vertices + elements) as u64))
 }
 
 /// Runs one query; counts vertices, and edges or faces.
@@ -99,24 +91,24 @@ fn measure_query(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
     })
 }
 
-/// Writes the store, and the same shapes as plain numbers.
-fn write_store(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathBuf> {
-    let store = folder.join(format!("{name}.zarrvectors"));
-    if !store.exists() {
-        fs::write(folder.join(format!("{name}.f32")), batch.positions().bytes())?;
-        write_batch(batch, 8, None, &store)?;
-    }
-    Ok(store)
-}
-
 /// Makes walks as trees: the parent of each node is the one before it.
 pub(super) fn make_trees(count: u64) -> anyhow::Result<Batch> {
     let walks = make_walks(count, NODES)?;
-    let children = (0..walks.len()).filter(|node| node % NODES > 0);
-    let edges = Elements::new(2, children.flat_map(|node| [node, node - 1]).collect())?;
-    let owners = (0..walks.len()).map(|node| Some(ObjectId((node / NODES) as i64))).collect();
     let batch = Batch::new(Kind::Skeleton, walks.positions().clone());
-    Ok(batch.with_vertex_objects(owners)?.with_elements(edges)?)
+    let batch = with_owners(batch, NODES)?;
+    Ok(batch.with_elements(link_walks(walks.len(), NODES)?)?)
+}
+
+/// Returns edges from each vertex of walks of this length to the one before it.
+pub(crate) fn link_walks(vertices: usize, length: usize) -> anyhow::Result<Elements> {
+    let children = (0..vertices).filter(|node| node % length > 0);
+    Ok(Elements::new(2, children.flat_map(|node| [node, node - 1]).collect())?)
+}
+
+/// Sets objects of `size` vertices each.
+fn with_owners(batch: Batch, size: usize) -> anyhow::Result<Batch> {
+    let owners = (0..batch.len()).map(|vertex| Some(ObjectId((vertex / size) as i64)));
+    Ok(batch.with_vertex_objects(owners.collect())?)
 }
 
 /// Makes rings around the points of a walk, far enough from the sides.
@@ -131,9 +123,8 @@ pub(super) fn make_rings(count: u64) -> anyhow::Result<Batch> {
             let (u, v) = (angle(at / AROUND), angle(at % AROUND));
             let from_axis = 1.5 + 0.5 * v.cos();
             let offsets = [from_axis * u.cos(), from_axis * u.sin(), 0.5 * v.sin()];
-            for (c, offset) in centre.iter().zip(offsets) {
-                places.extend((c.clamp(3.0, SIDE as f32 - 3.0) + offset).to_le_bytes());
-            }
+            let inside = centre.map(|c| c.clamp(3.0, SIDE as f32 - 3.0));
+            places.extend(inside.iter().zip(offsets).map(|(c, offset)| c + offset));
             let corner = |du: usize, dv: usize| {
                 first + (at / AROUND + du) % AROUND * AROUND + (at % AROUND + dv) % AROUND
             };
@@ -141,11 +132,8 @@ pub(super) fn make_rings(count: u64) -> anyhow::Result<Batch> {
             faces.extend([corner(0, 0), corner(1, 1), corner(0, 1)]);
         }
     }
-    let positions = Column::new(Dtype::FLOAT32, 3, places.into())?;
-    let owner = |vertex: usize| Some(ObjectId((vertex / CORNERS) as i64));
-    let owners = (0..positions.len()).map(owner).collect();
-    let batch = Batch::new(Kind::Mesh, positions);
-    Ok(batch.with_vertex_objects(owners)?.with_elements(Elements::new(3, faces)?)?)
+    let batch = with_owners(Batch::new(Kind::Mesh, floats(3, places)?), CORNERS)?;
+    Ok(batch.with_elements(Elements::new(3, faces)?)?)
 }
 
 /// The settings of `CloudVolume`, as in its script.

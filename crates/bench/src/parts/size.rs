@@ -1,61 +1,57 @@
-//! The size of the same data on disk: a store written by `zvf create` and by `zvf recompress`, and
+//! The size of the same data on disk: a store written by `zvf create` and by `zvf rewrite`, and
 //! files of other formats written by `zvf convert`; a surface also as Draco.
 //!
 //! Whether a format keeps coordinates is measured: all of them are read back and compared with
 //! those of the store, bit by bit, in any order.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
 use zvf_convert::read::{self, Input, ReadOptions};
-use zvf_model::Batch;
 use zvf_model::flow::Piece;
-use zvf_query::{Columns, Query};
 
+use super::files::rows_of;
 use super::formats::{Samples, convert_store};
 use crate::limit;
-use crate::parts::sample_data::open_store;
+use crate::parts::sample_data::{open_store, query_all};
 use crate::peer::Other;
 use crate::pyramid::make_once;
 use crate::results::Results;
-use crate::row::Role;
 use crate::settings::Bench;
 
-/// The same data in several forms.
-struct Data {
-    title: String,
-    elements: u64,
-    store: PathBuf,
-    formats: &'static [&'static str],
-}
-
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    if bench.alone || bench.own.is_some() {
-        return Ok(()); // the command writes the files, and is not there in tests
-    }
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let folder = bench.create_folder("formats")?;
-    for data in prepare_data(bench, &folder)? {
-        if !bench.is_selected(&data.title) {
+    let Samples { points, lines, faces } = Samples::prepare(bench, &folder)?;
+    for ((count, store), title, elements, formats) in [
+        (&points, format!("{} points and an attribute", points.0), 1, "csv las laz parquet"),
+        (&lines, format!("{} streamlines of 100", lines.0), 100, "tck trk trx"),
+        (&faces, format!("a surface of {} faces", faces.0), 1, "ply stl obj"),
+    ] {
+        if !bench.is_selected(&title) {
             continue;
         }
-        let coordinates = read_coordinates(&data.store)?;
-        let mut add = |form: &str, bytes, keeps: &str| {
-            results.add_size((&data.title, data.elements), form, bytes, keeps);
-        };
-        let measured = |path: &Path| limit::disk_size(path).context("a file that is not there");
-        add("zvf, as it is created", measured(&data.store)?, ALL);
-        let small = recompress_store(&data.store)?;
-        add("zvf, zstd 9", measured(&small)?, compare_coordinates(&coordinates, &small)?);
-        for format in data.formats {
-            let file = convert_store(&data.store, &folder, format)?;
-            add(format, measured(&file)?, compare_coordinates(&coordinates, &file)?);
+        let coordinates = read_coordinates(store)?;
+        let measure = |path: &Path| limit::disk_size(path).context("a file that is not there");
+        // The same store with zstd chunks.
+        let small = store.with_extension("small.zarrvectors");
+        let small = make_once("rewrite", store, small, "--codec zstd:9")?;
+        let mut forms = vec![("zvf, as it is created", store.clone()), ("zvf, zstd 9", small)];
+        for format in formats.split(' ') {
+            forms.push((format, convert_store(store, &folder, format)?));
         }
-        if data.formats.contains(&"ply") {
-            let ply = convert_store(&data.store, &folder, "ply")?;
-            match measure_draco(bench, &folder, &ply) {
-                Ok(bytes) => add("Draco, by DracoPy", bytes, "rounded: 14 bits of the extent"),
+        for (form, path) in &forms {
+            let keeps = compare_coordinates(&coordinates, path)?;
+            results.add_size((&title, count * elements), form, measure(path)?, keeps);
+        }
+        if let Some((_, ply)) = forms.iter().find(|(form, _)| *form == "ply") {
+            let rounded = "rounded: 14 bits of the extent";
+            match measure_draco(bench, &folder, ply) {
+                Ok(bytes) => {
+                    results.add_size((&title, *count), "Draco, by DracoPy", bytes, rounded);
+                }
                 Err(error) => results.add_note(format!("Draco is not here: {error:#}")),
             }
         }
@@ -63,34 +59,11 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
-    let samples = Samples::prepare(bench, folder)?;
-    let ((points, cloud), (lines, chains), (faces, surface)) =
-        (samples.points, samples.lines, samples.faces);
-    let data = |title, elements, store, formats| Data { title, elements, store, formats };
-    Ok(vec![
-        data(
-            format!("{points} points and an attribute"),
-            points,
-            cloud,
-            &["csv", "las", "laz", "parquet"],
-        ),
-        data(format!("{lines} streamlines of 100"), lines * 100, chains, &["tck", "trk", "trx"]),
-        data(format!("a surface of {faces} faces"), faces, surface, &["ply", "stl", "obj"]),
-    ])
-}
-
-/// Returns the path of the store with zstd chunks, which is made beside it unless it exists.
-fn recompress_store(store: &Path) -> anyhow::Result<PathBuf> {
-    let small = store.with_extension("small.zarrvectors");
-    make_once("recompress", store, small, "--codec zstd:9")
-}
-
 /// Compares the coordinates of a file with those of the store.
 fn compare_coordinates(expected: &[[u32; 3]], file: &Path) -> anyhow::Result<&'static str> {
     let found = read_coordinates(file)?;
     Ok(match found == expected {
-        true => ALL,
+        true => "all bits of the coordinates",
         false if found.len() == expected.len() => "coordinates are rounded",
         false => "vertices are repeated or shared otherwise",
     })
@@ -98,29 +71,26 @@ fn compare_coordinates(expected: &[[u32; 3]], file: &Path) -> anyhow::Result<&'s
 
 /// Returns the bits of all coordinates, sorted.
 fn read_coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
-    let batches: Vec<Batch> = if path.extension().is_some_and(|end| end == "zarrvectors") {
-        let all = Query::all().columns(Columns::None).uncached();
-        vec![block_on(open_store(path)?.run(&all))?.batch]
+    let mut batches = Vec::new();
+    if path.extension().is_some_and(|end| end == "zarrvectors") {
+        batches.push(block_on(open_store(path)?.run(&query_all()))?.batch);
     } else {
-        let pieces = read::open(Input::path(path), None, &ReadOptions::default())?;
-        let vertices = pieces.filter_map(|piece| match piece {
-            Ok(Piece::Vertices(batch)) => Some(Ok(batch)),
-            Ok(_) => None,
-            Err(error) => Some(Err(error)),
-        });
-        vertices.collect::<Result<_, _>>()?
-    };
+        for piece in read::open(Input::path(path), None, &ReadOptions::default())? {
+            if let Piece::Vertices(batch) = piece? {
+                batches.push(batch);
+            }
+        }
+    }
     let mut places = Vec::new();
     for batch in batches {
-        let positions = batch.positions();
-        let rows: Vec<[f32; 3]> = match positions.as_slice::<f32>() {
-            Some(values) => values.as_chunks::<3>().0.to_vec(),
+        match batch.positions().as_slice::<f64>() {
+            Some(values) => places.extend(
+                values.as_chunks::<3>().0.iter().map(|row| row.map(|x| (x as f32).to_bits())),
+            ),
             None => {
-                let values = positions.as_slice::<f64>().context("floats")?;
-                values.as_chunks::<3>().0.iter().map(|row| row.map(|x| x as f32)).collect()
+                places.extend(rows_of(batch.positions())?.iter().map(|row| row.map(f32::to_bits)))
             }
-        };
-        places.extend(rows.into_iter().map(|row| row.map(f32::to_bits)));
+        }
     }
     places.sort_unstable();
     Ok(places)
@@ -129,9 +99,6 @@ fn read_coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
 /// Returns the size of the surface as Draco in bytes.
 fn measure_draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<u64> {
     let peer = Other::new(bench, "DracoPy", "draco", &["DracoPy", "trimesh", "numpy"], folder);
-    let turn = peer.contender_as("DracoPy", Role::Peer, json!({"work": "encode", "from": ply}));
-    let turn = turn.run_once()?;
+    let turn = peer.contender(json!({"work": "encode", "from": ply})).run_once()?;
     turn.count.context("no size")
 }
-
-const ALL: &str = "all bits of the coordinates";

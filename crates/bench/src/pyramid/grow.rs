@@ -4,22 +4,19 @@
 //! chunks. And it builds one level of constant size from more and more files of level 0, on disk:
 //! the cost should depend on the new level only.
 
-use anyhow::Context as _;
-use zvf_metadata::Dtype;
-use zvf_model::{Batch, Column, Elements, Kind};
+use zvf_model::{Batch, Kind};
 
-use super::measure_levels;
+use super::{measure_pyramid, on_copy};
 use crate::contest::Contender;
-use crate::parts::sample_data::{make_walks, write_batch};
-use crate::results::Results;
-use crate::row::Amount;
-use crate::settings::Bench;
+use crate::limit::measure_amount;
+use crate::parts::sample_data::{make_batch_store, make_walks};
+use crate::parts::shapes::link_walks;
+use crate::results::{Needs, Results, Workload};
 use crate::write::data::make_sheet;
 
 /// Builds levels of about this many vertices of each kind.
 pub(crate) fn measure_levels_of_kinds(
-    bench: &Bench,
-    results: &mut Results,
+    results: &mut Results<'_>,
     count: u64,
     chunks: u32,
 ) -> anyhow::Result<()> {
@@ -27,27 +24,29 @@ pub(crate) fn measure_levels_of_kinds(
         let work = format!("three levels of a {kind}, within {LIMIT}");
         let name = format!("{work}, of {count} vertices");
         let words = ["--levels", "3", "--memory-limit", LIMIT];
-        measure_store(bench, results, [&work, &name], (kind, count, chunks), (false, &words))?;
+        measure_store(results, [&work, &name], (kind, count, chunks), (false, &words))?;
     }
     Ok(())
 }
 
 /// Builds one level of the same vertices in more and more chunks, one file each; its chunks and
 /// cells are the same each time.
-pub(crate) fn measure_levels_beside_more_files(
-    bench: &Bench,
-    results: &mut Results,
-) -> anyhow::Result<()> {
-    let count = bench.scaled(1e6).max(1000);
+pub(crate) fn measure_levels_beside_more_files(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let count = results.bench.scaled(1e6).max(1000);
+    // Each step has about ten times the chunks of the one before.
+    let chunks_on_axis: &[u32] = match results.bench.largest {
+        0..10 => &[2],
+        10..100 => &[8, 18],
+        _ => &[8, 18, 38],
+    };
     for (kind, size) in [(Kind::PointCloud, "2"), (Kind::Streamline, "0.5")] {
-        for chunks in chunks_on_axis(bench.largest) {
+        for chunks in chunks_on_axis {
             let work = format!("new levels beside more files of a {kind}, on disk");
             let name = format!("{work}, of {count} vertices in {} chunks", chunks.pow(3));
             // Two chunks of the level on each axis, whatever level 0 has.
             let scale = (chunks / 2).to_string();
             let words = ["--levels", "1", "--chunk-scale", &scale, "--cell-size", size];
-            let data = (kind, count, *chunks);
-            measure_store(bench, results, [&work, &name], data, (true, &words))?;
+            measure_store(results, [&work, &name], (kind, count, *chunks), (true, &words))?;
         }
     }
     Ok(())
@@ -56,58 +55,39 @@ pub(crate) fn measure_levels_beside_more_files(
 /// Builds levels of one store by the command, in memory if possible, or on disk `beside` more
 /// files, which then grow.
 fn measure_store(
-    bench: &Bench,
-    results: &mut Results,
+    results: &mut Results<'_>,
     [work, name]: [&str; 2],
     (kind, count, chunks): (Kind, u64, u32),
     (beside, words): (bool, &[&str]),
 ) -> anyhow::Result<()> {
-    if bench.alone || bench.own.is_some() || !bench.is_selected(name) {
-        return Ok(()); // it needs the command, which has a process of its own
+    let bench = results.bench;
+    if !Needs::Processes.are_met(bench) || !bench.is_selected(name) {
+        return Ok(());
     }
     let store = bench.create_folder("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
-    if !store.exists() {
-        write_batch(&make_batch(kind, count)?, chunks, None, &store)?;
-    }
-    let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
+    let store = make_batch_store(store, (chunks, None), || make_batch(kind, count))?;
+    let place = bench.first_place()?;
     let path = if beside { bench.create_folder("place")? } else { place.path.clone() };
-    let mut amount = Amount::measure(count, &store)?;
-    if let Some(files) = amount.files.filter(|_| beside) {
-        amount.elements = files;
+    let mut amount = measure_amount(count, &store)?;
+    if beside {
+        amount.elements = amount.files.unwrap_or(count);
     }
-    let zvf = Contender::zvf("zvf", || measure_levels(&store, &path, words));
-    results.contest_growing(bench, name, (work, amount), vec![zvf])
-}
-
-/// Returns the numbers of chunks per axis; each step has about ten times the chunks of the previous
-/// one.
-fn chunks_on_axis(largest: u32) -> &'static [u32] {
-    match largest {
-        0..10 => &[2],
-        10..100 => &[8, 18],
-        _ => &[8, 18, 38],
-    }
+    let build = || on_copy(&store, &path, |copy| measure_pyramid(copy, words));
+    results.contest(Workload::growing(name, work, amount), vec![Contender::zvf("zvf", build)])
 }
 
 /// Makes walks of a hundred vertices as streamlines, as trees without forks or as a graph; or a
 /// sheet.
 fn make_batch(kind: Kind, count: u64) -> anyhow::Result<Batch> {
+    if kind == Kind::Mesh {
+        return make_sheet((count as f64).sqrt() as usize);
+    }
     let lines = make_walks(count / 100, 100)?;
+    let batch = Batch::new(kind, lines.positions().clone());
     Ok(match kind {
         Kind::Streamline => lines,
-        Kind::PointCloud => Batch::new(kind, lines.positions().clone()),
-        Kind::Mesh => {
-            let (corners, faces) = make_sheet((count as f64).sqrt() as usize);
-            let faces = faces.as_chunks::<8>().0.iter();
-            let rows = faces.map(|row| i64::from_le_bytes(*row) as usize).collect();
-            let corners = Column::new(Dtype::FLOAT32, 3, corners.into())?;
-            Batch::new(kind, corners).with_elements(Elements::new(3, rows)?)?
-        }
-        _ => {
-            let rows = (1..lines.len()).filter(|at| at % 100 > 0).flat_map(|at| [at, at - 1]);
-            let edges = Elements::new(2, rows.collect())?;
-            Batch::new(kind, lines.positions().clone()).with_elements(edges)?
-        }
+        Kind::PointCloud => batch,
+        _ => batch.with_elements(link_walks(lines.len(), 100)?)?,
     })
 }
 

@@ -20,25 +20,25 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use archives::peers::run_command;
 use serde_json::Value;
 
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::limit;
-use crate::peer::{Environment, NAME};
-use crate::results::Results;
+use crate::peer::{Environment, NAME, make_reference_stores};
+use crate::results::{Results, Workload};
 use crate::row::{Cost, Role, Turn};
-use crate::settings::Bench;
 use crate::watch::{ProcessStats, read_stats};
 
-/// A store, its number of new levels, and the number of levels that links span.
+/// A store that gets three levels.
 struct Work {
     name: &'static str,
     store: &'static str,
-    levels: usize,
-    depth: i64,
-    /// The arguments of `zvf pyramid` in its default mode.
-    own: &'static [&'static str],
+    /// The number of levels that links span.
+    depth: &'static str,
+    /// The further arguments of `zvf pyramid` in its default mode.
+    own: &'static str,
     bar: f64,
 }
 
@@ -46,127 +46,103 @@ const WORKS: [Work; 3] = [
     Work {
         name: "1 million points in 10 000 objects, explicit links",
         store: "objects",
-        levels: 3,
-        depth: 1,
-        own: &["--size", "25"],
+        depth: "1",
+        own: "--links explicit --size 25",
         bar: 40.0,
     },
     Work {
         name: "2 million points",
         store: "attributes",
-        levels: 3,
-        depth: 0,
-        own: &["--size", "25"],
+        depth: "0",
+        own: "--links none --size 25",
         bar: 15.0,
     },
     Work {
         name: "20 000 streamlines",
         store: "streamlines",
-        levels: 3,
-        depth: 0,
-        own: &[],
+        depth: "0",
+        own: "--links none",
         bar: 15.0,
     },
 ];
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    if bench.alone || bench.own.is_some() {
-        return Ok(()); // its stores are made by the reference; every side has a process of its own
-    }
-    let (environment, stores) =
-        (Environment::install_reference(&bench.folder)?, bench.stores_folder());
-    environment.make_stores(&stores, bench.scale)?;
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
+    let stores = make_reference_stores(bench)?;
+    let reference = Environment::install_reference(&bench.folder)?;
     let tools = Environment::install(&bench.folder, "tools", &[TOOLS]);
-    for (work, place) in
-        bench.list_places()?.iter().flat_map(|place| WORKS.iter().map(move |work| (work, place)))
-    {
-        let name = format!("{}, {}", bench.scale_name(work.name), place.name);
-        let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
-        let python = environment.python();
-        let mut sides = vec![
-            Contender::zvf("zvf, as the reference", || {
-                measure_zvf(work, &reference_words(work), &from, to)
-            }),
-            Contender::variant("zvf, its own levels", || {
-                Ok(Turn { count: None, ..measure_zvf(work, &default_words(work), &from, to)? })
-            }),
-            Contender::new(NAME, Role::Reference, || {
-                measure_python(python, "reference", work, &from, to)
-            }),
-            Contender::new("cp -r of the store", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::measure_copy(
-                    &from,
-                    &to.join("bench-copy.zarrvectors"),
-                )?))
-            }),
-        ];
-        let tools = match &tools {
-            // They select other vertices for their levels.
-            Ok(tools) => Contender::new(TOOLS, Role::Peer, || {
-                Ok(Turn {
-                    count: None,
-                    ..measure_python(tools.python(), "tools", work, &from, to)?
-                })
-            }),
-            Err(error) => Contender::new_absent(TOOLS, Role::Peer, format!("{error:#}")),
-        };
-        sides.insert(3, tools);
-        results.contest_ahead(bench, name, work.bar, sides)?;
+    for place in &bench.list_places()? {
+        for work in &WORKS {
+            let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
+            let from = from.as_path();
+            let zvf = |words: String| {
+                move || {
+                    let words: Vec<&str> = words.split(' ').collect();
+                    let levels = |store: &Path| {
+                        let turn = measure_pyramid(store, &words);
+                        turn.with_context(|| format!("zvf pyramid, {}", work.name))
+                    };
+                    on_copy(from, to, |store| {
+                        Ok(levels(store)?.with_count(count_level_vertices(store)?))
+                    })
+                }
+            };
+            let python = |environment: &Environment, whose| {
+                let python = environment.python.clone();
+                move || {
+                    on_copy(from, to, |store| {
+                        let turn = measure_python(&python, whose, work, store)?;
+                        Ok(turn.with_count(count_level_vertices(store)?))
+                    })
+                }
+            };
+            let references = "--reference 2,1 ".repeat(3);
+            // Who selects other vertices has another count.
+            let tools = match &tools {
+                Ok(tools) => Contender::new(TOOLS, Role::Peer, python(tools, "tools")),
+                Err(error) => Contender::new_absent(TOOLS, Role::Peer, format!("{error:#}")),
+            };
+            let sides = vec![
+                Contender::zvf(
+                    "zvf, as the reference",
+                    zvf(format!("{references}--depth {}", work.depth)),
+                ),
+                Contender::variant("zvf, its own levels", zvf(format!("--levels 3 {}", work.own)))
+                    .without_count(),
+                Contender::new(NAME, Role::Reference, python(&reference, "reference")),
+                tools.without_count(),
+                Contender::limit("cp -r of the store", || {
+                    limit::measure_copy(from, &to.join("bench-copy.zarrvectors"))
+                }),
+            ];
+            let name = format!("{}, {}", bench.scale_name(work.name), place.name);
+            results.contest(Workload::ahead(name, work.bar), sides)?;
+        }
     }
-    mesh::run(bench, results)
+    mesh::run(results)
 }
 
-fn reference_words(work: &Work) -> Vec<String> {
-    let depth = work.depth.to_string();
-    let references = (0..work.levels).flat_map(|_| ["--reference", "2,1"]);
-    references.chain(["--depth", depth.as_str()]).map(str::to_owned).collect()
-}
-
-fn default_words(work: &Work) -> Vec<String> {
-    let levels = work.levels.to_string();
-    let links = if work.depth == 0 { "none" } else { "explicit" };
-    let words = ["--levels", levels.as_str(), "--links", links].into_iter();
-    words.chain(work.own.iter().copied()).map(str::to_owned).collect()
-}
-
-fn measure_python(
-    python: &Path,
-    whose: &str,
-    work: &Work,
-    from: &Path,
-    place: &Path,
-) -> anyhow::Result<Turn> {
-    let store = copy_store(from, place)?;
+/// Builds levels with zarr-vectors, or with the tools.
+fn measure_python(python: &Path, whose: &str, work: &Work, store: &Path) -> anyhow::Result<Turn> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pyramid_reference.py");
     let mut command = Command::new(python);
-    command.arg(script).arg(&store).args([work.levels.to_string(), work.depth.to_string()]);
-    let output = command.arg(whose).output()?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}", stderr.lines().last().unwrap_or("it failed"));
-    let answer: Value = serde_json::from_slice(&output.stdout)?;
-    let seconds = answer["seconds"].as_f64().context("no number")?;
+    let answer = run_command(command.arg(script).arg(store).args(["3", work.depth, whose]))?;
+    let answer: Value = serde_json::from_str(&answer)?;
     let processor = answer["processor"].as_f64().map(Duration::from_secs_f64);
     let cost = Cost { memory: answer["peak"].as_u64(), processor, ..Cost::default() };
-    let turn =
-        Turn { cost, ..Turn::from_seconds(seconds).with_count(count_level_vertices(&store)?) };
-    discard(&store)?;
-    Ok(turn)
+    Ok(Turn::from_seconds(answer["seconds"].as_f64().context("no number")?).with_cost(cost))
 }
 
-fn measure_zvf(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Result<Turn> {
-    let store = copy_store(from, place)?;
-    let turn = measure_command(zvf_command("pyramid")?.arg("--in-place").arg(&store).args(words))
-        .with_context(|| format!("zvf pyramid, {}", work.name))?
-        .with_count(count_level_vertices(&store)?);
-    discard(&store)?;
-    Ok(turn)
+/// Returns the path of a program that is built beside this one.
+pub(crate) fn find_program(name: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    ensure!(path.exists(), "there is no {}: build it", path.display());
+    Ok(path)
 }
 
-/// Returns the path of the command, which is built beside this program.
+/// Returns the path of the command.
 pub(crate) fn find_zvf() -> anyhow::Result<PathBuf> {
-    let command = std::env::current_exe()?.with_file_name("zvf");
-    ensure!(command.exists(), "there is no {}: build zvf-cli", command.display());
-    Ok(command)
+    find_program("zvf")
 }
 
 /// Returns a quiet command with this subcommand.
@@ -191,12 +167,21 @@ pub(crate) fn make_once(
     Ok(to)
 }
 
-/// Builds levels of a copy of a store; the copy is made outside the measured time.
-fn measure_levels(store: &Path, place: &Path, words: &[&str]) -> anyhow::Result<Turn> {
-    let copy = copy_store(store, place)?;
-    let turn = measure_command(zvf_command("pyramid")?.arg("--in-place").args(words).arg(&copy))?;
+/// Builds levels of a store in place.
+fn measure_pyramid(store: &Path, words: &[&str]) -> anyhow::Result<Turn> {
+    measure_command(zvf_command("pyramid")?.arg("--in-place").arg(store).args(words))
+}
+
+/// Works on a copy of a store in `place`; the copy is made and removed outside the measured time.
+fn on_copy<T>(
+    from: &Path,
+    place: &Path,
+    work: impl FnOnce(&Path) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let copy = copy_store(from, place)?;
+    let done = work(&copy)?;
     discard(&copy)?;
-    Ok(turn)
+    Ok(done)
 }
 
 /// Runs a command; returns its time, its peak memory and its processor time.
@@ -204,7 +189,7 @@ pub(crate) fn measure_command(command: &mut Command) -> anyhow::Result<Turn> {
     let (seconds, stats) = watch_command(command)?;
     let memory = Some(stats.peak).filter(|peak| *peak > 0);
     let cost = Cost { memory, processor: Some(stats.processor), ..Cost::default() };
-    Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+    Ok(Turn::from_seconds(seconds).with_cost(cost))
 }
 
 /// Runs a command; returns its seconds, and the statistics of the process just before its end.
@@ -234,22 +219,8 @@ pub(crate) fn copy_store(from: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     if to.exists() {
         discard(&to)?;
     }
-    copy_folder(from, &to)?;
+    archives::copy(from, &to)?;
     Ok(to)
-}
-
-fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let path = entry?.path();
-        let to = to.join(path.file_name().context("a path without a name")?);
-        if path.is_dir() {
-            copy_folder(&path, &to)?;
-        } else {
-            fs::copy(&path, &to)?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the number of vertices of all levels above the first, from their documents.

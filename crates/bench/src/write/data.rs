@@ -97,9 +97,10 @@ pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf>
     write("objects_id.i64", ids)?;
     let paths = make_walks(sizes.streamlines as u64, 100)?;
     write("streamlines.f32", paths.positions().bytes().to_vec())?;
-    let (corners, faces) = make_sheet(sizes.side);
-    write("mesh.f32", corners)?;
-    write("mesh_faces.i64", faces)?;
+    let sheet = make_sheet(sizes.side)?;
+    write("mesh.f32", sheet.positions().bytes().to_vec())?;
+    let faces = sheet.elements().context("faces")?.rows();
+    write("mesh_faces.i64", int64_bytes(faces.iter().copied()))?;
     // Nodes of walks of a hundred; each is linked to the next one and to the third after it.
     let nodes = make_walks(sizes.nodes as u64 / 100, 100)?;
     write("graph.f32", nodes.positions().bytes().to_vec())?;
@@ -107,30 +108,31 @@ pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf>
         let firsts = (0..nodes.len()).filter(move |at| at % 100 + step < 100);
         firsts.flat_map(move |at| [at, at + step])
     };
-    let edges = pairs(1).chain(pairs(3)).flat_map(|at| (at as i64).to_le_bytes());
-    write("graph_edges.i64", edges.collect())?;
+    write("graph_edges.i64", int64_bytes(pairs(1).chain(pairs(3))))?;
     fs::write(folder.join("done"), "")?;
     Ok(folder)
 }
 
 /// Makes a wavy square of `2 (side - 1)²` triangles.
-pub(crate) fn make_sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn make_sheet(side: usize) -> anyhow::Result<Batch> {
     let (mut corners, mut faces) = (Vec::new(), Vec::new());
-    for i in 0..side {
-        for j in 0..side {
-            let place = |at: usize| at as f32 * SIDE / (side - 1) as f32;
-            let (x, y) = (place(i), place(j));
-            let z = 50.0 + 25.0 * (x / 7.0).sin() * (y / 9.0).cos();
-            corners.extend([x, y, z].iter().flat_map(|x| x.to_le_bytes()));
-            if i + 1 < side && j + 1 < side {
-                let at = (i * side + j) as i64;
-                let (right, up) = (at + side as i64, at + 1);
-                let both = [at, right, up, up, right, right + 1];
-                faces.extend(both.iter().flat_map(|at| at.to_le_bytes()));
-            }
+    for at in 0..side * side {
+        let (i, j) = (at / side, at % side);
+        let [x, y] = [i, j].map(|at| at as f32 * SIDE / (side - 1) as f32);
+        let z = 50.0 + 25.0 * (x / 7.0).sin() * (y / 9.0).cos();
+        corners.extend([x, y, z].iter().flat_map(|x| x.to_le_bytes()));
+        if i + 1 < side && j + 1 < side {
+            let (right, up) = (at + side, at + 1);
+            faces.extend([at, right, up, up, right, right + 1]);
         }
     }
-    (corners, faces)
+    let positions = Column::new(Dtype::FLOAT32, 3, corners.into())?;
+    Ok(Batch::new(Kind::Mesh, positions).with_elements(Elements::new(3, faces)?)?)
+}
+
+/// Returns row numbers in the form of files.
+pub(crate) fn int64_bytes(rows: impl Iterator<Item = usize>) -> Vec<u8> {
+    rows.flat_map(|row| (row as i64).to_le_bytes()).collect()
 }
 
 impl Work {

@@ -13,113 +13,78 @@
 pub(crate) mod data;
 mod plain;
 
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::Path;
 
 use futures_executor::block_on;
 use serde_json::json;
 use zvf_model::Batch;
-use zvf_query::{Columns, Query};
 
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::limit;
-use crate::parts::sample_data::{open_store, write_batch};
+use crate::parts::sample_data::{open_store, query_all, write_batch};
 use crate::peer::Other;
-use crate::results::Results;
-use crate::row::{Role, Turn};
-use crate::settings::{Bench, Place};
-use data::Work;
+use crate::results::{Results, Workload};
+use crate::row::Turn;
 
-pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
+pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
+    let bench = results.bench;
     let inputs = data::write_inputs(&bench.folder, bench.scale)?;
     let reference = Other::from_reference_script(bench, "write_reference", &inputs);
     let places = bench.list_places()?;
-    for place in &places {
-        remove_leftovers(&place.path)?;
-    }
+    // The output of a stopped run: each store is written to a new path.
+    let left = places.iter().flat_map(|place| OUTPUTS.map(|name| place.path.join(name)));
+    left.filter(|path| path.exists()).try_for_each(|path| discard(&path))?;
     for work in data::list_work(bench.scale) {
-        let selected: Vec<&Place> = places
-            .iter()
-            .filter(|place| bench.is_selected(&format!("{}, {}", work.name, place.name)))
-            .collect();
-        if selected.is_empty() {
+        let name = |place: &str| format!("{}, {place}", work.name);
+        if !places.iter().any(|place| bench.is_selected(&name(&place.name))) {
             continue;
         }
         let batch = work.read_batch(&inputs)?;
-        for place in selected {
-            let name = format!("{}, {}", work.name, place.name);
-            let sides = make_contenders(&work, &batch, &place.path, &reference);
-            results.contest_ahead(bench, name, work.bar, sides)?;
+        for place in &places {
+            let [ours, theirs, model, copy, ..] = OUTPUTS.map(|name| place.path.join(name));
+            let request = json!({"work": work.id, "to": theirs});
+            let sides = vec![
+                Contender::zvf("zvf, in shards", || write_and_count(&batch, &ours, true)),
+                Contender::variant("zvf, file per cell", || write_and_count(&batch, &ours, false)),
+                reference
+                    .contender(request)
+                    .and_then(|turn| Ok(turn.with_count(count_vertices(&theirs)?))),
+                Contender::limit("creating the files of its cells", || {
+                    plain::write_same_files(&batch, &place.path)
+                }),
+                Contender::limit("cp -r of the same", || {
+                    write_store(&batch, &model, false)?;
+                    let turn = limit::measure_copy(&model, &copy)?;
+                    discard(&model)?;
+                    Ok(turn)
+                }),
+            ];
+            results.contest(Workload::ahead(name(&place.name), work.bar), sides)?;
         }
     }
     Ok(())
-}
-
-/// Removes the output of a stopped run from a folder: each store is written to a new path.
-fn remove_leftovers(folder: &Path) -> anyhow::Result<()> {
-    for name in LEFTOVERS {
-        let path = folder.join(name);
-        if path.exists() {
-            discard(&path)?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns all contenders that write into a folder.
-fn make_contenders<'a>(
-    work: &'a Work,
-    batch: &'a Batch,
-    to: &'a Path,
-    reference: &Other,
-) -> Vec<Contender<'a>> {
-    let theirs = to.join("bench-theirs.zarrvectors");
-    let request = json!({"work": work.id, "to": theirs});
-    let model = to.join("bench-model.zarrvectors");
-    let copy = to.join("bench-copy.zarrvectors");
-    vec![
-        Contender::zvf("zvf, in shards", || write_and_count(batch, to, true)),
-        Contender::variant("zvf, file per cell", || write_and_count(batch, to, false)),
-        reference
-            .contender(request)
-            .and_then(move |turn| Ok(turn.with_count(count_vertices(&theirs)?))),
-        Contender::new("creating the files of its cells", Role::Limit, || {
-            Ok(Turn::from_seconds(plain::write_same_files(batch, to)?))
-        }),
-        Contender::new("cp -r of the same", Role::Limit, move || {
-            write_store(batch, &model, false)?;
-            let seconds = limit::measure_copy(&model, &copy)?;
-            discard(&model)?;
-            Ok(Turn::from_seconds(seconds))
-        }),
-    ]
 }
 
 /// Returns the number of vertices of a store, as read by zvf; the store is removed.
 pub(crate) fn count_vertices(store: &Path) -> anyhow::Result<u64> {
-    let all = Query::all().columns(Columns::None).uncached();
-    let answer = block_on(open_store(store)?.run(&all))?;
+    let answer = block_on(open_store(store)?.run(&query_all()))?;
     discard(store)?;
     Ok(answer.batch.len() as u64)
 }
 
 /// Writes the store with zvf and counts its vertices; the store is removed.
-fn write_and_count(batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
-    let store: PathBuf = to.join("bench-ours.zarrvectors");
-    let seconds = write_store(batch, &store, shard)?;
-    Ok(Turn::from_seconds(seconds).with_count(count_vertices(&store)?))
+fn write_and_count(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<Turn> {
+    Ok(write_store(batch, store, shard)?.with_count(count_vertices(store)?))
 }
 
 /// Writes the new store `store`.
-fn write_store(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
-    let start = Instant::now();
-    write_batch(batch, 8, shard.then_some(4), store)?;
-    Ok(start.elapsed().as_secs_f64())
+fn write_store(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<Turn> {
+    Ok(Turn::measure(|| write_batch(batch, 8, shard.then_some(4), store))?.0)
 }
 
 /// The names of the written stores.
-const LEFTOVERS: [&str; 6] = [
+const OUTPUTS: [&str; 6] = [
     "bench-ours.zarrvectors",
     "bench-theirs.zarrvectors",
     "bench-model.zarrvectors",

@@ -114,16 +114,15 @@ async fn write_random_array(
     number: usize,
     random: &mut Random,
 ) -> anyhow::Result<Value> {
-    let (dtype, size) = DTYPES[random.next_below(DTYPES.len())];
+    let dtype = random.choose(&DTYPES);
+    let size: usize = dtype[2..].trim_end_matches("[s]").parse()?;
     let case = Case::random(random, size);
     let form = ["b2nd", "dir", "caterva"][random.next_below(if size > 255 { 2 } else { 3 })];
     let mut coding = random_settings(random);
     if size > 255 || form == "caterva" {
-        coding.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta).for_each(
-            |slot| {
-                *slot = FilterSlot::default();
-            },
-        );
+        for slot in coding.filters.iter_mut().filter(|slot| slot.filter == Filter::ByteDelta) {
+            *slot = FilterSlot::default();
+        }
     }
     let path = folder.join(format!("{number}.{form}"));
     // Half of the arrays are written in two steps: all rows but one, then the last.
@@ -187,26 +186,10 @@ fn random_settings(random: &mut Random) -> Blosc2Settings {
     coding
 }
 
-const DTYPES: [(&str, usize); 19] = [
-    ("|i1", 1),
-    ("|u1", 1),
-    ("|b1", 1),
-    ("<i2", 2),
-    ("<u2", 2),
-    ("<f2", 2),
-    ("<i4", 4),
-    ("<u4", 4),
-    ("<f4", 4),
-    (">i4", 4),
-    ("<i8", 8),
-    ("<u8", 8),
-    ("<f8", 8),
-    (">f8", 8),
-    ("<c8", 8),
-    ("<c16", 16),
-    ("|S7", 7),
-    ("|S300", 300),
-    ("<M8[s]", 8),
+/// The types of items; the number is their size.
+const DTYPES: [&str; 19] = [
+    "|i1", "|u1", "|b1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", ">i4", "<i8", "<u8", "<f8",
+    ">f8", "<c8", "<c16", "|S7", "|S300", "<M8[s]",
 ];
 /// The number of boxes read from each array.
 const BOXES: usize = 4;

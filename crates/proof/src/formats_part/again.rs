@@ -10,9 +10,8 @@ use anyhow::Context as _;
 use serde_json::Value as Json;
 use zvf_convert::Format;
 use zvf_convert::read::{self, Input, ReadOptions};
-use zvf_convert::write::{self, Target, WriteOptions};
 
-use super::list_paths;
+use super::{list_paths, write_copy};
 use crate::peers;
 use crate::report::{Report, Run};
 
@@ -48,15 +47,8 @@ pub(crate) fn run(seed: u64, count: u32, run: &mut Run<'_>) -> anyhow::Result<()
 fn write_again(from: &Path, to: &Path) -> anyhow::Result<()> {
     let format = Format::from_path(from).context("no format is recognised")?;
     let reader = read::open(Input::path(from), None, &ReadOptions::default())?;
-    let options = WriteOptions::default();
-    if format.capabilities().is_folder && from.is_dir() {
-        std::fs::create_dir(to)?;
-        write::copy(reader, write::open(format, Target::folder(to), &options)?)?;
-    } else {
-        let target = Target::file(std::fs::File::create_new(to)?);
-        write::copy(reader, write::open(format, target, &options)?)?;
-    }
-    Ok(())
+    let as_folder = format.capabilities().is_folder && from.is_dir();
+    write_copy(reader, format, to, as_folder).map(drop)
 }
 
 const PACKAGES: &[&str] = &[

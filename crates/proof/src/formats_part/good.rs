@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 use zvf_convert::Format;
 use zvf_convert::read::{self, Input, Polygons, ReadOptions};
-use zvf_convert::write::{self, Target, WriteOptions};
+use zvf_convert::write;
 use zvf_format::Class;
 use zvf_model::{Field, Kind};
 
@@ -14,7 +14,7 @@ use super::facts::{
     Facts, hash_field, hash_half, hash_nullable, hash_numbers, hash_positions, hash_scaled,
     in_words, options, word,
 };
-use super::read_format;
+use super::{read_format, write_copy};
 use crate::report::Report;
 
 pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
@@ -81,6 +81,13 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
     check_again(report, path, format, options, &facts);
 }
 
+/// Checks a number that the corpus states; returns whether it is right.
+fn check_count(report: &mut Report, what: &str, spec: &Json, found: usize) -> bool {
+    let count = spec["count"].as_u64().unwrap_or(0);
+    report.claim(found as u64 == count, || format!("{count} {what} expected, {found} found"));
+    found as u64 == count
+}
+
 /// Returns whether a graph was refused because its nodes have no positions.
 fn has_no_places(entry: &Json, error: &zvf_error::Error) -> bool {
     let keys = || entry["obsm"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
@@ -116,12 +123,8 @@ fn check_all_kinds(
         (_, Some(_)) => &[("vertices", vertices)],
         _ => return check_vertices(report, facts, entry),
     };
-    let count = |key: &str| entry[key]["count"].as_u64().unwrap_or(0);
     for (key, found) in counts {
-        let (count_expected, found) = (count(key), *found);
-        report.claim(found as u64 == count_expected, || {
-            format!("{count_expected} {key} of all kinds expected, {found} found")
-        });
+        check_count(report, &format!("{key} of all kinds"), &entry[key], *found);
     }
 }
 
@@ -137,25 +140,23 @@ fn kind(entry: &Json) -> Option<Kind> {
 
 fn check_vertices(report: &mut Report, facts: &Facts, entry: &Json) {
     let Some(spec) = entry.get("vertices") else { return };
-    let count = spec["count"].as_u64().unwrap_or(0);
     let axes = facts.header.axes.len();
     let (positions, spec_rows) = in_stored_units(facts, entry);
-    let found = positions.len().checked_div(axes).unwrap_or(0) as u64;
+    let found = positions.len().checked_div(axes).unwrap_or(0);
     let unused = unused_points(facts);
     if unused > 0 {
-        report.claim(found + unused >= count, || {
+        let count = spec["count"].as_u64().unwrap_or(0);
+        report.claim(found as u64 + unused >= count, || {
             format!("{count} vertices expected, {found} found and {unused} unused")
         });
         return; // lines name points in their own order, some of them twice
     }
-    report.claim(found == count, || format!("{count} vertices expected, {found} found"));
-    if found != count || count == 0 {
+    if !check_count(report, "vertices", spec, found) || found == 0 {
         return;
     }
-    let is_exact = spec["exact"].as_bool() != Some(false) && spec_rows.is_none();
     let expected = spec["sha256"].as_str().unwrap_or_default();
     let is_rounded = spec_rows.is_none() && has_odd_scale(entry);
-    let is_exact = is_exact && !is_rounded;
+    let is_exact = spec["exact"].as_bool() != Some(false) && spec_rows.is_none() && !is_rounded;
     if is_exact && hash_positions(&positions) == expected {
         report.passed += 1;
         return;
@@ -246,9 +247,7 @@ fn check_objects(report: &mut Report, facts: &Facts, entry: &Json) {
     if second_corner(entry).is_some() {
         lengths.iter_mut().for_each(|length| *length *= 2);
     }
-    let count = spec["count"].as_u64().unwrap_or(0);
-    let found = lengths.len();
-    report.claim(found as u64 == count, || format!("{count} objects expected, {found} found"));
+    check_count(report, "objects", spec, lengths.len());
     if let Some(expected) = spec["lengths_sha256"].as_str() {
         let shown: Vec<_> = lengths.iter().take(12).collect();
         report.claim(hash_numbers(&lengths) == expected, || {
@@ -272,10 +271,8 @@ fn check_objects(report: &mut Report, facts: &Facts, entry: &Json) {
 fn check_links(report: &mut Report, facts: &Facts, entry: &Json) {
     let Some(spec) = entry.get("links") else { return };
     let (links, width) = facts.links();
-    let count = spec["count"].as_u64().unwrap_or(0);
-    let found = links.len().checked_div(width).unwrap_or(0) as u64;
-    report.claim(found == count, || format!("{count} links expected, {found} found"));
-    if let Some(expected) = spec["sha256"].as_str().filter(|_| found == count) {
+    let is_right = check_count(report, "links", spec, links.len().checked_div(width).unwrap_or(0));
+    if let Some(expected) = spec["sha256"].as_str().filter(|_| is_right) {
         report.claim(hash_numbers(&links) == expected, || "links are others");
     }
 }
@@ -362,14 +359,8 @@ fn check_again(
         let losses = write::find_losses(&facts.header, format)?;
         let options = ReadOptions { polygons, ..options(path, Some(format), kind) };
         let reader = read::open(Input::path(path), Some(format), &options)?;
-        let target = if format.capabilities().is_folder {
-            std::fs::create_dir(&place)?;
-            Target::folder(&place)
-        } else {
-            Target::file(std::fs::File::create(&place)?)
-        };
-        let report = write::copy(reader, write::open(format, target, &WriteOptions::default())?)?;
-        Ok(losses.iter().chain(&report.losses).map(ToString::to_string).collect())
+        let more = write_copy(reader, format, &place, format.capabilities().is_folder)?;
+        Ok(losses.iter().map(ToString::to_string).chain(more).collect())
     }));
     let losses = match written {
         Err(_) => return report.deny(format!("writing it as {format} panics")),

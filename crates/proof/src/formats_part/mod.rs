@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 use zvf_convert::Format;
-use zvf_convert::read::Polygons;
+use zvf_convert::read::{Polygons, Reader};
+use zvf_convert::write::{self, Target, WriteOptions};
 use zvf_format::Class;
 
 use crate::corpus;
@@ -87,6 +88,23 @@ fn unpack(folder: &Path, name: &str, to: &Path) -> anyhow::Result<PathBuf> {
         return Ok(named);
     }
     list_paths(to)?.into_iter().next().with_context(|| format!("{} is empty", path.display()))
+}
+
+/// Copies everything that is read into a new file of a format, or a folder; returns what is lost.
+fn write_copy(
+    reader: Reader,
+    format: Format,
+    to: &Path,
+    as_folder: bool,
+) -> anyhow::Result<Vec<String>> {
+    let target = if as_folder {
+        fs::create_dir(to)?;
+        Target::folder(to)
+    } else {
+        Target::file(fs::File::create_new(to)?)
+    };
+    let writer = write::open(format, target, &WriteOptions::default())?;
+    Ok(write::copy(reader, writer)?.losses.iter().map(ToString::to_string).collect())
 }
 
 /// Checks a file with one fault.

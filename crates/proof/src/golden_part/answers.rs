@@ -1,129 +1,100 @@
 //! Queries of whole levels, objects and groups.
 
 use serde_json::{Value, json};
-use zvf_model::{Batch, Kind, LevelId, ObjectId};
+use zvf_model::{Batch, Kind, ObjectId};
 use zvf_query::{Columns, Order, Query, Reader};
 
-use super::cells::check_rows;
+use super::Asked;
+use crate::contents;
 use crate::facts::{self, Rows, list, members};
-use crate::report::Report;
+use crate::report::Facts;
 
 /// Compares reads of a whole level, of objects and of groups.
-pub(super) async fn check_answers(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    truth: &Value,
-    reader: &Reader,
-    kind: Kind,
-) {
-    let level = LevelId(at.parse().unwrap_or_default());
-    let level_query = || Query::all().of_kind(kind).at_level(level);
-    if expected["read_all"].is_object() {
-        let (what, expected) = (format!("{at}/read_all"), &expected["read_all"]);
-        check_query(report, &what, expected, truth, reader, kind, level_query()).await;
+pub(super) async fn check_answers(facts: &mut Facts<'_>, truth: &Value, source: Asked<'_>) {
+    if facts.expected["read_all"].is_object() {
+        check_query(facts.of("read_all"), truth, source, source.query()).await;
     }
-    if let Some(ids) = expected["read_objects"]["ids"].as_array() {
+    if let Some(ids) = facts.expected["read_objects"]["ids"].as_array() {
         let ids = ids.iter().filter_map(Value::as_i64).map(ObjectId);
-        let what = format!("{at}/read_objects");
-        let query = level_query().of_objects(ids);
-        let expected = &expected["read_objects"];
-        check_query(report, &what, expected, &Value::Null, reader, kind, query).await;
+        let query = source.query().of_objects(ids);
+        check_query(facts.of("read_objects"), &Value::Null, source, query).await;
     }
-    for expected in list(&expected["read_groups"]) {
+    for expected in list(&facts.expected["read_groups"]) {
         let group = expected["group"].as_u64().unwrap_or_default();
-        let what = format!("{at}/read_groups/{group}");
-        let query = level_query().in_groups([group]);
-        check_query(report, &what, expected, &Value::Null, reader, kind, query).await;
+        let facts = facts.named(format!("read_groups/{group}"), expected);
+        check_query(facts, &Value::Null, source, source.query().in_groups([group])).await;
     }
 }
 
-async fn check_query(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    truth: &Value,
-    reader: &Reader,
-    kind: Kind,
-    query: Query,
-) {
+async fn check_query(mut facts: Facts<'_>, truth: &Value, source: Asked<'_>, query: Query) {
+    let (kind, expected) = (source.kind, facts.expected);
     if expected["error"].is_string() {
-        report.skip("reads of a level that the reference fails at");
+        facts.report.skip("reads of a level that the reference fails at");
         return;
     }
-    let of_objects = !at.ends_with("read_all");
+    let of_objects = !facts.at.ends_with("read_all");
     let ordered = is_chain(kind) || (of_objects && !kind.has_links());
     let query = if ordered { query.order(Order::Objects) } else { query };
     let columns = list_columns(expected);
     let all = query.clone();
     let query = query.columns(Columns::Named(columns.clone()));
-    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
+    let Some(answer) = facts.ok(source.reader.run(&query).await) else { return };
     let batch = &answer.batch;
     let mut rows = Rows::from_column(batch.positions());
     if kind == Kind::Line {
         rows = Rows(rows.0.chunks(2).map(|ends| ends.concat()).collect()); // a line is a row
     }
-    for name in ["rows", "nodes"] {
-        check_rows(report, &format!("{at}/{name}"), &expected[name], &rows);
+    facts.of("rows").rows(&rows);
+    facts.of("nodes").rows(&rows);
+    if expected["joined"].is_object() {
+        facts.of("joined").rows(&positions_with_columns(batch, &columns));
     }
-    if let Some(fact) = expected["joined"].as_object() {
-        let found = positions_with_columns(batch, &columns);
-        check_rows(report, &format!("{at}/joined"), &json!(fact), &found);
-    }
-    for (name, fact) in members(&expected["attributes"]) {
+    for (name, _) in members(&expected["attributes"]) {
         let found = batch.field(name).map(|field| Rows::from_column(&field.column));
         let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
-        report.compare(&format!("{at}/attributes/{name}"), fact, json!(found));
+        facts.of("attributes").fact(name, json!(found));
     }
-    for (name, fact) in members(&expected["strings"]) {
-        check_strings(report, &format!("{at}/strings/{name}"), fact, reader, &all).await;
+    for (name, _) in members(&expected["strings"]) {
+        check_strings(facts.of("strings").of(name), name, source.reader, &all).await;
     }
     if expected["polylines"].is_u64() {
-        check_chains(report, at, expected, batch);
+        check_chains(&mut facts, batch);
     }
     for name in ["edges", "faces"] {
         if expected[name].is_object() {
             if !answer.complete {
                 // A backend that cannot list returns only some links; the answer states that.
-                report.skip(
+                facts.report.skip(
                     "edges and faces over plain HTTP: the answer says that it is not complete",
                 );
                 continue;
             }
             // If the writer's input is known better than zarr-vectors reads it, the input decides.
             let fact = if truth[name].is_object() { &truth[name] } else { &expected[name] };
-            check_elements(report, &format!("{at}/{name}"), fact, batch);
+            check_elements(facts.named(name, fact), batch);
         }
     }
 }
 
 /// Compares a text column with the digest of all its values.
-async fn check_strings(
-    report: &mut Report,
-    at: &str,
-    fact: &Value,
-    reader: &Reader,
-    query: &Query,
-) {
-    let name = at.rsplit('/').next().unwrap_or_default().to_owned();
-    let query = query.clone().columns(Columns::Named(vec![name.clone()]));
-    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
-    let Some(field) = answer.batch.field(&name) else {
-        return report.fail(at, "no such column in the answer");
+async fn check_strings(mut facts: Facts<'_>, name: &str, reader: &Reader, query: &Query) {
+    let query = query.clone().columns(Columns::Named(vec![name.to_owned()]));
+    let Some(answer) = facts.ok(reader.run(&query).await) else { return };
+    let Some(field) = answer.batch.field(name) else {
+        return facts.fail("no such column in the answer");
     };
     let words = (0..field.column.len()).map(|row| field.value(row, 0));
     let words: Result<Vec<Value>, _> =
         words.map(|word| word.map(|w| facts::value_to_json(&w))).collect();
-    let digest = words.map(|words| facts::digest([json!(words).to_string()].iter()));
-    report.compare_result(at, fact, digest);
+    facts.compare_result(words.map(|words| facts::digest([json!(words).to_string()].iter())));
 }
 
 /// Compares an answer made of chains.
-pub(super) fn check_chains(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+fn check_chains(facts: &mut Facts<'_>, batch: &Batch) {
     let parts = batch.parts();
     let lengths = || parts.offsets().windows(2).map(|pair| [(pair[1] - pair[0]) as i64]);
     let ids: Vec<i64> = parts.objects().iter().map(|id| id.0).collect();
-    for (name, fact) in members(expected) {
+    for (name, fact) in members(facts.expected) {
         let found = match name {
             "polylines" => json!(lengths().count()),
             "vertices" => json!(batch.len()),
@@ -132,20 +103,20 @@ pub(super) fn check_chains(report: &mut Report, at: &str, expected: &Value, batc
             "object_ids" if fact.as_array().is_some_and(|list| !list.is_empty()) => json!(ids),
             _ => continue,
         };
-        report.compare(&format!("{at}/{name}"), fact, found);
+        facts.fact(name, found);
     }
 }
 
 /// Compares elements by the positions of their ends.
-pub(super) fn check_elements(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
-    if let Some(trees) = expected.get("forest") {
-        return report.compare(&format!("{at}/forest"), trees, json!(count_trees(batch)));
+fn check_elements(mut facts: Facts<'_>, batch: &Batch) {
+    if facts.expected.get("forest").is_some() {
+        return facts.fact("forest", json!(count_trees(batch)));
     }
     let found = element_ends(batch);
-    report.fact(at, expected, "count", found.len());
-    if expected["positions_f64_sha256_sorted"].is_string() {
-        let fact = &expected["positions_f64_sha256_sorted"];
-        report.compare(&format!("{at}/positions"), fact, found.sha256_sorted());
+    facts.fact("count", found.len());
+    let positions = &facts.expected["positions_f64_sha256_sorted"];
+    if positions.is_string() {
+        facts.named("positions", positions).compare(found.sha256_sorted());
     }
 }
 
@@ -169,10 +140,10 @@ fn count_trees(batch: &Batch) -> Option<usize> {
 }
 
 /// Returns one row for each element: the positions of its ends, as numbers.
-pub(crate) fn element_ends(batch: &Batch) -> Rows {
+fn element_ends(batch: &Batch) -> Rows {
     let Some(elements) = batch.elements() else { return Rows::default() };
     let bytes = |rows: &[usize]| {
-        let points = rows.iter().flat_map(|&row| crate::contents::point_at(batch.positions(), row));
+        let points = rows.iter().flat_map(|&row| contents::point_at(batch.positions(), row));
         points.flat_map(f64::to_le_bytes).collect()
     };
     Rows(elements.iter().map(bytes).collect())

@@ -9,105 +9,79 @@
 //! ```
 
 use serde_json::{Value, json};
-use zvf_model::{Batch, Bounds, Kind, LevelId};
+use zvf_model::{Batch, Bounds, Kind};
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 
+use super::Asked;
 use super::answers::{is_chain, positions_with_columns};
 use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows, list};
 use crate::naive::{self, Cube};
-use crate::report::Report;
+use crate::report::Facts;
 
 /// Compares every box of a level.
-pub(super) async fn check_boxes(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    reader: &Reader,
-    contents: &LevelContents,
-    kind: Kind,
-) {
-    let level = LevelId(at.parse().unwrap_or_default());
-    let query = Query::all().of_kind(kind).at_level(level).columns(Columns::None);
-    let everything = reader.run(&query).await;
-    let everything =
-        report.ok_or_report(&format!("{at}/bbox"), everything).map(|answer| answer.batch);
+pub(super) async fn check_boxes(mut facts: Facts<'_>, source: Asked<'_>, contents: &LevelContents) {
+    let everything = source.reader.run(&source.query().columns(Columns::None)).await;
+    let everything = facts.ok(everything).map(|answer| collect_pieces(&answer.batch, source.kind));
     let (points, rows) = (contents.points(), contents.positions());
-    for expected in list(&expected["bbox"]) {
-        let at = format!("{at}/bbox/{}", expected["name"].as_str().unwrap_or_default());
-        let cube = Cube {
-            low: facts::parse_floats(&expected["lo"]),
-            high: facts::parse_floats(&expected["hi"]),
-        };
-        let fact = &expected["vertices_in_box"];
+    for expected in list(facts.expected) {
+        let name = expected["name"].as_str().unwrap_or_default();
+        let mut facts = facts.named(name, &expected["vertices_in_box"]);
+        let cube = parse_cube(expected);
         let inside = points.iter().zip(&rows.0).filter(|(point, _)| cube.contains(point));
         let inside = Rows(inside.map(|(_, row)| row.clone()).collect());
-        let brute = format!("{at}/brute_force");
-        report.compare(&brute, &fact["sha256_sorted"], inside.sha256_sorted());
+        let fact = &facts.expected["sha256_sorted"];
+        facts.named("brute_force", fact).compare(inside.sha256_sorted());
         let bounds = match Bounds::new(&cube.low, &cube.high) {
             Ok(bounds) => bounds,
             Err(error) => {
                 // Inverted corners give an empty answer; an error is equally right.
-                report.check(&at, fact["count"] == json!(0), error);
+                facts.check(facts.expected["count"] == json!(0), error);
                 continue;
             }
         };
-        let query = Query::all().in_region(bounds).of_kind(kind).at_level(level);
-        check_vertices(report, &at, fact, reader, kind, query.clone()).await;
-        if kind != Kind::PointCloud
+        let query = source.query().in_region(bounds);
+        check_vertices(&mut facts, source, query.clone()).await;
+        if source.kind != Kind::PointCloud
             && let Some(everything) = &everything
         {
-            let all = collect_pieces(everything, kind);
-            check_geometry(report, &at, reader, kind, query, &all, &cube).await;
+            check_geometry(&mut facts, source.reader, source.kind, query, everything, &cube).await;
         }
     }
 }
 
 /// Compares the vertices in boxes that are small enough to try every chunk that they meet.
-pub(super) async fn check_small_boxes(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    reader: &Reader,
-    kind: Kind,
-) {
-    let level = LevelId(at.parse().unwrap_or_default());
-    for expected in list(&expected["bbox"]) {
+pub(super) async fn check_small_boxes(mut facts: Facts<'_>, source: Asked<'_>) {
+    for expected in list(facts.expected) {
         let name = expected["name"].as_str().unwrap_or_default();
         if !["tenth", "hundredth", "one_chunk_inclusive", "degenerate_at_vertex"].contains(&name) {
             continue;
         }
-        let bounds = Bounds::new(
-            &facts::parse_floats(&expected["lo"]),
-            &facts::parse_floats(&expected["hi"]),
-        );
-        let at = format!("{at}/bbox/{name}");
-        let Some(bounds) = report.ok_or_report(&at, bounds) else { continue };
-        let query = Query::all().in_region(bounds).of_kind(kind).at_level(level);
-        check_vertices(report, &at, &expected["vertices_in_box"], reader, kind, query).await;
+        let mut facts = facts.named(name, &expected["vertices_in_box"]);
+        let cube = parse_cube(expected);
+        let Some(bounds) = facts.ok(Bounds::new(&cube.low, &cube.high)) else { continue };
+        check_vertices(&mut facts, source, source.query().in_region(bounds)).await;
     }
 }
 
-async fn check_vertices(
-    report: &mut Report,
-    at: &str,
-    fact: &Value,
-    reader: &Reader,
-    kind: Kind,
-    query: Query,
-) {
-    let columns = list(&fact["joined_attributes"]);
-    let columns: Vec<String> = columns.filter_map(Value::as_str).map(str::to_owned).collect();
-    let mode = if kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
+fn parse_cube(expected: &Value) -> Cube {
+    let [low, high] = ["lo", "hi"].map(|corner| facts::parse_floats(&expected[corner]));
+    Cube { low, high }
+}
+
+async fn check_vertices(facts: &mut Facts<'_>, source: Asked<'_>, query: Query) {
+    let expected = facts.expected;
+    let columns: Vec<String> = facts::texts(&expected["joined_attributes"]).collect();
+    let mode = if source.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
     // Every stored row once, because chains of coarser levels share rows.
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
-    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
+    let Some(answer) = facts.ok(source.reader.run(&query).await) else { return };
     let found = Rows::from_column(answer.batch.positions());
-    report.fact(at, fact, "count", found.len());
-    report.compare(&format!("{at}/rows"), &fact["sha256_sorted"], found.sha256_sorted());
-    if let Some(fact) = fact.get("joined_sha256_sorted") {
+    facts.fact("count", found.len());
+    facts.named("rows", &expected["sha256_sorted"]).compare(found.sha256_sorted());
+    if let Some(fact) = expected.get("joined_sha256_sorted") {
         let found = positions_with_columns(&answer.batch, &columns).sha256_sorted();
-        report.compare(&format!("{at}/joined"), fact, found);
+        facts.named("joined", fact).compare(found);
     }
 }
 
@@ -116,8 +90,7 @@ pub(crate) type Piece = Vec<Vec<f64>>;
 
 /// Compares chains and elements near a box with the expected ones among `all`.
 pub(crate) async fn check_geometry(
-    report: &mut Report,
-    at: &str,
+    facts: &mut Facts<'_>,
     reader: &Reader,
     kind: Kind,
     query: Query,
@@ -125,6 +98,10 @@ pub(crate) async fn check_geometry(
     cube: &Cube,
 ) {
     let query = query.columns(Columns::None);
+    let pieces = async |facts: &mut Facts<'_>, mode| {
+        let answer = facts.ok(reader.run(&query.clone().mode(mode)).await)?;
+        Some(collect_pieces(&answer.batch, kind))
+    };
     let meets = |piece: &Piece| match is_chain(kind) {
         true => cube.meets_chain(piece),
         false => cube.meets_element(piece),
@@ -132,41 +109,29 @@ pub(crate) async fn check_geometry(
     let within = |piece: &Piece| piece.iter().all(|point| cube.contains(point));
     let touching: Vec<_> = all.iter().filter(|piece| meets(piece)).cloned().collect();
     let inside: Vec<_> = all.iter().filter(|piece| within(piece)).cloned().collect();
+    let digest = |pieces: &[Piece]| json!([pieces.len(), rows_from_pieces(pieces).sha256_sorted()]);
     for (name, mode, fact) in
         [("touch", Mode::Touch, &touching), ("whole_inside", Mode::Inside, &inside)]
     {
-        let at = format!("{at}/{name}");
-        let Some(answer) = report.ok_or_report(&at, reader.run(&query.clone().mode(mode)).await)
-        else {
-            continue;
-        };
-        let found = collect_pieces(&answer.batch, kind);
-        let fact_rows = json!([fact.len(), rows_from_pieces(fact).sha256_sorted()]);
-        report.compare(
-            &at,
-            &fact_rows,
-            json!([found.len(), rows_from_pieces(&found).sha256_sorted()]),
-        );
-    }
-    let at = format!("{at}/cells");
-    if let Some(answer) =
-        report.ok_or_report(&at, reader.run(&query.clone().mode(Mode::Cells)).await)
-    {
-        let found = collect_pieces(&answer.batch, kind);
-        let holds = inside.iter().all(|piece| found.contains(piece));
-        report.check(&at, holds, "something inside is not in the cells that the box meets");
-    }
-    if is_chain(kind) {
-        let at = at.replace("/cells", "/clip");
-        if let Some(answer) = report.ok_or_report(&at, reader.run(&query.mode(Mode::Clip)).await) {
-            let found: f64 = collect_pieces(&answer.batch, kind)
-                .iter()
-                .map(|piece| naive::chain_length(piece))
-                .sum();
-            let fact: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
-            let near = (found - fact).abs() <= 1e-4 * (1.0 + fact);
-            report.check(&at, near, format!("expected length {fact}, found {found}"));
+        let fact = digest(fact);
+        let mut facts = facts.named(name, &fact);
+        if let Some(found) = pieces(&mut facts, mode).await {
+            facts.compare(digest(&found));
         }
+    }
+    let mut cells = facts.of("cells");
+    if let Some(found) = pieces(&mut cells, Mode::Cells).await {
+        let holds = inside.iter().all(|piece| found.contains(piece));
+        cells.check(holds, "something inside is not in the cells that the box meets");
+    }
+    let mut clip = facts.of("clip");
+    if is_chain(kind)
+        && let Some(found) = pieces(&mut clip, Mode::Clip).await
+    {
+        let found: f64 = found.iter().map(|piece| naive::chain_length(piece)).sum();
+        let fact: f64 = all.iter().map(|piece| cube.length_inside(piece)).sum();
+        let near = (found - fact).abs() <= 1e-4 * (1.0 + fact);
+        clip.check(near, format!("expected length {fact}, found {found}"));
     }
 }
 

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use zvf_metadata::{LevelDoc, Root, bins_per_chunk};
 use zvf_store::{LevelNode, Store};
 
-use crate::report::Report;
+use crate::report::Facts;
 
 /// Compares the root document.
-pub(super) fn check_root(report: &mut Report, expected: &Value, store: &Store) {
-    report.each("root", expected, &[], |name, _| root_fact(store.root(), store, name));
+pub(super) fn check_root(mut facts: Facts<'_>, store: &Store) {
+    facts.each(&[], |name, _| root_fact(store.root(), store, name));
 }
 
 fn root_fact(root: &Root, store: &Store, name: &str) -> Option<Value> {
@@ -48,22 +48,18 @@ fn axis_to_json(axis: &zvf_metadata::Axis) -> Value {
 }
 
 /// Compares the document of one level.
-pub(super) fn check_level(report: &mut Report, expected: &Value, store: &Store, node: &LevelNode) {
+pub(super) fn check_level(facts: &mut Facts<'_>, store: &Store, node: &LevelNode) {
     let (root, meta, number) = (store.root(), node.meta(), node.number().to_string());
-    report.each(format!("{number}/meta"), &expected["meta"], &[], |name, _| {
+    facts.of("meta").each(&[], |name, _| {
         derived_fact(root, meta, &number, name).or_else(|| meta_fact(meta, name))
     });
     let dataset = root.multiscale().and_then(|multiscale| multiscale.dataset(&number));
-    report.known(
-        &number,
-        expected,
-        [
-            ("effective_chunk_shape", json!(meta.effective_chunk_shape(root))),
-            ("effective_bin_shape", json!(meta.effective_bin_shape(root, &number))),
-            ("scale", json!(dataset.and_then(|dataset| dataset.scale()))),
-            ("translation", json!(dataset.and_then(|dataset| dataset.translation()))),
-        ],
-    );
+    facts.known([
+        ("effective_chunk_shape", json!(meta.effective_chunk_shape(root))),
+        ("effective_bin_shape", json!(meta.effective_bin_shape(root, &number))),
+        ("scale", json!(dataset.and_then(|dataset| dataset.scale()))),
+        ("translation", json!(dataset.and_then(|dataset| dataset.translation()))),
+    ]);
 }
 
 /// Returns facts that the corpus lists for a coarser level as if they were stored, though they are

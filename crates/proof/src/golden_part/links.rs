@@ -8,22 +8,20 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{LevelReader, LinkFamily, LinkRecords};
 use zvf_store::Caching;
 
-use super::cells::{check_rows, parse_key};
+use super::cells::parse_key;
 use crate::contents::{self, LevelContents};
 use crate::facts::{self, Rows, list, members};
-use crate::report::Report;
+use crate::report::Facts;
 
 /// Compares the links between chunks of families A and B, cell by cell.
 pub(super) async fn check_links_between_chunks(
-    report: &mut Report,
-    at: &str,
-    deltas: &Value,
+    mut facts: Facts<'_>,
     level: &LevelReader,
 ) -> anyhow::Result<()> {
-    for (delta, expected) in members(deltas) {
-        let at = format!("{at}/cross_chunk_cells/{delta}");
+    for (delta, expected) in members(facts.expected) {
+        let mut facts = facts.named(delta, expected);
         let Some(family) = level.links(delta.parse::<Delta>()?).await? else {
-            report.fail(&at, "no such family");
+            facts.fail("no such family");
             continue;
         };
         if !family.is_complete() {
@@ -31,20 +29,16 @@ pub(super) async fn check_links_between_chunks(
         }
         let (records, _) = read_records(&family).await?;
         let records: Vec<_> = records.iter().filter(|record| !record.intra).collect();
-        let cells: HashSet<Vec<ChunkKey>> = records
-            .iter()
-            .map(|record| {
-                let mut chunks: Vec<ChunkKey> =
-                    record.ends.iter().map(|(chunk, _)| *chunk).collect();
-                chunks.sort_by(ChunkKey::cmp_numeric);
-                chunks
-            })
-            .collect();
-        report.fact(&at, expected, "num_links", records.len());
-        report.fact(&at, expected, "cells", cells.len());
-        let policy = family.policy();
-        report.fact(&at, expected, "link_width", policy.link_width());
-        report.fact(&at, expected, "sid_ndim", policy.sid_ndim());
+        let chunks = |record: &&Record| {
+            let mut chunks: Vec<ChunkKey> = record.ends.iter().map(|(chunk, _)| *chunk).collect();
+            chunks.sort_by(ChunkKey::cmp_numeric);
+            chunks
+        };
+        let cells: HashSet<Vec<ChunkKey>> = records.iter().map(chunks).collect();
+        facts.fact("num_links", records.len());
+        facts.fact("cells", cells.len());
+        facts.fact("link_width", family.policy().link_width());
+        facts.fact("sid_ndim", family.policy().sid_ndim());
     }
     Ok(())
 }
@@ -57,73 +51,57 @@ struct Record {
 
 /// Compares every family of a level.
 pub(super) async fn check_links(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
+    facts: &mut Facts<'_>,
     level: &LevelReader,
     contents: &LevelContents,
-) -> anyhow::Result<()> {
-    for (delta, expected_family) in members(&expected["links"]) {
-        let at = format!("{at}/links/{delta}");
-        let family = level.links(delta.parse::<Delta>()?).await?;
-        let Some(family) = family else {
-            report.fail(&at, "no such family");
-            continue;
-        };
-        if let Err(error) = check_family(report, &at, expected_family, &family, contents).await {
-            report.fail(&at, format!("{error:#}"));
-        }
+) {
+    for (delta, expected) in members(&facts.expected["links"]) {
+        let mut facts = facts.named(format!("links/{delta}"), expected);
+        let compared = check_family(&mut facts, level, delta, contents).await;
+        facts.finish(compared);
     }
-    for (name, deltas) in members(&expected["link_attributes"]) {
+    for (name, deltas) in members(&facts.expected["link_attributes"]) {
         for (delta, expected) in members(deltas) {
-            let at = format!("{at}/link_attributes/{name}/{delta}");
-            if let Err(error) = check_intra_values(report, &at, expected, level, name, delta).await
-            {
-                report.fail(&at, format!("{error:#}"));
-            }
+            let mut facts = facts.named(format!("link_attributes/{name}/{delta}"), expected);
+            let compared = check_intra_values(&mut facts, level, name, delta).await;
+            facts.finish(compared);
         }
     }
-    Ok(())
+}
+
+async fn open_family(level: &LevelReader, delta: &str) -> anyhow::Result<LinkFamily> {
+    level.links(delta.parse::<Delta>()?).await?.context("no such family")
 }
 
 async fn check_family(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    family: &LinkFamily,
+    facts: &mut Facts<'_>,
+    level: &LevelReader,
+    delta: &str,
     contents: &LevelContents,
 ) -> anyhow::Result<()> {
+    let (family, expected) = (open_family(level, delta).await?, facts.expected);
     let policy = family.policy();
     let fact = if expected["policy"].is_object() { &expected["policy"] } else { expected };
-    report.known(
-        format!("{at}/policy"),
-        fact,
-        [
-            ("link_width", json!(policy.link_width())),
-            ("sid_ndim", json!(policy.sid_ndim())),
-            ("directed", json!(policy.is_directed())),
-            ("store", json!(if family.is_duplicated() { "duplicate" } else { "canonical" })),
-        ],
-    );
+    facts.named("policy", fact).known([
+        ("link_width", json!(policy.link_width())),
+        ("sid_ndim", json!(policy.sid_ndim())),
+        ("directed", json!(policy.is_directed())),
+        ("store", json!(if family.is_duplicated() { "duplicate" } else { "canonical" })),
+    ]);
     if !family.is_complete() {
-        report.skip("links of a family: this backend cannot list its segments");
+        facts.report.skip("links of a family: this backend cannot list its segments");
         return Ok(());
     }
-    report.known(
-        at,
-        expected,
-        [
-            ("num_links", json!(family.num_links())),
-            ("num_physical_records", json!(family.num_physical_records())),
-            ("offset_arrays", json!(family.segments().len())),
-        ],
-    );
+    facts.known([
+        ("num_links", json!(family.num_links())),
+        ("num_physical_records", json!(family.num_physical_records())),
+        ("offset_arrays", json!(family.segments().len())),
+    ]);
     if expected["offsets"].is_array() {
         let names = family.segments().iter().filter_map(|segment| segment.offsets());
-        let names: Vec<String> = names.map(ToString::to_string).collect();
-        report.fact(at, expected, "offsets", names);
+        facts.fact("offsets", names.map(ToString::to_string).collect::<Vec<String>>());
     }
-    let (records, parts) = read_records(family).await?;
+    let (records, parts) = read_records(&family).await?;
     let among = |intra| records.iter().filter(|record| record.intra == intra).collect::<Vec<_>>();
     let all: Vec<&Record> = records.iter().collect();
     for (name, found) in [
@@ -132,23 +110,20 @@ async fn check_family(
         ("cross", &among(false)),
         ("brute_force", &all),
     ] {
-        check_rows(report, &format!("{at}/{name}"), &expected[name], &rows_from_records(found));
-        check_list(report, &format!("{at}/{name}/list"), &expected[name]["list"], found);
+        facts.of(name).rows(&rows_from_records(found));
+        check_list(facts.of(name).of("list"), found);
     }
     let name = "endpoint_positions_f64_sha256_sorted";
     let fact = expected["records"].get(name).or_else(|| expected.get(name));
     if let Some(fact) = fact.filter(|fact| fact.is_string()) {
         let found = endpoint_positions(&all, contents).map(|rows| rows.sha256_sorted());
-        report.compare_result(&format!("{at}/endpoint_positions"), fact, found);
+        facts.named("endpoint_positions", fact).compare_result(found);
     }
+    let all = rows_from_records(&all);
     for (name, expected) in members(&expected["attributes"]) {
-        let at = format!("{at}/attributes/{name}");
-        if let Err(error) =
-            check_values(report, &at, expected, family, name, &parts, &rows_from_records(&all))
-                .await
-        {
-            report.fail(&at, format!("{error:#}"));
-        }
+        let mut facts = facts.named(format!("attributes/{name}"), expected);
+        let compared = check_values(&mut facts, &family, name, &parts, &all).await;
+        facts.finish(compared);
     }
     Ok(())
 }
@@ -163,15 +138,13 @@ async fn read_records(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<P
         let places = segment.cells().await?.cell_order();
         let cells = segment.read(&places, Caching::Once).await;
         let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut segment_records = Vec::new();
-        for cell in &cells {
-            for i in 0..cell.len() {
-                let ends: Vec<(ChunkKey, u64)> =
-                    cell.endpoints(i).map(|(chunk, row)| (*chunk, row)).collect();
-                segment_records
-                    .push((cell.stored_row(i), Record { ends, intra: segment.is_intra() }));
-            }
-        }
+        let intra = segment.is_intra();
+        let record = |cell: &LinkRecords, i| {
+            let ends = cell.endpoints(i).map(|(chunk, row)| (*chunk, row)).collect();
+            (cell.stored_row(i), Record { ends, intra })
+        };
+        let each = cells.iter().flat_map(|cell| (0..cell.len()).map(move |i| record(cell, i)));
+        let mut segment_records: Vec<(u64, Record)> = each.collect();
         if segment.offsets().is_none() && cells.len() > 1 && is_one_blob(&cells) {
             segment_records.sort_by_key(|(row, _)| *row); // the flat form has an order of its own
         }
@@ -197,17 +170,12 @@ fn rows_from_records(records: &[&Record]) -> Rows {
     }))
 }
 
-fn check_list(report: &mut Report, what: &str, expected: &Value, found: &[&Record]) {
-    let Some(expected) = expected.as_array() else { return };
-    let fact: Vec<Vec<(ChunkKey, u64)>> = expected
-        .iter()
-        .map(|record| {
-            let ends = list(record);
-            ends.map(|end| (parse_key(&end[0]), end[1].as_u64().unwrap_or(u64::MAX))).collect()
-        })
-        .collect();
-    let same = fact.len() == found.len() && fact.iter().zip(found).all(|(a, b)| *a == b.ends);
-    report.check(what, same, "other records, or in another order");
+fn check_list(mut facts: Facts<'_>, found: &[&Record]) {
+    let Some(expected) = facts.expected.as_array() else { return };
+    let end = |end: &Value| (parse_key(&end[0]), end[1].as_u64().unwrap_or(u64::MAX));
+    let is_same = |(a, b): (&Value, &&Record)| list(a).map(end).eq(b.ends.iter().copied());
+    let same = expected.len() == found.len() && expected.iter().zip(found).all(is_same);
+    facts.check(same, "other records, or in another order");
 }
 
 fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::Result<Rows> {
@@ -220,9 +188,8 @@ fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::
             let cell = cells.get(chunk).with_context(|| format!("no chunk {chunk}"))?;
             let row = *row as usize;
             anyhow::ensure!(row < cell.positions.len(), "no row {row} in chunk {chunk}");
-            contents::point_at(&cell.positions, row)
-                .iter()
-                .for_each(|x| bytes.extend(x.to_le_bytes()));
+            let point = contents::point_at(&cell.positions, row);
+            bytes.extend(point.into_iter().flat_map(f64::to_le_bytes));
         }
         found.push(bytes);
     }
@@ -230,16 +197,14 @@ fn endpoint_positions(records: &[&Record], contents: &LevelContents) -> anyhow::
 }
 
 async fn check_values(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
+    facts: &mut Facts<'_>,
     family: &LinkFamily,
     name: &str,
     parts: &[Part],
     records: &Rows,
 ) -> anyhow::Result<()> {
     let attribute = family.attribute(name).await?.context("no such attribute")?;
-    report.fact(at, expected, "dtype", attribute.dtype().to_string());
+    facts.fact("dtype", attribute.dtype().to_string());
     let mut found = Vec::new();
     for (segment, (places, cells)) in parts.iter().enumerate() {
         for column in attribute.values(segment, places, cells, Caching::Once).await {
@@ -252,23 +217,21 @@ async fn check_values(
         1 => json!([found.len()]),
         width => json!([found.len(), width]),
     };
-    report.fact(at, expected, "shape", shape);
-    report.fact(at, expected, "sha256", found.sha256());
-    let joined = records.join_columns(&found).sha256_sorted();
-    report.compare(&format!("{at}/joined"), &expected["joined_with_record_sha256_sorted"], joined);
+    facts.fact("shape", shape);
+    facts.fact("sha256", found.sha256());
+    let fact = &facts.expected["joined_with_record_sha256_sorted"];
+    facts.named("joined", fact).compare(records.join_columns(&found).sha256_sorted());
     Ok(())
 }
 
-/// Returns the values of the records within chunks, in the order of the chunks.
+/// Compares the values of the records within chunks, in the order of the chunks.
 async fn check_intra_values(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
+    facts: &mut Facts<'_>,
     level: &LevelReader,
     name: &str,
     delta: &str,
 ) -> anyhow::Result<()> {
-    let family = level.links(delta.parse::<Delta>()?).await?.context("no such family")?;
+    let family = open_family(level, delta).await?;
     let attribute = family.attribute(name).await?.context("no such attribute")?;
     let mut found: Vec<(ChunkKey, Vec<u8>)> = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
@@ -287,10 +250,10 @@ async fn check_intra_values(
         }
     }
     found.sort_by(|a, b| a.0.cmp_numeric(&b.0));
-    report.fact(at, expected, "cells", found.len());
-    let bytes: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
-    report.fact(at, expected, "bytes", bytes);
+    facts.fact("cells", found.len());
+    facts.fact("bytes", found.iter().map(|(_, bytes)| bytes.len()).sum::<usize>());
     let digest = facts::digest(found.iter().map(|(_, bytes)| bytes));
-    report.compare(&format!("{at}/sha256"), &expected["sha256_of_cells_in_chunk_order"], digest);
+    let fact = &facts.expected["sha256_of_cells_in_chunk_order"];
+    facts.named("sha256", fact).compare(digest);
     Ok(())
 }

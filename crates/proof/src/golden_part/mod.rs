@@ -27,13 +27,13 @@ use std::path::Path;
 use serde_json::{Value, json};
 use zvf_metadata::LayoutFamily;
 use zvf_model::{Kind, LevelId, LevelReader};
-use zvf_query::Reader;
+use zvf_query::{Query, Reader};
 use zvf_store::Store;
 
 use crate::contents::LevelContents;
 use crate::corpus::{self, Golden};
 use crate::facts::members;
-use crate::report::{Report, Run};
+use crate::report::{Facts, Report, Run};
 use objects::Objects;
 
 /// Tests every golden store of `folder`, opened from a directory.
@@ -48,11 +48,11 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
 /// backend has none.
 pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &Store, lists: bool) {
     let (reference, truth) = (&golden.expected["reference"], &golden.expected["truth"]);
-    documents::check_root(report, &reference["root"], store);
-    report.compare("levels_present", &reference["levels_present"], json!(store.level_numbers()));
-    if let Err(error) = check_outside_levels(report, golden, store).await {
-        report.fail("beside", format!("{error:#}"));
-    }
+    let mut facts = Facts::new(report, "", reference);
+    documents::check_root(facts.of("root"), store);
+    facts.fact("levels_present", json!(store.level_numbers()));
+    let compared = check_outside_levels(&mut facts, &golden.expected["composite"], store).await;
+    facts.named("beside", reference).finish(compared);
     let reader = Reader::new(store.clone());
     for (number, expected) in members(&reference["levels"]) {
         let truth = if number == "0" { truth } else { &Value::Null };
@@ -61,117 +61,125 @@ pub(crate) async fn check_facts(report: &mut Report, golden: &Golden, store: &St
         if golden.disagreements.contains(&edges) {
             expected["read_all"]["edges"] = json!({"forest": expected["objects"]["num_objects"]});
         }
-        if let Err(error) = check_level(report, number, &expected, truth, &reader, lists).await {
-            report.fail(number, format!("{error:#}"));
-        }
+        let mut facts = facts.named(number, &expected);
+        let compared = check_level(&mut facts, number, truth, &reader, lists).await;
+        facts.finish(compared);
     }
 }
 
 /// Compares the data of a store outside its levels.
 async fn check_outside_levels(
-    report: &mut Report,
-    golden: &Golden,
+    facts: &mut Facts<'_>,
+    composite: &Value,
     store: &Store,
 ) -> anyhow::Result<()> {
-    let reference = &golden.expected["reference"];
-    if reference["parametric"].is_object() {
-        extras::check_parametric(report, &reference["parametric"], store).await?;
+    if facts.expected["parametric"].is_object() {
+        extras::check_parametric(facts.of("parametric"), store).await?;
     }
-    if reference["headers"].is_object() {
-        extras::check_headers(report, &reference["headers"], store).await?;
+    if facts.expected["headers"].is_object() {
+        extras::check_headers(facts.of("headers"), store).await?;
     }
-    for (number, deltas) in members(&reference["cross_chunk_cells"]) {
+    for (number, deltas) in members(&facts.expected["cross_chunk_cells"]) {
         let level = LevelReader::open(store, LevelId(number.parse()?)).await?;
-        links::check_links_between_chunks(report, number, deltas, &level).await?;
+        let facts = facts.named(format!("{number}/cross_chunk_cells"), deltas);
+        links::check_links_between_chunks(facts, &level).await?;
     }
-    report_uncompared_facts(report, "store", reference, &COMPARED_OF_STORES);
-    if golden.expected["composite"].is_object() {
+    report_uncompared_facts(facts, "store", &COMPARED_OF_STORES);
+    if composite.is_object() {
         let contents = LevelContents::read(LevelReader::open(store, LevelId(0)).await?).await?;
-        extras::check_composite(report, &golden.expected["composite"], &contents).await?;
+        extras::check_composite(facts.named("composite", composite), &contents).await?;
     }
     Ok(())
 }
 
 async fn check_level(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
+    facts: &mut Facts<'_>,
+    number: &str,
     truth: &Value,
     reader: &Reader,
     lists: bool,
 ) -> anyhow::Result<()> {
-    let number = at.parse()?;
+    let number = number.parse()?;
     let node = reader.store().level(number).await?;
-    documents::check_level(report, expected, reader.store(), &node);
-    let level = LevelReader::open(reader.store(), LevelId(number)).await?;
+    documents::check_level(facts, reader.store(), &node);
+    let level = &LevelReader::open(reader.store(), LevelId(number)).await?;
+    // Of the kinds that the store names; or points if it names none.
+    let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+    let source = Asked { reader, level: LevelId(number), kind };
     if !lists && reader.store().family() != LayoutFamily::C {
         // Without presence lists and without a listing, only single chunks can be read.
-        report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
-        for kind in kinds_to_query(&level) {
-            boxes::check_small_boxes(report, at, expected, reader, kind).await;
-        }
+        facts.report.skip("levels before 0.9 over plain HTTP: only what lies in small boxes");
+        boxes::check_small_boxes(facts.of("bbox"), source).await;
         return Ok(());
     }
-    cells::check_chunks(report, at, expected, &level).await?;
+    cells::check_chunks(facts, level).await?;
     let contents = LevelContents::read(level.clone()).await;
     if truth["rows_agree"] == json!(false) {
         // Draco streams, which zarr-vectors cannot read back: their positions are rounded, and the
         // vertices of faces across chunks are in several streams. The tests of queries compare the
         // decoded data. An error about the codec is equally right.
-        let (what, least) = (format!("{at}/vertices"), truth["vertex_count"].as_u64());
+        let (mut facts, least) = (facts.of("vertices"), truth["vertex_count"].as_u64());
         match contents {
-            Err(error) => {
-                report.check(&what, error.class() == zvf_format::Class::Unsupported, error);
-            }
+            Err(error) => facts.check(error.class() == zvf_format::Class::Unsupported, error),
             Ok(contents) => {
                 let found = contents.positions().len() as u64;
                 let is_whole = least.is_some_and(|least| found >= least);
-                report.check(&what, is_whole, format!("{found} rows of {least:?} vertices"));
+                facts.check(is_whole, format!("{found} rows of {least:?} vertices"));
             }
         }
         return Ok(());
     }
-    let contents = contents?;
-    cells::check_cells(report, at, expected, &contents);
-    cells::check_vertex_columns(report, at, expected, truth, &contents).await?;
-    cells::check_fragment_columns(report, at, expected, &level).await?;
+    let contents = &contents?;
+    cells::check_cells(facts, contents);
+    cells::check_vertex_columns(facts.of("vertex_attributes"), truth, contents).await?;
+    cells::check_fragment_columns(facts.of("fragment_attributes"), level).await?;
     if let Some(expected) = truth.get("rows_sha256_sorted") {
-        report.compare("truth/rows", expected, contents.positions().sha256_sorted());
+        let found = contents.positions().sha256_sorted();
+        Facts::new(facts.report, "truth/rows", expected).compare(found);
     }
-    if let Some(expected) = expected.get("objects") {
+    if facts.expected.get("objects").is_some() {
         match level.objects().await? {
             Some(index) => {
-                let found = Objects::read(&index, &contents).await?;
-                objects::check_objects(report, at, expected, &found, &contents);
-                objects::check_truth(report, truth, &found, &contents);
+                let found = Objects::read(&index, contents).await?;
+                objects::check_objects(facts.of("objects"), &found, contents);
+                objects::check_truth(Facts::new(facts.report, "truth", truth), &found, contents);
             }
-            None => report.fail(&format!("{at}/objects"), "no object index"),
+            None => facts.of("objects").fail("no object index"),
         }
     }
-    if let Err(error) = tables::check_tables(report, at, expected, &level).await {
-        report.fail(&format!("{at}/tables"), format!("{error:#}"));
-    }
-    extras::check_segments(report, at, expected, &level, reader).await?;
-    links::check_links(report, at, expected, &level, &contents).await?;
-    for kind in kinds_to_query(&level) {
-        answers::check_answers(report, at, expected, truth, reader, kind).await;
-        boxes::check_boxes(report, at, expected, reader, &contents, kind).await;
-    }
-    report_uncompared_facts(report, "level", expected, &COMPARED);
+    let attribute = async |of_groups, name: &str| match of_groups {
+        true => level.group_attribute(name).await,
+        false => level.object_attribute(name).await,
+    };
+    let compared = tables::check_tables(facts, async || level.groups().await, attribute).await;
+    facts.named("tables", &Value::Null).finish(compared);
+    extras::check_segments(facts.of("skeleton_by_segment"), level, reader).await?;
+    links::check_links(facts, level, contents).await;
+    answers::check_answers(facts, truth, source).await;
+    boxes::check_boxes(facts.of("bbox"), source, contents).await;
+    report_uncompared_facts(facts, "level", &COMPARED);
     Ok(())
 }
 
-/// Returns the kinds to query: those that the store names, or points if it names none.
-fn kinds_to_query(level: &LevelReader) -> Vec<Kind> {
-    vec![level.kinds().first().copied().unwrap_or(Kind::PointCloud)]
+/// Who reads what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) reader: &'a Reader,
+    pub(crate) level: LevelId,
+    pub(crate) kind: Kind,
+}
+
+impl Asked<'_> {
+    /// Returns the query for everything.
+    fn query(&self) -> Query {
+        Query::all().of_kind(self.kind).at_level(self.level)
+    }
 }
 
 /// Reports the facts that are not compared.
-fn report_uncompared_facts(report: &mut Report, what: &str, expected: &Value, compared: &[&str]) {
-    for name in members(expected).map(|(name, _)| name) {
-        if !compared.contains(&name) {
-            report.skip(format!("{name} of a {what}: nothing here compares it"));
-        }
+fn report_uncompared_facts(facts: &mut Facts<'_>, what: &str, compared: &[&str]) {
+    for (name, _) in members(facts.expected).filter(|(name, _)| !compared.contains(name)) {
+        facts.report.skip(format!("{name} of a {what}: nothing here compares it"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The object index of a level: ids, manifests, and their rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 use zvf_format::key::ChunkKey;
@@ -9,7 +9,7 @@ use zvf_model::{ObjectId, ObjectIndex};
 use super::cells::parse_key;
 use crate::contents::LevelContents;
 use crate::facts::{Rows, list};
-use crate::report::Report;
+use crate::report::Facts;
 
 /// The objects of a level, resolved here without the library.
 #[derive(Debug, Default)]
@@ -56,22 +56,10 @@ impl Objects {
         }
         Ok(Self { list })
     }
-
-    pub(super) fn positions(&self, object: &Object, contents: &LevelContents) -> Rows {
-        let row = |&(cell, row): &(usize, usize)| contents.cells[cell].positions.row(row).to_vec();
-        Rows(object.rows.iter().map(row).collect())
-    }
 }
 
 /// Compares the index, and every listed object.
-pub(super) fn check_objects(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    found: &Objects,
-    contents: &LevelContents,
-) {
-    let at = format!("{at}/objects");
+pub(super) fn check_objects(mut facts: Facts<'_>, found: &Objects, contents: &LevelContents) {
     let entries = |object: &Object| {
         let id = object.id.0;
         let row = move |(chunk, fragment): &(ChunkKey, u64)| {
@@ -80,26 +68,19 @@ pub(super) fn check_objects(
         object.entries.iter().map(row).collect::<Vec<_>>()
     };
     let shared = || {
-        let mut owners: HashMap<(Vec<i64>, u64), Vec<i64>> = HashMap::new();
+        let mut owners: HashMap<(ChunkKey, u64), HashSet<i64>> = HashMap::new();
         for object in &found.list {
-            for (chunk, fragment) in &object.entries {
-                owners
-                    .entry((chunk.components().to_vec(), *fragment))
-                    .or_default()
-                    .push(object.id.0);
+            for entry in &object.entries {
+                owners.entry(*entry).or_default().insert(object.id.0);
             }
         }
-        owners.values_mut().for_each(|object_ids| {
-            object_ids.sort_unstable();
-            object_ids.dedup();
-        });
         owners.values().filter(|object_ids| object_ids.len() > 1).count()
     };
     let ids = || found.list.iter().map(|object| object.id.0);
     let key_rank = contents.reader.key_rank();
     let objects = &found.list;
     // These members are texts, the nested objects, and the layout.
-    report.each(&at, expected, &["manifest_row", "objects", "layout"], |name, _| {
+    facts.each(&["manifest_row", "objects", "layout"], |name, _| {
         Some(match name {
             "num_objects" => json!(objects.len()),
             "num_present" => json!(objects.iter().filter(|object| object.present).count()),
@@ -114,30 +95,29 @@ pub(super) fn check_objects(
             _ => return None,
         })
     });
-    for expected in list(&expected["objects"]) {
-        check_object(report, &at, expected, found, contents);
+    for expected in list(&facts.expected["objects"]) {
+        check_object(&mut facts, expected, found, contents);
     }
 }
 
 fn check_object(
-    report: &mut Report,
-    at: &str,
+    facts: &mut Facts<'_>,
     expected: &Value,
     found: &Objects,
     contents: &LevelContents,
 ) {
     let id = expected["id"].as_i64().unwrap_or(-1);
-    let at = format!("{at}/{id}");
+    let mut facts = facts.named(id, expected);
     let Some(object) = found.list.iter().find(|object| object.id == ObjectId(id)) else {
-        report.fail(&at, "no such object");
-        return;
+        return facts.fail("no such object");
     };
-    let positions = found.positions(object, contents);
+    let row = |&(cell, row): &(usize, usize)| contents.cells[cell].positions.row(row).to_vec();
+    let positions = Rows(object.rows.iter().map(row).collect());
     let has_manifest = |expected: &Value| {
         let pair = |pair: &Value| (parse_key(&pair[0]), pair[1].as_u64().unwrap_or(u64::MAX));
         list(expected).map(pair).eq(object.entries.iter().copied())
     };
-    report.each(at, expected, &["id"], |name, expected| {
+    facts.each(&["id"], |name, expected| {
         Some(match name {
             "fragments" => json!(object.entries.len()),
             "vertices" => json!(positions.len()),
@@ -151,19 +131,15 @@ fn check_object(
 }
 
 /// Compares the objects in the writer's input with those found.
-pub(super) fn check_truth(
-    report: &mut Report,
-    truth: &Value,
-    found: &Objects,
-    contents: &LevelContents,
-) {
+pub(super) fn check_truth(mut facts: Facts<'_>, found: &Objects, contents: &LevelContents) {
+    let truth = facts.expected;
     if truth["objects_agree"] == json!(false) || truth["object_sizes_agree"] == json!(false) {
-        report.skip("objects that the writer wrote otherwise than its input");
+        facts.report.skip("objects that the writer wrote otherwise than its input");
         return;
     }
-    for list in ["objects", "objects_in_path_order"] {
-        for expected in truth[list].as_array().into_iter().flatten() {
-            check_object(report, &format!("truth/{list}"), expected, found, contents);
+    for name in ["objects", "objects_in_path_order"] {
+        for expected in list(&truth[name]) {
+            check_object(&mut facts.of(name), expected, found, contents);
         }
     }
 }

@@ -1,64 +1,59 @@
-//! Groups of objects, and values of objects and of groups.
+//! Groups of objects, and values of objects and of groups: of a level, and of parametric objects.
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use zvf_model::{LevelReader, Members, RowAttribute};
+use zvf_error::Result;
+use zvf_model::{Groups, Members, RowAttribute};
 
 use crate::facts::{self, Rows, list, members};
-use crate::report::Report;
+use crate::report::Facts;
 
-/// Compares groups, values of objects and values of groups.
+/// Compares groups, values of objects and values of groups. `attribute` gives the values, of groups
+/// or of objects.
 pub(super) async fn check_tables(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    level: &LevelReader,
+    facts: &mut Facts<'_>,
+    groups: impl AsyncFnOnce() -> Result<Option<Groups>>,
+    attribute: impl AsyncFn(bool, &str) -> Result<Option<RowAttribute>>,
 ) -> anyhow::Result<()> {
-    if let Some(expected) = expected["groups"].as_array() {
-        let groups = level.groups().await?.context("no groups")?;
+    if facts.expected["groups"].is_array() {
+        let groups = groups().await?.context("no groups")?;
         let all: Vec<u64> = (0..groups.len()).collect();
         let found: Vec<Value> = groups.members(&all).await?.iter().map(members_to_json).collect();
-        report.compare(&format!("{at}/groups"), &json!(expected), found);
+        facts.fact("groups", found);
     }
-    for (name, expected) in members(&expected["object_attributes"]) {
-        let at = format!("{at}/object_attributes/{name}");
-        let attribute = level.object_attribute(name).await?.with_context(|| format!("no {at}"))?;
-        check_values(report, &at, expected, &attribute).await?;
-    }
-    for (name, expected) in members(&expected["group_attributes"]) {
-        let at = format!("{at}/group_attributes/{name}");
-        let attribute = level.group_attribute(name).await?.with_context(|| format!("no {at}"))?;
-        check_values(report, &at, expected, &attribute).await?;
+    for (part, of_groups) in [("object_attributes", false), ("group_attributes", true)] {
+        let mut facts = facts.of(part);
+        for (name, expected) in members(facts.expected) {
+            let mut facts = facts.named(name, expected);
+            let attribute = attribute(of_groups, name).await?;
+            let attribute = attribute.with_context(|| format!("no {}", facts.at))?;
+            check_values(&mut facts, &attribute).await?;
+        }
     }
     Ok(())
 }
 
-pub(super) fn members_to_json(members: &Members) -> Value {
+fn members_to_json(members: &Members) -> Value {
     match members {
         Members::Ids(ids) => ids.iter().map(|id| json!(id.0)).collect(),
         Members::Range { start, stop } => json!({"range": [start, stop]}),
     }
 }
 
-pub(super) async fn check_values(
-    report: &mut Report,
-    at: &str,
-    expected: &Value,
-    attribute: &RowAttribute,
-) -> anyhow::Result<()> {
+async fn check_values(facts: &mut Facts<'_>, attribute: &RowAttribute) -> anyhow::Result<()> {
     let values = attribute.range(0..attribute.len()).await?;
     let column = values.column();
     let rows_like = |like: &Value| {
         let scalar = !like.get(0).is_some_and(Value::is_array);
         facts::head_to_json(column, like.as_array().map_or(0, Vec::len), scalar)
     };
-    if expected.is_array() {
-        report.compare(at, expected, rows_like(expected));
+    if facts.expected.is_array() {
+        facts.compare(rows_like(facts.expected));
         return Ok(());
     }
     // The contents of a row past the end.
     let beyond = attribute.range(attribute.len()..attribute.len().saturating_add(1)).await?;
-    report.each(at, expected, &[], |name, expected| {
+    facts.each(&[], |name, expected| {
         Some(match name {
             "dtype" => json!(attribute.dtype().to_string()),
             "shape" if list(expected).count() == 1 => json!([column.len()]),

@@ -15,7 +15,6 @@ use zvf_query::{Query, Reader};
 use zvf_store::BuildOptions;
 
 use super::Case;
-use super::our_levels::copy_folder;
 use crate::report::Report;
 use crate::{contents, corpus};
 
@@ -27,7 +26,7 @@ pub(super) async fn build_additive_levels(
     folder: &Path,
 ) -> anyhow::Result<()> {
     let path = folder.join(format!("{}.zarrvectors", case.id));
-    copy_folder(&case.our_store(), &path)?;
+    archives::copy(&case.our_store(), &path)?;
     let address = path.to_string_lossy().into_owned();
     let before = read_contents(&address).await?;
     let (options, build_options) = (choose_options(&address, turn).await?, unsynced_options());
@@ -133,5 +132,5 @@ async fn read_increment(address: &str, level: u32) -> anyhow::Result<Vec<Vec<f64
     let store = corpus::open(address.as_ref()).await?;
     let query = Query::all().at_level(LevelId(level)).increment_only();
     let batch = Reader::new(store).run(&query).await?.batch;
-    Ok((0..batch.len()).map(|row| contents::point_at(batch.positions(), row)).collect())
+    Ok(contents::points(batch.positions()))
 }

@@ -6,11 +6,12 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 use zvf_metadata::{ArrayDoc, Node};
-use zvf_store::{Caching, Store};
+use zvf_store::Store;
 
 use super::Case;
+use crate::contents::{self, Payloads};
 use crate::corpus;
-use crate::report::Report;
+use crate::report::{Facts, Report};
 
 /// Compares the levels of both sides.
 pub(super) async fn compare_levels(report: &mut Report, case: &Case) -> anyhow::Result<()> {
@@ -27,41 +28,19 @@ pub(super) async fn compare_levels(report: &mut Report, case: &Case) -> anyhow::
             report.fail(node, if expected { "is not there" } else { "should not be there" });
             continue;
         }
-        let texts =
-            [case.reference_store(), case.our_store()].map(|store| read_document(&store, node));
-        let [expected, found] = [texts[0].as_ref(), texts[1].as_ref()];
-        let expected = expected.map_err(|error| anyhow::anyhow!("{node}: {error}"))?;
-        report.compare_result(&format!("{node} document"), expected, found.cloned());
+        let expected =
+            read_document(&case.reference_store(), node).with_context(|| node.clone())?;
+        Facts::new(report, &format!("{node} document"), &expected)
+            .compare_result(read_document(&case.our_store(), node));
         if let Ok(Node::Array(doc)) = Node::parse(expected.to_string().as_bytes()) {
             let expected = read_payloads(&theirs, node, &doc).await?;
             match read_payloads(&ours, node, &doc).await {
-                Ok(found) => compare_files(report, node, &expected, &found),
+                Ok(found) => report.compare_payloads(node, &expected, &found),
                 Err(error) => report.fail(node, error),
             }
         }
     }
     Ok(())
-}
-
-fn compare_files(
-    report: &mut Report,
-    node: &str,
-    expected: &[(String, Vec<u8>)],
-    found: &[(String, Vec<u8>)],
-) {
-    if expected.len() != found.len() {
-        report.fail(node, format!("{} payloads instead of {}", found.len(), expected.len()));
-        return;
-    }
-    for ((key, expected), (key_found, found)) in expected.iter().zip(found) {
-        let at = expected.iter().zip(found).position(|(a, b)| a != b);
-        let why = format!(
-            "{key_found} of {} bytes instead of {}, other at {at:?}",
-            found.len(),
-            expected.len()
-        );
-        report.check(&format!("{node} {key}"), key == key_found && expected == found, why);
-    }
 }
 
 /// Returns whether a node belongs to the links that lead to or from level 0.
@@ -110,31 +89,14 @@ fn read_document(store: &Path, node: &str) -> anyhow::Result<Value> {
 }
 
 /// Returns the decoded contents of an array, by key.
-async fn read_payloads(
-    store: &Store,
-    node: &str,
-    doc: &ArrayDoc,
-) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+async fn read_payloads(store: &Store, node: &str, doc: &ArrayDoc) -> anyhow::Result<Payloads> {
     let (number, path) = node.split_once('/').context("an array above the levels")?;
     let level = store.level(number.parse()?).await?;
     if doc.nonempty_chunks.is_some() {
-        let cells = level.required_cells(path).await?;
-        let keys: Vec<_> = cells.presence().await?.iter().collect();
-        let payloads = cells.read_many(&keys, Caching::Once).await;
-        let pair = |(key, payload): (_, Result<Option<_>, _>)| {
-            let payload: bytes::Bytes = Option::context(payload?, "a cell that is listed")?;
-            Ok((ToString::to_string(key), payload.to_vec()))
-        };
-        return keys.iter().zip(payloads).map(pair).collect();
+        return contents::read_cells(&level, path).await;
     }
     if path.ends_with("manifests") || path == "groups" {
-        let rows = level.rows(path).await?.context("no rows")?;
-        let all = rows.range(0..rows.count().await?).await?;
-        return Ok(all
-            .iter()
-            .enumerate()
-            .map(|(at, row)| (at.to_string(), row.to_vec()))
-            .collect());
+        return contents::read_rows(&level, path).await;
     }
     let dense = level.dense(path).await?.context("no array")?;
     Ok(vec![("values".to_owned(), dense.read_all().await?.to_vec())])

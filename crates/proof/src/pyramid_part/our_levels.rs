@@ -21,7 +21,7 @@ pub(super) async fn build_our_levels(
     folder: &Path,
 ) -> anyhow::Result<()> {
     let path = folder.join(format!("{id}.zarrvectors"));
-    copy_folder(from, &path)?;
+    archives::copy(from, &path)?;
     let address = path.to_string_lossy().into_owned();
     let store = corpus::open(&path).await?;
     let level = LevelReader::open(&store, LevelId(0)).await?;
@@ -96,19 +96,4 @@ pub(super) fn check_by_reference(
         Ok(())
     })?;
     run.print_line(&format!("{what}: {stores} stores, {facts} facts that the reference reads"))
-}
-
-/// Copies a store.
-pub(super) fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let path = entry?.path();
-        let target = to.join(path.file_name().context("a path without a name")?);
-        if path.is_dir() {
-            copy_folder(&path, &target)?;
-        } else {
-            std::fs::copy(&path, &target)?;
-        }
-    }
-    Ok(())
 }

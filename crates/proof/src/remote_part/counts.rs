@@ -79,17 +79,13 @@ impl RequestCount<'_> {
                 served += opened;
             }
             let at = format!("{}/{} arrays/{what}", self.name, self.arrays);
-            report.check(
-                &at,
-                served <= max_requests,
-                format!("{served} requests, at most {max_requests}"),
-            );
+            let why = format!("{served} requests, at most {max_requests}");
+            report.check(&at, served <= max_requests, why);
             let inside = points.iter().filter(|point| cube.contains(point));
             let rows = |point: &Vec<f64>| point.iter().flat_map(|x| x.to_le_bytes()).collect();
             let expected = Rows(inside.map(rows).collect()).sha256_sorted();
-            let positions = answer.batch.positions();
-            let found = (0..positions.len()).map(|row| rows(&contents::point_at(positions, row)));
-            let found = Rows(found.collect()).sha256_sorted();
+            let found = contents::points(answer.batch.positions());
+            let found = Rows(found.iter().map(rows).collect()).sha256_sorted();
             report.check(&format!("{at}/answer"), found == expected, "other points");
         }
         Ok(())

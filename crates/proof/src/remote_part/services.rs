@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use archives::peers::Process;
 
-use crate::peers::{self, Server};
+use crate::peers;
 
 /// A running server, with a place for stores.
 #[derive(Debug)]
@@ -20,10 +21,15 @@ pub(crate) struct Service {
     pub(crate) root: Option<PathBuf>,
     /// Whether clients can list objects.
     pub(crate) lists: bool,
-    _server: Server,
+    _server: Process,
 }
 
 impl Service {
+    /// Returns a server that lists what it has.
+    fn new(base: &str, options: Vec<(String, String)>, server: Process) -> Self {
+        Self { base: base.to_owned(), options, root: None, lists: true, _server: server }
+    }
+
     /// Returns the address of `prefix`.
     pub(crate) fn address(&self, prefix: &str) -> String {
         format!("{}/{prefix}", self.base)
@@ -68,9 +74,9 @@ fn start_http(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     fs::write(scratch.join("nginx.conf"), config)?;
     let program = peers::find_debian_program("nginx", "usr/sbin/nginx")?;
     let words = ["-c", &at("nginx.conf"), "-p", &at("")];
-    let server = Server::start(program, port, words)?;
-    let base = format!("http://127.0.0.1:{port}");
-    Ok(Service { base, options: Vec::new(), root: Some(root), lists: false, _server: server })
+    let server = peers::start_server(program, port, words)?;
+    let service = Service::new(&format!("http://127.0.0.1:{port}"), Vec::new(), server);
+    Ok(Service { root: Some(root), lists: false, ..service })
 }
 
 /// Starts moto, the most common emulator of S3.
@@ -78,16 +84,9 @@ fn start_s3(_place: Place<'_>) -> anyhow::Result<Service> {
     let python = peers::install_python("moto", &["moto[server]"])?;
     let port = peers::find_free_port()?;
     let program = python.with_file_name("moto_server");
-    let server = Server::start(program, port, ["-H", "127.0.0.1", "-p", &port.to_string()])?;
-    let address = format!("http://127.0.0.1:{port}");
+    let server = peers::start_server(program, port, ["-H", "127.0.0.1", "-p", &port.to_string()])?;
     make_bucket(port)?;
-    Ok(Service {
-        base: "s3://zvf".to_owned(),
-        options: s3_options(&address, "us-east-1", "key", "secret"),
-        root: None,
-        lists: true,
-        _server: server,
-    })
+    Ok(Service::new("s3://zvf", s3_options(port, "us-east-1", "key", "secret"), server))
 }
 
 /// Creates a bucket without credentials.
@@ -103,9 +102,9 @@ fn make_bucket(port: u16) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(String, String)> {
+fn s3_options(port: u16, region: &str, key: &str, secret: &str) -> Vec<(String, String)> {
     to_owned_pairs([
-        ("aws_endpoint", address),
+        ("aws_endpoint", &*format!("http://127.0.0.1:{port}")),
         ("aws_allow_http", "true"),
         ("aws_access_key_id", key),
         ("aws_secret_access_key", secret),
@@ -118,7 +117,7 @@ fn s3_options(address: &str, region: &str, key: &str, secret: &str) -> Vec<(Stri
 fn start_gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let port = peers::find_free_port()?;
     let script = peers::script_path("cloud_double.py").display().to_string();
-    let server = Server::start("python3", port, [script, port.to_string()])?;
+    let server = peers::start_server("python3", port, [script, port.to_string()])?;
     let account = scratch.join("account.json");
     let account_json = serde_json::json!({
         "gcs_base_url": format!("http://127.0.0.1:{port}"),
@@ -131,7 +130,7 @@ fn start_gcs(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let account = account.display().to_string();
     let options =
         to_owned_pairs([("google_service_account", account.as_str()), ("allow_http", "true")]);
-    Ok(Service { base: "gs://zvf".to_owned(), options, root: None, lists: true, _server: server })
+    Ok(Service::new("gs://zvf", options, server))
 }
 
 /// Starts the vendor's emulator of Azure Blob Storage.
@@ -143,21 +142,17 @@ fn start_azure(Place { scratch, .. }: Place<'_>) -> anyhow::Result<Service> {
     let words =
         ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"];
     let words = words.into_iter().chain(["--blobPort", &port, "--location", &location]);
-    let server = Server::start(commands.join("azurite-blob"), number, words)?;
+    let server = peers::start_server(commands.join("azurite-blob"), number, words)?;
     let script = peers::script_path("azure_container.py");
-    peers::run_command(Command::new("python3").arg(script).args([
-        &port,
-        AZURE_ACCOUNT,
-        AZURE_KEY,
-        "zvf",
-    ]))?;
+    let words = [&port, AZURE_ACCOUNT, AZURE_KEY, "zvf"];
+    peers::run_command(Command::new("python3").arg(script).args(words))?;
     let options = to_owned_pairs([
         ("azure_storage_endpoint", &*format!("http://127.0.0.1:{port}/{AZURE_ACCOUNT}")),
         ("azure_storage_account_name", AZURE_ACCOUNT),
         ("azure_storage_account_key", AZURE_KEY),
         ("azure_allow_http", "true"),
     ]);
-    Ok(Service { base: "az://zvf".to_owned(), options, root: None, lists: true, _server: server })
+    Ok(Service::new("az://zvf", options, server))
 }
 
 /// Starts a production server with the interface of S3.
@@ -183,7 +178,7 @@ fn start_garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> 
     );
     let file = at("garage.toml");
     fs::write(&file, config)?;
-    let server = Server::start(&program, port, ["-c", &file, "server"])?;
+    let server = peers::start_server(&program, port, ["-c", &file, "server"])?;
     let command =
         |words: &[&str]| peers::run_command(Command::new(&program).args(["-c", &file]).args(words));
     let node = command(&["node", "id", "-q"])?;
@@ -194,13 +189,7 @@ fn start_garage(Place { scratch, build }: Place<'_>) -> anyhow::Result<Service> 
     command(&["key", "import", "--yes", "-n", "zvf", &key, &secret])?;
     command(&["bucket", "create", "zvf"])?;
     command(&["bucket", "allow", "--read", "--write", "--owner", "zvf", "--key", &key])?;
-    Ok(Service {
-        base: "s3://zvf".to_owned(),
-        options: s3_options(&format!("http://127.0.0.1:{port}"), "garage", &key, &secret),
-        root: None,
-        lists: true,
-        _server: server,
-    })
+    Ok(Service::new("s3://zvf", s3_options(port, "garage", &key, &secret), server))
 }
 
 fn to_owned_pairs<const N: usize>(options: [(&str, &str); N]) -> Vec<(String, String)> {

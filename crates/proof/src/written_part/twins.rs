@@ -9,11 +9,11 @@ use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Dtype, Node};
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelReader, ObjectId, Parts};
-use zvf_store::{Caching, OpenOptions, Store};
+use zvf_store::{OpenOptions, Store};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::npy;
 use crate::report::Report;
+use crate::{contents, npy};
 
 /// Writes the store, and compares it cell by cell and manifest by manifest.
 pub(super) async fn compare_twin(
@@ -38,34 +38,19 @@ pub(super) async fn compare_twin(
     });
     finished.await??;
     let ours = Store::from_object_store(memory, &"twin".into(), OpenOptions::default()).await?;
+    let (expected, found) = (theirs.level(0).await?, ours.level(0).await?);
     for path in list_arrays(&theirs).await? {
         // zarr-vectors stores fragment numbers instead of rows.
         if kind == Kind::Line && path.starts_with("links") {
             report.skip("links of lines: those of the reference name fragments");
             continue;
         }
-        let (expected, found) =
-            (read_cells(&theirs, &path).await?, read_cells(&ours, &path).await?);
-        let keys = |cells: &[(String, Vec<u8>)]| -> Vec<String> {
-            cells.iter().map(|(key, _)| key.clone()).collect()
-        };
-        if keys(&expected) != keys(&found) {
-            report.fail(&path, format!("{} cells instead of {}", found.len(), expected.len()));
-            continue;
-        }
-        for ((key, expected), (_, found)) in expected.iter().zip(&found) {
-            let why = || format!("{} bytes instead of {}", found.len(), expected.len());
-            report.check(&format!("{path}/{key}"), expected == found, why());
-        }
+        let payloads = contents::read_cells(&expected, &path).await?;
+        report.compare_payloads(&path, &payloads, &contents::read_cells(&found, &path).await?);
     }
-    let [expected, found] = [read_manifests(&theirs).await?, read_manifests(&ours).await?];
-    if expected.len() == found.len() {
-        for (row, (expected, found)) in expected.iter().zip(&found).enumerate() {
-            report.check(&format!("manifest {row}"), expected == found, "other bytes");
-        }
-    } else {
-        report.fail("manifests", format!("{} instead of {}", found.len(), expected.len()));
-    }
+    let path = "object_index/manifests";
+    let rows = contents::read_rows(&expected, path).await?;
+    report.compare_payloads("manifest", &rows, &contents::read_rows(&found, path).await?);
     Ok(())
 }
 
@@ -148,23 +133,4 @@ async fn list_arrays(store: &Store) -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(arrays)
-}
-
-/// Returns the cells of an array, by key.
-async fn read_cells(store: &Store, path: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let Some(cells) = store.level(0).await?.cells(path).await? else { return Ok(Vec::new()) };
-    let keys: Vec<_> = cells.presence().await?.iter().collect();
-    let payloads = cells.read_many(&keys, Caching::Once).await;
-    let pairs = keys.iter().zip(payloads).map(|(key, payload)| {
-        Ok((key.to_string(), payload?.context("a cell that is listed")?.to_vec()))
-    });
-    pairs.collect()
-}
-
-/// Returns the manifests of objects, by row.
-async fn read_manifests(store: &Store) -> anyhow::Result<Vec<Vec<u8>>> {
-    let rows = store.level(0).await?.rows("object_index/manifests").await?;
-    let Some(rows) = rows else { return Ok(Vec::new()) };
-    let all = rows.range(0..rows.count().await?).await?;
-    Ok(all.into_iter().map(|row| row.to_vec()).collect())
 }

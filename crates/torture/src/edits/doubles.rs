@@ -25,7 +25,7 @@ use super::{
     NAME, apply_committed, block_on, commit_lines, create_backend, list_files, place_in_backend,
     read_files, read_store,
 };
-use crate::trees::Tree;
+use crate::trees::{Tree, remove_folder, write_tree};
 use crate::{Report, in_parallel};
 
 /// Test backends that keep less than they promise, and every order of writers.
@@ -47,41 +47,44 @@ impl Doubles {
         let scratch = archives::scratch();
         let store = scratch.path().join(NAME);
         archives::write(&store, &archives::files(STORE));
-        commit_lines(
-            &Place::from(store.as_path()),
-            &[
-                json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
-                json!({"op": "object.set", "objects": [0, 1], "values": {"counter": 0}}),
-            ],
-        )?;
+        commit_lines(&Place::from(store.as_path()), &add_counter(&[0, 1]))?;
         let files = read_store(&store);
-        let parts: [(&str, Attempt); 3] =
-            [("late", repeat_puts), ("begin again", begin_again), ("one epoch", take_one_epoch)];
-        for (name, part) in parts {
-            let failures = report.failures;
-            part(&files, self.every.max(1), report)?;
-            report.print_note(&format!("{name}: {} failures", report.failures - failures));
-        }
-        let failures = report.failures;
+        report.part("late", |report| repeat_puts(&files, report))?;
+        let every = self.every.max(1);
+        report.part("begin again", |report| begin_again(&files, every, report))?;
+        report.part("one epoch", |report| take_one_epoch(&files, report))?;
+        report.part("folder", |report| self.race_in_folder(&files, &store, report))
+    }
+
+    fn race_in_folder(
+        &self,
+        files: &Tree,
+        store: &Path,
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
         for round in 0..self.rounds {
-            for path in [store.clone(), scratch.path().join(format!("{NAME}.zvf"))] {
-                if path.exists() {
-                    std::fs::remove_dir_all(path)?;
-                }
-            }
-            archives::write(&store, &Vec::from_iter(files.clone()));
-            let raced = commit_at_once(&Place::from(store.as_path()), self.writers);
+            remove_folder(store)?;
+            remove_folder(&store.with_extension("zv.zvf"))?;
+            write_tree(store, files);
+            let raced = commit_at_once(&Place::from(store), self.writers);
             report.count(raced.with_context(|| format!("folder, round {round}")));
         }
-        report.print_note(&format!("folder: {} failures", report.failures - failures));
         Ok(())
     }
 }
 
-/// Returns a transaction that reads a counter as 0 and sets it: of two such commits one must fail.
-fn set_counter(object: u64, to: u64) -> [Value; 2] {
+/// Returns a transaction that gives objects a counter of 0.
+pub(crate) fn add_counter(objects: &[u64]) -> [Value; 2] {
     [
-        json!({"op": "expect", "object": object, "values": {"counter": 0}}),
+        json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
+        json!({"op": "object.set", "objects": objects, "values": {"counter": 0}}),
+    ]
+}
+
+/// Returns a transaction that reads a counter and sets it: of two such commits one must fail.
+pub(crate) fn set_counter(object: u64, from: u64, to: u64) -> [Value; 2] {
+    [
+        json!({"op": "expect", "object": object, "values": {"counter": from}}),
         json!({"op": "object.set", "objects": [object], "values": {"counter": to}}),
     ]
 }
@@ -103,7 +106,7 @@ fn check_refusals<'a>(
 }
 
 /// Repeats each put of a commit after a later commit, and after an undo.
-fn repeat_puts(files: &Tree, _every: usize, report: &mut Report) -> anyhow::Result<()> {
+fn repeat_puts(files: &Tree, report: &mut Report) -> anyhow::Result<()> {
     for n in 0..8_u8 {
         let [if_none_match, if_match, tags_are_of_bytes] = [1, 2, 4].map(|bit| n & bit == 0);
         let conditions =
@@ -133,7 +136,7 @@ fn repeat_put(
     // A first run counts the requests.
     let counted = create_backend(files);
     counted.set_conditions(conditions);
-    let first = commit_lines(&place_in_backend(&counted), &set_counter(0, 1));
+    let first = commit_lines(&place_in_backend(&counted), &set_counter(0, 0, 1));
     let requests = counted.requests();
     let puts = requests.iter().enumerate().filter(|(_, request)| request.what == "put");
     let Some((at, request)) = puts.map(|(at, request)| (at, request.path.clone())).nth(nth) else {
@@ -144,7 +147,7 @@ fn repeat_put(
         return Ok((nth == 0).then(|| if is_right { Ok(()) } else { Err(error.into()) }));
     }
     slow.plan(at, Fault::Repeated);
-    commit_lines(&place_in_backend(&slow), &set_counter(0, 1))?;
+    commit_lines(&place_in_backend(&slow), &set_counter(0, 0, 1))?;
     let place = place_in_backend(&backend);
     match is_undone {
         true => drop(undo(&place, Undo::Last(1), &CommitOptions::default())?),
@@ -196,7 +199,7 @@ fn take_outcome(ended: &Ended) -> Option<Result<(), EditError>> {
 /// a third one changes the same object.
 fn begin_again(files: &Tree, every: usize, report: &mut Report) -> anyhow::Result<()> {
     let counted = create_backend(files);
-    commit_lines(&place_in_backend(&counted), &set_counter(0, 1))?;
+    commit_lines(&place_in_backend(&counted), &set_counter(0, 0, 1))?;
     let requests = counted.requests().len();
     // A writer that starts over sends as many requests again.
     let orders = (0..requests).flat_map(|nth| (1..=requests * 2).map(move |later| (nth, later)));
@@ -204,9 +207,9 @@ fn begin_again(files: &Tree, every: usize, report: &mut Report) -> anyhow::Resul
         let backend = create_backend(files);
         let writer = Arc::new(backend.new_client());
         let place = || place_in_backend(&Arc::new(backend.new_client()));
-        let second = plan_commit(&writer, nth, place(), set_counter(1, 1).to_vec());
-        let third = plan_commit(&writer, nth + later, place(), set_counter(0, 2).to_vec());
-        let first = commit_lines(&place_in_backend(&writer), &set_counter(0, 1)).map(drop);
+        let second = plan_commit(&writer, nth, place(), set_counter(1, 0, 1).to_vec());
+        let third = plan_commit(&writer, nth + later, place(), set_counter(0, 0, 2).to_vec());
+        let first = commit_lines(&place_in_backend(&writer), &set_counter(0, 0, 1)).map(drop);
         let (second, Some(third)) = (take_outcome(&second), take_outcome(&third)) else {
             continue; // it ended before
         };
@@ -228,15 +231,15 @@ fn begin_again(files: &Tree, every: usize, report: &mut Report) -> anyhow::Resul
 }
 
 /// A single writer commits; at each of its requests a second one starts and commits.
-fn take_one_epoch(files: &Tree, _every: usize, report: &mut Report) -> anyhow::Result<()> {
+fn take_one_epoch(files: &Tree, report: &mut Report) -> anyhow::Result<()> {
     for nth in 0..=MAX_REQUESTS {
         let backend = create_backend(files);
         backend.ignore_conditions(true);
         let writer = Arc::new(backend.new_client());
         let place = || place_in_backend(&Arc::new(backend.new_client())).with_single_writer();
-        let second = plan_commit(&writer, nth, place(), set_counter(1, 1).to_vec());
+        let second = plan_commit(&writer, nth, place(), set_counter(1, 0, 1).to_vec());
         let at = place_in_backend(&writer).with_single_writer();
-        let first = commit_lines(&at, &set_counter(0, 1)).map(drop);
+        let first = commit_lines(&at, &set_counter(0, 0, 1)).map(drop);
         let second = take_outcome(&second);
         let Some(second) = second else { break };
         let checked = || {
@@ -264,7 +267,7 @@ fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
     let commit = |writer: usize| -> Result<(), EditError> {
         let begun = Editor::open(place, Path::new("."), CommitOptions::default());
         let begun = begun.and_then(|mut editor| {
-            for line in set_counter((writer % objects) as u64, writer as u64 + 1) {
+            for line in set_counter((writer % objects) as u64, 0, writer as u64 + 1) {
                 editor.line(1, &line.to_string())?;
             }
             Ok(editor)
@@ -294,6 +297,3 @@ const REFUSALS: [Class; 4] =
 const MAX_REQUESTS: usize = 120;
 /// Objects of the store that writers of a folder change.
 const OBJECTS: usize = 4;
-
-/// One of the tests: on the files of a store, and every `n`th request.
-type Attempt = fn(&Tree, usize, &mut Report) -> anyhow::Result<()>;

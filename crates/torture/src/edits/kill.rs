@@ -38,9 +38,9 @@ pub(crate) enum What {
     Pyramid,
     /// `zvf edit`.
     Edit,
-    /// `zvf gc`.
+    /// `zvf history gc`.
     Gc,
-    /// `zvf undo`.
+    /// `zvf history undo`.
     Undo,
     /// `zvf pyramid --refresh`.
     Refresh,
@@ -52,8 +52,8 @@ pub(crate) fn run(what: What, zvf: Zvf, loops: u64, report: &mut Report) -> anyh
     let store = zvf.place.join(NAME);
     let line = match what {
         What::Edit => "edit --replies --json --script script.jsonl a.zv",
-        What::Gc => "gc --grace 0s --keep 1 a.zv",
-        What::Undo => "undo a.zv",
+        What::Gc => "history gc --grace 0s --keep 1 a.zv",
+        What::Undo => "history undo a.zv",
         _ => "pyramid --refresh a.zv",
     };
     let arena = Arena { what, line, zvf, store };

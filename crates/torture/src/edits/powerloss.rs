@@ -4,6 +4,8 @@
 //! commit was acknowledged the new one. The controls leave out the syncs of bytes, or those of
 //! names.
 
+use std::path::Path;
+
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use zvf_edit::{EditError, Place};
@@ -30,18 +32,17 @@ pub(crate) fn run(states: u64, random: &mut Random, report: &mut Report) -> anyh
 }
 
 fn record(subject: &Subject) -> anyhow::Result<Recording> {
-    let scratch = archives::scratch();
-    let parent = scratch.path().canonicalize()?;
-    let target = parent.join(NAME);
-    archives::write(&target, &archives::files(subject.id));
-    let before = Recording::read_disk(&parent)?;
-    let disk = Disk::with_recording();
-    let edited = subject.edit(&Place::from(target.as_path()).with_disk(disk.clone()));
-    ensure!(edited.is_ok(), "{}: {edited:?}", subject.id);
-    let recording = Recording::new(before, disk.calls(), &parent, Counted::Single);
-    let is_same = recording.ideal.tree().as_ref() == Some(&subject.after);
-    ensure!(is_same, "{}: the model is not what happened", subject.id);
-    Ok(recording)
+    let prepare = |target: &Path| {
+        archives::write(target, &archives::files(subject.id));
+        Ok(())
+    };
+    let write = |target: &Path, disk: &Disk| {
+        subject.edit(&Place::from(target).with_disk(disk.clone())).context(subject.id)?;
+        let is_same = read_store(target) == subject.after;
+        ensure!(is_same, "{}: another edit than before", subject.id);
+        Ok(())
+    };
+    Recording::record(subject.id, Counted::Single, prepare, write)
 }
 
 /// Checks one disk after the power loss.

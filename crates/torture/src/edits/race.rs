@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use archives::faults::{Fault, FaultStore, Request};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor, Place, Side, diff, log};
 use zvf_format::Class;
 
-use super::doubles::check_counter;
+use super::doubles::{add_counter, check_counter, set_counter};
 use super::{NAME, block_on, commit_lines, create_backend, place_in_backend, read_store};
 use crate::trees::Tree;
 use crate::{Report, in_parallel};
@@ -34,8 +34,7 @@ pub(crate) struct Race {
 
 impl Race {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        run(self.writers.max(1), self.commits, report)?;
-        Ok(())
+        run(self.writers.max(1), self.commits, report)
     }
 }
 
@@ -57,10 +56,8 @@ fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> 
     let (remote, fewer) = (create_backend(&files), commits.min(REMOTE_COMMITS));
     report.count(race_writers(&place_in_backend(&remote), &before, writers, fewer));
     let [kept, lost] = [count_lost_commits(&files, false), count_lost_commits(&files, true)];
-    report.count(match kept? {
-        0 => Ok(()),
-        lost => Err(anyhow!("{lost} acknowledged commits were lost")),
-    });
+    let kept = kept?;
+    report.check(kept == 0, || format!("{kept} acknowledged commits were lost"));
     // The control: without conditions commits must be lost.
     let missed = || "without conditions nothing was lost".to_owned();
     report.check(lost? > 0, missed);
@@ -127,11 +124,7 @@ struct Counts {
 }
 
 fn race_writers(place: &Place, before: &Path, writers: usize, commits: u64) -> anyhow::Result<()> {
-    let begin = [
-        json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
-        json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": 0}}),
-    ];
-    commit_lines(place, &begin)?;
+    commit_lines(place, &add_counter(&[COUNTED]))?;
     let counts = Counts::default();
     let ended = in_parallel(writers, |writer| {
         let share =
@@ -178,18 +171,12 @@ fn commit_repeatedly(
             let x = (writer as u64 * 100_000 + done) as f64 / 1000.0;
             vec![json!({"op": "object.add", "positions": [[x, 0.0], [x, 1.0]], "attributes": {}})]
         } else {
-            vec![
-                json!({"op": "expect", "object": COUNTED, "values": {"counter": seen}}),
-                json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": seen + 1}}),
-            ]
+            set_counter(COUNTED, seen, seen + 1).into()
         };
         match commit_lines(place, &lines) {
-            Ok(_) if adds => {
-                counts.added.fetch_add(1, Ordering::SeqCst);
-                done += 1;
-            }
             Ok(_) => {
-                counts.counted.fetch_add(1, Ordering::SeqCst);
+                let count = if adds { &counts.added } else { &counts.counted };
+                count.fetch_add(1, Ordering::SeqCst);
                 done += 1;
             }
             Err(error) if AGAIN.contains(&error.class) => {}

@@ -2,7 +2,7 @@
 //!
 //! The `zvf` command runs the steps of each; the exit code, the class and line of the fault, the
 //! head, and the number of commits are compared; then for every state the objects with their
-//! vertices, groups and values, as `zvf query` and `zvf object` print them, and the validation. The
+//! vertices, groups and values, as `zvf query` and `zvf inspect objects` print them, and the validation. The
 //! program that belongs to the scenarios compares more: it also runs the reference.
 
 use std::fs;
@@ -138,7 +138,7 @@ fn check_state(zvf: &Zvf, state: &Value) -> anyhow::Result<()> {
         info["bounds"],
         state["bounds"]
     );
-    let groups = json("group")?;
+    let groups = json("inspect groups")?;
     let count = |value: &Value| value.as_array().map(Vec::len);
     ensure!(
         count(&groups).is_none() || count(&groups) == count(&state["groups"]),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::commands::{Case, Zvf, encode_mesh, write_lines};
+use crate::commands::{Case, Zvf, encode_mesh, listed, write_lines};
 
 /// A store of one kind.
 #[derive(Debug)]
@@ -53,8 +53,9 @@ pub(super) fn prepare_stores(
 /// Returns the commands on stores in folders of `scratch`.
 pub(super) fn prepare_cases(zvf: &Zvf, scratch: &Path, size: u64) -> anyhow::Result<Vec<Case>> {
     let stores = prepare_stores(zvf, &scratch.join("before"), size)?;
-    let of_store = |KindStore { kind, before, .. }: &KindStore| {
-        COMMANDS.map(|(name, line)| Case::new(format!("{name}-{kind}"), before, line))
+    let of_store = |KindStore { kind, before, .. }: &KindStore| -> Vec<Case> {
+        let case = |[name, line]: [_; 2]| Case::new(format!("{name}-{kind}"), before, line);
+        listed("readers").map(case).collect()
     };
     Ok(stores.iter().flat_map(of_store).collect())
 }
@@ -103,27 +104,5 @@ fn write_input(kind: &str, path: &Path, size: u64) -> anyhow::Result<()> {
     }
 }
 
-/// Every command that reads a whole store.
-const COMMANDS: [(&str, &str); 19] = [
-    ("query-npy", "query -q a.zv -o out.npy"),
-    ("query-csv", "query -q a.zv -o out.csv"),
-    ("query-jsonl", "query -q a.zv -o out.jsonl"),
-    ("query-parquet", "query -q a.zv -o out.parquet"),
-    ("query-ply", "query -q a.zv -o out.ply"),
-    ("query-stream", "query -q --stream a.zv -o out.csv"),
-    ("query-packed", "query -q --stream a.tet -o out.csv"),
-    ("query-count", "query -q --count a.zv"),
-    ("info-stats", "info -q --stats a.zv"),
-    ("validate", "validate -q a.zv"),
-    ("render", "render -q a.zv -o out.png"),
-    ("convert-jsonl", "convert -q a.zv out.jsonl"),
-    ("convert-ply", "convert -q a.zv out.ply"),
-    ("pyramid", "pyramid -q --in-place a.zv --levels 2"),
-    ("recompress", "recompress -q a.zv out.zv --codec zstd:3"),
-    ("shard", "shard -q a.zv out.zv --cells 4"),
-    ("unshard", "unshard -q a.zv out.zv"),
-    ("pack", "pack -q a.zv out.tet"),
-    ("unpack", "unpack -q a.tet out.zv"),
-];
 /// The number of nodes of a tree.
 const TREE: u64 = 2000;

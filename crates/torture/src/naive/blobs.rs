@@ -25,24 +25,14 @@ pub(crate) fn decode_fragment_index(blob: &[u8]) -> Option<Read<Vec<Fragment>>> 
     require(rest.len() >= 16 * r)?;
     let mut ranges = Vec::new();
     for _ in 0..r {
-        let (start, count) = (rest.take_i64()?, rest.take_i64()?);
-        require(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
-        ranges.push((start, count));
+        ranges.push(take_range(&mut rest)?);
     }
     require(rest.len() >= 4 * (f - r + 1))?;
-    let mut bounds = Vec::new();
-    for _ in 0..=f - r {
-        bounds.push(rest.take_u32()?);
-    }
+    let bounds = rest.take_list(f - r + 1, Rest::take_u32)?;
     require(bounds[0] == 0 && bounds.is_sorted())?;
     let total = bounds[bounds.len() - 1];
     require(rest.len() >= 8 * total)?;
-    let mut rows = Vec::new();
-    for _ in 0..total {
-        let row = rest.take_i64()?;
-        require(row >= 0)?;
-        rows.push(row);
-    }
+    let rows = rest.take_list(total, Rest::take_count)?;
     let (mut ranges, mut rows) = (ranges.into_iter(), rows.into_iter());
     let mut lists = bounds.windows(2);
     let mut value = Vec::new();
@@ -59,6 +49,13 @@ pub(crate) fn decode_fragment_index(blob: &[u8]) -> Option<Read<Vec<Fragment>>> 
     Some(Read { value, canonical: !padding && rest.len() == 0 })
 }
 
+/// Takes the start and the length of a range.
+fn take_range(rest: &mut Rest<'_>) -> Option<(i128, i128)> {
+    let (start, count) = (rest.take_count()?, rest.take_count()?);
+    require(start + count <= I64_MAX)?;
+    Some((start, count))
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Block {
     Single(Vec<i128>, i128),
@@ -71,31 +68,17 @@ pub(crate) fn decode_manifest(blob: &[u8], axes: u64) -> Option<Read<Vec<Block>>
     let blocks = rest.take_u32()?;
     let mut value = Vec::new();
     for _ in 0..blocks {
-        let mut chunk = Vec::new();
-        for _ in 0..axes {
-            chunk.push(rest.take_i64()?);
-        }
+        let chunk = rest.take_list(axes.into(), Rest::take_i64)?;
         value.push(match rest.take_u8()? {
-            0 => {
-                let fragment = rest.take_i64()?;
-                require(fragment >= 0)?;
-                Block::Single(chunk, fragment)
-            }
+            0 => Block::Single(chunk, rest.take_count()?),
             1 => {
-                let (start, count) = (rest.take_i64()?, rest.take_i64()?);
-                require(start >= 0 && count >= 0 && start + count <= I64_MAX)?;
+                let (start, count) = take_range(&mut rest)?;
                 Block::Range(chunk, start, count)
             }
             2 => {
                 let n = rest.take_u32()?;
                 require(rest.len() >= 8 * n)?;
-                let mut list = Vec::new();
-                for _ in 0..n {
-                    let fragment = rest.take_i64()?;
-                    require(fragment >= 0)?;
-                    list.push(fragment);
-                }
-                Block::List(chunk, list)
+                Block::List(chunk, rest.take_list(n, Rest::take_count)?)
             }
             _ => return None,
         });
@@ -115,10 +98,7 @@ pub(crate) fn decode_ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Option<Re
     let mut rest = Rest(blob);
     let k = rest.take_i64()?;
     require(k >= 0 && rest.len() >= 8 * k)?;
-    let mut bounds = Vec::new();
-    for _ in 0..k {
-        bounds.push(rest.take_i64()?);
-    }
+    let mut bounds = rest.take_list(k, Rest::take_i64)?;
     let end = rest.len();
     bounds.push(end);
     require(bounds.iter().all(|bound| (0..=end).contains(bound)) && bounds.is_sorted())?;

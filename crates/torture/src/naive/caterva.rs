@@ -48,14 +48,10 @@ pub(crate) fn decode_metalayer(blob: &[u8], b2nd: bool) -> Option<Read<Metalayer
 
 fn take_extents(rest: &mut Rest<'_>, axes: i128, marker: i128, size: i128) -> Option<Vec<i128>> {
     require(rest.take_u8()? == 0x90 + axes)?;
-    let mut extents = Vec::new();
-    for _ in 0..axes {
+    rest.take_list(axes, |rest| {
         require(rest.take_u8()? == marker)?;
-        let extent = parse_big_endian(rest.take_bytes(size)?);
-        require(extent >= 0)?;
-        extents.push(extent);
-    }
-    Some(extents)
+        Some(parse_big_endian(rest.take_bytes(size)?)).filter(|extent| *extent >= 0)
+    })
 }
 
 fn parse_big_endian(bytes: &[u8]) -> i128 {

@@ -52,6 +52,24 @@ impl<'a> Rest<'a> {
         Some(i64::from_le_bytes(self.take_bytes(8)?.try_into().ok()?).into())
     }
 
+    /// Takes `n` numbers; `None` unless all are there.
+    fn take_list(
+        &mut self,
+        n: i128,
+        take: impl Fn(&mut Self) -> Option<i128>,
+    ) -> Option<Vec<i128>> {
+        let mut list = Vec::new();
+        for _ in 0..n {
+            list.push(take(self)?);
+        }
+        Some(list)
+    }
+
+    /// Takes a number that is not negative.
+    fn take_count(&mut self) -> Option<i128> {
+        self.take_i64().filter(|number| *number >= 0)
+    }
+
     fn len(&self) -> i128 {
         self.0.len().try_into().unwrap()
     }

@@ -27,10 +27,7 @@ pub(crate) fn decode_tidx(blob: &[u8], payload_end: u64) -> Option<Read<Vec<Row>
     let mut value = Vec::new();
     for _ in 0..rows {
         let dataset = rest.take_u64()?;
-        let mut coordinates = Vec::new();
-        for _ in 0..8 {
-            coordinates.push(rest.take_u64()?);
-        }
+        let coordinates = rest.take_list(8, Rest::take_u64)?;
         let (offset, raw, stored, codec) =
             (rest.take_u64()?, rest.take_u64()?, rest.take_u64()?, rest.take_u32()?);
         canonical &= rest.take_u32()? == 0;

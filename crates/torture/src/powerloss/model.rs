@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use anyhow::ensure;
 use archives::random::Random;
 use bytes::Bytes;
-use zvf_store::internals::Call;
+use zvf_store::internals::{Call, Disk};
 
 use crate::Report;
-use crate::trees::{Tree, write_tree};
+use crate::trees::{Tree, read_tree, write_tree};
 
 pub(crate) type Inode = usize;
 
@@ -51,6 +52,26 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
+    /// Records what `write` does on a disk with a target.
+    pub(crate) fn record(
+        what: &str,
+        counted: Counted,
+        prepare: impl FnOnce(&Path) -> anyhow::Result<()>,
+        write: impl FnOnce(&Path, &Disk) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let scratch = archives::scratch();
+        let parent = scratch.path().canonicalize()?;
+        let target = parent.join(NAME);
+        prepare(&target)?;
+        let before = Self::read_disk(&parent)?;
+        let disk = Disk::with_recording();
+        write(&target, &disk)?;
+        let recording = Self::new(before, disk.calls(), &parent, counted);
+        let is_same = recording.ideal.tree() == read_tree(&target);
+        ensure!(is_same, "{what}: the model is not what happened");
+        Ok(recording)
+    }
+
     /// Reads the disk before the first call.
     pub(crate) fn read_disk(parent: &Path) -> anyhow::Result<Model> {
         let (mut model, mut next) = (Model::default(), ROOT + 1);

@@ -6,9 +6,6 @@
 //! changed. The system counts the reads for it and for the unchanged part of the level (read calls
 //! of the process and their bytes; mapped files are not counted).
 
-use std::fs;
-use std::path::Path;
-
 use anyhow::{Context as _, ensure};
 use tokio::runtime::Runtime;
 use zvf_format::grid::ChunkShape;
@@ -20,6 +17,7 @@ use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::synthetic::{POINTS, SHARD};
 use crate::HEAP;
+use crate::trees::read_figure;
 
 /// The cost of one refresh.
 #[derive(Clone, Debug)]
@@ -78,11 +76,11 @@ pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
     let options = Options { levels: Some(1), size: Some(1.0), ..Options::default() };
     let build = BuildOptions { replace: true, sync: false, ..BuildOptions::default() };
     runtime.block_on(zvf_pyramid::build(address, &options, &build, |_| {}))?;
-    let files = count_files(&path)?;
+    let files = archives::tree(&path).len() as u64;
     let low = side as f64 / 2.0;
     let stale = Stale { boxes: vec![[vec![low; 3], vec![low + 1.0; 3]]], objects: Vec::new() };
     let mut built = None;
-    let (before, held) = (ProcessReads::read()?, HEAP.current_usage());
+    let (before, held) = (count_reads()?, HEAP.current_usage());
     HEAP.reset_peak_usage();
     runtime.block_on(build_reusing(
         address,
@@ -95,15 +93,15 @@ pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
             }
         },
     ))?;
-    let (after, peak) = (ProcessReads::read()?, HEAP.peak_usage());
+    let (after, peak) = (count_reads()?, HEAP.peak_usage());
     let built = built.context("the refresh reports nothing")?;
     ensure!(built > 0, "nothing was built again");
     Ok(Refreshed {
         chunks: side.pow(3),
         built,
         files,
-        read_calls: after.calls - before.calls,
-        read_bytes: after.bytes - before.bytes,
+        read_calls: after[0] - before[0],
+        read_bytes: after[1] - before[1],
         peak_bytes: peak - held,
     })
 }
@@ -132,31 +130,10 @@ async fn create_store(address: &str, side: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn count_files(folder: &Path) -> anyhow::Result<u64> {
-    let mut files = 0;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        files += if entry.file_type()?.is_dir() { count_files(&entry.path())? } else { 1 };
-    }
-    Ok(files)
-}
-
-/// Reads of this process, as the system counts them.
-struct ProcessReads {
-    calls: u64,
-    bytes: u64,
-}
-
-impl ProcessReads {
-    fn read() -> anyhow::Result<Self> {
-        let text = fs::read_to_string("/proc/self/io").context("the system counts no reads")?;
-        let field = |name: &str| {
-            let value =
-                text.lines().find_map(|line| line.strip_prefix(name)).context("no count")?;
-            value.trim().parse::<u64>().context("no number")
-        };
-        Ok(Self { calls: field("syscr:")?, bytes: field("rchar:")? })
-    }
+/// Returns the read calls and the bytes read of this process, as the system counts them.
+fn count_reads() -> anyhow::Result<[u64; 2]> {
+    let [calls, bytes] = ["syscr:", "rchar:"].map(|name| read_figure("self", "io", name));
+    calls.zip(bytes).map(<[u64; 2]>::from).context("the system counts no reads")
 }
 
 #[cfg(test)]

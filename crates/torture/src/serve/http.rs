@@ -4,12 +4,13 @@
 //! no path of this machine, has `nosniff`, and a fault has a class. Random targets follow: the server must answer each,
 //! never with a fault of its own.
 
-use std::process::Command;
+use std::time::Duration;
 
 use super::Served;
 use super::cases::{Case, format_get, list_cases, read_table};
 use super::client::Answer;
-use crate::Report;
+use crate::kill9::send_signal;
+use crate::{Report, wait_for};
 use anyhow::{Context as _, anyhow, ensure};
 use archives::random::Random;
 
@@ -201,13 +202,9 @@ fn check_counts(report: &mut Report) -> anyhow::Result<()> {
 
 /// Checks that ended connections make room.
 fn check_recovery(served: &Served, request: &[u8]) -> anyhow::Result<()> {
-    for _ in 0..100 {
-        if served.send(request).is_ok_and(|answer| answer.status() == Some(200)) {
-            return Ok(());
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    Err(anyhow!("no room after connections ended"))
+    let is_answered =
+        || Ok(served.send(request).is_ok_and(|answer| answer.status() == Some(200)).then_some(()));
+    wait_for(Duration::from_secs(5), is_answered)?.context("no room after connections ended")
 }
 
 /// Checks that a command line off loopback without a token is refused.
@@ -226,15 +223,9 @@ fn check_public(report: &Report) -> anyhow::Result<()> {
 fn check_stop(report: &Report) -> anyhow::Result<()> {
     let mut served = Served::start(report, "--stop-timeout 2")?;
     let _idle = served.connect()?;
-    let pid = served.server.child.id().to_string();
-    let sent = Command::new("kill").args(["-TERM", &pid]).status();
-    sent?;
-    for _ in 0..200 {
-        if let Ok(Some(status)) = served.server.child.try_wait() {
-            ensure!(status.success(), "ended with {status}");
-            return Ok(());
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    Err(anyhow!("runs on 10 seconds after a signal"))
+    send_signal(&served.server.child, "-TERM")?;
+    let ended = wait_for(Duration::from_secs(10), || Ok(served.server.child.try_wait()?))?;
+    let status = ended.context("runs on 10 seconds after a signal")?;
+    ensure!(status.success(), "ended with {status}");
+    Ok(())
 }

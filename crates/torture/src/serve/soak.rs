@@ -6,6 +6,7 @@ use anyhow::Context as _;
 
 use super::Served;
 use super::cases::{Case, list_cases};
+use crate::trees::read_figure;
 use crate::{Report, in_parallel};
 use archives::random::Random;
 
@@ -108,14 +109,12 @@ fn collect_samples(served: &Served, start: Instant, time: Duration) -> anyhow::R
 }
 
 fn take_sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
-    let process = format!("/proc/{}", served.server.child.id());
-    let status = std::fs::read_to_string(format!("{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let resident = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    let process = served.server.child.id();
+    let resident = read_figure(process, "status", "VmRSS:");
     Ok(Sample {
         seconds: start.elapsed().as_secs_f64(),
-        resident_kib: resident.context("the system says how large a process is")?,
-        descriptors: std::fs::read_dir(format!("{process}/fd"))?.count(),
+        resident_kib: resident.context("the system says how large a process is")? as f64,
+        descriptors: std::fs::read_dir(format!("/proc/{process}/fd"))?.count(),
     })
 }
 

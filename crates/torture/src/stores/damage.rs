@@ -1,7 +1,5 @@
 //! One random damage to a store, as disks, copies and other programs cause it.
 
-use std::fmt;
-
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -22,27 +20,19 @@ pub(crate) enum Kind {
     Swapped,
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Byte => "byte",
-            Self::Field => "field",
-            Self::Missing => "missing",
-            Self::Truncated => "truncated",
-            Self::Swapped => "swapped",
-        })
-    }
-}
-
 /// One damage: the new contents of objects, or their removal.
 #[derive(Debug)]
 pub(crate) struct Damage {
     pub(crate) kind: Kind,
     pub(crate) changes: Vec<(String, Option<Bytes>)>,
-    words: String,
+    pub(crate) words: String,
 }
 
 impl Damage {
+    fn new(kind: Kind, path: &str, bytes: Option<Bytes>, words: String) -> Self {
+        Self { kind, changes: vec![(path.to_owned(), bytes)], words }
+    }
+
     /// Returns the damaged part of the store: the kind of array, or the key of a document.
     pub(crate) fn damaged_part(&self) -> String {
         let path = self.changes.first().map_or("", |(path, _)| path.as_str());
@@ -52,12 +42,6 @@ impl Damage {
         let plain = |part: &&str| part.parse::<i64>().is_err() && *part != "c";
         let parts: Vec<&str> = path.split('/').filter(plain).take(2).collect();
         parts.join("/")
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
     }
 }
 
@@ -72,17 +56,13 @@ pub(crate) fn choose_damage(files: &[(String, Bytes)], random: &mut Random) -> O
         Kind::Field => change_field(pick_file(files, &documents, random)?, random),
         Kind::Missing => {
             let (path, _) = &files[random.next_below(files.len())];
-            Some(Damage {
-                kind,
-                changes: vec![(path.clone(), None)],
-                words: format!("{path} gone"),
-            })
+            Some(Damage::new(kind, path, None, format!("{path} gone")))
         }
         Kind::Truncated => {
             let (path, bytes) = &files[random.next_below(files.len())];
             let len = random.next_below(bytes.len().max(1));
-            let changes = vec![(path.clone(), Some(bytes.slice(..len)))];
-            Some(Damage { kind, changes, words: format!("{path} cut to {len} bytes") })
+            let words = format!("{path} cut to {len} bytes");
+            Some(Damage::new(kind, path, Some(bytes.slice(..len)), words))
         }
         Kind::Swapped => swap_objects(files, &others, random),
     }
@@ -112,7 +92,7 @@ fn flip_bit((path, bytes): &(String, Bytes), random: &mut Random) -> Option<Dama
     let bit = random.next_below(8);
     damaged[at] ^= 1 << bit;
     let words = format!("{path} byte {at} bit {bit}");
-    Some(Damage { kind: Kind::Byte, changes: vec![(path.clone(), Some(damaged.into()))], words })
+    Some(Damage::new(Kind::Byte, path, Some(damaged.into()), words))
 }
 
 /// Changes one value of a document slightly, to another type, or removes it.
@@ -138,7 +118,7 @@ fn change_field((path, bytes): &(String, Bytes), random: &mut Random) -> Option<
     // The last component is the key, without indices of lists.
     let key: Vec<&str> = pointer.split('/').filter(|part| part.parse::<u64>().is_err()).collect();
     let words = format!("{path} {how}: {pointer} {}", key.last().unwrap_or(&""));
-    Some(Damage { kind: Kind::Field, changes: vec![(path.clone(), Some(text.into()))], words })
+    Some(Damage::new(Kind::Field, path, Some(text.into()), words))
 }
 
 /// Collects the paths of all values except the document itself.

@@ -76,11 +76,11 @@ impl Stores {
                 Ok(false) => {
                     let (n, example) = share.undetected.entry(damage.damaged_part()).or_default();
                     *n += 1;
-                    *example = format!("{}: {damage}", store.id);
+                    *example = format!("{}: {}", store.id, damage.words);
                 }
                 Err(_) => {}
             }
-            let place = || format!("damage {n} to {}: {damage}", store.id);
+            let place = || format!("damage {n} to {}: {}", store.id, damage.words);
             report.count(tried.map(drop).with_context(place));
         }
         self.print_report(&shares)?;
@@ -91,10 +91,8 @@ impl Stores {
         let is_selected = |id: &String| self.only.as_ref().is_none_or(|only| only == id);
         let ids = archives::ids().into_iter().filter(is_selected);
         let good = ids.map(|id| {
-            let files: Vec<(String, Bytes)> = archives::files(&id)
-                .into_iter()
-                .map(|(path, bytes)| (path, bytes.into()))
-                .collect();
+            let files = archives::files(&id).into_iter();
+            let files: Vec<_> = files.map(|(path, bytes)| (path, Bytes::from(bytes))).collect();
             let memory = InMemory::new();
             runtime.block_on(put_files(&memory, &files))?;
             let findings = runtime.block_on(list_findings(memory.fork())).context(id.clone())?;
@@ -107,6 +105,7 @@ impl Stores {
         let mut out = io::stderr().lock();
         for (kind, Share { tried, found, undetected }) in shares {
             let share = 100.0 * *found as f64 / (*tried).max(1) as f64;
+            let kind = format!("{kind:?}").to_lowercase();
             writeln!(out, "{kind:10} {found:6} of {tried:6} found, {share:.1} %")?;
             let mut undetected: Vec<_> = undetected.iter().collect();
             undetected.sort_by_key(|(_, (n, _))| std::cmp::Reverse(*n));

@@ -52,10 +52,12 @@ impl Coding {
         self.build_codecs(self.codec.unwrap_or(Codec::None))
     }
 
-    /// Returns the codecs of cells; `--codec` is required.
-    pub(crate) fn required_codecs(&self) -> Result<CodecPipeline, Usage> {
-        let missing = || Usage::new("--codec is required: none, zstd, gzip or blosc");
-        self.codec.map(|codec| self.build_codecs(codec)).ok_or_else(missing)
+    /// Returns the codecs of cells, if `--codec` is given.
+    pub(crate) fn given_codecs(&self) -> Result<Option<CodecPipeline>, Usage> {
+        if self.checksum && self.codec.is_none() {
+            return Err(Usage::new("--checksum needs --codec: none, zstd, gzip or blosc"));
+        }
+        Ok(self.codec.map(|codec| self.build_codecs(codec)))
     }
 
     fn build_codecs(&self, codec: Codec) -> CodecPipeline {

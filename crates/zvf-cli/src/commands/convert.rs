@@ -27,6 +27,7 @@ use crate::commands::is_remote_url;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::new_repository::NewRepository;
+use crate::commands::recorded::Recorded;
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 
@@ -62,7 +63,7 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
     #[command(flatten)]
-    narrow: Box<Narrow>,
+    narrow: Box<Recorded<Narrow>>,
     #[command(flatten)]
     options: Box<CreateOptions>,
     /// The part of the store that a task writes.
@@ -117,9 +118,7 @@ impl Convert {
         match (to, store) {
             (To::Store, Some(store)) => self.convert_store_to_store(session, &store, out).await,
             (To::Store, None) => {
-                if let Some(option) = self.narrow.first_given() {
-                    return Err(needs_store(option));
-                }
+                self.check_whole()?;
                 let Self { inputs, output, dry_run, options, .. } = self;
                 Create::new(inputs, output, dry_run, *options).run(session, out).await
             }
@@ -135,12 +134,19 @@ impl Convert {
                 self.convert_store(session, &store, format, out).await
             }
             (To::Format(format), None) => {
-                if let Some(option) = self.narrow.first_given() {
-                    return Err(needs_store(option));
-                }
+                self.check_whole()?;
                 self.convert_files(session, format, out).await
             }
         }
+    }
+
+    /// Refuses options that select a part of a store: the input is none.
+    fn check_whole(&self) -> anyhow::Result<()> {
+        let Some(option) = self.narrow.first_given() else { return Ok(()) };
+        refuse(format!(
+            "{option} is for stores, and the input is not a store; convert the file to a store \
+             first"
+        ))
     }
 
     /// Copies precomputed folders behind URLs to this machine, and reads the copies.
@@ -218,16 +224,16 @@ impl Convert {
         several_kinds: bool,
     ) -> anyhow::Result<StoreQueries> {
         let reader = session.reader(store).await?;
-        let mut query = self.narrow.query(session, &reader).await?;
+        let mut query = self.narrow.args.query(session, &reader).await?;
         query.columns = self.options.columns();
         let query = super::query::limit_to_memory(query, session);
-        let mut kinds = self.narrow.kinds(session, &reader, self.options.kind()).await?;
+        let mut kinds = self.narrow.args.kinds(session, &reader, self.options.kind()).await?;
         let query = match (&self.part, kinds.first()) {
             (Some(part), Some(kind)) => part.narrow(&reader, query, *kind).await?,
             _ => query,
         };
         let mut notes: Vec<String> =
-            self.narrow.describe_unreadable(session, &reader).await?.into_iter().collect();
+            self.narrow.args.describe_unreadable(session, &reader).await?.into_iter().collect();
         if kinds.len() > 1 && !several_kinds {
             notes.push(describe_left_out(kinds.drain(1..), "the store", "the output"));
         }
@@ -394,13 +400,6 @@ fn shorten(argument: clap::Arg) -> clap::Arg {
     let is_of_create = matches!(argument.get_help_heading(), Some("Input" | "Layout" | "Codec"));
     let is_hidden = is_of_create || argument.is_hide_short_help_set();
     argument.hide_short_help(is_hidden)
-}
-
-fn needs_store(option: &str) -> anyhow::Error {
-    Usage::new(format!(
-        "{option} is for stores, and the input is not a store; convert the file to a store first"
-    ))
-    .into()
 }
 
 fn needs_file(option: &str) -> anyhow::Error {

@@ -9,78 +9,73 @@ use zvf::convert::format::{
     Attributes, Capabilities, GroupSupport, IdSupport, MissingFormat, UnitSupport,
 };
 
-use crate::outcome::{CommandResult, Outcome};
+use crate::outcome::CommandResult;
 use crate::session::Session;
 use crate::table::{self, Table};
 
 /// List the formats that convert, create and query read and write, and what each can hold.
 ///
-/// "stream" is read or written batch by batch, from standard input and to standard output; "ranges" reads a box or
-/// single objects without the rest.
+/// "stream" is read or written batch by batch, from standard input and to standard output. With a name, everything about
+/// that format is listed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf formats
+  zvf formats ply
   zvf formats --json | jq '.[] | select(.out) | .name'")]
-pub(crate) struct Formats {}
+pub(crate) struct Formats {
+    /// Everything about this format only.
+    #[arg(value_parser = super::how::format)]
+    format: Option<Format>,
+}
 
 impl Formats {
-    #[expect(clippy::unused_self, reason = "commands are run alike")]
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
-        if session.json() {
-            let all: Vec<Value> = Format::ALL
-                .iter()
-                .map(|format| describe(*format))
-                .chain(MissingFormat::ALL.iter().map(describe_missing))
-                .collect();
-            table::json(&all, out)?;
-            return Ok(Outcome::Clean);
-        }
-        let names = [
-            "format",
-            "names",
-            "in",
-            "out",
-            "kinds",
-            "vertex attributes",
-            "object attributes",
-            "groups",
-            "ids",
-            "unit",
-            "stream",
-            "ranges",
-        ];
-        let mut table = Table::new(&names);
-        for format in Format::ALL {
-            let can = format.capabilities();
-            let yes = |is: bool| if is { "yes" } else { "-" }.to_owned();
-            let extensions: Vec<String> =
-                format.extensions().iter().map(|end| format!(".{end}")).collect();
-            let stream = match (can.streams_in, can.streams_out && format.is_written()) {
-                (true, true) => "in, out",
-                (true, false) => "in",
-                (false, true) => "out",
-                (false, false) => "-",
-            };
-            table.row(vec![
-                format.token().to_owned(),
-                if can.is_folder { "a folder".to_owned() } else { extensions.join(" ") },
-                yes(true),
-                yes(format.is_written()),
-                kinds(can),
-                attributes(can.vertex_attributes),
-                attributes(can.object_attributes),
-                groups(can.groups).to_owned(),
-                ids(can.ids),
-                unit(can.units).to_owned(),
-                stream.to_owned(),
-                yes(can.ranges),
-            ]);
-        }
-        table.print("", out)?;
-        for missing in MissingFormat::ALL {
-            writeln!(out, "{missing}")?;
-        }
-        Ok(Outcome::Clean)
+        let listed =
+            Format::ALL.iter().filter(|format| self.format.is_none_or(|one| one == **format));
+        let missing = MissingFormat::ALL.iter().filter(|_| self.format.is_none());
+        let all: Vec<Value> = listed
+            .clone()
+            .map(|format| describe(*format))
+            .chain(missing.clone().map(describe_missing))
+            .collect();
+        session.print(out, &all, |out| {
+            if let (Some(_), [Value::Object(one)]) = (self.format, all.as_slice()) {
+                for (name, value) in one {
+                    let text = match (value.as_bool(), value.as_array()) {
+                        (Some(is), _) => if is { "yes" } else { "-" }.to_owned(),
+                        (None, Some(list)) => {
+                            list.iter().map(table::format_value).collect::<Vec<_>>().join(", ")
+                        }
+                        (None, None) => table::format_value(value),
+                    };
+                    writeln!(out, "{:<18}  {text}", name.replace('_', " "))?;
+                }
+                return Ok(());
+            }
+            let mut table =
+                Table::titled("format, name, out, kinds, attributes, of objects, stream");
+            for format in listed {
+                let can = format.capabilities();
+                let stream = match (can.streams_in, can.streams_out && format.is_written()) {
+                    (true, true) => "in, out",
+                    (true, false) => "in",
+                    (false, true) => "out",
+                    (false, false) => "-",
+                };
+                let extension = format.extensions().first().filter(|_| !can.is_folder);
+                table.row(vec![
+                    format.token().to_owned(),
+                    extension.map_or_else(|| "a folder".to_owned(), |end| format!(".{end}")),
+                    if format.is_written() { "yes" } else { "-" }.to_owned(),
+                    kinds(can),
+                    summarize(can.vertex_attributes),
+                    summarize(can.object_attributes),
+                    stream.to_owned(),
+                ]);
+            }
+            table.print("", out)?;
+            Ok(missing.into_iter().try_for_each(|missing| writeln!(out, "{missing}"))?)
+        })
     }
 }
 
@@ -120,12 +115,28 @@ fn describe_missing(format: &MissingFormat) -> Value {
     })
 }
 
+/// Names the kinds; the three of lines go together in all formats.
 fn kinds(can: &Capabilities) -> String {
     if can.kinds.len() == zvf::Kind::ALL.len() {
         return "all".to_owned();
     }
-    let kinds: Vec<&str> = can.kinds.iter().map(|kind| kind.token()).collect();
-    kinds.join(", ")
+    let word = |kind: &zvf::Kind| match kind.token() {
+        "point_cloud" => "points",
+        "line" | "polyline" | "streamline" => "lines",
+        token => token,
+    };
+    let mut words: Vec<&str> = can.kinds.iter().map(word).collect();
+    words.dedup();
+    words.join(", ")
+}
+
+/// Returns what attributes may be, without the list of types.
+fn summarize(can: Attributes) -> String {
+    match can {
+        Attributes::Types([only]) => (*only).to_owned(),
+        Attributes::Types(_) => "some numbers".to_owned(),
+        Attributes::None | Attributes::Numbers | Attributes::All => attributes(can),
+    }
 }
 
 fn attributes(can: Attributes) -> String {

@@ -18,7 +18,7 @@ use zvf::{Columns, OpenOptions, Timeouts};
 
 use crate::arguments::choice;
 use crate::commands::coding::{Coding, Shards, shards};
-use crate::commands::narrow::first_set;
+use crate::commands::recorded::Recorded;
 use crate::outcome::refuse;
 use crate::session::Session;
 
@@ -26,21 +26,71 @@ use crate::session::Session;
 #[derive(Args, Debug, PartialEq)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct CreateOptions {
+    #[command(flatten)]
+    reading: Recorded<Reading>,
     /// The format of the file [default: from its first bytes and its extension].
     #[arg(long, alias = "from", value_parser = format)]
     format: Option<Format>,
     /// The kind of the geometry, where the file does not state it.
     #[arg(long)]
     kind: Option<Kind>,
+    /// The attributes to store, or none [default: all other columns].
+    #[arg(long = "attributes", alias = "columns", value_name = "NAMES")]
+    columns: Option<String>,
+    /// Divide faces into triangles.
+    #[arg(long)]
+    triangles: bool,
+    #[command(flatten)]
+    tools: ToolsWords,
+    /// Treat objects with the same id in several files as one object [default: the ids of each file
+    /// are shifted past
+    /// those of earlier files].
+    #[arg(long)]
+    keep_ids: bool,
+    #[command(flatten)]
+    shapes: ChunkShapes,
+    /// The number of vertices that a chunk should hold, where its shape is not given.
+    #[arg(long, value_name = "N", default_value_t = 16_384, help_heading = "Layout")]
+    per_chunk: u64,
+    /// Chunks per shard on each axis, one number for all axes, or none for one object per chunk [default:
+    /// shards from 64 chunks on].
+    #[arg(long, value_name = "N[,N...]|none", value_parser = shards, help_heading = "Layout")]
+    shard: Option<Shards>,
+    /// Store the vertices of a chunk as a Draco stream: float32 unchanged, or rounded to a grid of
+    /// BITS bits.
+    #[arg(long, value_name = "BITS", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u8).range(0..=30), conflicts_with = "compat", help_heading = "Layout")]
+    draco: Option<u8>,
+    /// Write a store that zarr-vectors can read: no shards, no checksums, no column of owners.
+    #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
+    compat: bool,
+    /// Leave out what viewers and tools of zarr-vectors expect: the columns vertex_count of objects
+    /// and segment_id of fragments, and the marker of skeletons.
+    #[arg(long, hide_short_help = true, help_heading = "Layout")]
+    plain: bool,
+    /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
+    #[arg(long = "manifests", value_name = "FORM", value_parser = choice(&MANIFESTS), default_value = "vlen",
+        action = ArgAction::Set, conflicts_with = "compat", hide_short_help = true, help_heading = "Layout")]
+    is_dense: bool,
+    #[command(flatten)]
+    coding: Coding,
+    /// Replace a store that exists, in one step; not on object stores.
+    #[arg(long, help_heading = None::<&str>)]
+    overwrite: bool,
+    /// Folder for what does not fit in memory [default: the folder for temporary files].
+    #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER", help_heading = None::<&str>)]
+    temp_dir: Option<PathBuf>,
+}
+
+/// How files are read.
+#[derive(Args, Debug, PartialEq)]
+#[command(next_help_heading = "Input")]
+struct Reading {
     /// The columns of positions: lon,lat [default: those of x, y, z and t that exist].
     #[arg(long, aliases = ["position-columns", "spatial-key"], value_name = "NAMES", value_delimiter = ',')]
     positions: Vec<String>,
     /// The column with the object of a vertex [default: object, if it exists].
     #[arg(long, aliases = ["key-column", "object-id-column"], value_name = "NAME")]
     object: Option<String>,
-    /// The attributes to store, or none [default: all other columns].
-    #[arg(long = "attributes", alias = "columns", value_name = "NAMES")]
-    columns: Option<String>,
     /// The type of a column of text, such as label=uint8 or name=<U20; may be repeated.
     #[arg(long = "type", value_name = "NAME=TYPE", value_parser = column_type)]
     types: Vec<(String, Dtype)>,
@@ -67,9 +117,6 @@ pub(crate) struct CreateOptions {
     /// Leave out malformed rows of a text table, and report their number and lines.
     #[arg(long)]
     skip_bad_rows: bool,
-    /// Divide faces into triangles.
-    #[arg(long)]
-    triangles: bool,
     /// Read the rings of polygons as closed polylines.
     #[arg(long, conflicts_with = "triangles")]
     rings: bool,
@@ -101,49 +148,25 @@ pub(crate) struct CreateOptions {
     /// Read only these segments of precomputed skeletons and meshes: 7,9.
     #[arg(long = "segment-id", value_name = "IDS", value_delimiter = ',', hide_short_help = true)]
     segments: Option<Vec<u64>>,
-    #[command(flatten)]
-    tools: ToolsWords,
-    /// Treat objects with the same id in several files as one object [default: the ids of each file
-    /// are shifted past
-    /// those of earlier files].
-    #[arg(long)]
-    keep_ids: bool,
+}
+
+/// How space is divided.
+#[derive(Args, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Layout")]
+pub(crate) struct ChunkShapes {
     /// The shape of a chunk, such as 100,100,50; one length is for all axes.
-    #[arg(long = "chunk-shape", alias = "chunk", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
+    #[arg(long = "chunk-shape", alias = "chunk", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true)]
     chunk: Vec<f64>,
     /// The shape of a bin: points are indexed by bins. A chunk has a whole number of bins per axis.
-    #[arg(long = "bin-shape", alias = "bin", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true, help_heading = "Layout")]
+    #[arg(long = "bin-shape", alias = "bin", value_name = "LENGTHS", value_delimiter = ',', value_parser = length, allow_hyphen_values = true)]
     bin: Vec<f64>,
-    /// The number of vertices that a chunk should hold, where its shape is not given.
-    #[arg(long, value_name = "N", default_value_t = 16_384, help_heading = "Layout")]
-    per_chunk: u64,
-    /// Chunks per shard on each axis, one number for all axes, or none for one object per chunk [default:
-    /// shards from 64 chunks on].
-    #[arg(long, value_name = "N[,N...]|none", value_parser = shards, help_heading = "Layout")]
-    shard: Option<Shards>,
-    /// Store the vertices of a chunk as a Draco stream: float32 unchanged, or rounded to a grid of
-    /// BITS bits.
-    #[arg(long, value_name = "BITS", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u8).range(0..=30), conflicts_with = "compat", help_heading = "Layout")]
-    draco: Option<u8>,
-    /// Write a store that zarr-vectors can read: no shards, no checksums, no column of owners.
-    #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
-    compat: bool,
-    /// Leave out what viewers and tools of zarr-vectors expect: the columns vertex_count of objects
-    /// and segment_id of fragments, and the marker of skeletons.
-    #[arg(long, hide_short_help = true, help_heading = "Layout")]
-    plain: bool,
-    /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
-    #[arg(long = "manifests", value_name = "FORM", value_parser = choice(&MANIFESTS), default_value = "vlen",
-        action = ArgAction::Set, conflicts_with = "compat", hide_short_help = true, help_heading = "Layout")]
-    is_dense: bool,
-    #[command(flatten)]
-    coding: Coding,
-    /// Replace a store that exists, in one step; not on object stores.
-    #[arg(long, help_heading = None::<&str>)]
-    overwrite: bool,
-    /// Folder for what does not fit in memory [default: the folder for temporary files].
-    #[arg(long = "scratch-dir", alias = "temp-dir", value_name = "FOLDER", help_heading = None::<&str>)]
-    temp_dir: Option<PathBuf>,
+}
+
+impl ChunkShapes {
+    /// Returns whether a shape is given.
+    pub(crate) const fn is_given(&self) -> bool {
+        !self.chunk.is_empty() || !self.bin.is_empty()
+    }
 }
 
 /// Options of zarr-vectors-tools that have no effect here or are refused.
@@ -185,41 +208,36 @@ impl CreateOptions {
     }
 
     /// Returns the first given option that concerns reading files and is meaningless for a store.
-    pub(crate) fn first_reading_option(&self) -> Option<&'static str> {
-        let given = [
-            ("--positions", !self.positions.is_empty()),
-            ("--object", self.object.is_some()),
-            ("--type", !self.types.is_empty()),
-            ("--dtype", self.dtype.is_some()),
-            ("--rings", self.rings),
-            ("--separator", self.separator.is_some()),
-            ("--no-header", self.no_header),
-            ("--comment", self.comment.is_some()),
-            ("--missing", !self.missing.is_empty()),
-            ("--skip-bad-rows", self.skip_bad_rows),
-            ("--nodes", self.nodes.is_some()),
-            ("--space", !self.is_world),
-            ("--no-weld", self.no_weld),
-            ("--object-attr", !self.measures.is_empty()),
-            ("--compute-length", self.compute_length),
-            ("--compute-endpoints", self.compute_endpoints),
-            ("--lod", self.lod != 0),
-            ("--segment-id", self.segments.is_some()),
-        ];
-        first_set(&given)
+    pub(crate) fn first_reading_option(&self) -> Option<&str> {
+        self.reading.first_given()
     }
 
     /// Returns whether all options of reading and of the layout have their defaults.
     pub(crate) fn is_default(&self) -> bool {
+        let mut nothing = Self::defaults();
+        nothing.temp_dir.clone_from(&self.temp_dir);
+        nothing.overwrite = self.overwrite;
+        nothing == *self
+    }
+
+    /// Returns the options of a command line that gives none.
+    fn defaults() -> Self {
         #[derive(clap::Parser)]
         struct Nothing {
             #[command(flatten)]
             options: CreateOptions,
         }
-        let mut nothing = <Nothing as clap::Parser>::parse_from(["zvf"]).options;
-        nothing.temp_dir.clone_from(&self.temp_dir);
-        nothing.overwrite = self.overwrite;
-        nothing == *self
+        <Nothing as clap::Parser>::parse_from(["zvf"]).options
+    }
+
+    /// Returns the options for a store of this layout, which may replace one.
+    pub(crate) fn of_layout(
+        shapes: ChunkShapes,
+        shard: Option<Shards>,
+        coding: Coding,
+        overwrite: bool,
+    ) -> Self {
+        Self { shapes, shard, coding, overwrite, ..Self::defaults() }
     }
 
     /// Returns whether an existing store is replaced.
@@ -235,45 +253,48 @@ impl CreateOptions {
     /// Returns the recipe, and the flag that stops the work at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
         let (write, stop) = write_options(session, self.overwrite);
+        let reading = &self.reading.args;
         let fields = match self.columns() {
             Columns::Named(names) => Some(names),
             Columns::None => Some(Vec::new()),
             Columns::All | _ => None,
         };
         let columns = ColumnRoles {
-            positions: self.positions.clone(),
-            object: self.object.clone(),
+            positions: reading.positions.clone(),
+            object: reading.object.clone(),
             fields,
-            types: self.types.clone(),
+            types: reading.types.clone(),
         };
-        let polygons = match (self.triangles, self.rings) {
+        let polygons = match (self.triangles, reading.rings) {
             (true, _) => Polygons::Triangles,
             (_, true) => Polygons::Rings,
             _ => Polygons::Same,
         };
         let text = TextOptions {
-            separator: self.separator,
-            has_header: !self.no_header,
-            comment: self.comment,
-            missing: self.missing.clone(),
-            skip_bad_rows: self.skip_bad_rows,
+            separator: reading.separator,
+            has_header: !reading.no_header,
+            comment: reading.comment,
+            missing: reading.missing.clone(),
+            skip_bad_rows: reading.skip_bad_rows,
         };
-        let measures =
-            [(self.compute_length, Measure::Length), (self.compute_endpoints, Measure::Endpoints)];
+        let measures = [
+            (reading.compute_length, Measure::Length),
+            (reading.compute_endpoints, Measure::Endpoints),
+        ];
         let measures =
             measures.into_iter().filter(|(is_given, _)| *is_given).map(|(_, measure)| measure);
         let read = ReadOptions {
             kind: self.kind,
-            measures: self.measures.iter().copied().chain(measures).collect(),
-            lod: self.lod,
-            segments: self.segments.clone(),
+            measures: reading.measures.iter().copied().chain(measures).collect(),
+            lod: reading.lod,
+            segments: reading.segments.clone(),
             text,
             columns,
-            positions: self.dtype,
+            positions: reading.dtype,
             polygons,
-            nodes: self.nodes.clone(),
-            weld: !self.no_weld,
-            apply_space: self.is_world,
+            nodes: reading.nodes.clone(),
+            weld: !reading.no_weld,
+            apply_space: reading.is_world,
             memory: write.memory / 2,
             ..ReadOptions::default()
         };
@@ -292,8 +313,8 @@ impl CreateOptions {
             format: self.format,
             read,
             sources: Vec::new(),
-            chunk: some(&self.chunk),
-            bins: some(&self.bin),
+            chunk: some(&self.shapes.chunk),
+            bins: some(&self.shapes.bin),
             per_chunk: self.per_chunk,
             keep_ids: self.keep_ids,
             name_objects: false,
@@ -340,7 +361,8 @@ fn measure(text: &str) -> Result<Measure, String> {
     text.parse()
 }
 
-fn format(text: &str) -> Result<Format, String> {
+/// Parses the name of a format of this build.
+pub(crate) fn format(text: &str) -> Result<Format, String> {
     Format::from_token(text).ok_or_else(|| {
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();

@@ -48,24 +48,6 @@ pub(crate) struct Narrow {
 }
 
 impl Narrow {
-    /// Returns the first given option that needs a store as input.
-    pub(crate) fn first_given(&self) -> Option<&'static str> {
-        let given = [
-            ("--level", self.level.is_some()),
-            ("--bbox, --ball, --half-space or --prism", self.place.is_given()),
-            ("--mode", self.mode.is_some()),
-            ("--objects", self.objects.is_some()),
-            ("--groups", !self.groups.is_empty()),
-            ("--where", self.predicate.is_some()),
-            ("--unknown-objects", self.unknown.is_some()),
-            ("--order", self.order.is_some()),
-            ("--limit", self.limit.is_some()),
-            ("--allow-missing", self.allow_missing),
-            ("--increment-only", self.increment_only),
-        ];
-        first_set(&given)
-    }
-
     /// Returns the first given option that concerns the whole answer and cannot be applied to parts.
     pub(crate) fn first_of_whole(&self) -> Option<&'static str> {
         first_set(&[

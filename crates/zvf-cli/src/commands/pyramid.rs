@@ -38,7 +38,7 @@ use crate::table::format_count;
 /// Points are merged cell by cell, polylines and skeletons lose vertices within a tolerance, graphs are contracted,
 /// meshes lose faces; objects keep their ids, attributes and groups. The store is replaced in one step when all levels
 /// are written; a run that is stopped leaves it unchanged, and the same command continues with the levels that are
-/// complete. On an object store the levels are committed, and "zvf undo" takes them back.
+/// complete. On an object store the levels are committed, and "zvf history undo" takes them back.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf pyramid --dry-run brain.zarrvectors

@@ -10,12 +10,19 @@ use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Parser};
 use crate::outcome::Usage;
 
 /// Arguments, parsed and as words.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Recorded<T> {
     /// The parsed arguments.
     pub(crate) args: T,
     /// The words of the options that were given.
     pub(crate) words: Vec<String>,
+}
+
+impl<T> Recorded<T> {
+    /// Returns the name of the first option that was given.
+    pub(crate) fn first_given(&self) -> Option<&str> {
+        self.words.first().map(|word| word.split('=').next().unwrap_or(word))
+    }
 }
 
 impl<T: Args> Args for Recorded<T> {

@@ -53,10 +53,7 @@ impl Repair {
             self.repair_data(DataRepair::FaceIndex, session, out)?;
         }
         // With a journal, the command repairs a copy, which is committed.
-        let in_place = match self.apply {
-            true => Some(InPlace::begin(&self.store, session)?),
-            false => None,
-        };
+        let in_place = self.apply.then(|| InPlace::begin(&self.store, session)).transpose()?;
         let address = in_place.as_ref().map_or(self.store.as_str(), InPlace::address).to_owned();
         // A plan needs only read access.
         let place = match self.apply {

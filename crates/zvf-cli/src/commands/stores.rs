@@ -1,92 +1,16 @@
-//! Commands on whole stores: `zvf checkout`, `gc`, `vacuum`, `merge`, `split` and `attach`.
+//! Commands on whole stores: `zvf vacuum`, `join`, `divide` and `attach`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
-use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds, Refresh};
+use zvf::edit::{self, CommitOptions, Division, Join, MergeIds, Refresh};
 use zvf::question::parse_box;
 
 use crate::arguments::choice;
 use crate::commands::edit::{BOUNDS, Committing, LEVELS, Writing, finish, show_notices};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
-use crate::table;
-
-/// Create a store with the state of another one at an earlier commit.
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  zvf checkout tracts.zarrvectors 2 reviewed.zarrvectors")]
-pub(crate) struct Checkout {
-    /// The store: a folder.
-    store: String,
-    /// The number of the commit; 0 for the store before the first.
-    commit: u64,
-    /// The new store.
-    out: String,
-}
-
-impl Checkout {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
-        let done = edit::checkout(session.place(&self.store)?, self.commit, Path::new(&self.out))?;
-        match session.json() {
-            true => writeln!(out, "{done}")?,
-            false => writeln!(out, "{} is {} at commit {}", self.out, self.store, self.commit)?,
-        }
-        Ok(Outcome::Clean)
-    }
-}
-
-/// Remove unneeded files of the journal of a store.
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  zvf gc tracts.zarrvectors
-  zvf gc tracts.zarrvectors --keep 50 --dry-run
-  zvf gc tracts.zarrvectors --vacuum")]
-pub(crate) struct Gc {
-    /// The store: a folder.
-    store: String,
-    /// Keep files younger than this, such as 24h, 30m or 0s.
-    #[arg(long, default_value = "24h", value_name = "TIME")]
-    grace: String,
-    /// The number of commits that can still be undone.
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    keep: u64,
-    /// Also rewrite the store without rows that no object has, in one commit.
-    #[arg(long)]
-    vacuum: bool,
-    /// Also renumber objects from 0 to n - 1, on all levels and in groups, in one commit that cannot be undone.
-    #[arg(long)]
-    renumber: bool,
-    /// Remove nothing; print what would be removed.
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    writing: Writing,
-}
-
-impl Gc {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
-        let what = || -> Result<edit::Collect, EditError> {
-            Ok(edit::Collect {
-                grace: edit::parse_duration(&self.grace)?,
-                keep: self.keep,
-                vacuum: self.vacuum,
-                renumber: self.renumber,
-                dry_run: self.dry_run,
-            })
-        };
-        let place = self.writing.place(&self.store, session)?;
-        let done = what().and_then(|what| edit::gc(place, what));
-        if let (false, Ok(report)) = (session.json(), &done) {
-            let removed = |name: &str| report["removed"][name].as_u64().unwrap_or_default();
-            let verb = if self.dry_run { "would remove" } else { "removed" };
-            let files = table::format_count(removed("files"), "file");
-            writeln!(out, "{verb} {files}, {} of the journal", table::bytes(removed("bytes")))?;
-        }
-        finish(done, &self.store, session, out)
-    }
-}
 
 /// Rewrite a store without rows that no object has, in one commit.
 #[derive(Args, Debug)]
@@ -112,9 +36,9 @@ impl Vacuum {
 /// Add the objects, points, links and groups of other stores to one, in one commit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf merge merged.zarrvectors left.zarrvectors right.zarrvectors --group-by-source
-  zvf merge merged.zarrvectors more.zarrvectors --ids new --dry-run")]
-pub(crate) struct Merge {
+  zvf join merged.zarrvectors left.zarrvectors right.zarrvectors --group-by-source
+  zvf join merged.zarrvectors more.zarrvectors --ids new --dry-run")]
+pub(crate) struct JoinStores {
     /// The store that is extended: a folder.
     into: String,
     /// The stores that are added.
@@ -143,7 +67,7 @@ const IDS: [(&str, MergeIds, &str); 3] = [
     ("new", MergeIds::New, "Assigned anew"),
 ];
 
-impl Merge {
+impl JoinStores {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let from: anyhow::Result<Vec<_>> =
             self.from.iter().map(|store| session.place(store)).collect();
@@ -161,9 +85,9 @@ impl Merge {
 /// Create a store for each group, object, value or box of one.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  zvf split tracts.zarrvectors parts --by group
-  zvf split scan.zarrvectors halves --by box --box 0,0,0:50,100,100 --box 50,0,0:100,100,100")]
-pub(crate) struct Split {
+  zvf divide tracts.zarrvectors parts --by group
+  zvf divide scan.zarrvectors halves --by box --box 0,0,0:50,100,100 --box 50,0,0:100,100,100")]
+pub(crate) struct Divide {
     /// The store: a folder. It is not changed.
     store: String,
     /// The folder of the new stores; it must not exist.
@@ -182,7 +106,7 @@ pub(crate) struct Split {
     dry_run: bool,
 }
 
-impl Split {
+impl Divide {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let by = match self.by.as_str() {
             "group" => Division::Groups,

@@ -1,8 +1,8 @@
-//! `zvf view` and `zvf viewer`.
+//! `zvf view`.
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -20,20 +20,33 @@ use crate::table;
 ///
 /// Serves the store on this machine until Ctrl-C and opens the page; a store of any size is read level by level, as the
 /// view needs it. The same as `zvf serve --open` for one store.
+///
+/// With --write-page, the page is written as files for static hosting instead: viewing stores then needs no zvf server.
+/// It reads stores over HTTP ranges, from beside it or from any host that lets pages of this origin read (CORS). The store
+/// is named after the address of the page: index.html#!{"store":"brain.zarrvectors/"}.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf view brain.zarrvectors
   zvf view s3://bucket/brain.zarrvectors
-  zvf view brain.tet --no-open")]
+  zvf view brain.tet --no-open
+  zvf view --write-page public
+  cp -r brain.zarrvectors public/ && rsync -a public/ host:/var/www/")]
 pub(crate) struct View {
     /// The store: a folder, a pack or a URL.
-    store: String,
+    #[arg(required_unless_present = "write_page")]
+    store: Option<String>,
     /// The address to listen on; port 0 chooses a free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     bind: SocketAddr,
     /// Print the address and start no browser.
     #[arg(long)]
     no_open: bool,
+    /// Write the page to this folder, which is created if it does not exist, and serve nothing.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["store", "bind", "no_open"])]
+    write_page: Option<PathBuf>,
+    /// Replace files of the same names.
+    #[arg(long, requires = "write_page")]
+    overwrite: bool,
 }
 
 impl View {
@@ -44,57 +57,46 @@ impl View {
                 self.bind
             ));
         }
-        let mut config = Config::new([self.store], self.bind);
+        if let Some(folder) = &self.write_page {
+            return write_page(folder, self.overwrite, session, out);
+        }
+        let mut config = Config::new(self.store, self.bind);
         config.options = session.options(Timeouts::INTERACTIVE);
         serve_until_interrupt(config, !self.no_open, session, out).await
     }
 }
 
-/// Write the viewer as files for static hosting: viewing stores then needs no zvf server.
-///
-/// The page reads stores over HTTP ranges, from beside it or from any host that lets pages of this origin read
-/// (CORS). The store is named after the address of the page: index.html#!{"store":"brain.zarrvectors/"}.
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  zvf viewer public
-  cp -r brain.zarrvectors public/ && rsync -a public/ host:/var/www/")]
-pub(crate) struct Viewer {
-    /// The folder to write the files to; it is created if it does not exist.
-    folder: PathBuf,
-    /// Replace files of the same names.
-    #[arg(long)]
+/// Writes the page as files for static hosting.
+fn write_page(
+    folder: &Path,
     overwrite: bool,
-}
-
-impl Viewer {
-    pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
-        let folder = &self.folder;
-        let context = || format!("cannot write the viewer to {}", folder.display());
-        std::fs::create_dir_all(folder).with_context(context)?;
-        let files = zvf_serve::static_viewer_files().with_context(context)?;
-        if !self.overwrite
-            && let Some((name, _)) = files.iter().find(|(name, _)| folder.join(name).exists())
-        {
-            return refuse(format!(
-                "{} already exists; use --overwrite to replace it",
-                folder.join(name).display()
-            ));
-        }
-        let mut bytes = 0;
-        for (name, contents) in &files {
-            std::fs::write(folder.join(name), contents).with_context(context)?;
-            bytes += contents.len();
-        }
-        let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
-        session.print(out, &json!({"folder": folder, "files": names, "bytes": bytes}), |out| {
-            let count = table::format_count(files.len(), "file");
-            let bytes = table::bytes(to_u64(bytes));
-            writeln!(out, "{count}, {bytes} in {}", folder.display())?;
-            writeln!(
-                out,
-                "put a store next to them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
-            )?;
-            Ok(())
-        })
+    session: &Session,
+    out: &mut dyn Write,
+) -> CommandResult {
+    let context = || format!("cannot write the viewer to {}", folder.display());
+    std::fs::create_dir_all(folder).with_context(context)?;
+    let files = zvf_serve::static_viewer_files().with_context(context)?;
+    if !overwrite && let Some((name, _)) = files.iter().find(|(name, _)| folder.join(name).exists())
+    {
+        return refuse(format!(
+            "{} already exists; use --overwrite to replace it",
+            folder.join(name).display()
+        ));
     }
+    let mut bytes = 0;
+    for (name, contents) in &files {
+        std::fs::write(folder.join(name), contents).with_context(context)?;
+        bytes += contents.len();
+    }
+    let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
+    session.print(out, &json!({"folder": folder, "files": names, "bytes": bytes}), |out| {
+        let count = table::format_count(files.len(), "file");
+        let bytes = table::bytes(to_u64(bytes));
+        writeln!(out, "{count}, {bytes} in {}", folder.display())?;
+        writeln!(
+            out,
+            "put a store next to them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
+        )?;
+        Ok(())
+    })
 }

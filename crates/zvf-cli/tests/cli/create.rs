@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::stores::zvf;
+use crate::stores::{check_has, zvf};
 
 #[test]
 fn creates_a_store_with_the_longest_name() {
@@ -60,18 +60,16 @@ fn creates_a_store_from_a_table() {
     for option in ["--chunk", "--bin-shape"] {
         let error =
             zvf(&["create", "--dry-run", &file, &store, "--overwrite", option, "1,2,3"]).refused(2);
-        assert!(
-            error.contains(
-                "expected one length, or one for each axis, found \"3 numbers for 2 axes"
-            ),
-            "{error}"
+        check_has(
+            &error,
+            "expected one length, or one for each axis, found \"3 numbers for 2 axes",
         );
     }
 
     let codec = ["--codec", "blosc:1", "--compressor", "lz4", "--block-size", "1KiB"];
     let args = [&["create", "--overwrite", "--quiet", &file, &store], &codec[..]].concat();
     zvf(&args).clean();
-    assert!(zvf(&["ls", &store, "0/vertices"]).clean().contains("blosc"));
+    assert!(zvf(&["inspect", "arrays", &store, "0/vertices"]).clean().contains("blosc"));
     assert_eq!(zvf(&["query", &store, "--bbox", "7,3:7,3"]).clean(), selected);
 }
 
@@ -180,7 +178,7 @@ fn creates_one_store_from_files_of_several_kinds() {
     );
     assert_eq!(zvf(&["validate", &store, "-q"]).code, 0);
     let ids = |kind: &str| {
-        let listed = zvf(&["object", "--json", &store, "--kind", kind]).json();
+        let listed = zvf(&["inspect", "objects", "--json", &store, "--kind", kind]).json();
         let ids = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
         ids.collect::<Vec<_>>()
     };
@@ -189,11 +187,13 @@ fn creates_one_store_from_files_of_several_kinds() {
     let tree =
         zvf(&["query", &store, "--objects", "2", "--columns", "none", "--no-elements"]).clean();
     assert_eq!(tree.lines().count(), 3, "{tree}");
-    assert!(zvf(&["object", &store, "2"]).clean().starts_with("object 2: skeleton, row 1 "));
-    let refused = zvf(&["object", &store, "--kind", "line"]).refused(2);
+    let second = zvf(&["inspect", "objects", &store, "2"]).clean();
+    assert!(second.starts_with("object 2: skeleton, row 1 "), "{second}");
+    let refused = zvf(&["inspect", "objects", &store, "--kind", "line"]).refused(2);
     assert!(refused.contains("level 0 holds no line"), "{refused}");
     let [mesh, tree] = ["mesh", "skeleton"].map(|kind| {
-        zvf(&["cell", &store, "0.0.0", "--kind", kind]).clean().lines().next().unwrap().to_owned()
+        let cell = zvf(&["inspect", "cells", &store, "0.0.0", "--kind", kind]).clean();
+        cell.lines().next().unwrap().to_owned()
     });
     assert!(mesh.starts_with("chunk 0.0.0: 3 rows"), "{mesh}");
     assert!(tree.starts_with("chunk 0.0.0: ") && tree != mesh, "{tree}");
@@ -225,7 +225,7 @@ fn ids_of_several_files_do_not_collide() {
     for (keep, ids) in [(&[][..], vec![5, 7, 8, 13]), (&["--keep-ids"][..], vec![0, 5, 7])] {
         let store = at(&format!("{}.zarrvectors", keep.len()));
         assert_eq!(zvf(&[&["create", "-q", &first, &second, &store], keep].concat()).code, 0);
-        let listed = zvf(&["object", "--json", &store]).json();
+        let listed = zvf(&["inspect", "objects", "--json", &store]).json();
         let actual = listed.as_array().unwrap().iter().map(|object| object["id"].as_i64().unwrap());
         assert_eq!(actual.collect::<Vec<_>>(), ids);
         // Several processes assign the same ids.
@@ -236,7 +236,7 @@ fn ids_of_several_files_do_not_collide() {
         );
         assert_eq!(zvf(&["ingest", "run", "-q", &shared, "--all"]).code, 0);
         assert_eq!(zvf(&["ingest", "finish", "-q", &shared]).code, 0);
-        assert_eq!(zvf(&["object", "--json", &shared]).json(), listed);
+        assert_eq!(zvf(&["inspect", "objects", "--json", &shared]).json(), listed);
     }
 }
 

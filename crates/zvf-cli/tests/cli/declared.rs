@@ -89,28 +89,28 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
     let cases: [(&str, Declared); 19] = [
         ("edit STORE --script SCRIPT", keeps.clone()),
         ("edit STORE --script SEGMENTS", keeps.clone()),
-        ("edit STORE --script SCRIPT; undo STORE", keeps.clone()),
+        ("edit STORE --script SCRIPT; history undo STORE", keeps.clone()),
         ("edit STORE --script SCRIPT; vacuum STORE", keeps.clone()),
-        ("edit STORE --script SCRIPT; gc STORE --renumber", keeps.clone()),
+        ("edit STORE --script SCRIPT; history gc STORE --renumber", keeps.clone()),
         ("attach STORE TABLE --key id", keeps.clone()),
-        ("merge STORE OTHER", keeps.clone()),
+        ("join STORE OTHER", keeps.clone()),
         (pyramid, keeps.clone()),
         ("pyramid STORE --in-place --levels 1; edit STORE --script SCRIPT", keeps.clone()),
         (
             "pyramid STORE --in-place --levels 1; edit STORE --script SCRIPT --refresh stale",
             keeps.clone(),
         ),
-        ("pyramid STORE --in-place --levels 1; gc STORE --renumber", keeps.clone()),
-        ("shard STORE --in-place --shard 3", (three, true, true)),
-        ("unshard STORE --in-place", (none.clone(), true, true)),
-        ("recompress STORE --in-place --codec zstd", keeps.clone()),
+        ("pyramid STORE --in-place --levels 1; history gc STORE --renumber", keeps.clone()),
+        ("rewrite STORE --in-place --shard 3", (three, true, true)),
+        ("rewrite STORE --in-place --shard none", (none.clone(), true, true)),
+        ("rewrite STORE --in-place --codec zstd", keeps.clone()),
         ("repair STORE --in-place", keeps.clone()),
-        ("migrate STORE --in-place --manifests dense", keeps.clone()),
+        ("rewrite STORE --in-place --manifests dense", keeps.clone()),
         (
-            "pyramid STORE --in-place --levels 1; migrate STORE --in-place --manifests vlen",
+            "pyramid STORE --in-place --levels 1; rewrite STORE --in-place --manifests vlen",
             (two.clone(), false, true),
         ),
-        ("migrate STORE --in-place --manifests vlen; undo STORE", keeps),
+        ("rewrite STORE --in-place --manifests vlen; history undo STORE", keeps),
         // A new store has what its own options say.
         ("convert STORE NEW", (none, false, true)),
     ];
@@ -155,7 +155,7 @@ fn stores_of_other_writers_are_edited_and_repaired() {
     // The commands, the rules that are found before, and those after.
     for (name, command, before, after) in [
         ("lines_dense", "edit STORE --script SCRIPT", "", ""),
-        ("lines_dense", "migrate STORE --in-place --manifests vlen", "", ""),
+        ("lines_dense", "rewrite STORE --in-place --manifests vlen", "", ""),
         ("points_dense_patched", "edit STORE --script SCRIPT", "", ""),
         ("points_dense_patched", "vacuum STORE", "", ""),
         ("lines_rows_sharded", "edit STORE --script SCRIPT", "S16", "S16"),

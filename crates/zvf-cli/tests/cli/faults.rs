@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
-use crate::stores::{store, zvf};
+use crate::stores::{check_has, store, zvf};
 
 #[test]
 fn missing_stores_are_refused() {
@@ -71,7 +71,11 @@ fn errors_and_warnings_are_json_when_asked_for() {
         warning,
         serde_json::json!({"type": "warning", "message": "there is no object 999"})
     );
-    for args in [&["info", store.arg()][..], &["ls", store.arg()], &["object", store.arg()]] {
+    for args in [
+        &["info", store.arg()][..],
+        &["inspect", "arrays", store.arg()],
+        &["inspect", "objects", store.arg()],
+    ] {
         let text = zvf(&[args, &["--json"]].concat()).clean();
         assert_eq!(text.lines().count(), 1, "JSON is printed on one line");
     }
@@ -88,17 +92,14 @@ fn rows_that_do_not_exist_are_refused() {
     let error =
         zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1", "--aggregate", "m=max"])
             .refused(2);
-    assert!(
-        error.contains("expected an attribute of level 0, found \"m\", where there is n"),
-        "{error}"
-    );
+    check_has(&error, "expected an attribute of level 0, found \"m\", where there is n");
     let build = ["pyramid", "-q", &store, "--in-place", "--levels", "1", "--cell-size", "6"];
     zvf(&[&build[..], &["--cross-level-storage", "implicit", "--aggregate", "n=max"]].concat())
         .clean();
-    let arrays = zvf(&["ls", "--json", &store, "0/vertices"]).json();
+    let arrays = zvf(&["inspect", "arrays", "--json", &store, "0/vertices"]).json();
     assert_eq!(arrays["arrays"][0]["chunks"], 1);
-    zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/3"]).clean();
-    let error = zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/600"]).refused(2);
+    zvf(&["inspect", "lineage", &store, "--to", "1", "--vertex", "0.0/3"]).clean();
+    let error = zvf(&["inspect", "lineage", &store, "--to", "1", "--vertex", "0.0/600"]).refused(2);
     assert!(error.ends_with("chunk 0.0 has no row 600; it has 600 rows, from 0"), "{error}");
 }
 
@@ -125,13 +126,8 @@ fn a_truncated_cell_is_reported() {
     let cell = store.path.join("0/vertices/c/0/0/0");
     let bytes = fs::read(&cell).unwrap();
     fs::write(&cell, &bytes[..bytes.len() / 2]).unwrap();
-    for command in ["query", "cell"] {
-        let args = if command == "cell" {
-            vec![command, store.arg(), "0.0.0"]
-        } else {
-            vec![command, store.arg()]
-        };
-        let error = zvf(&args).refused(3);
+    for args in [&["query", store.arg()][..], &["inspect", "cells", store.arg(), "0.0.0"]] {
+        let error = zvf(args).refused(3);
         assert!(error.starts_with("zvf: in 0/vertices"), "{error}");
         assert!(error.ends_with("run \"zvf repair --dry-run\""), "{error}");
     }
@@ -162,7 +158,7 @@ fn broken_stores_cause_at_most_one_error_line() {
         let store = store(&format!("broken/{id}"));
         for args in [
             &["info", store.arg()][..],
-            &["ls", store.arg()],
+            &["inspect", "arrays", store.arg()],
             &["query", "--no-elements", store.arg()],
         ] {
             let ran = zvf(args);
@@ -181,8 +177,9 @@ fn reading_writes_nothing() {
     let store = store("sl3_streamlines");
     let mode = |mode| fs::set_permissions(&store.path, fs::Permissions::from_mode(mode)).unwrap();
     mode(0o555);
-    for command in ["info", "ls", "query", "object", "group"] {
-        assert_eq!(zvf(&[command, store.arg()]).code, 0, "{command}");
+    for command in ["info", "query", "inspect arrays", "inspect objects", "inspect groups"] {
+        let args: Vec<_> = command.split(' ').chain([store.arg()]).collect();
+        assert_eq!(zvf(&args).code, 0, "{command}");
     }
     mode(0o755);
 }

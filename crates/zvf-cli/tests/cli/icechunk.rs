@@ -45,25 +45,28 @@ fn a_repository_is_edited_and_read_at_every_version() {
         run_ok(&["edit", target, "--script", script, "--message", "moved"]);
     }
     assert_eq!(rows(&address, folder.path()), rows(plain, folder.path()));
-    let log = json(&["log", &address]);
+    let log = json(&["history", "log", &address]);
     assert_eq!((&log[0]["head"], &log[0]["message"]), (&2.into(), &"moved".into()));
     let first = format!("{snapshot_prefix}{}", log[1]["txid"].as_str().unwrap());
     assert_ne!(rows(&first, folder.path()), rows(&address, folder.path()));
     let refused = zvf(&["edit", &first, "--script", script]);
     assert!(refused.code != 0 && refused.err.contains("never changes"), "{refused:?}");
-    assert_eq!(zvf(&["diff", &first, &address, "--exit-code"]).code, 1);
+    assert_eq!(zvf(&["history", "diff", &first, &address, "--exit-code"]).code, 1);
 
     run_ok(&["pyramid", &address, "--refresh"]);
-    assert_eq!(json(&["log", &address])[0]["head"], 3);
-    run_ok(&["undo", &address, "--to", "1"]);
-    assert_eq!(zvf(&["diff", &first, &address, "--exit-code"]).code, 0);
-    let refused = zvf(&["gc", &address]);
+    assert_eq!(json(&["history", "log", &address])[0]["head"], 3);
+    run_ok(&["history", "undo", &address, "--to", "1"]);
+    assert_eq!(zvf(&["history", "diff", &first, &address, "--exit-code"]).code, 0);
+    let refused = zvf(&["history", "gc", &address]);
     assert!(refused.code != 0 && refused.err.contains("garbage_collect"), "{refused:?}");
-    run_ok(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
+    run_ok(&["rewrite", &address, "--in-place", "--codec", "zstd:3"]);
     assert!(run_ok(&["validate", &address]).contains("no errors"));
-    assert_eq!(json(&["log", &address])[0]["message"], "zvf recompress");
+    assert_eq!(json(&["history", "log", &address])[0]["message"], "zvf rewrite");
     assert_eq!(
-        json(&["log", &format!("{address}?branch=main"), "--limit", "1"]).as_array().unwrap().len(),
+        json(&["history", "log", &format!("{address}?branch=main"), "--limit", "1"])
+            .as_array()
+            .unwrap()
+            .len(),
         1
     );
     assert_eq!(
@@ -103,7 +106,7 @@ fn a_server_keeps_the_version_it_opened() {
         (get(&url, "/api/brain/info"), document, get(&url, "/api/brain/keys?deep=1"))
     };
     let before = fetch();
-    run_ok(&["recompress", &address, "--in-place", "--codec", "zstd:3"]);
+    run_ok(&["rewrite", &address, "--in-place", "--codec", "zstd:3"]);
     let after = fetch();
     server.kill().unwrap();
     server.wait().unwrap();

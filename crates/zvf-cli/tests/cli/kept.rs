@@ -165,11 +165,18 @@ fn one_long_text_does_not_widen_all_rows() {
         .collect();
     let filler = "x".repeat(300);
     let behind: String = (0..40_000).map(|n| format!("{n},{n},{n} {filler}\n")).collect();
+    let wider = |n: u32| if n == 99_999 { "longer than those of the sample" } else { "short" };
+    let wider_rows: String = (0..100_000).map(|n| format!("{n},{n},{}\n", wider(n))).collect();
+    let wider_lines: String = (0..100_000)
+        .map(|n| format!("{{{:90}\"position\":[{n},{n}],\"t\":\"{}\"}}\n", "", wider(n)))
+        .collect();
     for (file, place, expected) in [
         (folder.write("a.csv", format!("x,y,t\n{rows}")), "40000", long.trim()),
         (folder.write("a.jsonl", lines), "40000", long.trim()),
         // Longer than the sample, so that texts after the sample are collected too.
         (folder.write("b.csv", format!("x,y,t\n{behind}")), "39999", &*format!("39999 {filler}")),
+        (folder.write("c.csv", format!("x,y,t\n{wider_rows}")), "99999", wider(99_999)),
+        (folder.write("c.jsonl", wider_lines), "99999", wider(99_999)),
     ] {
         let store = folder.at("a.zarrvectors");
         done(&zvf(&["create", "-q", "--overwrite", &file, &store]));
@@ -289,10 +296,12 @@ fn objects_of_several_files_have_their_names() {
     ];
     let [first, second, left, right] = files.each_ref().map(String::as_str);
     let names = |store: &str, kind: &str| -> Vec<String> {
-        let listed = zvf(&["object", "--json", store, "--kind", kind]).json();
+        let listed = zvf(&["inspect", "objects", "--json", store, "--kind", kind]).json();
         let ids = listed.as_array().unwrap().iter().map(|object| object["id"].to_string());
         ids.map(|id| {
-            let object = zvf(&["object", "--json", store, &id, "--kind", kind]).json().to_string();
+            let object = zvf(&["inspect", "objects", "--json", store, &id, "--kind", kind])
+                .json()
+                .to_string();
             ["cell_720575940600000000", "left", "right hand", "\"b\""]
                 .into_iter()
                 .find(|name| object.contains(name))
@@ -337,7 +346,7 @@ fn whole_numbers_are_kept_or_refused() {
     }
     let whole = folder.write("c.geojsonl", feature(large) + &feature("1"));
     done(&zvf(&["create", "-q", &whole, &store]));
-    assert!(zvf(&["object", "--json", &store, "0"]).clean().contains(large));
+    assert!(zvf(&["inspect", "objects", "--json", &store, "0"]).clean().contains(large));
 }
 
 /// Returns a TCK file of one streamline with one point, and one additional line in its header.

@@ -75,7 +75,7 @@ fn two_lines_of_one_object_are_never_joined() {
         let moved = [(0, vec![2, 2, 3]), (1, vec![0, 1]), (1, vec![4, 6]), (1, vec![50, 51])];
         assert_eq!(lines(&store, &[]), moved, "{name}, edited");
         done(&["edit", "append", "-q", &store, &file]);
-        done(&["merge", "-q", &store, &copy]);
+        done(&["join", "-q", &store, &copy]);
         let shift = |by| move |(id, xs): &(i64, Vec<i64>)| (id + by, xs.clone());
         let mut all = moved.to_vec();
         all.extend(expected.iter().map(shift(2)).chain(expected.iter().map(shift(4))));

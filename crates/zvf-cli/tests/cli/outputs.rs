@@ -21,7 +21,7 @@ fn the_object_of_a_file_has_its_name() {
     ] {
         let file = folder.write(name, text);
         done(&["create", "-q", "--overwrite", &file, &store]);
-        let object = done(&["object", "--json", &store, "0"]).out;
+        let object = done(&["inspect", "objects", "--json", &store, "0"]).out;
         assert!(object.contains("\"cell_7205\""), "{name}: {object}");
         let out = folder.at("a.glb");
         done(&["convert", "-q", "--overwrite", &file, &out]);
@@ -179,7 +179,7 @@ fn exit_codes_are_those_of_the_documentation() {
         (2, &["query", &store, "--no-such-option"]),
         (3, &["create", &bad, &other]),
         (4, &["query", &store, "--level", "3"]),
-        (4, &["object", &trees, "9"]),
+        (4, &["inspect", "objects", &trees, "9"]),
         (4, &["info", &other]),
         (4, &["create", &folder.at("no.csv"), &other]),
         // A taken name is refused before the input is read, even behind a URL.

@@ -1,4 +1,4 @@
-//! `zvf shard`, `unshard` and `recompress`: the files change, the answers do not.
+//! `zvf rewrite`: the files change, the answers do not.
 
 use serde_json::Value;
 
@@ -14,31 +14,26 @@ fn a_sharded_and_recompressed_store_gives_the_same_answers() {
     assert_eq!(before.code, 0, "{}", before.err);
 
     let (sharded, target) = (path("sharded.zv"), path("small.zv"));
-    let json = zvf(&["shard", "--json", old.arg(), &sharded, "--cells", "4"]).json();
+    let json = zvf(&["rewrite", "--json", old.arg(), &sharded, "--shard", "4"]).json();
     assert!(json["objects"].as_u64().unwrap() < json["cells"].as_u64().unwrap(), "{json}");
     assert_eq!(query(&sharded).out, before.out);
 
-    let args = ["recompress", &sharded, &target, "--codec", "blosc:9", "--block-size", "4KiB"];
+    let args = ["rewrite", &sharded, &target, "--codec", "blosc:9", "--block-size", "4KiB"];
     let text = zvf(&args).clean();
     assert!(text.starts_with(&target) && text.ends_with("copied unchanged\n"), "{text}");
     assert_eq!(query(&target).out, before.out);
-    let listed = zvf(&["ls", &target, "0/vertices"]).clean();
+    let listed = zvf(&["inspect", "arrays", &target, "0/vertices"]).clean();
     assert!(listed.contains("shards of") && listed.contains("blosc"), "{listed}");
 
-    let refused = zvf(&["shard", old.arg(), &target]);
-    assert_eq!(refused.code, 4, "{}", refused.err);
-    assert!(
-        refused.err.contains("already exists; use --overwrite to replace it"),
-        "{}",
-        refused.err
-    );
+    let refused = zvf(&["rewrite", "--shard", "8", old.arg(), &target]).refused(4);
+    assert!(refused.contains("already exists; use --overwrite to replace it"), "{refused}");
 
-    zvf(&["unshard", "--in-place", &target]).clean();
-    zvf(&["recompress", "--in-place", &target, "--codec", "none"]).clean();
+    zvf(&["rewrite", "--shard", "none", "--in-place", &target]).clean();
+    zvf(&["rewrite", "--in-place", &target, "--codec", "none"]).clean();
     assert_eq!(query(&target).out, before.out);
-    let listed = zvf(&["ls", &target, "0/vertices"]).clean();
+    let listed = zvf(&["inspect", "arrays", &target, "0/vertices"]).clean();
     assert!(!listed.contains("shards") && !listed.contains("blosc"), "{listed}");
-    zvf(&["shard", "--overwrite", old.arg(), &target]).clean();
+    zvf(&["rewrite", "--shard", "8", "--overwrite", old.arg(), &target]).clean();
     let files: Vec<_> = folder.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(files.len(), 2, "{files:?}");
 }
@@ -48,42 +43,23 @@ fn invalid_requests_are_refused() {
     let old = store("pc3_basic");
     let new = old.path.with_file_name("new.zv");
     let new = new.to_str().unwrap();
-    let inner = format!("{}/inner", old.arg());
-    for (args, code, message) in [
-        (
-            vec!["recompress", old.arg(), new, "--codec", "zstd:23"],
-            2,
-            "expected a level from -7 to 22",
-        ),
-        (vec!["recompress", old.arg(), new, "--codec", "none:1"], 2, "none, zstd, gzip or blosc"),
-        (vec!["recompress", old.arg(), new], 2, "--codec is required: none, zstd, gzip or blosc"),
-        (
-            vec!["recompress", old.arg(), new, "--codec", "blosc", "--compressor", "snappy"],
-            2,
-            "expected blosclz, lz4, lz4hc, zlib or zstd",
-        ),
-        (
-            vec!["recompress", old.arg(), new, "--codec", "blosc", "--shuffle", "x"],
-            2,
-            "expected noshuffle, shuffle or bitshuffle",
-        ),
-        (
-            vec!["shard", old.arg(), new, "--cells", "2,2,2,2,2"],
-            2,
-            "axes of a shard: expected 3, found 5",
-        ),
-        (vec!["shard", old.arg()], 2, "required"),
-        (vec!["recompress", old.arg(), &inner, "--codec", "zstd"], 2, "is inside of"),
-        (vec!["shard", old.arg(), &inner, "--shard", "0"], 2, "expected a number of cells"),
-        (vec!["unshard", "nowhere", new], 4, "cannot open nowhere"),
+    for (words, code, message) in [
+        ("OLD NEW --codec zstd:23", 2, "expected a level from -7 to 22"),
+        ("OLD NEW --codec none:1", 2, "none, zstd, gzip or blosc"),
+        ("OLD NEW", 2, "nothing to change is given"),
+        ("OLD NEW --checksum", 2, "--checksum needs --codec: none, zstd, gzip or blosc"),
+        ("OLD NEW --codec blosc --compressor x", 2, "expected blosclz, lz4, lz4hc, zlib or zstd"),
+        ("OLD NEW --codec blosc --shuffle x", 2, "expected noshuffle, shuffle or bitshuffle"),
+        ("OLD NEW --shard 2,2,2,2,2", 2, "axes of a shard: expected 3, found 5"),
+        ("OLD --shard 8", 2, "required"),
+        ("OLD OLD/inner --codec zstd", 2, "is inside of"),
+        ("OLD OLD/inner --shard 0", 2, "expected a number of cells"),
+        ("nowhere NEW --shard none", 4, "cannot open nowhere"),
     ] {
-        let ran = zvf(&args);
-        assert!(
-            ran.code == code && ran.err.contains(message),
-            "{args:?}: {} {}",
-            ran.code,
-            ran.err
-        );
+        let words = words.replace("OLD", old.arg()).replace("NEW", new);
+        let args: Vec<&str> = ["rewrite"].into_iter().chain(words.split(' ')).collect();
+        let refused = zvf(&args).refused(code);
+        assert!(refused.contains(message), "{words}: {refused}");
         assert!(!std::path::Path::new(new).exists());
     }
 }
@@ -101,10 +77,10 @@ fn declarations_of_the_root_and_of_levels_are_kept_true() {
         document
     };
     let shard = |store: &Value| store["attributes"]["zarr_vectors"]["shard_shape"].clone();
-    zvf(&["shard", old.arg(), arg, "--shard", "4"]).clean();
+    zvf(&["rewrite", old.arg(), arg, "--shard", "4"]).clean();
     assert_eq!(shard(&change(root, &|_| {})), 4);
     zvf(&["validate", arg]).clean();
-    zvf(&["unshard", "--in-place", arg]).clean();
+    zvf(&["rewrite", "--shard", "none", "--in-place", arg]).clean();
     assert_eq!(shard(&change(root, &|_| {})), Value::Null);
 
     change(root, &|root| root["attributes"]["zarr_vectors"]["shard_shape"] = 3.into());
@@ -121,11 +97,34 @@ fn declarations_of_the_root_and_of_levels_are_kept_true() {
     }
     let before = zvf(&["query", arg, "--format", "csv"]).out;
     assert!(zvf(&["info", arg]).out.contains("deferred: writers still fill it"));
-    let refused = zvf(&["shard", "--in-place", arg]);
+    let refused = zvf(&["rewrite", "--shard", "8", "--in-place", arg]);
     assert!(refused.code > 1 && refused.err.contains("--end-deferral"), "{}", refused.err);
     let left = zvf(&["repair", "--in-place", arg]);
     assert!(left.out.contains("S21"), "{}", left.out);
     assert_eq!(change(level, &|_| {})["attributes"]["zarr_vectors_presence"], "deferred");
     zvf(&["repair", "--in-place", "--end-deferral", arg]).clean();
     assert_eq!(zvf(&["query", arg, "--format", "csv"]).clean(), before);
+}
+
+#[test]
+fn chunks_are_divided_anew_and_answers_stay() {
+    let old = store("sl3_streamlines");
+    let new = old.path.with_file_name("new.zv").to_str().unwrap().to_owned();
+    let lines = |store: &str| {
+        let objects = zvf(&["query", store, "--json", "--order", "objects"]).clean();
+        let groups = zvf(&["inspect", "groups", store, "--json"]).json();
+        (objects, groups)
+    };
+    let before = lines(old.arg());
+    zvf(&["rewrite", "-q", old.arg(), &new, "--chunk-shape", "35", "--shard", "2"]).clean();
+    assert_eq!(lines(&new), before);
+    zvf(&["validate", "-q", &new]).clean();
+    let shape = |store: &str| zvf(&["info", "--json", store]).json()["chunk_shape"].clone();
+    assert_eq!(shape(&new), serde_json::json!([35.0, 35.0, 35.0]));
+    zvf(&["edit", "rm", &new, "--objects", "3"]).clean();
+    let edited = lines(&new);
+    zvf(&["rewrite", "-q", &new, "--in-place", "--chunk-shape", "90"]).clean();
+    assert_eq!(lines(&new), edited);
+    zvf(&["history", "undo", &new, "--last", "2"]).clean();
+    assert_eq!((lines(&new), shape(&new)), (before, serde_json::json!([35.0, 35.0, 35.0])));
 }

@@ -49,6 +49,12 @@ pub(crate) fn zvf(args: &[&str]) -> Ran {
     Ran::from(output)
 }
 
+/// Fails, and shows `text`, unless `part` is in it.
+#[track_caller]
+pub(crate) fn check_has(text: &str, part: &str) {
+    assert!(text.contains(part), "{text}");
+}
+
 /// The exit code and the output of the command.
 #[derive(Debug)]
 pub(crate) struct Ran {

@@ -20,6 +20,7 @@ pub use table::{TextRow, TextTable, is_missing_word, read_table};
 
 use std::collections::VecDeque;
 use std::fmt::Display;
+use std::path::Path;
 
 use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
@@ -27,9 +28,9 @@ use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
-use self::infer::{ColumnType, infer_type, is_missing, trim_blanks};
+use self::infer::{ColumnType, infer_type, is_missing, text_bytes, trim_blanks};
 use super::input::Bytes;
-use super::labels::{LabelCollector, batch_rows, is_long, stream_error};
+use super::labels::{LabelCollector, batch_rows, stream_error};
 use super::lines::{Lines, MAX_LINE_BYTES};
 use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
@@ -84,15 +85,18 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
         }
         types.push(column_type);
     }
-    let is_long = |column_type: &ColumnType| column_type.exact && is_long(column_type.dtype);
-    let long: Vec<usize> =
-        roles.fields.iter().zip(&types).filter(|(_, t)| is_long(t)).map(|(at, _)| *at).collect();
-    let mut labels = collect_labels(&records, &sample, sample_is_file, &long, &names, options)?;
+    let mut labels = fit_texts(
+        &records,
+        (&sample, sample_is_file),
+        (&roles.fields, &mut types),
+        &names,
+        options,
+    )?;
     let positions =
         Values::new(options.positions.unwrap_or(FLOAT64), index_u32(roles.positions.len()));
     let fields = roles.fields.iter().zip(&types).map(|(at, column_type)| NamedValues {
         name: names[*at].clone(),
-        values: match is_long(column_type).then(|| labels.next()).flatten() {
+        values: match column_type.is_long().then(|| labels.next()).flatten() {
             Some(labels) => Values::new_labels(labels, 1),
             None => Values::new(column_type.dtype, 1),
         },
@@ -390,6 +394,25 @@ impl Records {
         }
     }
 
+    /// Reads all rows of the file from its start.
+    fn read_again(
+        &self,
+        path: &Path,
+        text: &TextOptions,
+        mut add: impl FnMut(&Record) -> Result<()>,
+    ) -> Result<()> {
+        let mut all =
+            Self { lines: Lines::new(Bytes::open(path)?), spare: Record::default(), ..*self };
+        if text.has_header {
+            all.next()?;
+        }
+        while let Some(record) = all.next()? {
+            add(&record)?;
+            all.spare = record;
+        }
+        Ok(())
+    }
+
     fn input_error(
         &self,
         line: u64,
@@ -462,16 +485,29 @@ fn read_sample(records: &mut Records, max_bytes: u64) -> Result<(VecDeque<Record
     Ok((sample, false))
 }
 
-/// Collects the distinct texts of the columns at `long`: of the sample, or of the whole file.
-fn collect_labels(
+/// Makes inferred types of texts as wide as the longest value of the file, which may be longer than
+/// the sample, and collects the distinct texts of columns of long ones. A stream cannot be read
+/// twice.
+fn fit_texts(
     records: &Records,
-    sample: &VecDeque<Record>,
-    sample_is_file: bool,
-    long: &[usize],
+    (sample, sample_is_file): (&VecDeque<Record>, bool),
+    (fields, types): (&[usize], &mut [ColumnType]),
     names: &[String],
     options: &ReadOptions,
 ) -> Result<impl Iterator<Item = Labels> + use<>> {
     let bytes = records.lines.bytes();
+    let path = bytes.path().filter(|_| bytes.len().is_some());
+    if let Some(path) = path.filter(|_| !sample_is_file && types.iter().any(ColumnType::is_text)) {
+        records.read_again(path, &options.text, |record| {
+            let columns = fields.iter().zip(&mut *types).filter(|(_, column)| column.is_text());
+            for (at, ColumnType { dtype, .. }) in columns.filter(|_| record.len() == names.len()) {
+                dtype.size = dtype.size.max(text_bytes(record.value(*at)));
+            }
+            Ok(())
+        })?;
+    }
+    let long: Vec<usize> =
+        fields.iter().zip(&*types).filter(|(_, t)| t.is_long()).map(|(at, _)| *at).collect();
     let mut labels = LabelCollector::new(long.len(), options.memory, bytes.format().name());
     let mut add = |record: &Record| {
         let mut columns = long.iter().enumerate();
@@ -481,17 +517,8 @@ fn collect_labels(
         sample.iter().try_for_each(&mut add)?;
     } else {
         let column = long.first().and_then(|at| names.get(*at)).map_or("", String::as_str);
-        let path = bytes.path().filter(|_| bytes.len().is_some());
         let path = path.ok_or_else(|| stream_error(bytes.format().name(), column))?;
-        let mut all =
-            Records { lines: Lines::new(Bytes::open(path)?), spare: Record::default(), ..*records };
-        if options.text.has_header {
-            all.next()?;
-        }
-        while let Some(record) = all.next()? {
-            add(&record)?;
-            all.spare = record;
-        }
+        records.read_again(path, &options.text, add)?;
     }
     Ok(labels.finish())
 }

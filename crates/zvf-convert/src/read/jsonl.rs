@@ -17,6 +17,7 @@
 //! As in tables, -1 is no object, except for lines and polylines, whose vertices all have one.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 use zvf_error::{Error, Result};
@@ -76,7 +77,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let elements: Vec<&Map<String, Json>> = first_elements.iter().map(|(_, o)| o).collect();
     let mut element_fields =
         infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
-    label_long_texts(&mut fields, &mut element_fields, lines.lines.bytes(), options)?;
+    let source = (lines.lines.bytes(), size < options.memory.min(SAMPLE_BYTES));
+    fit_texts(&mut fields, &mut element_fields, source, options)?;
     let position_type = options.positions.unwrap_or(FLOAT64);
     let width = index_u32(width); // of a line, whose length is limited
     let owned = has_objects || has_parts || kind.is_chain();
@@ -188,37 +190,61 @@ fn infer_columns(
     names.into_iter().map(column).collect()
 }
 
-/// Converts columns of long texts to columns of codes, whose texts are those of the whole file.
-fn label_long_texts(
+/// Makes columns of texts as wide as the longest value of a file that is longer than the sample,
+/// and converts those of long texts to columns of codes, whose texts are those of the whole file. A
+/// stream cannot be read twice.
+fn fit_texts(
     fields: &mut [NamedValues],
     element_fields: &mut [NamedValues],
-    bytes: &Bytes,
+    (bytes, sample_is_file): (&Bytes, bool),
     options: &ReadOptions,
 ) -> Result<()> {
     let is_stated =
         |name: &str| options.columns.types.iter().any(|(column, _)| column.as_str() == name);
     let fields = fields.iter_mut().map(|field| (false, field));
     let fields = fields.chain(element_fields.iter_mut().map(|field| (true, field)));
-    let mut long: Vec<(bool, &mut NamedValues)> = fields
-        .filter(|(_, field)| is_long(field.values.dtype()) && !is_stated(&field.name))
-        .collect();
-    let Some((_, first)) = long.first() else { return Ok(()) };
-    let format = bytes.format().name();
+    let mut texts: Vec<(bool, &mut NamedValues)> =
+        fields.filter(|(_, field)| field.values.is_text() && !is_stated(&field.name)).collect();
     let path = bytes.path().filter(|_| bytes.len().is_some());
-    let path = path.ok_or_else(|| stream_error(format, &first.name))?;
-    let mut labels = LabelCollector::new(long.len(), options.memory, format);
-    let mut lines = ObjectLines { lines: Lines::new(Bytes::open(path)?), stated: Vec::new() };
-    while let Some(((_, object), _)) = lines.next()? {
-        for (at, (of_elements, field)) in long.iter().enumerate() {
-            if is_element(&object) == *of_elements {
-                labels.add(at, "")?; // of vertices without a value
-                let value = object.get(&field.name).unwrap_or(&Json::Null);
-                add_texts(value, &mut |text| labels.add(at, text))?;
-            }
+    if let Some(path) = path.filter(|_| !sample_is_file && !texts.is_empty()) {
+        let mut sizes: Vec<u64> =
+            texts.iter().map(|(_, field)| field.values.dtype().size).collect();
+        read_texts(path, &texts, |at, text| {
+            sizes[at] = sizes[at].max(to_u64(text.chars().count()) * 4);
+            Ok(())
+        })?;
+        for ((_, field), size) in texts.iter_mut().zip(sizes) {
+            let dtype = Dtype { size, ..field.values.dtype() };
+            field.values = Values::new(dtype, field.values.width());
         }
     }
-    for ((_, field), labels) in long.iter_mut().zip(labels.finish()) {
+    texts.retain(|(_, field)| is_long(field.values.dtype()));
+    let Some((_, first)) = texts.first() else { return Ok(()) };
+    let format = bytes.format().name();
+    let path = path.ok_or_else(|| stream_error(format, &first.name))?;
+    let mut labels = LabelCollector::new(texts.len(), options.memory, format);
+    read_texts(path, &texts, |at, text| labels.add(at, text))?;
+    for ((_, field), labels) in texts.iter_mut().zip(labels.finish()) {
         field.values = Values::new_labels(labels, field.values.width());
+    }
+    Ok(())
+}
+
+/// Gives every text of these columns in a file to `add`, with the index of the column.
+fn read_texts(
+    path: &Path,
+    columns: &[(bool, &mut NamedValues)],
+    mut add: impl FnMut(usize, &str) -> Result<()>,
+) -> Result<()> {
+    let mut lines = ObjectLines { lines: Lines::new(Bytes::open(path)?), stated: Vec::new() };
+    while let Some(((_, object), _)) = lines.next()? {
+        for (at, (of_elements, field)) in columns.iter().enumerate() {
+            if is_element(&object) == *of_elements {
+                add(at, "")?; // of vertices without a value
+                let value = object.get(&field.name).unwrap_or(&Json::Null);
+                add_texts(value, &mut |text| add(at, text))?;
+            }
+        }
     }
     Ok(())
 }

@@ -238,7 +238,8 @@ fn where_files_have_no_locks_stores_are_read_and_not_edited() {
     let line = json!({"op": "object.remove", "objects": [0]});
     run(store.path(), std::slice::from_ref(&line)).unwrap();
     let place = Place::from(store.path()).with_disk(Disk::default().without_locks());
-    drop(crate::history::hold_for_reading(&place).unwrap());
+    let held = crate::history::hold_for_reading(&place).unwrap();
+    assert!(held.is_none(), "what is read has to be compared with the log");
     let before = tree(store.path());
     let error = undo(&place, Undo::Last(1), &CommitOptions::default()).unwrap_err();
     assert_eq!(error.class, Class::Unsupported, "{error}");

@@ -29,7 +29,7 @@ fn gc_leaves_the_copy_of_a_rewrite() {
         (&json!(0), &json!("in_use"))
     );
     assert!(rewrite.path().join("zarr.json").is_file());
-    let report = rewrite.commit("recompress", &CommitOptions::default()).unwrap();
+    let report = rewrite.commit("rewrite", &CommitOptions::default()).unwrap();
     assert_eq!(report["changed"], false, "{report}");
     assert_eq!(tree(store.path()), before);
     // The lock goes with the copy.
@@ -38,27 +38,43 @@ fn gc_leaves_the_copy_of_a_rewrite() {
 
 #[test]
 fn a_copy_that_lost_files_is_not_committed() {
-    let store = Unpacked::new("pl2_negative");
+    let store = Unpacked::new("pc3_pyramid_explicit");
     run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
+    fs::write(store.path().join("0/vertices/c/9"), "one of several cells").unwrap();
     let before = tree(store.path());
-    let lost = ["", "zarr.json", "0/vertices/c", "0/object_index/manifests/c"];
-    for lost in lost.into_iter().chain(["0/vertices/zarr.json", "0/object_index/zarr.json"]) {
-        let rewrite = Rewrite::begin(store.path()).unwrap().unwrap();
-        let path = rewrite.path().join(lost);
-        if path.is_dir() {
-            fs::remove_dir_all(path).unwrap()
-        } else {
-            fs::remove_file(path).unwrap()
+    for (operation, all_lost) in [
+        ("pyramid", &["", "zarr.json", "0/vertices/c", "0/vertices/c/9"][..]),
+        ("shard", &["", "0/vertices/c", "0/vertices/zarr.json", "1", "0/links/+1"]),
+        ("repair", &["0/vertices/c/9", "1/vertices/zarr.json"]),
+    ] {
+        for lost in all_lost {
+            let rewrite = Rewrite::begin(store.path()).unwrap().unwrap();
+            let path = rewrite.path().join(lost);
+            fs::remove_dir_all(&path).or_else(|_file| fs::remove_file(&path)).unwrap();
+            let error = rewrite.commit(operation, &CommitOptions::default()).unwrap_err();
+            assert_eq!(error.class, Class::FileChanged, "{operation}, {lost}: {error}");
+            assert_eq!(tree(store.path()), before, "{operation}, {lost}");
         }
-        let error = rewrite.commit("shard", &CommitOptions::default()).unwrap_err();
-        assert_eq!(error.class, Class::FileChanged, "{lost}: {error}");
-        assert_eq!(tree(store.path()), before, "{lost}");
     }
     let operation = json!({"op": "pyramid"});
     let levels = store.path().with_file_name("levels");
     let options = CommitOptions::default();
     let error = commit_levels(store.path(), (1, &operation), &levels, &options).unwrap_err();
     assert_eq!(error.class, Class::FileChanged, "{error}");
+}
+
+#[test]
+fn a_file_that_is_a_relative_link_is_no_change() {
+    let store = Unpacked::new("pl2_negative");
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
+    let document = store.path().join("0/vertices/zarr.json");
+    fs::rename(&document, store.path().with_file_name("aside")).unwrap();
+    symlink("../../../aside", document).unwrap();
+    let before = tree(store.path());
+    let rewrite = Rewrite::begin(store.path()).unwrap().unwrap();
+    let report = rewrite.commit("repair", &CommitOptions::default()).unwrap();
+    assert_eq!(report["changed"], false, "{report}");
+    assert_eq!(tree(store.path()), before);
 }
 
 #[test]

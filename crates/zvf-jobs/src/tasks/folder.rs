@@ -80,7 +80,7 @@ impl WorkFolder {
     /// Returns whether a file exists.
     pub(crate) async fn exists(&self, key: &str) -> Result<bool> {
         match &self.medium {
-            Medium::Folder(folder) => Ok(folder.exists(key)),
+            Medium::Folder(folder) => folder.exists(key).map_err(|e| Error::io("read", e)),
             Medium::Objects(objects) => objects.exists(key).await,
         }
     }

@@ -226,7 +226,7 @@ async fn a_new_store_is_refused() {
     let error = Plan::build(&unpacked.open().await).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Unsupported, version: expected one before 0.9: zvf shard and zvf recompress write others \
+        "Unsupported, version: expected one before 0.9: zvf rewrite --shard and zvf rewrite --codec write others \
          anew, found \"0.9.2\""
     );
 }

@@ -45,6 +45,23 @@ fn disks() -> [Disk; 3] {
     [Disk::default(), Disk::default().without_exchange(), Disk::default().without_locks()]
 }
 
+#[cfg(unix)]
+#[test]
+fn a_relative_link_is_carried_over_as_the_file_to_which_it_leads() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new();
+    place.write("aside", "cell");
+    place.write("a/m", "1");
+    symlink("../aside", place.at("a/x")).unwrap();
+    symlink("nowhere", place.at("a/broken")).unwrap();
+    let new = place.begin(&Disk::default(), replacing());
+    new.carry_over(&|_| false).unwrap();
+    assert_eq!(fs::read(new.path().join("x")).unwrap(), b"cell"); // before it is published
+    new.put("m", &["2".into()]).unwrap();
+    new.publish().unwrap();
+    assert_eq!((place.read("a/x"), place.at("a/broken").is_symlink()), ("cell".to_owned(), true));
+}
+
 #[test]
 fn a_folder_is_replaced_as_a_whole_or_not_at_all() {
     for disk in disks() {

@@ -13,6 +13,9 @@ Results are NumPy arrays that view what Rust holds, and answers speak Arrow (``p
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
+
 from . import errors
 from ._zvf import FEATURES, __version__
 from .answers import Answer
@@ -84,3 +87,15 @@ __all__ = [
     "validate",
     "write",
 ]
+
+_LATER = ("compat", "dask", "ray")  # imported where they are asked for, as few programs need them
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LATER:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_LATER]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._losses import lose
 from .errors import ArgumentTypeError, SpaceError, shown, wrong_type, wrong_value
 
 _KINDS = "biuf"
@@ -19,6 +20,8 @@ def view(buffer: Any) -> np.ndarray:
 
 def as_array(value: Any, what: str) -> np.ndarray:
     """What was given as an array of NumPy; rows of different lengths are refused by the name of the argument."""
+    if hasattr(value, "__cuda_array_interface__"):
+        raise wrong_type(what, "an array in the memory of this machine", f"one on a device, {type(value).__name__}: copy it first, with .get() or .cpu()")
     if hasattr(value, "__iter__") and not any(hasattr(value, name) for name in ("__getitem__", "__array__", "__array_interface__")):
         value = list(value)  # a set, or what yields its items one by one
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -36,8 +39,7 @@ def _objects_found(array: np.ndarray, what: str) -> ArgumentTypeError:
     flat = array.ravel()
     at = next((i for i, item in enumerate(flat) if isinstance(item, bool) or not isinstance(item, (int, float, np.number))), 0)
     found = f"{shown(flat[at])} at {at}" if len(flat) else "none of them"
-    hint = ": NaN stands for a number that is missing" if len(flat) and _is_missing(flat[at]) else ""
-    return wrong_type(what, "numbers of one type, not an array of Python objects", f"{found}{hint}")
+    return wrong_type(what, "numbers of one type, not an array of Python objects", found)
 
 
 def numbers(value: Any, what: str) -> np.ndarray:
@@ -69,10 +71,22 @@ def positions(value: Any, what: str = "positions", dtype: Any = None) -> np.ndar
         if array.dtype.kind == "f" and array.dtype.itemsize == 2:
             dtype = np.float32
     found = np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("="))
+    if array.dtype.kind in "iuf" and array.dtype.itemsize >= 8 and array.dtype != found.dtype and not _is_exact(array, found):
+        lose(f"{what}: {array.dtype} is stored as {found.dtype}, which rounds some coordinates")
     if found.size and not np.isfinite(found).all():
         row = int(np.argwhere(~np.isfinite(found))[0][0])
         raise wrong_value(what, "finite coordinates", f"{found[row].tolist()} in row {row}")
     return found
+
+
+def _is_exact(array: np.ndarray, found: np.ndarray) -> bool:
+    """Whether no number became another one: floats have all whole numbers up to a power of 2, and not all beyond."""
+    if array.dtype.kind == "f":
+        return bool(np.array_equal(array, found.astype(array.dtype), equal_nan=True))
+    most = 2 ** (np.finfo(found.dtype).nmant + 1)
+    if not array.size or (int(array.max()) <= most and int(array.min()) >= -most):
+        return True
+    return all(int(a) == int(b) for a, b in zip(array.ravel().tolist(), found.ravel().tolist()))
 
 
 def given(array: np.ndarray) -> tuple[np.ndarray, str, int]:
@@ -115,63 +129,6 @@ def ids_between(span: Sequence[int], what: str) -> np.ndarray:
     return np.arange(low, high, dtype=np.int64)
 
 
-def column(name: str, value: Any, rows: int | None, unit: str | None = None, description: str | None = None) -> dict[str, Any]:
-    """A column as the native half takes it; text becomes categories."""
-    if not isinstance(name, str) or not name:
-        raise wrong_type("the name of a column", "text", shown(name))
-    categories: list[str] | None = None
-    if hasattr(value, "categories") and hasattr(value, "codes"):  # pandas.Categorical
-        categories = [str(c) for c in value.categories]
-        array = np.ascontiguousarray(value.codes, dtype=np.int32)
-    else:
-        array = as_array(value, f"column {name!r}")
-        if array.ndim == 0:
-            raise wrong_value(f"column {name!r}", "one row for each", f"a single value, {shown(value)}")
-        if array.dtype.kind in "UST" or (array.dtype.kind == "O" and _is_text(array)):
-            array, categories = _categories(array, f"column {name!r}")
-        else:
-            array = numbers(array, f"column {name!r}")
-    if array.ndim > 2:
-        array = array.reshape(array.shape[0], -1)
-    if rows is not None and array.shape[0] != rows:
-        raise wrong_value(f"column {name!r}", f"{rows} rows", str(array.shape[0]))
-    return {
-        "name": name,
-        "array": given(array),
-        "categories": categories,
-        "unit": unit,
-        "description": description,
-    }
-
-
-def _is_missing(word: Any) -> bool:
-    """Whether a row has no text: ``None``, NaN as pandas has it, or its ``NA``."""
-    return word is None or (isinstance(word, float) and word != word) or type(word).__name__ == "NAType"
-
-
-def _is_text(array: np.ndarray) -> bool:
-    """Whether an array of Python objects is text, which some rows may lack."""
-    words = [word for word in array.flat if not _is_missing(word)]
-    return bool(words) and all(isinstance(word, str) for word in words)
-
-
-def _categories(array: np.ndarray, what: str) -> tuple[np.ndarray, list[str]]:
-    """Text as codes of its different words, -1 where a row has none, and these words."""
-    try:
-        flat = list(np.char.decode(array, "utf-8").ravel() if array.dtype.kind == "S" else array.ravel())
-    except UnicodeDecodeError as error:
-        raise wrong_value(what, "text of UTF-8", str(error)) from None
-    missing = np.array([_is_missing(word) for word in flat], dtype=bool)
-    plain = np.array(["" if lacks else word for word, lacks in zip(flat, missing)], dtype=str)
-    words, codes = np.unique(plain, return_inverse=True)
-    codes = codes.reshape(-1).astype(np.int32)
-    if missing.any():
-        present = np.unique(codes[~missing])  # the text that stands for nothing is no category
-        codes = np.where(missing, -1, np.searchsorted(present, codes)).astype(np.int32)
-        words = words[present]
-    return np.ascontiguousarray(codes.reshape(array.shape)), [str(word) for word in words]
-
-
 def named(what: str, value: Any, of: str = "names to arrays") -> dict[Any, Any]:
     """A mapping as it was given, or an empty one for nothing."""
     if value is None:
@@ -179,11 +136,6 @@ def named(what: str, value: Any, of: str = "names to arrays") -> dict[Any, Any]:
     if not isinstance(value, Mapping):
         raise wrong_type(what, f"a mapping of {of}", shown(value))
     return dict(value)
-
-
-def columns(attributes: Mapping[str, Any] | None, rows: int | None, what: str = "attributes") -> list[dict[str, Any]]:
-    """The columns of a mapping."""
-    return [column(name, value, rows) for name, value in named(what, attributes).items()]
 
 
 def sizes(what: str, value: Any, ndim: int) -> list[float]:

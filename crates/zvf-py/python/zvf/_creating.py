@@ -30,7 +30,7 @@ def codecs_json(codec: Any) -> str | None:
             raise wrong_value("codec", "none, zstd, gzip or blosc, and maybe a level, such as zstd:9", shown(codec))
         settings: dict[str, Any] = {"level": int(level)} if level else {"zstd": {"level": 3}}.get(name, {})
         if name == "blosc":
-            settings = {"clevel": int(level or 5), "cname": "zstd", "shuffle": "shuffle", "blocksize": 16384}
+            settings = {"clevel": int(level or 5), "cname": "zstd", "shuffle": "shuffle", "typesize": 4, "blocksize": 16384}
         return json.dumps([{"name": name, "configuration": settings}])
     steps = codec if isinstance(codec, (list, tuple)) else [codec]
     found = [step.to_dict() if hasattr(step, "to_dict") else step for step in steps]

@@ -74,7 +74,8 @@ class Condition:
 
     def __init__(self, dataset: Dataset) -> None:
         columns = dataset.level(0).info().get("attributes", [])
-        self.columns = {c["name"]: c for c in columns if c["scope"] == "vertex" and c.get("width") == 1}
+        times = {name for scope, name, _, missing in dataset._columns() if scope == "vertex" and missing == ""}  # in units of their own
+        self.columns = {c["name"]: c for c in columns if c["scope"] == "vertex" and c.get("width") == 1 and c["name"] not in times}
         self.axes = [axis["name"] for axis in dataset.axes]
 
     def text(self, predicate: Any) -> str | None:

@@ -156,13 +156,16 @@ def _groups(dataset: Dataset, name: str, value: Any) -> list[int]:
     return found
 
 
-def _attributes(_: Dataset, name: str, value: Any) -> list[str]:
+def _attributes(dataset: Dataset, name: str, value: Any) -> list[str]:
     if not isinstance(value, str) and not hasattr(value, "__iter__"):
         raise wrong_type(name, "names of columns", shown(value))
     names = [value] if isinstance(value, str) else [str(v) for v in value]
     if any("\0" in n for n in names):
         raise wrong_value(name, "names without a zero byte", shown(names))
-    return names
+    # A column comes with what says which of its rows have a value.
+    flags = {n if scope == "vertex" else f"{scope}.{n}": own for scope, n, _, own in dataset._columns() if own} if names else {}
+    more = [n.removesuffix(n.rpartition(".")[2]) + flags[n] if "." in n and n in flags else flags[n] for n in names if n in flags]
+    return [*names, *(n for n in more if n not in names)]
 
 
 _RULES = ("max_vertices", "max_bytes", "max_error")

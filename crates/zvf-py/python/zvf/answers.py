@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 
-from ._arrays import view
-from .errors import ArgumentError, UnknownNameError, shown, wrong_type
+from . import _exits as exits
+from . import _zvf
+from ._arrays import given, view
+from ._columns import restored, validity_of
+from ._jobs import is_in_memory
+from ._words import count_of
+from .errors import ArgumentError, ArgumentTypeError, UnknownNameError, shown, wrong_type
 
 
 class Answer:
@@ -92,12 +97,23 @@ class Answer:
     def _element_fields(self) -> dict[str, tuple[Any, ...]]:
         return self._once("element_fields", lambda: {entry[0]: entry for entry in self._native.element_fields()})
 
+    def _validity(self, elements: bool = False) -> dict[str, str]:
+        """What says which rows have a value, by the column that it is about."""
+        fields = self._element_fields() if elements else self._fields()
+        return self._once(f"validity {elements}", lambda: validity_of({name: (self.codes(name).dtype, entry[4]) for name, entry in fields.items()}))
+
     def keys(self) -> list[str]:
-        """The names of the columns."""
-        return list(self._fields())
+        """The names of the columns of vertices."""
+        hidden = set(self._validity().values())
+        return [name for name in self._fields() if name not in hidden]
+
+    def element_keys(self) -> list[str]:
+        """The names of the columns of edges or faces."""
+        hidden = set(self._validity(True).values())
+        return [name for name in self._element_fields() if name not in hidden]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._fields())
+        return iter(self.keys())
 
     def __contains__(self, name: object) -> bool:
         return name in self._fields() or name in self._element_fields()
@@ -122,20 +138,101 @@ class Answer:
         entry = self._fields().get(name)
         return entry[3] if entry is not None else None
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    @overload
+    def __getitem__(self, name: str) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, name: slice | Sequence[Any] | np.ndarray) -> Answer: ...
+    def __getitem__(self, name: Any) -> Any:
+        """A column by its name, or the vertices of a mask, a slice or rows as an answer: edges and faces among them stay.
+
+        Columns come as what was written: times as ``datetime64`` and ``timedelta64``, whole numbers and truth values of which
+        some are missing as masked arrays (:mod:`numpy.ma`), text as objects with ``None`` where there is none.
+        """
+        if not isinstance(name, str):
+            return self._rows(name)
         codes = self.codes(name)
-        entry = self._fields().get(name) or self._element_fields()[name]
-        if entry[2] is None:
-            return codes
+        is_vertex = name in self._fields()
+        entry = self._fields()[name] if is_vertex else self._element_fields()[name]
 
         def decode() -> np.ndarray:
-            values, missing = entry[2]
-            table = np.array([*values, None], dtype=object)
-            wanted = codes.astype(np.int64)
-            at = np.where((wanted < 0) | (wanted >= len(values)), len(values), wanted)
-            return table[at]
+            flags = self._validity(not is_vertex).get(name)
+            return restored(codes, entry, None if flags is None else self.codes(flags))
 
         return self._once(f"decoded {name}", decode)
+
+    def _element(self, name: str) -> np.ndarray:
+        """A column of edges or faces, also where vertices have one of this name."""
+        entry = self._element_fields()[name]
+        flags = self._validity(True).get(name)
+        return restored(view(entry[1]), entry, None if flags is None else view(self._element_fields()[flags][1]))
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether the edges have a direction, as far as the store of the answer says so."""
+        if self._ask is None:
+            return False
+        return any(link["delta"] == 0 and link["directed"] for link in self._ask.dataset.info()["levels"][0]["links"])
+
+    def _rows(self, rows: Any) -> Answer:
+        """The answer with some of the vertices, each once and in their order."""
+        if isinstance(rows, (tuple, set, Mapping)) or rows is None:
+            raise wrong_type("rows of an answer", "the name of a column, a mask, a slice or numbers of rows", shown(rows))
+        kept = np.zeros(len(self), dtype=bool)
+        kept[rows if isinstance(rows, slice) else np.asarray(rows)] = True
+        return self._kept(kept)
+
+    def _kept(self, kept: np.ndarray) -> Answer:
+        place = np.cumsum(kept) - 1
+        parts = None
+        if len(self.offsets):
+            counts = np.add.reduceat(np.append(kept, False).astype(np.int64), self.offsets[:-1]) if len(self.offsets) > 1 else np.zeros(0, np.int64)
+            counts = np.where(np.diff(self.offsets) > 0, counts, 0)
+            stay = (counts > 0) | (np.diff(self.offsets) == 0)
+            parts = (np.concatenate([[0], np.cumsum(counts[stay])]).tolist(), self.part_ids[stay].tolist())
+        owners = None if self.object_ids is None else self.object_ids[kept].tolist()
+        elements, joined = self._elements(), None
+        if elements is not None:
+            whole = kept[elements].all(axis=1)
+            joined = (elements.shape[1], place[elements[whole]].ravel().tolist(), self._columns(self._element_fields(), whole))
+        native = _zvf.Answer(self.kind, given(self.positions[kept]), self._columns(self._fields(), kept), parts, owners, joined)
+        part = Answer(native, self._ask)
+        part._cache["report"] = self._report()
+        return part
+
+    def _columns(self, fields: Mapping[str, tuple[Any, ...]], kept: np.ndarray) -> list[dict[str, Any]]:
+        """Columns as the native half takes them: codes without a category are -1."""
+        found = []
+        for name, (_, _, categories, unit, description) in fields.items():
+            codes = self.codes(name)[kept]
+            words = None
+            if categories is not None:
+                words = list(categories[0])
+                codes = np.where((codes < 0) | (codes >= len(words)) | (codes == categories[1]), -1, codes.astype(np.int64)).astype(np.int32)
+            found.append({"name": name, "array": given(codes), "categories": words, "unit": unit, "description": description})
+        return found
+
+    def head(self, rows: int = 5) -> Answer:
+        """The first vertices."""
+        return self._rows(slice(0, count_of("rows", rows)))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the positions, the columns, the parts, and the edges or faces."""
+        names = [*self._fields(), *self._element_fields()]
+        arrays = [self.positions, self.offsets, self.part_ids, self._elements(), *(self.codes(name) for name in names)]
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        held = self._kept(np.ones(len(self), dtype=bool))
+        parts = None if not len(self.offsets) else (self.offsets.tolist(), self.part_ids.tolist())
+        elements = self._elements()
+        joined = None if elements is None else (elements.shape[1], elements.ravel().tolist(), held._columns(held._element_fields(), np.ones(len(elements), bool)))
+        owners = None if self.object_ids is None else self.object_ids.tolist()
+        words = (self.kind, given(self.positions), held._columns(held._fields(), np.ones(len(self), bool)), parts, owners, joined)
+        return _rebuilt, (words, self._report(), self._ask if self._ask is None or not is_in_memory(self._ask.dataset.address) else None)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise ArgumentTypeError("an answer is not one array: take answer.positions, answer['a column'], or answer.to_pandas()")
 
     def _report(self) -> dict[str, Any]:
         return self._once("report", lambda: self._native.report() or {})
@@ -179,36 +276,44 @@ class Answer:
         """The columns by Arrow's C interface: ``pa.table(answer)``, ``polars.DataFrame(answer)``."""
         return self._native.arrow_stream(requested_schema)
 
-    def to_arrow(self) -> Any:
-        """A ``pyarrow.Table`` of the same bytes."""
+    def to_arrow(self, of: str = "vertices") -> Any:
+        """A ``pyarrow.Table`` with a row for each vertex, or ``of`` the ``"edges"`` or ``"faces"``."""
         import pyarrow
 
-        return pyarrow.table(self)
+        return pyarrow.table(self) if of == "vertices" else pyarrow.Table.from_pandas(self.to_pandas(of), preserve_index=False)
 
-    def to_polars(self) -> Any:
-        """A ``polars.DataFrame``."""
+    def to_polars(self, of: str = "vertices") -> Any:
+        """A ``polars.DataFrame`` with a row for each vertex, or ``of`` the ``"edges"`` or ``"faces"``."""
         import polars
 
-        return polars.DataFrame(self)
+        if of == "vertices":
+            return polars.DataFrame(self)
+        table = exits.elements_of(self, of)
+        return polars.DataFrame({name: values.tolist() if isinstance(values, np.ma.MaskedArray) else values for name, values in table.items()})
 
-    def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with a column for each axis and attribute."""
-        import pandas
+    def to_pandas(self, of: str = "vertices") -> Any:
+        """A ``pandas.DataFrame`` with a column for each axis and attribute, or ``of`` the ``"edges"`` or ``"faces"``.
 
-        names = "xyzw" if self.positions.shape[1] <= 4 else None
-        table: dict[str, Any] = {}
-        for axis in range(self.positions.shape[1]):
-            table[names[axis] if names else f"x{axis}"] = self.positions[:, axis]
-        for name in self:
-            values = self[name]
-            if values.ndim == 1:
-                table[name] = values
-            else:
-                for at in range(values.shape[1]):
-                    table[f"{name}[{at}]"] = values[:, at]
-        if len(self.offsets) > 1:
-            table["object"] = np.repeat(self.part_ids, np.diff(self.offsets))
-        return pandas.DataFrame(table)
+        Whole numbers and truth values of which some are missing are ``Int64`` and ``boolean``. A column that is called like an
+        axis, ``part`` or ``object`` is ``vertex.NAME``.
+        """
+        return exits.to_pandas(self, of)
+
+    def to_trimesh(self) -> Any:
+        """A ``trimesh.Trimesh`` of a mesh, a ``PointCloud`` of points, a ``Path3D`` of lines; ``color`` and ``normal`` are what they say."""
+        return exits.to_trimesh(self)
+
+    def to_networkx(self) -> Any:
+        """A graph of networkx: nodes are the values of the column ``node``, or numbers of rows, and have ``pos`` and their columns."""
+        return exits.to_networkx(self)
+
+    def to_nibabel(self) -> Any:
+        """A ``nibabel.streamlines.Tractogram`` of lines, in the space of the store, with columns of vertices and of objects."""
+        return exits.to_nibabel(self)
+
+    def to_geopandas(self) -> Any:
+        """A ``geopandas.GeoDataFrame`` of points, or of lines with the columns of their objects."""
+        return exits.to_geopandas(self)
 
     def render(self, width: int = 480, height: int = 360, **words: Any) -> bytes:
         """A picture of what the query finds, as PNG."""
@@ -228,7 +333,7 @@ class Answer:
         elements = self._elements()
         if elements is not None:
             rows.append(("faces" if self.kind == "mesh" else "edges", len(elements)))
-        rows.append(("columns", ", ".join([*self, *self._element_fields()]) or "none"))
+        rows.append(("columns", ", ".join([*self, *self.element_keys()]) or "none"))
         rows.append(("complete", self.complete and not self.truncated))
         return f"<div><b>zvf.Answer</b>{picture(self, len(self))}{table_html(rows)}</div>"
 
@@ -237,3 +342,9 @@ class Answer:
         parts = max(len(self.offsets) - 1, 0)
         cut = "" if self.complete and not self.truncated else ", not all"
         return f"<zvf.Answer {self.kind}: {len(self)} vertices, {parts} parts; {columns}{cut}>"
+
+
+def _rebuilt(words: tuple[Any, ...], report: dict[str, Any], ask: Any) -> Answer:
+    answer = Answer(_zvf.Answer(*words), ask)
+    answer._cache["report"] = report
+    return answer

@@ -14,25 +14,55 @@ import numpy as np
 from . import _zvf
 from ._html import picture, table_html
 from ._jobs import address_of, awaited, command, is_in_memory, storage_pairs
+from ._columns import times_of, validity_of
+from ._keywords import PyramidWords, QueryWords, keywords
 from ._words import byte_count, count_of, options, plain, whole_of
 from .answers import Answer
-from .errors import ArgumentError, ArgumentTypeError, Error, RangeError, naming
+from .errors import ArgumentError, ArgumentTypeError, Error, NotFoundError, RangeError, naming
 from .queries import Level, Query
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .edits import Edit
     from .viewing import View
 
 
-def open(source: Any, *, storage_options: Any = None, memory: int | str | None = None) -> Dataset:
+def open(source: Any, *, storage_options: Any = None, memory: int | str | None = None, commit: int | str | None = None) -> Dataset:
     """Open a store: a path, a URL, a ``pathlib.Path``, a store of obstore or zarr, a mapper of fsspec.
 
     Args:
         storage_options: what the backend wants to know, by the names of object_store (``region``, ``endpoint``, ...).
         memory: bytes that the handle may hold, its cache included, such as ``"1GiB"``.
+        commit: ``head`` or ``txid`` of :meth:`Dataset.log`: the dataset stays at this commit, 0 is before the first one.
+            Without, each answer is of the last commit there is.
+
+    Returns:
+        The dataset; nothing but documents is read yet.
+
+    Raises:
+        NotFoundError: there is no store, or no such commit.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), attributes={"mass": [1.0, 2.0, 3.0]})
+    >>> _ = ds.append(np.ones((2, 3)), attributes={"mass": [4.0, 5.0]})
+    >>> zvf.open(ds, commit=0).count(), ds.count(), ds.head
+    (3, 5, 1)
     """
     address, own = address_of(source)
-    return Dataset(address, [*own, *storage_pairs(storage_options)], byte_count("memory", memory))
+    storage = [*own, *storage_pairs(storage_options)]
+    return Dataset(address, storage, byte_count("memory", memory), commit=_commit_number(address, storage, commit))
+
+
+def _commit_number(address: str, storage: list[tuple[str, str]], commit: int | str | None) -> int | None:
+    """The number of a commit, which its transaction may stand for."""
+    if commit is None or not isinstance(commit, str):
+        return None if commit is None else count_of("commit", commit)
+    log = Dataset(address, storage).log()
+    found = next((entry for entry in log if entry.get("txid") == commit), None)
+    if found is None:
+        raise NotFoundError(f"there is no commit {commit!r}: log() has {', '.join(str(entry.get('txid')) for entry in log) or 'none'}", op="open")
+    return int(found["head"])
 
 
 async def aopen(source: Any, *, storage_options: Any = None, memory: int | str | None = None) -> Dataset:
@@ -66,12 +96,16 @@ class Info(dict[str, Any]):
 class Dataset:
     """An open store. It pickles by its address, and a forked child opens it again."""
 
-    __slots__ = ("address", "_storage", "_memory", "_reader", "_pid", "_closed", "_summary")
+    __slots__ = ("address", "_storage", "_memory", "_reader", "_pid", "_closed", "_summary", "_commit", "_edits")
 
-    def __init__(self, address: str, storage: list[tuple[str, str]], memory: int | None = None, reader: Any = None) -> None:
+    def __init__(
+        self, address: str, storage: list[tuple[str, str]], memory: int | None = None, reader: Any = None, commit: int | None = None
+    ) -> None:
         self.address = address
         self._storage = storage
         self._memory = memory
+        self._commit = commit  # where it stays; without it follows the commits
+        self._edits: list[Edit] = []  # transactions that what is read belongs to
         self._closed = False
         self._summary: dict[str, Any] | None = None
         self._open(reader)
@@ -79,7 +113,7 @@ class Dataset:
     def _open(self, reader: Any = None) -> None:
         if reader is None:
             with naming(f"cannot open {self.address}"):
-                reader = _zvf.open(self.address, self._storage, self._memory).wait()
+                reader = _zvf.open(self.address, self._storage, self._memory, self._commit).wait()
         self._reader: Any = reader
         self._pid = os.getpid()
         self._summary = None
@@ -89,11 +123,24 @@ class Dataset:
         self._check_open()
         if self._pid != os.getpid():
             self._open()
-        # Each answer is of the last commit, and of no other.
-        newer = self._reader.follow().wait()
-        if newer is not None:
-            self._open(newer)
+        for edit in self._edits:
+            edit._has_read = True
+        if self._commit is None and not self._edits:
+            # Each answer is of the last commit, and of no other.
+            newer = self._reader.follow().wait()
+            if newer is not None:
+                self._open(newer)
         return self._reader
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._commit is not None:
+            raise ArgumentError(f"the dataset stays at commit {self._commit}: open {self.address} without commit= to change it")
+
+    @property
+    def head(self) -> int:
+        """The number of the commit that answers are of; 0 before the first one."""
+        return int(self._native.head())
 
     def _check_open(self) -> None:
         if self._closed:
@@ -113,7 +160,7 @@ class Dataset:
     def __reduce__(self) -> tuple[Any, ...]:
         if is_in_memory(self.address):
             raise ArgumentTypeError("a store in memory cannot be pickled: its bytes are in this process alone")
-        return Dataset, (self.address, self._storage, self._memory)
+        return Dataset, (self.address, self._storage, self._memory, None, self._commit)
 
     def refresh(self) -> None:
         """Open the store again, to see changes that were made without a commit."""
@@ -175,7 +222,8 @@ class Dataset:
         """The members of each group of the finest level, by its name."""
         return self.level(0).groups
 
-    def select(self, **words: Any) -> Query:
+    @keywords(QueryWords)
+    def select(self, **words: Unpack[QueryWords]) -> Query:
         """A query; nothing is read yet.
 
         Args:
@@ -197,24 +245,71 @@ class Dataset:
             unknown_objects: ``report``, ``skip`` or ``error``.
             allow_missing: whether chunks that cannot be found are reported and not an error.
             increment_only: of an additive pyramid, only what the level adds.
+            uncached: whether decoded cells are not kept for later queries.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: a value does not fit this store; the condition compares text with numbers.
+            UnknownNameError: there is no such column or group.
+
+        >>> import numpy as np, tempfile, zvf
+        >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), attributes={"mass": [1, 2, 3]})
+        >>> ds.select(box=([0, 0, 0], [1, 1, 0]), where="mass > 1").read()["mass"].tolist()
+        [2]
         """
         return Query(self, {}).select(**words)
 
-    def read(self, **words: Any) -> Answer:
+    @keywords(QueryWords)
+    def read(self, **words: Unpack[QueryWords]) -> Answer:
         """The answer to ``select(**words)``."""
         return self.select(**words).read()
 
-    def count(self, **words: Any) -> int:
+    @keywords(QueryWords)
+    def count(self, **words: Unpack[QueryWords]) -> int:
         """The number of vertices that ``select(**words)`` finds."""
         return self.select(**words).count()
 
-    async def aread(self, **words: Any) -> Answer:
+    @keywords(QueryWords)
+    async def aread(self, **words: Unpack[QueryWords]) -> Answer:
         """As :meth:`read`, in asyncio."""
         return await self.select(**words).aread()
 
-    async def acount(self, **words: Any) -> int:
+    @keywords(QueryWords)
+    async def acount(self, **words: Unpack[QueryWords]) -> int:
         """As :meth:`count`, in asyncio."""
         return await self.select(**words).acount()
+
+    def _columns(self, level: int = 0) -> list[tuple[str, str, str | None, str | None]]:
+        """Scope, name and type of each column, and what says which rows have a value: see ``_columns``."""
+        found = []
+        entry = next(e for e in self.info()["levels"] if e["level"] == level)
+        attributes = entry.get("attributes", [])
+        for scope in dict.fromkeys(a["scope"] for a in attributes):
+            own = {a["name"]: a for a in attributes if a["scope"] == scope}
+            flags = validity_of({name: (a["dtype"], a["description"]) for name, a in own.items()})
+            for name, a in own.items():
+                times = a["dtype"] == "int64" and times_of(np.dtype("int64"), a["unit"], a["description"]) is not None
+                # Whether whole numbers of links are codes of categories is not listed.
+                dtype = a["dtype"] if a.get("categories") is None and scope != "link" else None
+                found.append((scope, name, dtype, "" if times else flags.get(name)))
+        return found
+
+    def _object_columns(self, level: int = 0) -> list[str]:
+        """The columns of objects, as a query names them."""
+        columns = [(name, flags) for scope, name, _, flags in self._columns(level) if scope == "object"]
+        return [f"object.{name}" for name, _ in columns if name not in {flags for _, flags in columns}]
+
+    def object_table(self, level: int = 0) -> dict[str, np.ndarray]:
+        """What each object is, as columns for a frame: vertices, parts, exact bounds on each axis, of lines the length, its attributes.
+
+        >>> import numpy as np, tempfile, zvf
+        >>> ds = zvf.polylines(tempfile.mkdtemp() + "/a.zarrvectors", [[[0, 0, 0], [3, 4, 0]], np.ones((3, 3))])
+        >>> table = ds.object_table()
+        >>> table["length"].tolist(), table["vertices"].tolist()
+        ([5.0, 0.0], [2, 3])
+        """
+        from ._exits import object_table
+
+        return object_table(self.select(level=level))
 
     def object_ids(self, level: int = 0) -> np.ndarray:
         """The ids of the objects of a level that have geometry, in the order of its index."""
@@ -245,9 +340,10 @@ class Dataset:
 
         return View(self.address, self._storage, height)
 
-    def build_pyramid(self, levels: int | None = None, *, progress: Any = None, **words: Any) -> Dataset:
+    @keywords(PyramidWords)
+    def build_pyramid(self, levels: int | None = None, *, progress: Any = None, **words: Unpack[PyramidWords]) -> Dataset:
         """Build coarser levels in the store; keyword arguments are options of ``zvf pyramid`` (``ratio=8``, ``max_vertices=...``)."""
-        self._check_open()
+        self._check_writable()
         args = ["pyramid", "--in-place", self.address, *options(words)]
         if levels is not None:
             args += ["--levels", str(count_of("levels", levels))]
@@ -267,7 +363,7 @@ class Dataset:
 
         ``message`` is what :meth:`log` says of it.
         """
-        self._check_open()
+        self._check_writable()
         from .edits import Edit
 
         return Edit(self, message)
@@ -299,7 +395,7 @@ class Dataset:
             words: columns of floats that are not given are NaN, others must be given.
             refresh: coarser levels: ``none`` leaves them behind, ``stale`` and ``all`` build them again.
         """
-        self._check_open()
+        self._check_writable()
         import tempfile
 
         if ids is None:
@@ -314,7 +410,7 @@ class Dataset:
                 source, storage = os.path.join(folder, "added.zarrvectors"), self._storage
                 self._write_like(source, thing, words)
             try:
-                command("merge", self.address, source, *args, storage=storage, progress=progress)
+                command("join", self.address, source, *args, storage=storage, progress=progress)
             except Error as error:
                 if not isinstance(thing, Dataset):  # the caller knows nothing of this file
                     error._reword(error.message.replace(f"{source}: ", "what is added: "), error.hint)
@@ -344,13 +440,13 @@ class Dataset:
     def log(self) -> list[dict[str, Any]]:
         """The commits of the store."""
         self._check_open()
-        said, _ = command("log", self.address, storage=self._storage)
+        said, _ = command("history", "log", self.address, storage=self._storage)
         return said if isinstance(said, list) else said.get("commits", [said])
 
     def undo(self, commit: str | int | None = None) -> None:
         """Undo the last commit that is in effect; `commit` is its `txid` or `head` in `log()`."""
-        self._check_open()
-        command("undo", self.address, *([] if commit is None else [str(commit)]), storage=self._storage)
+        self._check_writable()
+        command("history", "undo", self.address, *([] if commit is None else [str(commit)]), storage=self._storage)
         self.refresh()
 
     def scan_polars(self) -> Any:

@@ -13,7 +13,7 @@ from ._arrays import as_array, named
 from ._arrays import positions as as_positions
 from ._jobs import command
 from ._words import corner, text_of, whole_of
-from .errors import shown, wrong_type, wrong_value
+from .errors import ArgumentError, shown, wrong_type, wrong_value
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 class Edit:
     """Changes that are committed together.
+
+    A transaction covers every read from the dataset inside its ``with`` block: all of them are of the commit at which the
+    block began, and the commit is refused with :class:`zvf.errors.ConflictError` where another one was made since. A block that
+    reads nothing is committed after those of others, unless they changed the same.
 
     >>> import tempfile, numpy as np, zvf
     >>> at = tempfile.mkdtemp() + "/lines.zarrvectors"
@@ -36,17 +40,23 @@ class Edit:
         self.message = message
         self.operations: list[dict[str, Any]] = []
         self._next_id: int | None = None
+        self._ndim = dataset.ndim
+        self._begun_at: int | None = None  # the commit that what is read is of, inside of a block
+        self._has_read = False
+        self._is_committed = False
 
     def apply(self, op: str, **words: Any) -> None:
         """Add an operation of the edit script, by its name."""
+        if self._is_committed:
+            raise ArgumentError("the transaction is committed: begin another one with ds.edit()")
         fields = {k: _json(f"{op}, {k}", v) for k, v in words.items() if v is not None}
         self.operations.append({"op": text_of("op", op), **fields})
 
     def move(self, *, object: int, vertex: int, to: Any) -> None:
         """Move the vertex with the number ``vertex`` of an object."""
         point = corner("to", to)
-        if len(point) != self.dataset.ndim or not np.isfinite(point).all():
-            raise wrong_value("to", f"{self.dataset.ndim} finite coordinates", str(point))
+        if len(point) != self._ndim or not np.isfinite(point).all():
+            raise wrong_value("to", f"{self._ndim} finite coordinates", str(point))
         self.apply("vertex.move", vertices=_vertex(object, vertex), to=point)
 
     def remove(self, *, object: int | None = None, vertex: int | None = None) -> None:
@@ -78,8 +88,8 @@ class Edit:
         Without ``object`` it gets the next id of the store, which no object has had.
         """
         points = as_positions(positions, dtype=np.float64)
-        if points.shape[1] != self.dataset.ndim:
-            raise wrong_value("positions", f"{self.dataset.ndim} coordinates a row", str(points.shape[1]))
+        if points.shape[1] != self._ndim:
+            raise wrong_value("positions", f"{self._ndim} coordinates a row", str(points.shape[1]))
         columns = {k: as_array(v, f"column {k!r}") for k, v in named("attributes", attributes).items()}
         for name, column in columns.items():
             if column.ndim == 0 or len(column) != len(points):
@@ -104,21 +114,34 @@ class Edit:
         return int(said["commits"][-1]["objects"]["added"][-1])
 
     def __enter__(self) -> Edit:
+        self._begun_at = self.dataset.head
+        self.dataset._edits.append(self)
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is None and self.operations:
-            self.commit()
+        try:
+            if kind is None and self.operations:
+                self.commit()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Ends the transaction: later reads are no part of it."""
+        if self in self.dataset._edits:
+            self.dataset._edits.remove(self)
 
     def __repr__(self) -> str:
         return f"<zvf.Edit of {self.dataset.address!r}: {len(self.operations)} operations>"
 
     def commit(self) -> Any:
-        """Commit the operations so far."""
+        """Commit the operations; later ones are refused, as they are of another transaction."""
         self.dataset._check_open()
-        said = self._run()
+        if self._is_committed:
+            raise ArgumentError("the transaction is committed: begin another one with ds.edit()")
+        said = self._run(*([f"--if-head={self._begun_at}"] if self._has_read else []))
+        self._is_committed = True
         self.operations = []
-        self._next_id = None
+        self._leave()
         self.dataset.refresh()
         return said
 

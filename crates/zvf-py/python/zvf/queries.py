@@ -14,11 +14,14 @@ from . import _zvf
 from ._arrays import ids_between
 from ._html import picture, table_html
 from ._jobs import awaited, reporter
+from ._keywords import QueryWords, keywords
 from ._words import WORDS, count_of, number_of, plain, text_of, whole_of
 from .answers import Answer
-from .errors import ArgumentError, unknown_word, wrong_value
+from .errors import ArgumentError, ArgumentTypeError, unknown_word, wrong_value
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .datasets import Dataset
 
 
@@ -63,7 +66,9 @@ class Level:
     @property
     def attributes(self) -> list[str]:
         """The names of the columns of vertices."""
-        return [a["name"] for a in self.info().get("attributes", []) if a["scope"] == "vertex"]
+        columns = self.dataset._columns(self.number)
+        hidden = {flags for scope, _, _, flags in columns if scope == "vertex"}
+        return [name for scope, name, _, _ in columns if scope == "vertex" and name not in hidden]
 
     @property
     def groups(self) -> dict[str, np.ndarray]:
@@ -79,23 +84,29 @@ class Level:
         found = self.dataset._native.chunks(self.number).wait()
         return np.array(found, dtype=np.int64) if found else np.zeros((0, self.dataset.ndim), dtype=np.int64)
 
-    def select(self, **words: Any) -> Query:
+    @keywords(QueryWords)
+    def select(self, **words: Unpack[QueryWords]) -> Query:
         """A query of this level."""
-        return self.dataset.select(level=self.number, **words)
+        given: Any = words
+        return self.dataset.select(level=self.number, **given)
 
-    def read(self, **words: Any) -> Answer:
+    @keywords(QueryWords)
+    def read(self, **words: Unpack[QueryWords]) -> Answer:
         """The answer to ``select(**words)``."""
         return self.select(**words).read()
 
-    def count(self, **words: Any) -> int:
+    @keywords(QueryWords)
+    def count(self, **words: Unpack[QueryWords]) -> int:
         """The number of vertices that ``select(**words)`` finds."""
         return self.select(**words).count()
 
-    async def aread(self, **words: Any) -> Answer:
+    @keywords(QueryWords)
+    async def aread(self, **words: Unpack[QueryWords]) -> Answer:
         """As :meth:`read`, in asyncio."""
         return await self.select(**words).aread()
 
-    async def acount(self, **words: Any) -> int:
+    @keywords(QueryWords)
+    async def acount(self, **words: Unpack[QueryWords]) -> int:
         """As :meth:`count`, in asyncio."""
         return await self.select(**words).acount()
 
@@ -117,7 +128,8 @@ class Query:
         self.dataset = dataset
         self.words = dict(words)
 
-    def select(self, **words: Any) -> Query:
+    @keywords(QueryWords)
+    def select(self, **words: Unpack[QueryWords]) -> Query:
         """The same query with more arguments; a condition is added to the existing one, other arguments replace theirs."""
         merged = dict(self.words)
         for name, value in words.items():
@@ -136,7 +148,23 @@ class Query:
         return Query(self.dataset, {**self.words, "limit": min(vertices, self.words.get("limit", vertices))})
 
     def _query(self) -> Any:
-        return _zvf.Query(self.words)
+        if "where" not in self.words:
+            return _zvf.Query(self.words)
+        level = self.words.get("level", 0)
+        return _zvf.Query({**self.words, "columns": self.dataset._columns(0 if isinstance(level, tuple) else level)})
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __bool__(self) -> bool:
+        return True  # a query, whatever it finds
+
+    def __iter__(self) -> Iterator[Answer]:
+        """The batches of :meth:`batches`."""
+        return self.batches()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise ArgumentTypeError("a query is not one array: take query.read().positions, or query.read().to_pandas()")
 
     def read(self, *, progress: Any = None) -> Answer:
         """Reads everything that it finds."""

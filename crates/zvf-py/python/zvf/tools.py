@@ -9,13 +9,17 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._html import table_html
 from ._jobs import address_of, command, reporter, storage_pairs
-from ._words import count_of, number_of, options, whole_of
+from ._keywords import ConvertWords, FileWords, keywords
+from ._words import corners, count_of, number_of, options, whole_of
 from .datasets import Dataset
 from .errors import BackendError, Error, LossWarning, shown, wrong_type, wrong_value
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -112,33 +116,31 @@ def _open_out(out: Any, storage_options: Any) -> Dataset:
     return Dataset(address, storage)
 
 
-def _rewrite(name: str, store: Any, out: Any, words: dict[str, Any], storage_options: Any, progress: Any) -> Dataset:
+def _rewrite(store: Any, out: Any, words: dict[str, Any], storage_options: Any, progress: Any) -> Dataset:
     address, storage = _address(store, storage_options)
     target = ["--in-place"] if out is None else [address_of(out)[0]]
-    command(name, address, *target, *options(words), storage=storage, progress=progress)
+    command("rewrite", address, *target, *options(words), storage=storage, progress=progress)
     return _open_out(store if out is None else out, storage_options)
 
 
 def shard(store: Any, out: Any = None, *, cells: Any = None, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store with its cells in shards, in place or as ``out``."""
-    if cells is not None:
-        words["shard"] = cells
-    return _rewrite("shard", store, out, words, storage_options, progress)
+    return _rewrite(store, out, {"shard": 8 if cells is None else cells, **words}, storage_options, progress)
 
 
 def unshard(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store with one object for each cell, in place or as ``out``."""
-    return _rewrite("unshard", store, out, words, storage_options, progress)
+    return _rewrite(store, out, {"shard": "none", **words}, storage_options, progress)
 
 
 def recompress(store: Any, out: Any = None, *, codec: str = "zstd", storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store under another codec, in place or as ``out``."""
-    return _rewrite("recompress", store, out, {"codec": codec, **words}, storage_options, progress)
+    return _rewrite(store, out, {"codec": codec, **words}, storage_options, progress)
 
 
 def migrate(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
     """Rewrite a store of an older format as one of this one, with the same answers."""
-    return _rewrite("migrate", store, out, words, storage_options, progress)
+    return _rewrite(store, out, {"format_version": "0.9.2", **words}, storage_options, progress)
 
 
 def repair(store: Any, *, apply: bool = True, storage_options: Any = None, progress: Any = None) -> Any:
@@ -163,6 +165,7 @@ def unpack(file: Any, out: Any, *, progress: Any = None, **words: Any) -> Datase
     return Dataset(target, [])
 
 
+@keywords(FileWords)
 def ingest(
     files: Any,
     at: Any,
@@ -170,7 +173,7 @@ def ingest(
     storage_options: Any = None,
     progress: Any = None,
     workers: int | None = None,
-    **words: Any,
+    **words: Unpack[FileWords],
 ) -> Dataset:
     """Create a store from files (npy, CSV, PLY, OBJ, SWC, TRK, ...); words are options of ``zvf create``.
 
@@ -186,6 +189,7 @@ def ingest(
     return Dataset(address, storage)
 
 
+@keywords(ConvertWords)
 def convert(
     source: Any,
     out: Any,
@@ -193,11 +197,11 @@ def convert(
     overwrite: bool = False,
     storage_options: Any = None,
     progress: Any = None,
-    **words: Any,
+    **words: Unpack[ConvertWords],
 ) -> Dataset | None:
     """Write a store, a file or several files in another format: any to any other; words are options of ``zvf convert``.
 
-    The ending of ``out`` says which, or ``to="trx"``. A name that ends with ``.zarrvectors``, ``.zarr`` or ``.zv``, and every
+    ``box`` is the lowest and the highest corner, as in a query. The ending of ``out`` says which, or ``to="trx"``. A name that ends with ``.zarrvectors``, ``.zarr`` or ``.zv``, and every
     URL, is a store, whose dataset is returned. What the output cannot hold is a :class:`zvf.LossWarning`, and refused with
     ``strict=True``; ``dry_run=True`` writes nothing, and warns of what is known before.
 
@@ -215,6 +219,9 @@ def convert(
         inputs = [address]
     target, own = address_of(out)
     storage = [*storage, *own]
+    if words.get("box") is not None:
+        low, high = corners("box", words.pop("box"))
+        words["bbox"] = ":".join(",".join(map(repr, corner)) for corner in (low, high))
     said, _ = command("convert", *inputs, target, *options({"overwrite": overwrite, **words}), storage=storage, progress=progress)
     _warn_of_losses(said, target)
     is_store = words.get("to", "store") == "store" and (target.endswith(_STORES) or "://" in target or "to" in words)
@@ -392,7 +399,8 @@ def _run_commands(commands: list[list[str]], workers: int) -> Iterator[None]:
             process.communicate()
 
 
-def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: Any = None, **words: Any) -> Tasks:
+@keywords(FileWords)
+def tasks(files: Any, at: Any, *, shares: int | None = None, storage_options: Any = None, **words: Unpack[FileWords]) -> Tasks:
     """Plan a store that many processes build; words are options of ``zvf create``."""
     address, storage = _address(at, storage_options)
     args = ["ingest", "plan", *_paths(files), address, *options(words)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from . import _zvf
-from ._arrays import column_of_lines, columns, given, indices, join_lines, named
+from ._arrays import column_of_lines, given, indices, join_lines, named
 from ._arrays import positions as as_positions
+from ._columns import columns, fitted
 from ._creating import chunk_shape_for
 from ._jobs import reporter
+from ._losses import door
 from ._pieces import CHAINS, Piece, is_thing, piece_of
 from ._words import text_of
 from .errors import ArgumentError, ArgumentTypeError, ExistsError, shown, wrong_value
@@ -32,7 +35,7 @@ class Writer:
     12
     """
 
-    def __init__(self, address: str, words: dict[str, Any]) -> None:
+    def __init__(self, address: str, words: dict[str, Any], *, strict: bool = False) -> None:
         self.address = address
         self.kind = words["kind"]
         self._ndim = len(words["axes"])
@@ -42,6 +45,8 @@ class Writer:
         self._begun: Any = None
         if words["chunk_shape"] is not None:
             self._begin()  # what cannot be written is refused here, not by the first push
+        self._strict = strict
+        self._known: dict[tuple[str, str], dict[str, Any]] = {}  # of columns pushed before, by kind and scope
         self._next = 0  # the id of the next object that has none
         self._vertices = 0
         self.report: dict[str, Any] | None = None
@@ -56,8 +61,10 @@ class Writer:
             try:
                 self._begun = _zvf.create(self.address, self._words).wait()
             except ExistsError as error:
-                hint = "give another name, or overwrite=True to replace it"
-                error._reword(f"cannot write {self.address}: there is something already; {hint}", hint)
+                there, hint = "something", "give another name, or overwrite=True to replace it"
+                if os.path.isdir(f"{self.address}.zvf") and not os.path.exists(self.address):
+                    there, hint = f"{self.address}.zvf, the journal of a store that is gone", "remove this folder, or give another name"
+                error._reword(f"cannot write {self.address}: there is {there} already; {hint}", hint)
                 raise
         return self._begun
 
@@ -113,6 +120,23 @@ class Writer:
             faces: rows of this call, three a face or more.
             kind: of a store of several kinds, which; the first one unless said.
         """
+        with door(self._strict):
+            self._push(positions, lines, attributes, object_ids, offsets, part_ids, edges, faces, element_attributes, part_attributes, kind)
+
+    def _push(
+        self,
+        positions: Any,
+        lines: Sequence[Any] | None,
+        attributes: Any,
+        object_ids: Any,
+        offsets: Any,
+        part_ids: Any,
+        edges: Any,
+        faces: Any,
+        element_attributes: Any,
+        part_attributes: Any,
+        kind: str | None,
+    ) -> None:
         if lines is None and is_thing(positions):
             others = {"attributes": attributes, "object_ids": object_ids, "offsets": offsets, "part_ids": part_ids, "edges": edges}
             others.update(faces=faces, element_attributes=element_attributes, part_attributes=part_attributes)
@@ -132,7 +156,7 @@ class Writer:
             object_ids, offsets, part_ids = None, cuts, ids
         else:
             points = as_positions(positions)
-            columns_given = named("attributes", attributes)
+            columns_given = attributes if isinstance(attributes, list) else named("attributes", attributes)
             if (kind or self.kind) in _RUNS and offsets is None and object_ids is None and len(points):
                 offsets = [0, len(points)]
         if points.shape[1] != self._ndim:
@@ -168,22 +192,22 @@ class Writer:
                 raise wrong_value(name, each, f"the shape {rows.shape}")
             elements = (int(rows.shape[1]) if rows.size else width, rows.ravel().tolist())
         count = 0 if elements is None else len(elements[1]) // elements[0]
-        self._begin(points).push(
-            given(points),
-            columns(columns_given, len(points)),
-            parts,
-            owners,
-            columns(part_attributes, None if parts is None else len(parts[1]), "part_attributes"),
-            elements,
-            columns(element_attributes, count, "element_attributes") if element_attributes else [],
-            kind or self._default,
-        ).wait()
+        of_vertices = self._fitted("vertex", kind, columns_given, len(points), "attributes")
+        of_parts = self._fitted("part", kind, part_attributes, None if parts is None else len(parts[1]), "part_attributes")
+        of_elements = self._fitted("element", kind, element_attributes, count, "element_attributes") if element_attributes else []
+        self._begin(points).push(given(points), of_vertices, parts, owners, of_parts, elements, of_elements, kind or self._default).wait()
         self._vertices += len(points)
+
+    def _fitted(self, scope: str, kind: str | None, attributes: Any, rows: int | None, what: str) -> list[dict[str, Any]]:
+        """Columns as the native half takes them, like those that were pushed before."""
+        return fitted(columns(attributes, rows, what), self._known.setdefault((kind or self.kind, scope), {}), rows or 0)
 
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
         """Declare objects and their attributes."""
         wanted = indices(ids, "ids").ravel()
-        self._begin().object_columns(wanted.tolist(), columns(attributes, len(wanted), "object_attributes"), kind or self._default).wait()
+        with door(self._strict):
+            of_objects = self._fitted("object", kind, attributes, len(wanted), "object_attributes")
+        self._begin().object_columns(wanted.tolist(), of_objects, kind or self._default).wait()
 
     def group(self, name: str | None, members: Any) -> None:
         """Add a group of objects."""

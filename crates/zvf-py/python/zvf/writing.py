@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._arrays import as_array, column_of_lines, columns, indices, join_lines, named, positions, sizes
+from ._arrays import as_array, column_of_lines, indices, join_lines, named, positions, sizes
 from ._creating import axes_of, binned_of, chunk_bytes_of, chunk_shape_for, codecs_json, declared_of, folder_of, shard_of
 from ._jobs import address_of, storage_pairs
-from ._pieces import piece_of
+from ._keywords import StoreWords, keywords
+from ._losses import door
+from ._pieces import Piece, piece_of
 from ._words import as_json, byte_count, corners, text_of, whole_of
 from .datasets import Dataset
 from .errors import ArgumentError, shown, wrong_value
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _KINDS = ("point_cloud", "line", "polyline", "streamline", "graph", "skeleton", "mesh")
 
@@ -44,6 +49,7 @@ def create(
     declared: Mapping[str, Mapping[str, Any]] | None = None,
     binned_by: tuple[str, Sequence[Any]] | None = None,
     storage_options: Any = None,
+    strict: bool = False,
 ) -> Writer:
     """Begin to write a store in pieces: see :class:`Writer`.
 
@@ -73,6 +79,7 @@ def create(
             ``dtype``, ``channels``, ``categorical``, ``unit`` and ``description``.
         binned_by: the name of an attribute and its values: each value gets its own chunks.
         storage_options: options of the backend, as for :func:`zvf.open`.
+        strict: whether what cannot be stored as it is is an error, and not a :class:`zvf.LossWarning`.
     """
     kinds = [kind] if isinstance(kind, str) or not hasattr(kind, "__iter__") else list(kind)
     if not kinds or any(one not in _KINDS for one in kinds):
@@ -107,27 +114,32 @@ def create(
         "scratch": None if scratch is None else folder_of(scratch),
         "storage": [*own, *storage_pairs(storage_options)],
     }
-    return Writer(address, words)
+    return Writer(address, words, strict=strict)
 
 
-def _named_groups(groups: Any) -> dict[str, np.ndarray]:
-    """Members by the name of each group, looked at before anything is begun."""
-    found = named("groups", groups, "names to the ids of members")
-    return {str(label): indices(members, f"members of the group {label!r}").ravel() for label, members in found.items()}
-
-
-def _finished(writer: Writer, groups: Mapping[str, Any], progress: Any) -> Dataset:
-    for label, members in groups.items():
-        writer.group(label, members)
-    writer.finish(progress=progress)
+def _store(at: Any, piece: Piece, words: Any, progress: Any) -> Dataset:
+    """The store of a piece, which is looked at before anything is begun."""
+    words = {**piece.words, **words}
+    strict = bool(words.pop("strict", False))
+    with door(strict):
+        piece.read_columns()
+        if piece.kind == "skeleton" and piece.element_attributes:
+            words.setdefault("explicit", True)
+        words.setdefault("directed", piece.directed)
+        chunk = chunk_shape_for(piece.positions, words.pop("chunk", None))
+        writer = create(at, kind=piece.kind, ndim=piece.positions.shape[1], chunk=chunk, **words)
+        try:
+            writer._push_piece(piece, None)
+            for label, members in piece.groups.items():
+                writer.group(label, members)
+            writer.finish(progress=progress)
+        except BaseException:
+            writer.abandon()
+            raise
     return Dataset(writer.address, writer._storage)
 
 
-def _open_writer(at: Any, points: np.ndarray, kind: str, words: dict[str, Any]) -> Writer:
-    chunk = chunk_shape_for(points, words.pop("chunk", None))
-    return create(at, kind=kind, ndim=points.shape[1], chunk=chunk, **words)
-
-
+@keywords(StoreWords)
 def points(
     at: Any,
     xyz: Any,
@@ -137,28 +149,38 @@ def points(
     object_attributes: Mapping[str, Any] | None = None,
     groups: Mapping[Any, Any] | None = None,
     progress: Any = None,
-    **words: Any,
+    **words: Unpack[StoreWords],
 ) -> Dataset:
     """Create a point cloud; other arguments are those of :func:`create`.
+
+    Args:
+        at: the path or the URL of the new store.
+        xyz: coordinates of the shape (points, axes), of float32 or float64; others become float64.
+        attributes: columns by name, a row for each point: numbers, text, times, each also with missing values.
+        object_ids: the object of each point, whole numbers from 0 on.
+        object_attributes: columns by name, a row for each object in ascending order of ids.
+        groups: ids of objects by the name of the group.
+        progress: a callable that takes what is done and the total, or ``True`` for a bar of tqdm.
+
+    Returns:
+        The dataset, which is complete.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: something cannot be stored; nothing is created.
+        ExistsError: there is something at this place, and no ``overwrite=True``.
 
     >>> import numpy as np, tempfile, zvf
     >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), attributes={"word": ["a", "b", "a"]})
     >>> sorted(ds.read()["word"].tolist())
     ['a', 'a', 'b']
     """
-    array = positions(xyz)
-    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
-    columns(cols, len(array))  # refused before anything is begun
-    if owned and object_ids is None:
+    piece = Piece("point_cloud", positions(xyz), object_ids=object_ids).with_columns(attributes, object_attributes, groups)
+    if piece.object_attributes and object_ids is None:
         raise wrong_value("object_attributes", "the objects that they are of, object_ids=", "none")
-    writer = _open_writer(at, array, "point_cloud", words)
-    with _abandoning(writer):
-        writer.push(array, attributes=cols, object_ids=object_ids)
-        if owned:
-            writer.objects(np.unique(indices(object_ids, "object_ids")), owned)
-        return _finished(writer, sets, progress)
+    return _store(at, piece, words, progress)
 
 
+@keywords(StoreWords)
 def polylines(
     at: Any,
     lines: Sequence[Any],
@@ -169,36 +191,60 @@ def polylines(
     groups: Mapping[Any, Any] | None = None,
     streamlines: bool = False,
     progress: Any = None,
-    **words: Any,
+    **words: Unpack[StoreWords],
 ) -> Dataset:
-    """Create polylines, each an object; attributes are one array over all vertices, or one for each line."""
+    """Create polylines, each an object; other arguments are those of :func:`create`.
+
+    Args:
+        at: the path or the URL of the new store.
+        lines: coordinates of each line, arrays of the shape (vertices, axes).
+        attributes: columns by name: one array over all vertices, or a list with an array for each line.
+        object_ids: the id of each line, 0, 1, 2, ... by default; lines with the same id are one object.
+        object_attributes: columns by name, a row for each line.
+        groups: ids of lines by the name of the group.
+        streamlines: whether the store says that they are streamlines.
+        progress: a callable that takes what is done and the total, or ``True`` for a bar of tqdm.
+
+    Returns, raises: as :func:`points`.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> two = [np.zeros((3, 3)), np.ones((2, 3))]
+    >>> ds = zvf.polylines(tempfile.mkdtemp() + "/a.zarrvectors", two, attributes={"fa": [[1, 2, 3], [4, 5]]})
+    >>> ds.read(objects=[1])["fa"].tolist()
+    [4, 5]
+    """
     joined, cuts = join_lines(lines)
-    cols = {k: column_of_lines(k, v, cuts) for k, v in named("attributes", attributes).items()}
-    owned, sets = named("object_attributes", object_attributes), _named_groups(groups)
-    writer = _open_writer(at, joined, "streamline" if streamlines else "polyline", words)
-    with _abandoning(writer):
-        writer.push(joined, offsets=cuts, part_ids=object_ids, attributes=cols)
-        if owned:
-            writer.objects(np.arange(len(cuts) - 1) if object_ids is None else object_ids, owned)
-        return _finished(writer, sets, progress)
+    of_vertices = {k: column_of_lines(k, v, cuts) for k, v in named("attributes", attributes).items()}
+    piece = Piece("streamline" if streamlines else "polyline", joined, offsets=cuts, part_ids=object_ids)
+    return _store(at, piece.with_columns(of_vertices, object_attributes, groups), words, progress)
 
 
-def lines(at: Any, endpoints: Any, *, attributes: Mapping[str, Any] | None = None, object_attributes: Mapping[str, Any] | None = None, groups: Mapping[Any, Any] | None = None, progress: Any = None, **words: Any) -> Dataset:
-    """Create lines of two ends: an array of the shape (lines, 2, axes)."""
+@keywords(StoreWords)
+def lines(
+    at: Any,
+    endpoints: Any,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    object_attributes: Mapping[str, Any] | None = None,
+    groups: Mapping[Any, Any] | None = None,
+    progress: Any = None,
+    **words: Unpack[StoreWords],
+) -> Dataset:
+    """Create lines of two ends: ``endpoints`` has the shape (lines, 2, axes); other arguments are those of :func:`polylines`.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> zvf.lines(tempfile.mkdtemp() + "/a.zarrvectors", np.zeros((4, 2, 3))).kinds
+    ('line',)
+    """
     array = as_array(endpoints, "endpoints")
     if array.ndim != 3 or array.shape[1] != 2:
         raise wrong_value("endpoints", "the shape (lines, 2, axes)", str(array.shape))
     flat = positions(array.reshape(2 * len(array), array.shape[2]), "endpoints")
-    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
-    count = len(array)
-    writer = _open_writer(at, flat, "line", words)
-    with _abandoning(writer):
-        writer.push(flat, offsets=np.arange(0, 2 * count + 1, 2), attributes=cols)
-        if owned:
-            writer.objects(np.arange(count), owned)
-        return _finished(writer, sets, progress)
+    piece = Piece("line", flat, offsets=np.arange(0, len(flat) + 1, 2))
+    return _store(at, piece.with_columns(attributes, object_attributes, groups), words, progress)
 
 
+@keywords(StoreWords)
 def graph(
     at: Any,
     xyz: Any,
@@ -211,30 +257,39 @@ def graph(
     groups: Mapping[Any, Any] | None = None,
     tree: bool = False,
     progress: Any = None,
-    **words: Any,
+    **words: Unpack[StoreWords],
 ) -> Dataset:
-    """Create a graph, or with ``tree`` a skeleton; edges are pairs of rows, of a skeleton child and parent."""
+    """Create a graph, or with ``tree`` a skeleton; other arguments are those of :func:`create`.
+
+    Args:
+        at: the path or the URL of the new store.
+        xyz: coordinates of the shape (nodes, axes).
+        edges: pairs of rows of ``xyz``, of the shape (edges, 2); of a skeleton child and parent.
+        attributes: columns by name, a row for each node.
+        edge_attributes: columns by name, a row for each edge.
+        object_ids: the object of each node; without, all are one.
+        object_attributes: columns by name, a row for each object in ascending order of ids.
+        groups: ids of objects by the name of the group.
+        tree: whether it is a skeleton, each of whose nodes has at most one parent.
+        progress: a callable that takes what is done and the total, or ``True`` for a bar of tqdm.
+
+    Returns, raises: as :func:`points`.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> ds = zvf.graph(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), [[0, 1], [1, 2]], edge_attributes={"word": ["a", "b"]})
+    >>> ds.read(where="link.word = 'b'").edges.shape
+    (1, 2)
+    """
     array = positions(xyz)
     rows = indices(edges, "edges", len(array))
     if rows.size and (rows.ndim != 2 or rows.shape[1] != 2):
         raise wrong_value("edges", "two rows of vertices each", f"the shape {rows.shape}")
-    links = named("edge_attributes", edge_attributes)
-    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
-    if links and tree:
-        words.setdefault("explicit", True)
-    writer = _open_writer(at, array, "skeleton" if tree else "graph", words)
-    with _abandoning(writer):
-        writer.push(array, edges=rows.reshape(-1, 2), attributes=cols, object_ids=object_ids, element_attributes=links)
-        if owned:
-            writer.objects(_owners(object_ids), owned)
-        return _finished(writer, sets, progress)
+    piece = Piece("skeleton" if tree else "graph", array, edges=rows.reshape(-1, 2), object_ids=object_ids)
+    piece.element_attributes = named("edge_attributes", edge_attributes)
+    return _store(at, piece.with_columns(attributes, object_attributes, groups), words, progress)
 
 
-def _owners(object_ids: Any) -> Any:
-    """The objects of vertices, each once: without ids all are of one object."""
-    return [0] if object_ids is None else np.unique(indices(object_ids, "object_ids"))
-
-
+@keywords(StoreWords)
 def mesh(
     at: Any,
     vertices: Any,
@@ -246,45 +301,61 @@ def mesh(
     object_attributes: Mapping[str, Any] | None = None,
     groups: Mapping[Any, Any] | None = None,
     progress: Any = None,
-    **words: Any,
+    **words: Unpack[StoreWords],
 ) -> Dataset:
-    """Create a mesh; faces are rows of vertices."""
+    """Create a mesh; other arguments are those of :func:`create`.
+
+    Args:
+        at: the path or the URL of the new store.
+        vertices: coordinates of the shape (vertices, axes).
+        faces: rows of ``vertices``, of the shape (faces, 3), or more than 3 for polygons.
+        attributes: columns by name, a row for each vertex.
+        face_attributes: columns by name, a row for each face.
+        object_ids: the object of each vertex; without, all are one.
+        object_attributes: columns by name, a row for each object in ascending order of ids.
+        groups: ids of objects by the name of the group.
+        progress: a callable that takes what is done and the total, or ``True`` for a bar of tqdm.
+
+    Returns, raises: as :func:`points`.
+
+    >>> import numpy as np, tempfile, zvf
+    >>> zvf.mesh(tempfile.mkdtemp() + "/a.zarrvectors", np.eye(3), [[0, 1, 2]]).read().faces.shape
+    (1, 3)
+    """
     array = positions(vertices, "vertices")
     rows = indices(faces, "faces", len(array))
     if rows.ndim != 2 or rows.shape[1] < 3:
         raise wrong_value("faces", "three vertices a face or more", f"the shape {rows.shape}")
-    links = named("face_attributes", face_attributes)
-    cols, owned, sets = named("attributes", attributes), named("object_attributes", object_attributes), _named_groups(groups)
-    writer = _open_writer(at, array, "mesh", words)
-    with _abandoning(writer):
-        writer.push(array, faces=rows, attributes=cols, object_ids=object_ids, element_attributes=links)
-        if owned:
-            writer.objects(_owners(object_ids), owned)
-        return _finished(writer, sets, progress)
+    piece = Piece("mesh", array, faces=rows, object_ids=object_ids)
+    piece.element_attributes = named("face_attributes", face_attributes)
+    return _store(at, piece.with_columns(attributes, object_attributes, groups), words, progress)
 
 
-class _abandoning:
-    """Gives a writer up when something fails under it."""
+@keywords(StoreWords)
+def write(
+    at: Any,
+    thing: Any,
+    *,
+    kind: str | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    object_ids: Any = None,
+    object_attributes: Mapping[str, Any] | None = None,
+    groups: Mapping[Any, Any] | None = None,
+    streamlines: bool = False,
+    tree: bool = False,
+    progress: Any = None,
+    **words: Unpack[StoreWords],
+) -> Dataset:
+    """Create a store from any supported object; other arguments are those of :func:`points` and :func:`create`.
 
-    def __init__(self, writer: Writer) -> None:
-        self.writer = writer
+    Answers, queries and datasets, as the kind that they are; tables that speak Arrow (``__arrow_c_stream__``), frames of pandas,
+    lazy frames, structured arrays and mappings, with columns ``x``, ``y``, ``z``, ``t`` or ``position``; meshes, clouds, paths
+    and scenes of trimesh; meshes of meshio; graphs of networkx, each node with ``pos``; tractograms and their files of nibabel;
+    frames of geopandas; arrays; lists of arrays. ``kind`` says what tables, arrays and lists are to be: a table as
+    ``streamline`` has a line for each run of one ``part``, or of one ``object``.
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is not None:
-            self.writer.abandon()
-
-
-def write(at: Any, thing: Any, *, kind: str | None = None, progress: Any = None, **words: Any) -> Dataset:
-    """Create a store from any supported object; other arguments are those of :func:`create`.
-
-    Answers, queries and datasets, as the kind that they are; tables that speak Arrow (``__arrow_c_stream__``) with columns
-    ``x``, ``y``, ``z`` or ``position``; pandas frames; meshes with ``vertices`` and ``faces`` (trimesh) or ``points`` and
-    ``cells`` (meshio); graphs with ``nodes`` and ``edges`` (networkx, each node with ``pos``); mappings of columns; arrays;
-    lists of arrays. ``kind`` says what tables, arrays and lists are to be: a table as ``streamline`` has a line for each run
-    of one ``part``, or of one ``object``.
+    What the store cannot hold as it is, such as the material of a mesh, is told with :class:`zvf.LossWarning`, and refused
+    with ``strict=True``.
 
     >>> import numpy as np, tempfile, zvf
     >>> folder = tempfile.mkdtemp()
@@ -292,24 +363,14 @@ def write(at: Any, thing: Any, *, kind: str | None = None, progress: Any = None,
     >>> zvf.write(folder + "/some.zarrvectors", tracts.select(objects=[1])).kinds
     ('polyline',)
     """
-    streamlines, tree = bool(words.pop("streamlines", False)), bool(words.pop("tree", False))
-    piece = piece_of(thing, kind)
-    if kind is None and (streamlines or tree):
-        piece.kind = {"polyline": "streamline", "graph": "skeleton"}.get(piece.kind, piece.kind)
-    elif kind is not None and piece.kind != kind:
-        raise ArgumentError(f"kind: this is a {piece.kind} and cannot be written as {kind!r}")
-    for name in ("attributes", "object_attributes"):
-        getattr(piece, name).update(named(name, words.pop(name, None)))
-    owners, sets = words.pop("object_ids", None), _named_groups(words.pop("groups", None))
-    if owners is not None and piece.offsets is not None:
-        piece.part_ids = owners
-    elif owners is not None:
-        piece.object_ids = owners
-    columns(piece.attributes, len(piece.positions))  # refused before anything is begun
-    words.setdefault("directed", piece.directed)
-    if piece.kind == "skeleton" and piece.element_attributes:
-        words.setdefault("explicit", True)
-    writer = _open_writer(at, piece.positions, piece.kind, words)
-    with _abandoning(writer):
-        writer._push_piece(piece, None)
-        return _finished(writer, sets, progress)
+    with door(bool(words.get("strict", False))):
+        piece = piece_of(thing, kind)
+        if kind is None and (streamlines or tree):
+            piece.kind = {"polyline": "streamline", "graph": "skeleton"}.get(piece.kind, piece.kind)
+        elif kind is not None and piece.kind != kind:
+            raise ArgumentError(f"kind: this is a {piece.kind} and cannot be written as {kind!r}")
+        if object_ids is not None and piece.offsets is not None:
+            piece.part_ids = object_ids
+        elif object_ids is not None:
+            piece.object_ids = object_ids
+        return _store(at, piece.with_columns(attributes, object_attributes, groups), words, progress)

@@ -404,7 +404,7 @@ impl KindBuild<'_> {
             let codecs = CodecPipeline::from_specs(&kept_codecs).map_err(|error| {
                 unsupported_error(
                     "0/vertices, codecs",
-                    "codecs that zvf writes, which \"zvf recompress\" gives a store",
+                    "codecs that zvf writes, which \"zvf rewrite --codec\" gives a store",
                     error,
                 )
             })?;

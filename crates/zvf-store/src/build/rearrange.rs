@@ -106,7 +106,7 @@ impl Rearrangement {
             return refused("store", rule, "a store packed into one file");
         }
         if store.family() != LayoutFamily::C {
-            let rule = "0.9 or later: zvf migrate makes such a store";
+            let rule = "0.9 or later: zvf rewrite --format-version 0.9.2 makes such a store";
             return refused("version", rule, &store.version().to_string());
         }
         Ok(())

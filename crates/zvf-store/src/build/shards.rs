@@ -158,7 +158,11 @@ pub fn count_shard_cells(shape: &[u64]) -> Result<u64> {
 
 /// Returns the number of cells of a shard of an array that keeps its shards.
 pub(super) fn count_kept_cells(shape: &[u64]) -> Result<u64> {
-    count_cells(shape, MAX_SHARD_CELLS, " in zvf shard, which writes the store with smaller ones")
+    count_cells(
+        shape,
+        MAX_SHARD_CELLS,
+        " in zvf rewrite --shard, which writes the store with smaller ones",
+    )
 }
 
 fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64> {

@@ -549,7 +549,7 @@ async fn larger_shards_are_read_and_not_written_again() {
     assert_eq!(
         error.to_string(),
         "InvalidArgument in 0/vertex_attributes/x, shards of 4096 x 512 cells: expected at most 1048576 cells in one, found 2097152: \
-         readers hold the index of all cells of a shard; 2048 x 512 would do in zvf shard, which writes the \
+         readers hold the index of all cells of a shard; 2048 x 512 would do in zvf rewrite --shard, which writes the \
          store with smaller ones",
     );
     let smaller = Rearrangement { shards: Arrange::Shards(vec![8]), codecs: None };

@@ -98,7 +98,7 @@ impl Journaled {
     /// Returns the store in a folder at its last commit. A folder without commits is read in the
     /// same way.
     #[cfg(feature = "local")]
-    pub(crate) async fn open_folder(local: Local) -> Result<Source> {
+    pub(crate) async fn open_folder(local: Local, commit: Option<u64>) -> Result<Source> {
         let folder = match zvf_publish::journal_folder(local.path()) {
             Ok(folder) => folder,
             // The root of a file system has no sibling.
@@ -106,7 +106,7 @@ impl Journaled {
             Err(error) => return Err(error.into()),
         };
         let side = Side::Folder(folder, local.budget().clone());
-        Self::open(Source::Local(local), side).await
+        Self::open(Source::Local(local), side, commit).await
     }
 
     /// Returns a store whose root document states that it has a journal, at its last commit;
@@ -115,7 +115,8 @@ impl Journaled {
         match remote.beside(".zvf", options).filter(Remote::can_list) {
             None => Ok(Source::Remote(remote)),
             Some(side) => {
-                let opened = Self::open(Source::Remote(remote.clone()), Side::Objects(side)).await;
+                let (base, side) = (Source::Remote(remote.clone()), Side::Objects(side));
+                let opened = Self::open(base, side, options.commit).await;
                 match opened {
                     Err(error) if error.class() == Class::PermissionDenied => {
                         Ok(Source::Remote(remote))
@@ -126,7 +127,7 @@ impl Journaled {
         }
     }
 
-    async fn open(base: Source, side: Side) -> Result<Source> {
+    async fn open(base: Source, side: Side, commit: Option<u64>) -> Result<Source> {
         let (seen, last_look) = (Mutex::default(), tokio::sync::Mutex::default());
         let mut opened =
             Self { base, side, head: 0, seen, begun_looks: AtomicU64::new(0), last_look };
@@ -144,7 +145,9 @@ impl Journaled {
         // Marks may be lost: a later applied commit shows that earlier ones were applied.
         let pending = log.iter().copied().find(|seq| !is_done(*seq));
         let recent = is_backend.then(|| head.saturating_sub(RECENT_COMMITS - 1));
-        match pending.into_iter().chain(recent).min() {
+        // Of an earlier commit, those that follow are read for the bytes that they replaced.
+        let later = commit.and_then(|commit| commit.checked_add(1));
+        match pending.into_iter().chain(recent).chain(later).min() {
             Some(first) => log.retain(|seq| *seq >= first),
             None => log.clear(),
         }
@@ -160,6 +163,7 @@ impl Journaled {
                 return Err(Error::custom(Class::FileChanged, text));
             };
             match is_done(*seq) {
+                _ if commit.is_some_and(|commit| *seq > commit) => seen.add_later(record)?,
                 true if is_backend => seen.add_applied(record)?,
                 true => record.keys.iter().for_each(|entry| drop(seen.keys.remove(&entry.key))),
                 false => seen.add_pending(record)?,
@@ -171,10 +175,14 @@ impl Journaled {
             && let Some(record) = opened.side.read_record(next).await?
         {
             head = next;
-            seen.add_pending(record)?;
+            match commit.is_some_and(|commit| next > commit) {
+                true => seen.add_later(record)?,
+                false => seen.add_pending(record)?,
+            }
         }
         seen.last = head;
-        (opened.head, opened.seen) = (head, Mutex::new(seen));
+        opened.head = commit.map_or(head, |commit| commit.min(head));
+        opened.seen = Mutex::new(seen);
         Ok(Source::Journaled(Arc::new(opened)))
     }
 

@@ -102,7 +102,7 @@ impl Source {
     pub(crate) async fn at_head(self, is_marked: bool, options: &OpenOptions) -> Result<Self> {
         match self {
             #[cfg(feature = "local")]
-            Self::Local(local) => Journaled::open_folder(local).await,
+            Self::Local(local) => Journaled::open_folder(local, options.commit).await,
             Self::Remote(remote) if is_marked => Journaled::open_objects(remote, options).await,
             other => Ok(other),
         }

@@ -170,7 +170,8 @@ async fn impossible_arrangements_are_named() {
     let error = plan.apply(&old.open().await, build("a").await.unwrap(), |_| ()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Unsupported, version: expected 0.9 or later: zvf migrate makes such a store, found \"0.7.0\"",
+        "Unsupported, version: expected 0.9 or later: zvf rewrite --format-version 0.9.2 makes \
+         such a store, found \"0.7.0\"",
     );
     let new = Unpacked::new("pc3_basic");
     let plan = Rearrangement { shards: Arrange::Shards(vec![2; 5]), codecs: None };

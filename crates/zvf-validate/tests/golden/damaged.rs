@@ -22,6 +22,17 @@ fn root(document: &mut Value) -> &mut Value {
     &mut document["attributes"]["zarr_vectors"]
 }
 
+#[tokio::test]
+async fn partial_files_of_zarr_vectors_are_named() {
+    let mut files = archives::files("pc3_basic");
+    for name in ["zarr.json", "0/zarr.json", "0/vertices/c/0/0/0"] {
+        files.push((format!("{name}.{}.partial", "0a".repeat(16)), vec![0; 20]));
+    }
+    let report = report_of(&files, &Options::default()).await;
+    let found = report.findings.iter().filter(|finding| finding.found.contains("zvf clean"));
+    assert_eq!(found.count(), 3, "{:#?}", report.findings);
+}
+
 type Row = (&'static str, fn(&mut Files), &'static str);
 
 #[rustfmt::skip]

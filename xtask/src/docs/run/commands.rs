@@ -46,9 +46,9 @@ pub(super) fn of_help(text: &str) -> Vec<Shown> {
 
 /// Returns the subcommands that a help text lists.
 pub(super) fn subcommands(text: &str) -> Vec<String> {
-    let lines = text.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let lines = lines.take_while(|line| !line.is_empty());
-    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let lines = text.lines().take_while(|line| !line.starts_with("Examples:"));
+    let names = lines.filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn help_has_examples_and_subcommands() {
         let text = "About\n\nCommands:\n  info    Show\n          more\n  help    Print\n\nOptions:\n  -q\n\n\
-                    Examples:\n  zvf info x\n  zvf ls y\n";
+                    Examples:\n  zvf info x\n  zvf inspect arrays y\n";
         let commands: Vec<String> = of_help(text).into_iter().map(|shown| shown.command).collect();
-        assert_eq!(commands, ["zvf info x", "zvf ls y"]);
+        assert_eq!(commands, ["zvf info x", "zvf inspect arrays y"]);
         assert_eq!(subcommands(text), ["info"]);
     }
 }

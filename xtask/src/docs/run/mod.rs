@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! commands.rs   the commands of a page, and their expected exit codes
-//! stage.rs      the stores and files that they name
+//! stage.sh      the stores and files that they name
 //! ```
 //!
 //! How commands are written:
@@ -20,7 +20,6 @@
 //! has its own copy of the staged files that it names.
 
 mod commands;
-mod stage;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -63,7 +62,7 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
         page: folder.join("page"),
         home: folder.join("home"),
     };
-    stage::build(house, &shell)?;
+    shell.build_stage(house)?;
     let mut pages = Vec::new();
     for path in super::links::pages(house)? {
         let text = fs::read_to_string(&path)?;
@@ -135,6 +134,16 @@ struct Shell {
 }
 
 impl Shell {
+    /// Makes the stores and files that pages name, and the home of the shell.
+    fn build_stage(&self, house: &House) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.stage)?;
+        let mut bash = self.bash(include_str!("stage.sh"), &self.stage)?;
+        bash.env("TESTDATA", house.path("testdata"));
+        let output = bash.env("UNPACK", self.bin.join("examples/unpack")).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
     /// Copies the staged files that the commands name, without those of earlier pages.
     fn fresh_page(&self, commands: &[Shown]) -> anyhow::Result<()> {
         remove_folder(&self.page)?;
@@ -151,12 +160,8 @@ impl Shell {
             if !named.contains(stem) {
                 continue;
             }
-            let target = self.page.join(&name);
-            if entry.file_type()?.is_dir() {
-                copy(&entry.path(), &target)?;
-            } else {
-                fs::copy(entry.path(), target)?;
-            }
+            let copied = Command::new("cp").arg("-r").args([&entry.path(), &self.page]).status()?;
+            ensure!(copied.success(), "cannot copy {name}");
         }
         Ok(())
     }
@@ -216,21 +221,6 @@ fn ended_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option
     Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status()?;
     child.wait()?;
     Ok(None)
-}
-
-/// Copies a folder with its contents.
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 /// Staged files that name other files.

@@ -9,12 +9,11 @@ mod source;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use anyhow::Context;
 
 use crate::cargo_toml::members;
-use crate::house::House;
+use crate::house::{House, has_extension, walk};
 
 use graph::{Graph, Tree};
 
@@ -26,8 +25,12 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
             "xtask" => "xtask/src".to_owned(),
             name => format!("crates/{name}/src"),
         };
+        let root = house.path(&folder);
         let mut tree = Tree::new();
-        read(&house.path(&folder), "", &mut tree)?;
+        for path in walk(&root, &|_| false)?.iter().filter(|path| has_extension(path, "rs")) {
+            let below = path.strip_prefix(&root).unwrap_or(path).display().to_string();
+            tree.insert(below, fs::read_to_string(path)?);
+        }
         let circles = circles(&member.name, &tree).with_context(|| folder)?;
         found.extend(circles);
     }
@@ -72,22 +75,6 @@ fn compare(found: &[Circle], known_circles: &[(&str, BTreeSet<String>)]) -> Vec<
         }
     }
     problems
-}
-
-/// Reads the files of a folder and its subfolders.
-fn read(folder: &Path, below: &str, tree: &mut Tree) -> anyhow::Result<()> {
-    for entry in
-        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?
-    {
-        let entry = entry?;
-        let path = format!("{below}{}", entry.file_name().to_string_lossy());
-        if entry.file_type()?.is_dir() {
-            read(&entry.path(), &format!("{path}/"), tree)?;
-        } else if path.ends_with(".rs") {
-            tree.insert(path, fs::read_to_string(entry.path())?);
-        }
-    }
-    Ok(())
 }
 
 /// Returns the cycles of a crate.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zvf::tasks::{ConvertJob, ConvertTarget, Plan, TaskOutcome, Tasks};
 use zvf::{Kind, Timeouts};
 
-use super::{Convert, StoreQueries, To, is_store, needs_store};
+use super::{Convert, StoreQueries, To, is_store};
 use crate::commands::recorded::{self, Recorded};
 use crate::commands::task::make_absolute;
 use crate::outcome::{Usage, refuse};
@@ -45,9 +45,7 @@ impl Recorded<Convert> {
                 return refuse("a store cannot be divided together with other inputs");
             }
             files => {
-                if let Some(option) = convert.narrow.first_given() {
-                    return Err(needs_store(option));
-                }
+                convert.check_whole()?;
                 let files =
                     files.iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
                 return Ok(Plan::convert_files(&files, target, &open).await?);
@@ -79,7 +77,7 @@ impl Convert {
         let refused = |what: &str, hint: &str| {
             refuse(format!("{what} is not possible for a folder of parts; {hint}"))
         };
-        if let Some(option) = self.narrow.first_of_whole() {
+        if let Some(option) = self.narrow.args.first_of_whole() {
             return refused(option, "use --bbox, --where and the like");
         }
         if self.dry_run {

@@ -41,14 +41,6 @@ pub(crate) struct Where {
 }
 
 impl Where {
-    /// Returns whether any region option is given.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.bbox.is_some()
-            || self.ball.is_some()
-            || !self.half_space.is_empty()
-            || self.prism.is_some()
-    }
-
     /// Returns the region, in a store with `axes`.
     pub(crate) fn region(&self, axes: &[String]) -> anyhow::Result<Option<Region>> {
         if let Some(text) = &self.ball {

@@ -29,7 +29,7 @@ use crate::session::Session;
 use crate::table;
 use crate::target::{NewFile, Out};
 
-/// Run the steps of a recipe: convert, create, pyramid, shard, edit, validate, export.
+/// Run the steps of a recipe: convert, create, pyramid, rewrite, edit, validate, export.
 ///
 /// A recipe is YAML, TOML or JSON. Steps with unchanged inputs and options whose outputs still exist are not run again:
 /// a run that was stopped continues where it was. Paths are relative to the current folder.

@@ -167,7 +167,7 @@ fn arguments(
     let build = |joined: bool, upto: usize| {
         let verb = if step.verb == Verb::Export { "convert" } else { step.verb.token() };
         let mut args = vec![verb.to_owned()];
-        if step.verb == Verb::Shard && output.is_none() {
+        if step.verb == Verb::Rewrite && output.is_none() {
             args.push("--in-place".to_owned());
         }
         for (setting, values) in options.iter().take(upto) {
@@ -257,14 +257,14 @@ mod tests {
     #[test]
     fn steps_are_converted_to_command_lines() {
         let text = "vars: {out: made}\nsteps:\n  - create: a b.csv\n    to: ${out}/x.zarrvectors/\n    options: \
-                    {chunk-shape: [1, 2], overwrite: true, type: [a=uint8, b=int8]}\n  - shard: ${out}/x.zarrvectors\n  \
+                    {chunk-shape: [1, 2], overwrite: true, type: [a=uint8, b=int8]}\n  - rewrite: ${out}/x.zarrvectors\n    options: {shard: 4}\n  \
                     - each: made/*.zarrvectors\n    export: ${item}\n    to: ${stem}.csv\n    options: {limit: 3}\n";
         assert_eq!(
             steps(text).unwrap(),
             [
                 "zvf create --chunk-shape=1 --chunk-shape=2 --overwrite --type=a=uint8 --type=b=int8 -- 'a b.csv' \
                  made/x.zarrvectors",
-                "zvf shard --in-place -- made/x.zarrvectors",
+                "zvf rewrite --in-place --shard=4 -- made/x.zarrvectors",
                 "zvf convert --limit=3 -- made/x.zarrvectors x.csv",
             ]
         );

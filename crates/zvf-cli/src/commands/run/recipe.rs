@@ -3,7 +3,7 @@
 //! ```text
 //! vars:     NAME: text                          ${NAME} in any text; ${env:NAME} of the environment; $$ is a dollar
 //! steps:
-//!   - VERB: inputs                              convert, create, pyramid, shard, edit, validate or export
+//!   - VERB: inputs                              convert, create, pyramid, rewrite, edit, validate or export
 //!     to: output                                of convert, create and export; of others, instead of in place
 //!     name: text                                for reports and messages
 //!     each: pattern                             a step for each file: ${item}, ${name}, ${stem}, ${folder}
@@ -59,7 +59,7 @@ pub(super) enum Verb {
     Convert,
     Create,
     Pyramid,
-    Shard,
+    Rewrite,
     Edit,
     Validate,
     Export,
@@ -70,7 +70,7 @@ impl Verb {
         (Self::Convert, "convert"),
         (Self::Create, "create"),
         (Self::Pyramid, "pyramid"),
-        (Self::Shard, "shard"),
+        (Self::Rewrite, "rewrite"),
         (Self::Edit, "edit"),
         (Self::Validate, "validate"),
         (Self::Export, "export"),

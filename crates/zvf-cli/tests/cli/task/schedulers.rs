@@ -265,7 +265,7 @@ fn one_command_builds_levels_on_s3_and_undo_removes_them() {
         assert_eq!(without_journal_mark(built.last().unwrap().clone()), expected, "{options}");
     }
     cluster.run_ok(&format!("zvf validate {STORE}"), None);
-    cluster.run_ok(&format!("zvf undo {STORE}"), None);
+    cluster.run_ok(&format!("zvf history undo {STORE}"), None);
     assert_eq!(
         without_journal_mark(cluster.s3.tree("brain.zarrvectors")),
         without_journal_mark(built.swap_remove(0))

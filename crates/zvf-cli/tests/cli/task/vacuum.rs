@@ -131,10 +131,10 @@ fn a_store_without_chunks_has_no_tasks() {
 
 #[test]
 fn foreign_changes_are_accepted_with_the_option() {
-    for args in [&["vacuum"][..], &["undo"], &["edit", "rm", "--objects", "1"]] {
+    for args in [&["vacuum"][..], &["history", "undo"], &["edit", "rm", "--objects", "1"]] {
         let (store, address, _) = unpack();
         run_ok(&["edit", "rm", &address, "--objects", "2"]);
-        let commit = run_ok(&["show", &address, "1", "--json"]);
+        let commit = run_ok(&["history", "show", &address, "1", "--json"]);
         let commit: serde_json::Value = serde_json::from_str(&commit).unwrap();
         let keys = commit["keys"].as_array().unwrap().iter();
         let mut documents =

@@ -10,6 +10,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use zvf_metadata::{Dtype, DtypeKind};
 
+use crate::calendar::civil_date;
 use crate::read::features::Cell;
 
 /// Returns the stored type of an Arrow type: `Some(None)` for text, `None` if it is not supported.
@@ -129,19 +130,6 @@ fn time_text(nanoseconds: i128, with_time: bool) -> Cell<'static> {
         }
     }
     Cell::Text(text.into())
-}
-
-/// Returns year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. Counts in eras of
-/// 400 years that begin in March.
-fn civil_date(days: i128) -> (i128, i128, i128) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + i128::from(month <= 2), month, day)
 }
 
 const DAY_NANOSECONDS: i128 = 86_400_000_000_000;

@@ -4,6 +4,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::dtypes::{BOOL, FLOAT64, UINT64};
+use crate::read::labels::is_long;
 use crate::read::values::parse_f64;
 
 /// The type of a column, stated or inferred.
@@ -11,6 +12,18 @@ pub(super) struct ColumnType {
     pub(super) dtype: Dtype,
     pub(super) exact: bool,          // integers must not be rounded
     pub(super) missing: Vec<String>, // words for missing values found in the sample; empty values not included
+}
+
+impl ColumnType {
+    /// Returns whether it is an inferred type of texts.
+    pub(super) fn is_text(&self) -> bool {
+        self.exact && self.dtype.kind == DtypeKind::Text
+    }
+
+    /// Returns whether it is one of texts that are too wide to pad every row.
+    pub(super) fn is_long(&self) -> bool {
+        self.exact && is_long(self.dtype)
+    }
 }
 
 /// Returns the type that fits all `values`.
@@ -97,9 +110,13 @@ fn text_type<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: boo
     {
         return BOOL;
     }
-    let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1); // one character if there are no values
-    let size = to_u64(longest) * 4;
+    let size = filled().map(text_bytes).max().unwrap_or(4); // one character if there are no values
     Dtype { kind: DtypeKind::Text, size, big_endian: false }
+}
+
+/// Returns the size of a text in a column.
+pub(super) fn text_bytes(text: &str) -> u64 {
+    to_u64(text.chars().count()) * 4
 }
 
 /// Words for a missing number, compared without case.

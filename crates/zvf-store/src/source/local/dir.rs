@@ -3,8 +3,8 @@
 //! On unix, names are resolved relative to the open directory, so a handle keeps reading the store
 //! that it opened even if that is moved or replaced as a whole; on other systems the path is kept.
 //! Symbolic links are followed, because they are used to put levels on other disks. A walk does not
-//! enter a directory that it is already in. Names that cannot be keys are ignored, and so are
-//! temporary files of a writer.
+//! enter a directory that it is already in. A link that leads nowhere is an error: the answer would
+//! not be complete. Names that cannot be keys are ignored, and so are temporary files of a writer.
 
 use zvf_error::{Error, Result};
 

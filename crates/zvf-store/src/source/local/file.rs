@@ -101,6 +101,13 @@ pub(super) struct Entry {
     pub(super) size: u64,
 }
 
+/// Returns the error for a symbolic link whose target is missing: what it names may be a level on a
+/// disk that is not mounted.
+pub(super) fn dangling_link_error(name: &str) -> io::Error {
+    let text = format!("{name:?} is a symbolic link that leads nowhere");
+    io::Error::new(io::ErrorKind::NotFound, text)
+}
+
 /// Returns whether a system error means that there is no such object.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zvf_error::{Error, Result};
 
-use super::file::{Entry, File, Listing, is_absent};
+use super::file::{Entry, File, Listing, dangling_link_error, is_absent};
 use crate::key::Key;
 
 /// A directory, by name.
@@ -54,15 +54,18 @@ impl Dir {
         let mut entries = Vec::new();
         for entry in found {
             let entry = entry?;
+            // Keys are UTF-8: a file of another name is no part of the store.
             let Ok(name) = entry.file_name().into_string() else { continue };
             let about = match fs::metadata(entry.path()) {
-                Err(error) if is_absent(&error) => continue,
+                Err(_) if !name.starts_with('.') && entry.path().is_symlink() => {
+                    return Err(dangling_link_error(&name));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue, // removed
                 about => about?,
             };
-            if about.is_dir() || about.is_file() {
-                let size = if sizes && about.is_file() { about.len() } else { 0 };
-                entries.push(Entry { name, is_dir: about.is_dir(), size });
-            }
+            // A pipe or a device is listed too: whoever reads it refuses it.
+            let size = if sizes && about.is_file() { about.len() } else { 0 };
+            entries.push(Entry { name, is_dir: about.is_dir(), size });
         }
         Ok(Some(Listing { place: place(&path)?, entries }))
     }

@@ -241,7 +241,23 @@ mod unix_only {
         symlink("a/x", dir.path().join("file")).unwrap();
         symlink("../b", dir.path().join("a/to_b")).unwrap();
         symlink("..", dir.path().join("a/up")).unwrap();
-        symlink("a", dir.path().join("b/to_a")).unwrap();
+        symlink("../a", dir.path().join("b/to_a")).unwrap();
+        symlink("user@host.17", dir.path().join(".#file")).unwrap();
+        let found = inline(local.list(&Key::root())).unwrap();
+        let found: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(found, ["a/to_b/y", "a/x", "b/to_a/x", "b/y", "file"]);
+        let portable = portable::Dir::open(dir.path()).unwrap();
+        for (name, target) in [("broken", "nowhere"), ("loop", "loop"), ("below", "a/x/y")] {
+            symlink(target, dir.path().join(name)).unwrap();
+            let message = format!("{name:?} is a symbolic link that leads nowhere");
+            let listed = inline(local.list(&Key::root())).unwrap_err();
+            for error in [listed, inline(local.children(&Key::root())).unwrap_err()] {
+                let cause = std::error::Error::source(&error).unwrap().to_string();
+                assert_eq!((error.class(), cause), (Class::NotFound, message.clone()));
+            }
+            assert!(portable.listing(&Key::root(), false).is_err());
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
         symlink("nowhere", dir.path().join("broken")).unwrap();
         symlink("loop", dir.path().join("loop")).unwrap();
         assert_eq!(load(&local, Get::object(key("file"))).unwrap().unwrap().bytes, "x");
@@ -250,9 +266,6 @@ mod unix_only {
         let error = load(&local, Get::object(key("loop"))).unwrap_err();
         assert_eq!((error.class(), error.key()), (Class::Io, Some("loop")));
         assert!(load(&local, Get::object(key("loop/x"))).is_err());
-        let found = inline(local.list(&Key::root())).unwrap();
-        let found: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
-        assert_eq!(found, ["a/to_b/y", "a/x", "b/y", "file"]);
     }
 
     #[test]
@@ -265,6 +278,7 @@ mod unix_only {
         )
         .unwrap();
         let _listener = UnixListener::bind(dir.path().join("socket")).unwrap();
+        assert_eq!(inline(local.list(&Key::root())).unwrap().len(), 2);
         let (send, receive) = std::sync::mpsc::channel();
         let answers = std::thread::spawn(move || {
             for name in ["pipe", "socket"] {

@@ -10,12 +10,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, stat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, readlinkat, stat, statat};
 use rustix::io::{Errno, pread};
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 
-use super::file::{Entry, File, Listing, is_absent};
+use super::file::{Entry, File, Listing, dangling_link_error, is_absent};
 use crate::key::Key;
 
 /// An open directory.
@@ -64,6 +64,7 @@ impl Dir {
         let mut entries = Vec::new();
         for entry in rustix::fs::Dir::read_from(&dir)? {
             let entry = entry?;
+            // Keys are UTF-8: a file of another name is no part of the store.
             let Ok(name) = entry.file_name().to_str() else { continue };
             if name == "." || name == ".." {
                 continue;
@@ -72,18 +73,21 @@ impl Dir {
             let mut size = 0;
             if sizes && kind == FileType::RegularFile || !is_known(kind) {
                 let about = match statat(&dir, name, AtFlags::empty()) {
-                    // A link to nowhere, or a file that was removed meanwhile.
-                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+                        if !name.starts_with('.') && readlinkat(&dir, name, Vec::new()).is_ok() =>
+                    {
+                        return Err(dangling_link_error(name));
+                    }
+                    Err(Errno::NOENT) => continue, // removed, or the lock of a text editor
                     about => about?,
                 };
                 kind = FileType::from_raw_mode(about.st_mode);
                 size =
                     u64::try_from(about.st_size).map_err(|_negative| io::ErrorKind::InvalidData)?;
             }
+            // A pipe or a device is listed too: whoever reads it refuses it.
             let is_dir = kind == FileType::Directory;
-            if is_dir || kind == FileType::RegularFile {
-                entries.push(Entry { name: name.to_owned(), is_dir, size });
-            }
+            entries.push(Entry { name: name.to_owned(), is_dir, size });
         }
         Ok(Some(Listing { place: (about.st_dev, about.st_ino), entries }))
     }

@@ -101,7 +101,7 @@ class EditPlan:
         if not level.is_local:
             return
         address, storage = level._shared.address, level._shared.storage
-        keys = [entry["key"] for number in commits for entry in command("show", address, number, storage=storage)[0]["keys"]]
+        keys = [entry["key"] for number in commits for entry in command("history", "show", address, number, storage=storage)[0]["keys"]]
         found = set(self.report.touched_chunks)
         for key in keys:
             array, of_chunk, cell = str(key).removeprefix("0/").partition("/c/")

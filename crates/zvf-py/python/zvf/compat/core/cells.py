@@ -1,7 +1,7 @@
 """What is in one chunk of a level, fragment by fragment.
 
 Rows come from a query of the chunk's box with the place of each vertex (its chunk and row); which rows a fragment has is
-what ``zvf cell`` says. Nothing here decodes bytes. Not here: writing single cells.
+what ``zvf inspect cells`` says. Nothing here decodes bytes. Not here: writing single cells.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fragment_rows(level: Group, chunk: Sequence[int]) -> list[npt.NDArray[Any]]:
     """The rows of each fragment of a chunk."""
     text = ".".join(str(int(c)) for c in chunk)
     with translating(ArrayError):
-        said, _ = command("cell", level._shared.address, text, "--level", level.level, "--limit", 1, storage=level._shared.storage)
+        said, _ = command("inspect", "cells", level._shared.address, text, "--level", level.level, "--limit", 1, storage=level._shared.storage)
     with translating(ArrayError):
         return [
             ids_between(fragment["range"], "rows of a fragment") if fragment["range"] is not None else np.asarray(fragment["listed"], dtype=np.int64)

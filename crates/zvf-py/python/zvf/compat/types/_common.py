@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from zvf._arrays import as_array, columns, indices, named
+from zvf._arrays import as_array, indices, named
+from zvf._columns import columns
 from zvf.writer import Writer
 from zvf.writing import create as begin
 

@@ -128,7 +128,7 @@ def _groups(geometry: Geometry, writer: Writer) -> None:
     for name, members in geometry.groups:
         writer.group(name, members)
     if geometry.groups and geometry.group_columns:
-        from zvf._arrays import columns
+        from zvf._columns import columns
 
         complete = {k: _typed(v, None) for k, v in geometry.group_columns.items() if all(x is not None for x in v)}
         writer._begin().group_columns(columns(complete, len(geometry.groups))).wait()
