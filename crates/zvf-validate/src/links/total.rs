@@ -313,6 +313,7 @@ mod tests {
         let mut total = Total {
             delta: Delta::SAME,
             physical: None,
+            two_widths: None,
             complete: false,
             copies: BTreeMap::new(),
             parents: Some(vec![0]),
