@@ -65,11 +65,11 @@ pub(crate) struct CreateOptions {
     compat: bool,
     /// Leave out what viewers and tools of zarr-vectors expect: the columns vertex_count of objects
     /// and segment_id of fragments, and the marker of skeletons.
-    #[arg(long, hide_short_help = true, help_heading = "Layout")]
+    #[arg(long, help_heading = "Layout")]
     plain: bool,
     /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
     #[arg(long = "manifests", value_name = "FORM", value_parser = choice(&MANIFESTS), default_value = "vlen",
-        action = ArgAction::Set, conflicts_with = "compat", hide_short_help = true, help_heading = "Layout")]
+        action = ArgAction::Set, conflicts_with = "compat", help_heading = "Layout")]
     is_dense: bool,
     #[command(flatten)]
     coding: Coding,
