@@ -227,7 +227,8 @@ impl CellArray {
         }
         let Some(list) = &typed.nonempty_chunks else {
             return unsupported(format!(
-                "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\""
+                "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\", \
+                 with --end-deferral where the presence of the level is deferred"
             ));
         };
         let rank = shape.len();

@@ -1,7 +1,8 @@
 //! What stores of 0.9.3 and 0.9.4 declare, and the columns that viewers expect: every command that
 //! writes keeps them true.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -18,9 +19,7 @@ fn document(store: &str, name: &str) -> Value {
 
 /// Returns what a store declares, the same at all its levels, after it was validated.
 fn declared(store: &str, case: &str) -> Declared {
-    let report = zvf(&["validate", "--json", store]).out;
-    let lines = report.lines().filter(|line| line.starts_with('{'));
-    let findings: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let findings = lines_of(&["validate", "--json", store]);
     // A level that is older than level 0 is no contradiction.
     let is_wrong = |finding: &&Value| {
         let warned = ["C45", "C46", "M23"].map(Value::from).contains(&finding["rule"]);
@@ -148,6 +147,132 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
     assert_eq!(declared(&other, "plain, edited"), (Value::Null, false, false));
 }
 
+/// Unpacks a store of `testdata/frontier`.
+fn foreign(name: &str) -> (Folder, String) {
+    let folder = Folder::new();
+    archives::unpack(&frontier(&format!("{name}.tar.zst")), folder.0.path());
+    let store = folder.at(&format!("{name}.zarrvectors"));
+    (folder, store)
+}
+
+fn frontier(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/frontier").join(name)
+}
+
+/// Returns the rules that a store breaks, in order.
+fn found_rules(store: &str) -> Vec<String> {
+    let lines = lines_of(&["validate", "--json", store]);
+    let rules = lines.iter().filter_map(|line| line["rule"].as_str().map(str::to_owned));
+    rules.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn lines_of(args: &[&str]) -> Vec<Value> {
+    let text = zvf(args).out;
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Returns the number of vertices and the sum of their coordinates, of each object.
+fn sums(store: &str, options: &[&str]) -> BTreeMap<String, (u64, f64)> {
+    let mut objects: BTreeMap<String, (u64, f64)> = BTreeMap::new();
+    for line in lines_of(&[&["query", store, "--json", "-q", "--object-ids"][..], options].concat())
+    {
+        let mut rows = line["positions"].as_array().cloned().unwrap_or_default();
+        rows.extend(line.get("position").cloned());
+        for row in &rows {
+            let object = objects.entry(line["object"].to_string()).or_default();
+            let numbers = row.as_array().unwrap().iter();
+            *object = (object.0 + 1, object.1 + numbers.filter_map(Value::as_f64).sum::<f64>());
+        }
+    }
+    objects
+}
+
+#[test]
+fn stores_of_other_writers_have_the_answers_that_their_writer_states() {
+    let answers: BTreeMap<String, Value> =
+        serde_json::from_slice(&std::fs::read(frontier("answers.json")).unwrap()).unwrap();
+    assert_eq!(answers.len(), 17);
+    let check = |(count, sum): (u64, f64), answer: &[Value], place: &str| {
+        assert_eq!(count, answer[0], "{place}");
+        let expected = answer[1].as_f64().unwrap();
+        assert!((sum - expected).abs() <= 1e-5 * expected.abs().max(1.0), "{place}: {sum}");
+    };
+    for (name, answer) in answers {
+        let (_folder, store) = foreign(&name);
+        assert_eq!(json!(found_rules(&store)), answer["rules"], "{name}");
+        for answer in answer["boxes"].as_array().unwrap() {
+            let corner = |at: usize| {
+                let numbers = answer[at].as_array().unwrap().iter();
+                numbers.map(Value::to_string).collect::<Vec<_>>().join(",")
+            };
+            let bounds = format!("--bbox={}:{}", corner(0), corner(1));
+            let found = sums(&store, &[&bounds, "--mode", "crop"]).into_values();
+            let total = found.fold((0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+            check(total, &answer.as_array().unwrap()[2..], &format!("{name}, {bounds}"));
+        }
+        if let Some(options) = answer["refused"].as_array() {
+            let options = options.iter().filter_map(Value::as_str);
+            let words: Vec<&str> = ["query", &store, "--json"].into_iter().chain(options).collect();
+            assert!(zvf(&words).code > 1, "{name}"); // nothing is left out in silence
+        }
+        let objects = answer["objects"].as_object().unwrap();
+        if objects.is_empty() {
+            continue;
+        }
+        let ids = objects.keys().cloned().collect::<Vec<_>>().join(",");
+        let found = sums(&store, &["--objects", &ids]);
+        assert_eq!(found.len(), objects.len(), "{name}");
+        for (id, answer) in objects {
+            check(found[id], answer.as_array().unwrap(), &format!("{name}, object {id}"));
+        }
+        let total = sums(&store, &[]).into_values().map(|(count, _)| count).sum::<u64>();
+        assert_eq!(total, answer["vertices"], "{name}");
+    }
+}
+
+#[test]
+fn a_deferred_level_gets_no_lists_until_its_deferral_is_ended() {
+    let (folder, other) = foreign("points_shards_int");
+    let script = folder.write("script.jsonl", r#"{"op":"object.remove","objects":[2]}"#);
+    let table = folder.write("types.csv", "id,type\n0,3\n2,4\n");
+    for (command, is_refused) in [
+        ("edit STORE --script SCRIPT", true),
+        ("attach STORE TABLE --key id", true),
+        ("join STORE OTHER", true),
+        ("vacuum STORE", true),
+        ("history gc STORE --renumber", true),
+        ("rewrite STORE --in-place --shard 3", true),
+        ("rewrite STORE --in-place --shard none", true),
+        ("rewrite STORE --in-place --codec zstd", true),
+        ("rewrite STORE --in-place --chunk-shape 10", true),
+        ("rewrite STORE --in-place --manifests vlen", true),
+        ("repair STORE --in-place --index-faces", true),
+        ("repair STORE --in-place", false),
+        ("pyramid STORE --in-place --levels 1", false),
+    ] {
+        let (_folder, store) = foreign("points_deferred");
+        let words = command.split(' ').map(|word| match word {
+            "STORE" => store.as_str(),
+            "OTHER" => other.as_str(),
+            "SCRIPT" => script.as_str(),
+            "TABLE" => table.as_str(),
+            word => word,
+        });
+        let before = sums(&store, &[]);
+        let ran = zvf(&words.collect::<Vec<_>>());
+        assert_eq!(ran.code > 1, is_refused, "{command}: {}{}", ran.out, ran.err);
+        assert!(!is_refused || ran.err.contains("--end-deferral"), "{command}: {}", ran.err);
+        assert_eq!(
+            document(&store, "0/zarr.json")["attributes"]["zarr_vectors_presence"],
+            "deferred"
+        );
+        let lists =
+            document(&store, "0/vertices/zarr.json")["attributes"].get("nonempty_chunks").cloned();
+        assert_eq!((lists, sums(&store, &[])), (None, before), "{command}");
+    }
+}
+
 #[test]
 fn stores_of_other_writers_are_edited_and_repaired() {
     let script = r#"{"op":"vertex.move","vertices":{"object":6,"index":0},"to":[59,1,1]}"#;
@@ -164,16 +289,16 @@ fn stores_of_other_writers_are_edited_and_repaired() {
         ("mesh_groups_stale", "repair STORE --in-place", "G10", ""),
         ("lines_columns_wrong", "repair STORE --in-place", "C45 C46", ""),
     ] {
-        let folder = Folder::new();
-        let archive = format!("../../testdata/frontier/{name}.tar.zst");
-        archives::unpack(&Path::new(env!("CARGO_MANIFEST_DIR")).join(archive), folder.0.path());
-        let (store, script) =
-            (folder.at(&format!("{name}.zarrvectors")), folder.write("script.jsonl", &script));
+        let (folder, store) = foreign(name);
+        let script = folder.write("script.jsonl", &script);
         let rules = || {
-            let found = zvf(&["validate", &store]).out;
-            let ids = ["C36", "C45", "C46", "G10", "S16"].into_iter();
-            let found: Vec<&str> = ids.filter(|id| found.contains(id)).collect();
-            found.join(" ")
+            let known = ["C36", "C45", "C46", "G10", "S16"];
+            let found = found_rules(&store);
+            found
+                .into_iter()
+                .filter(|id| known.contains(&id.as_str()))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(rules(), before, "{name}");
         let answer = || zvf(&["query", &store, "--format", "csv", "-q"]).out;
