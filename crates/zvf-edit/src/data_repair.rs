@@ -6,8 +6,6 @@
 //! face index    links within chunks are sorted by the fragment of their rows, and the level states it
 //! ```
 
-use std::path::Path;
-
 use serde_json::{Value as Json, json};
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Offsets};
@@ -17,19 +15,14 @@ use zvf_model::read_two_widths;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks, read_doc};
 use crate::changes::Changes;
-use crate::dense::DenseArray;
 use crate::error::{At, EditError, Result, refused};
 use crate::follow::LINK_GROUPS;
-use crate::history::open_store_journal;
-use crate::indexes::{open_row_column, read_count};
-use crate::kept_columns::{LevelObjects, SEGMENT_ID};
+use crate::indexes::{Objects, open_row_column, read_count};
+use crate::kept_columns::{LevelObjects, SEGMENT_ID, need_fragments};
 use crate::links::{LinkFamily, end_chunks};
 use crate::place::Place;
-use crate::renumber::commit_rewritten;
-use crate::row_array::RowArray;
-use crate::script::report_commit;
+use crate::renumber::{commit_whole, set_capability};
 use crate::snapshot::Snapshot;
-use crate::transaction::Transaction;
 
 /// What is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,35 +43,29 @@ pub enum DataRepair {
 /// When there is no store, the right data does not follow from the rest, or another process commits
 /// meanwhile.
 pub fn repair_data(store: impl Into<Place>, repair: DataRepair) -> Result<Json> {
-    let journal = open_store_journal(&store.into())?;
-    let transaction = Transaction::begin(&journal, Path::new("."))?;
-    let mut changes = Changes::default();
-    for path in transaction.level_groups()? {
-        let (snap, axes) = (&transaction.snap, transaction.kinds[0].axes);
-        let level = RepairedLevel { snap, path: &path, axes };
-        match repair {
-            DataRepair::Columns => level.count_columns(&mut changes),
-            DataRepair::LinkWidths => level.narrow_links(&mut changes),
-            DataRepair::FaceIndex => level.index_faces(&mut changes),
-        }?;
-    }
     let operation = match repair {
         DataRepair::Columns => "repair columns",
         DataRepair::LinkWidths => "repair link widths",
         DataRepair::FaceIndex => "index faces",
     };
-    if repair == DataRepair::FaceIndex && !changes.is_empty() {
-        let mut root = transaction.root.clone();
-        let tokens = &mut root["attributes"]["zarr_vectors"]["format_capabilities"];
-        let mut list = tokens.as_array().cloned().unwrap_or_default(); // absent is empty
-        if !list.iter().any(|token| token == GROUPED) {
-            list.push(json!(GROUPED));
+    commit_whole(store, operation, |transaction| {
+        let mut changes = Changes::default();
+        for path in transaction.level_groups()? {
+            let (snap, axes) = (&transaction.snap, transaction.kinds[0].axes);
+            let level = RepairedLevel { snap, path: &path, axes };
+            match repair {
+                DataRepair::Columns => level.count_columns(&mut changes),
+                DataRepair::LinkWidths => level.narrow_links(&mut changes),
+                DataRepair::FaceIndex => level.index_faces(&mut changes),
+            }?;
         }
-        *tokens = list.into();
-        changes.put_doc("", &root)?;
-    }
-    let committed = commit_rewritten(&journal, &transaction, changes, operation, (false, false))?;
-    report_commit(&journal, false, committed)
+        if repair == DataRepair::FaceIndex && !changes.is_empty() {
+            let mut root = transaction.root.clone();
+            set_capability(&mut root, GROUPED, true);
+            changes.put_doc("", &root)?;
+        }
+        Ok(changes)
+    })
 }
 
 /// A level of a kind that is repaired.
@@ -93,28 +80,12 @@ impl RepairedLevel<'_> {
     fn count_columns(&self, out: &mut Changes) -> Result<()> {
         let (snap, path, axes) = (self.snap, self.path, self.axes);
         let index = format!("{path}/object_index");
-        let Some(mut manifests) = RowArray::open_manifests(snap, &index)? else { return Ok(()) };
-        let doc = read_doc(snap, &index)?.unwrap_or_default(); // the manifests are below it
-        let count = read_count(&index, &doc["attributes"], "num_objects")?;
-        manifests.truncate(count.unwrap_or(usize::MAX));
-        let rank = read_count(&index, &doc["attributes"], "sid_ndim")?.unwrap_or(axes);
+        let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
         let segments = format!("{path}/object_attributes/{SEGMENT_ID}");
         let segments = open_row_column(snap, &segments, SEGMENT_ID)?;
-        let rows = manifests.rows.len();
-        let ids: Vec<i64> =
-            match (&doc["attributes"]["layout"], DenseArray::open_ids(snap, &index)?) {
-                (layout, Some(ids)) if layout != "vlen_manifests_v1" => {
-                    num::i64s_from_le(&ids.bytes).take(rows).collect()
-                }
-                _ => (0..).take(rows).collect(), // the row is the id
-            };
-        if ids.len() < rows {
-            return refused(format!(
-                "{index}/object_ids: expected {rows} ids, found {}",
-                ids.len()
-            ));
-        }
-        let objects = LevelObjects { path, manifests: &manifests.rows, ids, rank };
+        let ids = index.list.iter().map(|object| object.id).collect();
+        let (manifests, rank) = (index.manifests.rows.as_slice(), index.rank);
+        let objects = LevelObjects { path, manifests, ids, rank };
         objects.write_vertex_counts(snap, out)?;
         objects.write_fragments(snap, None, segments.as_ref(), out)
     }
@@ -125,7 +96,7 @@ impl RepairedLevel<'_> {
         let (snap, path) = (self.snap, self.path);
         let Some(mut family) = LinkFamily::open(snap, path, 0, self.axes)? else { return Ok(()) };
         let names: Vec<String> = family.arrays.keys().cloned().collect();
-        let vertex_fragments = need_cells(snap, path, "vertex_fragments")?;
+        let vertex_fragments = need_fragments(snap, path)?;
         let (mut total, mut wide_cells) = (0, 0);
         for name in names {
             let (offsets, shape, intra) = family.describe(&name)?;
@@ -207,7 +178,7 @@ impl RepairedLevel<'_> {
             within = if intra { Some((shape, name.clone())) } else { within };
         }
         let Some((shape, name)) = within else { return Ok(()) };
-        let vertex_fragments = need_cells(snap, path, "vertex_fragments")?;
+        let vertex_fragments = need_fragments(snap, path)?;
         let mut link_fragments = match family.fragments.take() {
             Some(array) => array,
             None => CellArray::create(
@@ -252,13 +223,6 @@ impl RepairedLevel<'_> {
         level["attributes"]["zarr_vectors_level"][GROUPED] = json!(true);
         out.put_doc(path, &level)
     }
-}
-
-fn need_cells(snap: &Snapshot, level: &str, name: &str) -> Result<CellArray> {
-    let path = format!("{level}/{name}");
-    CellArray::open(snap, &path)?.ok_or_else(|| {
-        EditError::new(Class::NotFound, format!("{path}/zarr.json: the array is not there"))
-    })
 }
 
 /// Returns the fragment of each link of a chunk.

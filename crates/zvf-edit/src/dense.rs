@@ -1,5 +1,7 @@
 //! Arrays of fixed-length rows: ids, columns of objects and groups. They are held in memory and written chunk by chunk.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -89,12 +91,23 @@ impl DenseArray {
 
     /// Opens the ids of the index at `index`, where it has a list of them.
     pub(crate) fn open_ids(snap: &Snapshot, index: &str) -> Result<Option<Self>> {
-        let path = format!("{index}/object_ids");
-        let Some((ids, ty)) = Self::open(snap, &path)? else { return Ok(None) };
-        if ty == ColumnType::from_scalar(Scalar::INT64) {
-            return Ok(Some(ids));
+        Self::open_integers(snap, &format!("{index}/object_ids"), 1..=1)
+    }
+
+    /// Opens an array of int64, with so many a row.
+    pub(crate) fn open_integers(
+        snap: &Snapshot,
+        path: &str,
+        widths: RangeInclusive<u32>,
+    ) -> Result<Option<Self>> {
+        let Some((array, ty)) = Self::open(snap, path)? else { return Ok(None) };
+        let integers = ColumnType { width: ty.width, ..ColumnType::from_scalar(Scalar::INT64) };
+        if ty == integers && widths.contains(&ty.width) {
+            return Ok(Some(array));
         }
-        let text = format!("{path}: expected ids of int64, found {}", ty.scalar.name());
+        let (found, least) = (ty.scalar.name(), widths.start());
+        let text =
+            format!("{path}: expected {least} int64 a row or more, found {} of {found}", ty.width);
         fail(Class::BadTag, text)
     }
 

@@ -282,7 +282,8 @@ pub(crate) fn clear_vertex_counts(
     }
 }
 
-fn need_fragments(snap: &Snapshot, level: &str) -> Result<CellArray> {
+/// Opens the fragments of a level, which has them.
+pub(crate) fn need_fragments(snap: &Snapshot, level: &str) -> Result<CellArray> {
     let path = format!("{level}/vertex_fragments");
     CellArray::open(snap, &path)?.ok_or_else(|| {
         EditError::new(Class::NotFound, format!("{path}/zarr.json: the array is not there"))

@@ -28,9 +28,10 @@
 //!
 //! ```text
 //! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
-//! row_chunks, row_array, dense, manifest_table, indexes, references, kept_columns, numbers,
-//! scalar, widths script, operation, fields, select, objects, vertices, linking,         operations
-//! of a script
+//!   row_chunks, row_array, dense, manifest_table, indexes,
+//!   references, kept_columns, numbers, scalar, widths
+//! script, operation, fields, select, objects, vertices,       operations of a script
+//!   linking,
 //!   grouping, columns, new_column, new_rows, append, expect,
 //!   parts, follow, geometry_links
 //! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key

@@ -1,7 +1,5 @@
 //! Writes the manifests of all levels in the other form, in one commit: as numbers, or as blobs.
 
-use std::path::Path;
-
 use serde_json::{Value as Json, json};
 use zvf_format::num;
 
@@ -9,14 +7,12 @@ use crate::arrays::read_doc;
 use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{At, Result};
-use crate::history::open_store_journal;
 use crate::indexes::read_count;
 use crate::manifest_table::DENSE_LAYOUT;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::place::Place;
-use crate::renumber::commit_rewritten;
+use crate::renumber::{commit_whole, set_capability};
 use crate::row_array::RowArray;
-use crate::script::report_commit;
 use crate::transaction::Transaction;
 
 /// Writes the manifests of a store as numbers (`dense`) or as blobs, in one commit.
@@ -26,36 +22,26 @@ use crate::transaction::Transaction;
 /// When there is no store, an object of several lines has no dense manifest, or another process
 /// commits meanwhile.
 pub fn rewrite_manifests(store: impl Into<Place>, dense: bool) -> Result<Json> {
-    let journal = open_store_journal(&store.into())?;
-    let transaction = Transaction::begin(&journal, Path::new("."))?;
-    let changes = transaction.convert_manifests(dense)?;
     let operation = if dense { "manifests dense" } else { "manifests vlen" };
-    let committed = commit_rewritten(&journal, &transaction, changes, operation, (false, false))?;
-    report_commit(&journal, false, committed)
-}
-
-impl Transaction {
-    fn convert_manifests(&self, dense: bool) -> Result<Changes> {
+    commit_whole(store, operation, |transaction| {
         let mut changes = Changes::default();
-        for level in self.level_groups()? {
-            self.convert_index(&level, dense, &mut changes)?;
+        for level in transaction.level_groups()? {
+            transaction.convert_index(&level, dense, &mut changes)?;
         }
-        let mut root = self.root.clone();
+        let mut root = transaction.root.clone();
+        set_capability(&mut root, "dense_manifests", dense);
         let block = &mut root["attributes"]["zarr_vectors"];
-        let tokens = block["format_capabilities"].take();
-        let tokens = tokens.as_array().into_iter().flatten().filter(|token| **token != TOKEN);
-        let mut tokens: Vec<Json> = tokens.cloned().collect();
         if dense {
-            tokens.push(json!(TOKEN));
             block["manifest_layout"] = json!("dense");
         } else if let Some(block) = block.as_object_mut() {
             block.shift_remove("manifest_layout");
         }
-        block["format_capabilities"] = json!(tokens);
         changes.put_doc("", &root)?;
         Ok(changes)
-    }
+    })
+}
 
+impl Transaction {
     fn convert_index(&self, level: &str, dense: bool, changes: &mut Changes) -> Result<()> {
         let index = format!("{level}/object_index");
         let Some(mut manifests) = RowArray::open_manifests(&self.snap, &index)? else {
@@ -79,6 +65,3 @@ impl Transaction {
         changes.put_doc(&index, &doc)
     }
 }
-
-/// The token of stores with dense manifests.
-const TOKEN: &str = "dense_manifests";

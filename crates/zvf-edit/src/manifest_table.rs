@@ -18,7 +18,7 @@ use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{At, EditError, Result, fail, unsupported};
 use crate::numbers::MAX_OBJECT_REFERENCES;
-use crate::scalar::{ColumnType, Scalar};
+use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 
 /// The layout of such an index.
@@ -37,18 +37,12 @@ impl ManifestTable {
     /// Opens the arrays of the index at `index`, where it has them. Returns them with a blob for
     /// each row.
     pub(crate) fn open(snap: &Snapshot, index: &str) -> Result<Option<(Self, Vec<Bytes>)>> {
-        let (Some(spans), Some(blocks)) =
-            (open_array(snap, index, SPANS)?, open_array(snap, index, BLOCKS)?)
-        else {
-            return Ok(None);
+        let open = |name: &str, widths| {
+            DenseArray::open_integers(snap, &format!("{index}/{name}"), widths)
         };
+        let arrays = open(SPANS, 2..=2)?.zip(open(BLOCKS, 2..=u32::MAX)?);
+        let Some((spans, blocks)) = arrays else { return Ok(None) };
         let rank = blocks.size / 8 - 1;
-        if spans.size != 16 {
-            return fail(
-                Class::BadShape,
-                format!("{index}/{SPANS}: expected 2 numbers a row, found {}", spans.size / 8),
-            );
-        }
         let table = Self { spans, blocks, is_packed: false };
         let mut named = 0;
         let rows = (0..table.spans.len()).map(|row| table.blob(index, rank, row, &mut named));
@@ -166,18 +160,6 @@ fn block_rows(blob: &[u8], rank: usize) -> Result<Vec<u8>> {
         rows.extend(reference.fragment.to_le_bytes());
     }
     Ok(rows)
-}
-
-fn open_array(snap: &Snapshot, index: &str, name: &str) -> Result<Option<DenseArray>> {
-    let path = format!("{index}/{name}");
-    let Some((array, ty)) = DenseArray::open(snap, &path)? else { return Ok(None) };
-    if ty.width >= 2
-        && ty == (ColumnType { width: ty.width, ..ColumnType::from_scalar(Scalar::INT64) })
-    {
-        return Ok(Some(array));
-    }
-    let text = format!("{path}: expected rows of int64, found {} x {}", ty.scalar.name(), ty.width);
-    fail(Class::BadTag, text)
 }
 
 const SPANS: &str = "manifest_spans";

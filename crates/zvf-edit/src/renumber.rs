@@ -9,9 +9,10 @@
 //! An id names another object afterwards, so the commit cannot be undone and conflicts with every other.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_store::record::JOURNAL_VERSION;
 
@@ -20,14 +21,16 @@ use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{At, EditError, Result, unsupported};
 use crate::geometry::Geometry;
+use crate::history::open_store_journal;
 use crate::indexes::{count_objects, open_row_column, open_row_columns, read_count};
 use crate::journal::Journal;
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
+use crate::place::Place;
 use crate::row_array::RowArray;
-use crate::script::{CommitResult, commit_after, report_rewrite};
+use crate::script::{CommitResult, commit_after, report_commit, report_rewrite};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -40,13 +43,35 @@ struct Numbering {
 
 /// Renumbers all objects in one commit.
 pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
-    let mut transaction = Transaction::begin(journal, std::path::Path::new("."))?;
+    let mut transaction = Transaction::begin(journal, Path::new("."))?;
     let changes = transaction.renumber()?;
     commit_rewritten(journal, &transaction, changes, "renumber", (true, dry_run))
 }
 
+/// Makes the changes of an operation on the whole store, and commits them.
+pub(crate) fn commit_whole(
+    store: impl Into<Place>,
+    operation: &str,
+    change: impl FnOnce(&Transaction) -> Result<Changes>,
+) -> Result<Json> {
+    let journal = open_store_journal(&store.into())?;
+    let transaction = Transaction::begin(&journal, Path::new("."))?;
+    let changes = change(&transaction)?;
+    let committed = commit_rewritten(&journal, &transaction, changes, operation, (false, false))?;
+    report_commit(&journal, false, committed)
+}
+
+/// States in the document of the root whether the store has a capability.
+pub(crate) fn set_capability(root: &mut Json, token: &str, is_there: bool) {
+    let tokens = &mut root["attributes"]["zarr_vectors"]["format_capabilities"];
+    let mut list = tokens.as_array().cloned().unwrap_or_default(); // absent is empty
+    list.retain(|known| known != token);
+    list.extend(is_there.then(|| json!(token)));
+    *tokens = list.into();
+}
+
 /// Commits the changes of an operation on the whole store, which conflicts with every other.
-pub(crate) fn commit_rewritten(
+fn commit_rewritten(
     journal: &Arc<Journal>,
     transaction: &Transaction,
     mut changes: Changes,

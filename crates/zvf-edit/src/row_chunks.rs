@@ -154,30 +154,25 @@ impl RowChunks {
         let old_chunk = std::mem::replace(&mut self.chunk_rows, chunk_rows);
         let (parts, is_same_grid) = (count.div_ceil(chunk_rows), old_chunk == chunk_rows);
         let (may_keep, shard) = (is_same_grid && !self.is_new, self.shard_chunks.unwrap_or(1));
-        let pack = |part: usize, may_keep: bool| -> Result<Option<Bytes>> {
-            let span = part * chunk_rows..(part * chunk_rows + chunk_rows).min(count);
-            let plain = encode(span, may_keep)?.map(|plain| self.coding.codecs.pack(plain.into()));
-            Ok(plain.transpose()?)
-        };
+        let rows = |part: usize| part * chunk_rows..(part * chunk_rows + chunk_rows).min(count);
         for file in 0..parts.div_ceil(shard) {
             let chunks = file * shard..(file * shard + shard).min(parts);
-            let mut packed = chunks.clone().map(|part| pack(part, may_keep));
-            let new = match self.shard_chunks {
-                None => packed.next().transpose()?.flatten(),
-                // A shard is written as a whole.
-                Some(_) => match packed.collect::<Result<Vec<_>>>()?.iter().any(Option::is_some) {
-                    false => None,
-                    true => {
-                        let cells = chunks.map(|part| pack(part, false));
-                        let mut cells = cells.collect::<Result<Vec<_>>>()?;
-                        cells.resize(shard, None);
-                        Some(self.coding.join_shard(&cells)?)
-                    }
-                },
-            };
-            if new.is_some() {
-                out.insert(self.key(file), new);
+            let new = chunks.clone().map(|part| encode(rows(part), may_keep));
+            let new = new.collect::<Result<Vec<_>>>()?;
+            if new.iter().all(Option::is_none) {
+                continue;
             }
+            let mut cells = vec![None; shard];
+            for ((part, new), cell) in chunks.zip(new).zip(&mut cells) {
+                // A shard is written as a whole.
+                let plain = new.map_or_else(|| encode(rows(part), false), |new| Ok(Some(new)))?;
+                *cell = plain.map(|plain| self.coding.codecs.pack(plain.into())).transpose()?;
+            }
+            let packed = match self.shard_chunks {
+                None => cells.pop().flatten(),
+                Some(_) => Some(self.coding.join_shard(&cells)?),
+            };
+            out.insert(self.key(file), packed);
         }
         let before = if self.is_new { 0 } else { old_count.div_ceil(old_chunk).div_ceil(shard) };
         (parts.div_ceil(shard)..before).for_each(|file| out.insert(self.key(file), None));

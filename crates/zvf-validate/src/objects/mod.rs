@@ -15,6 +15,7 @@ pub(crate) mod groups;
 mod index;
 mod manifest;
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -276,18 +277,9 @@ impl ManifestTotals {
         if level.objects.has_ids && level.objects.ids.is_none() {
             return;
         }
-        let mut bad = owners
-            .iter()
-            .zip(stated)
-            .enumerate()
-            .filter(|(_, (owner, stated))| id(**owner) != **stated);
-        let Some((fragment, (owner, stated))) = bad.next() else { return };
-        let more = bad.count();
-        if let Some((key, n)) = level.chunks.locate(fragment) {
-            let found = format!("{stated}, and {more} more that differ");
-            let finding = C[29].at(path).in_cell(&key).with_offset(n * 8);
-            run.add(finding.expects(format!("owner of fragment {n}"), id(*owner), found));
-        }
+        let compared = owners.iter().zip(stated).map(|(owner, stated)| (id(*owner), *stated));
+        let bad = compared.enumerate().filter(|(_, (right, stated))| right != stated);
+        report_column(run, level, (C[29].at(path), "owner"), bad);
     }
 
     /// Checks C46: the segment of a fragment with one object. `segments` are those of a column of
@@ -305,17 +297,11 @@ impl ManifestTotals {
         };
         let owned = owners.iter().zip(stated).enumerate();
         let owned = owned.filter(|(_, (owner, _))| ![0, SEVERAL].contains(*owner));
-        let mut bad = owned.filter_map(|(fragment, (owner, stated))| {
+        let bad = owned.filter_map(|(fragment, (owner, stated))| {
             let right = right(*owner).filter(|right| right != stated)?;
-            (id(*owner) != Some(*stated)).then_some((fragment, right, *stated))
+            (id(*owner) != Some(*stated)).then_some((fragment, (right, *stated)))
         });
-        let Some((fragment, right, stated)) = bad.next() else { return };
-        let more = bad.count();
-        if let Some((key, n)) = level.chunks.locate(fragment) {
-            let found = format!("{stated}, and {more} more that differ");
-            let finding = C[46].at(path).in_cell(&key).with_offset(n * 8);
-            run.add(finding.expects(format!("segment_id of fragment {n}"), right, found));
-        }
+        report_column(run, level, (C[46].at(path), SEGMENT), bad);
     }
 
     /// Checks G7: the stored links are those that join the fragments of lines.
@@ -329,6 +315,22 @@ impl ManifestTotals {
             let found = format!("others, here and under {more} more chunks");
             run.add(G[7].at(level.path("links/0")).expects("links", expected, found).in_cell(&key));
         }
+    }
+}
+
+/// Reports the first fragment of a column with another value than the right one, which comes first.
+fn report_column<T: Display>(
+    run: &mut Validation,
+    level: &LevelState,
+    (finding, name): (Finding, &str),
+    mut bad: impl Iterator<Item = (usize, (T, T))>,
+) {
+    let Some((fragment, (right, stated))) = bad.next() else { return };
+    let more = bad.count();
+    if let Some((key, n)) = level.chunks.locate(fragment) {
+        let found = format!("{stated}, and {more} more that differ");
+        let finding = finding.in_cell(&key).with_offset(n * 8);
+        run.add(finding.expects(format!("{name} of fragment {n}"), right, found));
     }
 }
 
