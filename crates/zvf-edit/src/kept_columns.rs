@@ -106,33 +106,39 @@ impl Geometry {
         Ok(())
     }
 
-    /// Sets the numbers of vertices of changed, removed and new objects.
+    /// Counts the vertices of all objects where the column of them is new. Manifests are those before
+    /// the edit.
+    pub(crate) fn count_vertices(&mut self) -> Result<Vec<(u32, usize)>> {
+        let mut columns = self.object_columns.iter();
+        if !columns.any(|column| column.is_kept() && column.array.stored.is_new) {
+            return Ok(Vec::new());
+        }
+        let counts = self.object_numbers().map(|object| {
+            self.load_object(object)?;
+            Ok((object, self.known_object(object)?.vertices.len()))
+        });
+        counts.collect()
+    }
+
+    /// Sets the numbers of vertices of the `counted` objects, and of changed, removed and new ones.
     pub(crate) fn set_vertex_counts(
         &mut self,
+        counted: Vec<(u32, usize)>,
         changed: &[ChangedObject],
         rows: usize,
     ) -> Result<()> {
         let Some(at) = self.object_columns.iter().position(RowColumn::is_kept) else {
             return Ok(());
         };
-        let mut counts: Vec<(u32, usize)> = Vec::new();
-        if self.object_columns[at].array.stored.is_new {
-            for object in self.object_numbers() {
-                self.load_object(object)?;
-                let state = self.known_object(object)?;
-                counts.extend(state.row.map(|row| (row, state.vertices.len())));
+        let size = self.object_columns[at].array.size;
+        self.object_columns[at].array.bytes.resize(rows * size, 0);
+        let changed = changed.iter().map(|(object, pieces)| {
+            (*object, pieces.iter().map(|(_, vertices)| vertices.len()).sum())
+        });
+        for (object, count) in counted.into_iter().chain(changed) {
+            if let Some(row) = self.known_object(object)?.row {
+                self.object_columns[at].array.set_row(row as usize, &vertex_count(count)?);
             }
-        }
-        for (object, pieces) in changed {
-            let count = pieces.iter().map(|(_, vertices)| vertices.len()).sum();
-            // Rows of new objects are appended in the order of their numbers.
-            let row = self.known_object(*object)?.row.unwrap_or(*object);
-            counts.push((row, count));
-        }
-        let array = &mut self.object_columns[at].array;
-        array.bytes.resize(rows * array.size, 0);
-        for (row, count) in counts.into_iter().filter(|(row, _)| (*row as usize) < rows) {
-            array.set_row(row as usize, &vertex_count(count)?);
         }
         Ok(())
     }

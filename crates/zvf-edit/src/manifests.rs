@@ -28,6 +28,7 @@ impl Geometry {
         out: &mut Changes,
     ) -> Result<()> {
         let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
+        let counted = self.count_vertices()?;
         let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
         manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
         let Some(mut objects) = self.objects.take() else { return Ok(()) };
@@ -41,7 +42,7 @@ impl Geometry {
         objects.flush(&self.path, out)?;
         let rows = objects.manifests.rows.len();
         self.objects = Some(objects);
-        self.set_vertex_counts(changed, rows)?;
+        self.set_vertex_counts(counted, changed, rows)?;
         if !self.object_columns.is_empty() {
             self.ensure_group("object_attributes", out)?;
         }

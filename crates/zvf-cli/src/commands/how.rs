@@ -118,7 +118,7 @@ struct Reading {
     #[arg(long)]
     skip_bad_rows: bool,
     /// Read the rings of polygons as closed polylines.
-    #[arg(long, conflicts_with = "triangles")]
+    #[arg(long, hide_short_help = true, conflicts_with = "triangles")]
     rings: bool,
     /// The node table of an edge list: CSV with node_id, x, y, z.
     #[arg(long, value_name = "FILE")]
