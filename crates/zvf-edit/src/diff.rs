@@ -205,7 +205,7 @@ fn rotate_to_smallest(ends: &mut [Vec<u8>]) {
 fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> ObjectContent {
     let geometry = &store.kinds[kind];
     let mut values = BTreeMap::new();
-    for column in &geometry.object_columns {
+    for column in geometry.object_columns.iter().filter(|column| !column.is_kept()) {
         let row = geometry.object_row(object, &column.name);
         if let Some(row) = row.filter(|row| !column.is_absent(row)) {
             values.insert(column.name.clone(), row_json(&column.ty, &row).to_string());

@@ -249,6 +249,13 @@ impl Transaction {
             attrs["fill_sentinel_meaning"] = json!("absent"); // both values of `bool` are meant
         }
         let mut array = column.create_dense(&path, OBJECT_COLUMN_CHUNK_ROWS, count, attrs)?;
+        let ids = geometry.objects.iter().filter_map(|objects| objects.ids.as_ref());
+        let columns = geometry.object_columns.iter().map(|column| &column.array);
+        for like in ids.chain(columns) {
+            if like.stored.shard_chunks.is_some() && array.stored.shard_chunks.is_none() {
+                array.stored.shard_like(&like.stored)?;
+            }
+        }
         let NewColumn { name, ty, fill, .. } = column;
         for object in geometry.objects.iter_mut().flat_map(|objects| &mut objects.list) {
             match object.row {

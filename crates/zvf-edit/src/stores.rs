@@ -297,7 +297,7 @@ impl Geometry {
                 data.parents.insert(i, *parent);
             }
         }
-        for column in &self.object_columns {
+        for column in self.object_columns.iter().filter(|column| !column.is_kept()) {
             let row = self.object_row(object, &column.name);
             let row = row.filter(|row| !column.is_absent(row));
             let value = row.as_ref().map_or(Json::Null, |row| row_json(&column.ty, row));
@@ -535,7 +535,7 @@ impl Transaction {
 
     /// Adds the columns of objects that only the other store has.
     fn add_missing_columns(&mut self, kind: usize, source: &Geometry) -> Result<()> {
-        for theirs in &source.object_columns {
+        for theirs in source.object_columns.iter().filter(|column| !column.is_kept()) {
             if !self.column_exists(ColumnScope::Object, kind, &theirs.name) {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
                 if ty.scalar.kind() == DtypeKind::Bool

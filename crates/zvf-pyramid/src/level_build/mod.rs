@@ -21,7 +21,7 @@ use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_i64, to_u64};
-use zvf_metadata::{CodecKind, CodecSpec, LevelDoc as Document, LinkStore, Node};
+use zvf_metadata::{Capability, CodecKind, CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
@@ -85,6 +85,14 @@ struct CoarseningSummary {
     not_apart: Option<&'static str>,
 }
 
+impl KindBuild<'_> {
+    /// Returns the options for writing a level.
+    pub(crate) fn write_options(&self) -> WriteOptions {
+        let (memory, plain) = (self.plan.options().writing_bytes(), !self.names.has_kept_columns);
+        WriteOptions { memory, plain, outside: Outside::Expand, ..WriteOptions::default() }
+    }
+}
+
 /// Builds all kinds of a level.
 pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<BuiltLevel> {
     let mut refusals = Refusals { anew: Vec::new(), retains: true };
@@ -119,8 +127,13 @@ async fn attempt(
         sources.push(source);
     }
     let options = first.plan.options();
-    let memory = options.writing_bytes();
-    let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
+    let block = &first.source.root().zarr_vectors;
+    let write = WriteOptions {
+        plain: !all.iter().any(|kind_build| kind_build.names.has_kept_columns),
+        dense: block.has(Capability::DenseManifests)
+            || block.manifest_layout.as_deref() == Some("dense"),
+        ..first.write_options()
+    };
     let kind_sources: Vec<(&KindBuild<'_>, &KindSource)> = all.iter().zip(&sources).collect();
     let writer =
         LevelWriter::new(first.build, first.step.level, schema(&kind_sources).await?, &write);
