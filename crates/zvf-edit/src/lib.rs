@@ -92,6 +92,7 @@ mod refresh;
 mod renumber;
 mod rewrite;
 mod row_array;
+mod row_pages;
 mod scalar;
 mod script;
 mod select;
