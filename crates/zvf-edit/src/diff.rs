@@ -184,6 +184,7 @@ impl StoreContent {
             }
             self.object_entry(owner).links.push(fingerprint);
         }
+        Ok(())
     }
 
     fn object_entry(&mut self, id: Option<i64>) -> &mut ObjectContent {

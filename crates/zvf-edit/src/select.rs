@@ -391,10 +391,13 @@ impl Geometry {
         let mut free: Vec<Vid> = (0..num::index_u32(self.home.len()))
             .filter(|v| self.alive[*v as usize] && self.owner[*v as usize] == NONE)
             .collect();
-        free.sort_by_cached_key(|v| {
+        let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.len())).collect();
+        chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk as usize]);
+        let mut places = vec![0; chunks.len()];
+        (0_u32..).zip(chunks).for_each(|(place, chunk)| places[chunk as usize] = place);
+        free.sort_unstable_by_key(|v| {
             let (home, row) = self.home[*v as usize];
-            let key = self.chunk_keys.get(home as usize).cloned();
-            (key.is_none(), key, row, *v)
+            (places.get(home as usize).copied().unwrap_or(NONE), row, *v) // new ones are last
         });
         all.extend(free);
         Ok(all)

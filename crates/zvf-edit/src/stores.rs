@@ -169,7 +169,8 @@ pub fn split(
     let named = || list.iter().zip(&names);
     if !dry_run {
         let staging = begin_output(&journal, folder)?;
-        for kind in &mut whole.kinds {
+        // What many parts need is read once; boxes are few, and each reads what it needs.
+        for kind in whole.kinds.iter_mut().filter(|_| !matches!(by, Division::Boxes(_))) {
             kind.load_all()?;
             kind.load_all_links()?;
         }
@@ -448,7 +449,7 @@ impl Transaction {
                 &theirs.object_columns,
                 has_objects,
             )?;
-            let mut twin: HashMap<Vid, Vid> = HashMap::new();
+            let (has_links, mut twin) = (theirs.links.is_some(), HashMap::new());
             for (id, object) in theirs.existing_objects() {
                 let new = match ids {
                     MergeIds::Shift => id.checked_add(shift).ok_or_else(|| {
@@ -466,7 +467,7 @@ impl Transaction {
                 let lines = new_vertices.iter().zip(lines);
                 let lines = lines.filter_map(|(v, line)| Some(*v).zip(line.copied()));
                 self.kinds[kind].line_of.extend(lines);
-                twin.extend(vertices.into_iter().zip(new_vertices));
+                twin.extend(vertices.into_iter().zip(new_vertices).filter(|_| has_links));
             }
             let all_vertices = theirs.all_vertices()?;
             let owner = &theirs.owner;
@@ -475,7 +476,7 @@ impl Transaction {
             for free in free.chunks(COPIED_VERTICES) {
                 let rows = self.copy_rows(kind, theirs, free)?;
                 let new_vertices = self.kinds[kind].add_rows(NONE, &rows)?;
-                twin.extend(free.iter().copied().zip(new_vertices));
+                twin.extend(free.iter().copied().zip(new_vertices).filter(|_| has_links));
             }
             self.copy_records(kind, theirs, &twin)?;
         }

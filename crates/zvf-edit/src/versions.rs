@@ -13,7 +13,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use object_store::memory::InMemory;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::{Class, num};

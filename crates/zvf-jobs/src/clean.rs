@@ -18,9 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use zvf_publish::{
-    Disk, FileLock, hidden_sibling, is_new_owner_in_use, journal_folder, resolve_target,
-};
+use zvf_publish::{Disk, FileLock, hidden_sibling, is_new_owner_in_use, resolve_target};
 use zvf_store::{Build, is_partial_file};
 use zvf_write::TaskPlan;
 
@@ -102,8 +100,9 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
             list_owners(parent, &mut found).map_err(to_store_error)?;
             list_old(parent, false, &mut found).map_err(to_store_error)?;
         }
-        let journal = journal_folder(&target).map_err(to_store_error)?;
-        list_owners(&journal, &mut found).map_err(to_store_error)?;
+        let mut journal = target.clone().into_os_string();
+        journal.push(".zvf");
+        list_owners(Path::new(&journal), &mut found).map_err(to_store_error)?;
         if target.is_dir() {
             list_old(&target, true, &mut found).map_err(to_store_error)?;
         }

@@ -67,7 +67,8 @@ fn foreign_bytes_that_are_accepted_are_the_old_ones_of_the_commit() {
     let record = journal.read_record(2).unwrap().unwrap();
     let old = journal.read_before(&record).unwrap();
     for (key, bytes) in keys.into_iter().zip(foreign) {
-        assert_eq!(old[key].as_deref(), Some(bytes.as_bytes()), "{key}");
+        let found = old[key].as_ref().unwrap().read().unwrap();
+        assert_eq!(found, bytes.as_bytes(), "{key}");
     }
     // They were kept before anything was written, so that whoever goes on needs no leave for it.
     let done = journal.side.folder().unwrap().path(&format!("done/{:020}", 2));

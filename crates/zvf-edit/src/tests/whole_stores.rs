@@ -143,6 +143,20 @@ fn a_file_that_is_a_relative_link_is_no_change() {
 }
 
 #[test]
+fn a_commit_that_does_not_say_what_it_wrote_conflicts_with_others() {
+    let store = Unpacked::new("pl2_negative");
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
+    let journal = open(store.path());
+    let mut transaction = begin_on(&journal);
+    transaction.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
+    let staged = journal.stage("other", &Changes::default(), &Changes::default()).unwrap();
+    let body = json!({"seq": 2, "txid": "other", "epoch": null, "report": {}, "keys": []});
+    assert!(journal.append(2, (&body, &[]), &staged).unwrap());
+    let error = commit(&journal, transaction, &CommitOptions::default()).unwrap_err();
+    assert_eq!((error.class, &*error.conflicts), (Class::Conflict, &["*".to_owned()][..]));
+}
+
+#[test]
 fn a_store_whose_root_a_commit_removed_comes_back() {
     let store = Unpacked::new("pl2_negative");
     run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
