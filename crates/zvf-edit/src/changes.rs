@@ -62,6 +62,11 @@ impl Blob {
         }
     }
 
+    /// Returns the same bytes, in memory where they are few: a file stays open for the others.
+    pub(crate) fn hold_few(self) -> Result<Self> {
+        if self.len() > MAX_HELD_BYTES { Ok(self) } else { self.read().map(Self::Held) }
+    }
+
     /// Returns a span of the file `staged`, whose bytes are verified.
     pub(crate) fn span(&self, span: StagedSpan, staged: &str) -> Result<Self> {
         let mut found = self.clone();

@@ -252,7 +252,10 @@ impl Journal {
         let staged = record.staged("old");
         let mut before = KeyContents::new();
         let needed = record.keys.iter().any(|entry| entry.old.is_some());
-        let old_bytes = if needed { self.side.open(&staged)? } else { Blob::Held(Bytes::new()) };
+        let old_bytes = match needed {
+            true => self.side.open(&staged)?.hold_few()?,
+            false => Blob::Held(Bytes::new()),
+        };
         if needed && old_bytes.len() == 0 && !self.side.exists(&staged)? {
             return unsupported(format!(
                 "the bytes before commit {} were removed by gc",
@@ -267,7 +270,7 @@ impl Journal {
         for listed in self.side.walk(&accepted)? {
             if let Some(key) = listed.strip_prefix(&accepted).and_then(|key| key.strip_prefix('/'))
             {
-                before.insert(key.to_owned(), Some(self.side.open(&listed)?));
+                before.insert(key.to_owned(), Some(self.side.open(&listed)?.hold_few()?));
             }
         }
         Ok(before)

@@ -201,7 +201,7 @@ impl Journal {
         let (head, pending) = self.log_and_pending()?;
         for record in self.read_records(&pending, false)? {
             let name = record.staged("new");
-            let whole = self.side.open(&name)?; // spans in a missing file are refused
+            let whole = self.side.open(&name)?.hold_few()?; // spans in a missing file are refused
             for RecordKey { key, new, .. } in record.keys {
                 let bytes = new.map(|span| whole.span(span, &name)).transpose()?;
                 keys.insert(key.to_string(), bytes);
