@@ -68,6 +68,12 @@ impl RowColumn {
         self.ty.scalar.kind() != DtypeKind::Bool || self.states_absence()
     }
 
+    /// Returns whether a row is absent, or as one that was never set.
+    pub(crate) fn is_missing(&self, row: &[u8]) -> bool {
+        let is_unset = self.ty.scalar.kind() != DtypeKind::Bool && row == self.ty.sentinel();
+        is_unset || self.is_absent(row)
+    }
+
     /// Returns whether a row is absent. A number other than NaN is only where the document says so.
     pub(crate) fn is_absent(&self, row: &[u8]) -> bool {
         let means_absent = match self.ty.scalar.kind() {

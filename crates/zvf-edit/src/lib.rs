@@ -99,6 +99,7 @@ mod renumber;
 mod rewrite;
 mod row_array;
 mod row_chunks;
+mod row_pages;
 mod scalar;
 mod script;
 mod select;

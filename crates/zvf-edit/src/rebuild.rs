@@ -475,9 +475,9 @@ impl Geometry {
         }
         payload[1] = index.encode();
         for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
-            let vertices = pieces.iter().flat_map(|piece| &piece.vertices);
+            let mut vertices = pieces.iter().flat_map(|piece| &piece.vertices);
             if column.is_loaded {
-                vertices.for_each(|v| values.extend_from_slice(column.row(*v)));
+                vertices.try_for_each(|v| column.data.copy_row(*v, values))?;
                 continue;
             }
             // New vertices have values, so that the column would be loaded.
