@@ -1,9 +1,9 @@
 //! Repairs of cells and rows that other cells determine, each in one commit that can be undone.
 //!
 //! ```text
-//! columns       vertex_count of objects, segment_id and object_id of fragments            kept_columns
+//! columns       vertex_count of objects, segment_id and object_id of fragments
 //! link widths   rows of 64 bits in cells that state 32 become rows of 32
-//! face index    links within chunks are sorted by the fragment of their rows, and the level states it
+//! face index    links within chunks are sorted by the fragment of their rows; the level says so
 //! ```
 
 use serde_json::{Value as Json, json};

@@ -106,8 +106,8 @@ impl Geometry {
         Ok(())
     }
 
-    /// Counts the vertices of all objects where the column of them is new. Manifests are those before
-    /// the edit.
+    /// Counts the vertices of all objects where the column of them is new. Manifests are those
+    /// before the edit.
     pub(crate) fn count_vertices_of_objects(&mut self) -> Result<Vec<(u32, usize)>> {
         let mut columns = self.object_columns.iter();
         if !columns.any(|column| column.is_kept() && column.array.stored.is_new) {

@@ -31,12 +31,11 @@
 //!   row_chunks, row_array, dense, manifest_table, indexes,
 //!   references, kept_columns, numbers, scalar, widths
 //! script, operation, fields, select, objects, vertices,       operations of a script
-//!   linking,
-//!   grouping, columns, new_column, new_rows, append, expect,
+//!   linking, grouping, columns, new_column, new_rows, append, expect,
 //!   parts, follow, geometry_links
 //! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key
 //! journal, apply, record, epoch, stamp, medium, place,        the write-ahead log, and where store and log lie
-//! history, diff, audit, collect, stores                       log and undo, comparison, checks, garbage, checkout and merge
+//! history, diff, audit, collect, stores                       log, undo, diff, checks, gc, checkout, merge
 //! levels, recipe, refresh                                     coarser levels in a commit
 //! vacuum, divide, renumber, rewrite, manifest_form,           commands that change a whole store in one commit
 //!   data_repair, store_copy, attach

@@ -53,7 +53,7 @@ impl ManifestTable {
     /// Encodes the manifest of a row. `named` counts the blocks of all rows.
     fn blob(&self, index: &str, rank: usize, row: usize, named: &mut usize) -> Result<Bytes> {
         let mut span = num::i64s_from_le(self.spans.row(row));
-        let (start, count) = (span.next().unwrap_or(0), span.next().unwrap_or(0)); // two numbers a row
+        let (start, count) = (span.next().unwrap_or(0), span.next().unwrap_or(0)); // two a row
         let mut builder = ManifestBuilder::new(num::to_u64(rank))?;
         if count == 0 {
             return Ok(builder.encode().into()); // its start says nothing

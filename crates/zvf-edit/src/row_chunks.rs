@@ -1,5 +1,5 @@
-//! The stored form of an array of rows during an edit: its document, and its chunks, which may lie in
-//! shards.
+//! The stored form of an array of rows during an edit: its document, and its chunks, which may lie
+//! in shards.
 
 use std::ops::Range;
 
@@ -97,11 +97,13 @@ impl RowChunks {
         format!("{}/c/{part}{}", self.path, "/0".repeat(rank.saturating_sub(1)))
     }
 
-    /// Reads `count` rows: calls `each` with the number of rows of each chunk, and with its bytes where it is stored.
+    /// Reads `count` rows: calls `each` with the number of rows of each chunk, and with its bytes
+    /// where it is stored.
     ///
     /// # Errors
     ///
-    /// When more than `most` rows are declared and not stored: a damaged shape may declare any number of them.
+    /// When more than `most` rows are declared and not stored: a damaged shape may declare any
+    /// number of them.
     pub(crate) fn read(
         &self,
         snap: &Snapshot,
@@ -142,8 +144,8 @@ impl RowChunks {
         Ok(())
     }
 
-    /// Adds the document to `out`, with the chunks of which `encode` returns bytes. It gets the rows of each, and whether
-    /// the chunk was stored with the same.
+    /// Adds the document to `out`, with the chunks of which `encode` returns bytes. It gets the
+    /// rows of each, and whether the chunk was stored with the same.
     pub(crate) fn flush(
         &mut self,
         out: &mut Changes,

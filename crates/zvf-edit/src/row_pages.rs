@@ -3,7 +3,7 @@
 //! ```text
 //! push       new rows go to the tail; a full page of them is written out
 //! row        the page of the row is read, unless it is the one that was used last
-//! set_row    changes the page that was used last, which is written out again before another one is read
+//! set_row    changes the page that was used last; it is written before another one is read
 //! ```
 
 use std::cell::{RefCell, RefMut};

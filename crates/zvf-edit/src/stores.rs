@@ -507,8 +507,8 @@ impl Transaction {
         refuse_difference("axes", axes(self), axes(source))
     }
 
-    /// Copies the groups of another store, whose objects have new ids. Groups with the same name are merged, and must not
-    /// have different values.
+    /// Copies the groups of another store, whose objects have new ids. Groups with the same name
+    /// are merged, and must not have different values.
     fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<()> {
         let has_groups = !self.groups.list.is_empty();
         self.add_missing_columns(ColumnScope::Group, 0, &source.groups.columns, has_groups)?;
@@ -526,7 +526,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Copies the values of a group of another store. A value of a group that was there must be the same.
+    /// Copies the values of a group of another store. A value of a group that was there must be the
+    /// same.
     fn copy_group_values(
         &mut self,
         source: &Self,

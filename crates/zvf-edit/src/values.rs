@@ -97,7 +97,8 @@ impl Geometry {
             }
             for (row, v) in rows.iter().enumerate() {
                 let i = *v as usize;
-                let old = old.get(row * width..(row + 1) * width).unwrap_or_default(); // of fewer rows
+                // A column may have fewer rows.
+                let old = old.get(row * width..(row + 1) * width).unwrap_or_default();
                 if self.alive[i] && !column.data.is_row(*v, old)? {
                     tally.vertices[3] += u64::from(!differs[row]);
                     differs[row] = true;

@@ -220,8 +220,8 @@ fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Resul
     Ok(())
 }
 
-/// Lists owner files of locks that did not get their name, here and among the files of a journal. Those
-/// whose owner is unknown go by their age.
+/// Lists owner files of locks that did not get their name, here and among the files of a journal.
+/// Those whose owner is unknown go by their age.
 fn list_owners(folder: &Path, found: &mut Vec<Leftover>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -309,7 +309,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let file = fs::File::create(&path).unwrap();
             if let Some(process) = Some(name).filter(|name| name.contains("owner")) {
-                // Process 1 has another start; this process writes the second one, nobody the third.
+                // Process 1 has another start; this process writes the second one, nobody the
+                // third.
                 let process = match process.ends_with('2') {
                     true => std::process::id(),
                     false => 1,

@@ -71,7 +71,10 @@ fn join(into: &Unpacked, from: &Unpacked) -> Result<Json, crate::EditError> {
 
 #[test]
 fn a_merge_takes_over_what_groups_have() {
-    let column = |name: &str, dtype: &str| json!({"op": "column.add", "scope": "group", "name": name, "dtype": dtype, "unit": "mm"});
+    let column = |name: &str, dtype: &str| {
+        let scope = "group";
+        json!({"op": "column.add", "scope": scope, "name": name, "dtype": dtype, "unit": "mm"})
+    };
     let group = |name: &str, values: Json| json!({"op": "group.add", "name": name, "members": [], "values": values});
     let [into, from, other] = [(); 3].map(|()| Unpacked::new("pl2_negative"));
     run(into.path(), &[column("w", "float64"), group("both", json!({"w": 0.5}))]).unwrap();
@@ -115,7 +118,8 @@ fn a_merge_names_a_link_to_a_row_of_no_fragment() {
         let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
         index.push_range(0, u64::from(row)).unwrap();
         kind.fragments.put_chunk(&key, index.encode());
-        // One that the index has not is in no fragment, as a program that only writes links may leave it.
+        // One that the index has not is in no fragment, as a program that only writes links may
+        // leave it.
         let mut changes = Changes::default();
         let snap = std::rc::Rc::clone(&source.snap);
         source.kinds[0].fragments.flush(&snap, &mut changes).unwrap();

@@ -30,7 +30,8 @@ use crate::session::Session;
 /// Chunks, the order of vertices, ids of objects, groups, attributes, links and levels stay what they are. Bridges of lines
 /// and polylines, which those formats stored without the rows they join, are created again.
 ///
-/// With --manifests the object indexes of all levels get another form, in one commit that "zvf history undo" takes back.
+/// With --manifests the object indexes of all levels get another form, in one commit that "zvf
+/// history undo" takes back.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf rewrite brain.zarrvectors new.zarrvectors --shard 8
