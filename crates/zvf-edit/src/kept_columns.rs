@@ -108,7 +108,7 @@ impl Geometry {
 
     /// Counts the vertices of all objects where the column of them is new. Manifests are those
     /// before the edit.
-    pub(crate) fn count_vertices_of_objects(&mut self) -> Result<Vec<(u32, usize)>> {
+    pub(crate) fn count_all_vertices(&mut self) -> Result<Vec<(u32, usize)>> {
         let mut columns = self.object_columns.iter();
         if !columns.any(|column| column.is_kept() && column.array.stored.is_new) {
             return Ok(Vec::new());
@@ -136,7 +136,8 @@ impl Geometry {
             (*object, pieces.iter().map(|(_, vertices)| vertices.len()).sum())
         });
         for (object, count) in counted.into_iter().chain(changed) {
-            if let Some(row) = self.known_object(object)?.row {
+            let row = self.known_object(object)?.row.filter(|row| (*row as usize) < rows);
+            if let Some(row) = row {
                 self.object_columns[at].array.set_row(row as usize, &vertex_count(count)?);
             }
         }

@@ -28,7 +28,7 @@ impl Geometry {
         out: &mut Changes,
     ) -> Result<()> {
         let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
-        let counted = self.count_vertices_of_objects()?;
+        let counted = self.count_all_vertices()?;
         let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
         manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
         let Some(mut objects) = self.objects.take() else { return Ok(()) };

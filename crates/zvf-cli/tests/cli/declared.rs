@@ -142,7 +142,7 @@ fn every_command_that_writes_keeps_what_a_store_declares() {
         assert_eq!(declared(made, commands), expected, "{commands}");
     }
     // They may be added in the commit that moves and removes what they count.
-    let late = create("late.zarrvectors", &["--plain"]);
+    let late = create("late.zarrvectors", &["--plain", "--shard", "none"]);
     let columns = folder.write(
         "columns.jsonl",
         [
