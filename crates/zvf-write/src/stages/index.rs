@@ -226,7 +226,7 @@ fn open_counts(merged: &MergedSlices, frame: &Frame<'_>, ids: &Ids) -> Result<Op
 enum ManifestSink {
     Blobs(RowSink),
     /// Spans, blocks, and the number of blocks so far.
-    Dense(DenseSink, DenseSink, u64),
+    Dense(Box<[DenseSink; 2]>, u64),
 }
 
 impl ManifestSink {
@@ -242,13 +242,14 @@ impl ManifestSink {
             frame.build.dense(&frame.path(&format!("object_index/{name}")), plan)
         };
         let blocks = open("manifest_blocks", to_u64(frame.table.rank()) + 1)?;
-        Ok(Self::Dense(open("manifest_spans", 2)?, blocks, 0))
+        Ok(Self::Dense(Box::new([open("manifest_spans", 2)?, blocks]), 0))
     }
 
     async fn finish(self) -> Result<()> {
         match self {
             Self::Blobs(sink) => sink.finish(|_| {}).await.map(drop),
-            Self::Dense(spans, blocks, _) => {
+            Self::Dense(sinks, _) => {
+                let [spans, blocks] = *sinks;
                 spans.finish(|_| {}).await?;
                 blocks.finish(|_| {}).await.map(drop)
             }
@@ -324,7 +325,8 @@ impl Manifests {
     fn write(&mut self, frame: &Frame<'_>, sink: &mut ManifestSink) -> Result<()> {
         match sink {
             ManifestSink::Blobs(sink) => self.write_blobs(frame, sink)?,
-            ManifestSink::Dense(spans, blocks, count) => {
+            ManifestSink::Dense(sinks, count) => {
+                let [spans, blocks] = &mut **sinks;
                 self.write_blocks(frame, (spans, blocks), count)?;
             }
         }
