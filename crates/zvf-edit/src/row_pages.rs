@@ -10,6 +10,7 @@ use std::cell::{RefCell, RefMut};
 
 use crate::changes::Changes;
 use crate::error::Result;
+use crate::journal::need_listed;
 use crate::numbers::Vid;
 
 /// Rows of one length.
@@ -45,7 +46,7 @@ impl Pages {
         if let Some(used) = self.used.take().filter(|_| self.is_changed) {
             self.all.insert(used, Some(std::mem::take(&mut self.bytes).into()));
         }
-        let bytes = self.all.get(&page)?.flatten().expect("pages up to the count are there");
+        let bytes = need_listed("a page of rows", self.all.get(&page)?.flatten())?;
         (self.used, self.is_changed) = (Some(page), false);
         self.bytes = bytes.into();
         Ok(())

@@ -543,7 +543,7 @@ impl Transaction {
             }
             let mut columns = self.groups.columns.iter_mut();
             let ours = columns.find(|ours| ours.name == theirs.name);
-            let ours = ours.expect("columns that only the other store has were added");
+            let ours = ours.ok_or_else(|| missing_column_error("groups", &theirs.name))?;
             let row = ours.ty.encode_present(&theirs.name, &row_json(&theirs.ty, row))?;
             ours.array.resize(count);
             let before = ours.array.row(to);
@@ -615,8 +615,7 @@ impl Transaction {
             );
         }
         let mut ends: Vec<Vec<Vid>> = Vec::new();
-        let mut values: Map<String, Json> =
-            family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
+        let mut lists: Vec<Vec<Json>> = vec![Vec::new(); family.columns.len()];
         for record in family.records.iter().filter(|record| record.alive) {
             let record_ends: Option<Vec<Vid>> =
                 record.vertices().map(|v| twin.get(&v).copied()).collect();
@@ -624,12 +623,13 @@ impl Transaction {
                 let text = "a link ends at a row that is in no fragment; run \"zvf validate\"";
                 EditError::new(Class::OutOfBounds, text).with_place(&family.path)
             })?);
-            for (column, row) in family.columns.iter().zip(&record.values) {
-                let list = values.get_mut(&column.name).and_then(Json::as_array_mut);
-                let list = list.expect("each column has a list");
+            let columns = family.columns.iter().zip(&record.values);
+            for ((column, row), list) in columns.zip(&mut lists) {
                 list.push(row_json(&column.ty, row));
             }
         }
+        let names = family.columns.iter().map(|column| column.name.clone());
+        let values: Map<String, Json> = names.zip(lists.into_iter().map(Json::Array)).collect();
         self.add_records(kind, ends, (!values.is_empty()).then_some(&values))
     }
 }

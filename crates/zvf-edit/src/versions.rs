@@ -24,8 +24,6 @@ use crate::medium::{Medium, block_on};
 use crate::options::CommitOptions;
 use crate::stamp::{new_txid, writer_name};
 
-/// The bytes of keys at a version; `None` for a missing key.
-
 /// A repository, pinned to one of its versions.
 #[derive(Debug)]
 pub(crate) struct Pinned {

@@ -25,7 +25,7 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
         }
         let fragment_names = level.fragment_attribute_names().await?.names;
         let is_rebuilt = |name: &String| [OWNER, SEGMENT].contains(&name.as_str());
-        if let Some(name) = fragment_names.iter().find(|name| !is_rebuilt(*name)) {
+        if let Some(name) = fragment_names.iter().find(|name| !is_rebuilt(name)) {
             return refused("attributes of fragments", "none: fragments are rebuilt", name);
         }
         let of_links = level.link_attribute_names().await?.names;

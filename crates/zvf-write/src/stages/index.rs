@@ -224,7 +224,7 @@ fn open_counts(merged: &MergedSlices, frame: &Frame<'_>, ids: &Ids) -> Result<Op
 
 /// The arrays that manifests are written to.
 enum ManifestSink {
-    Blobs(RowSink),
+    Blobs(Box<RowSink>),
     /// Spans, blocks, and the number of blocks so far.
     Dense(Box<[DenseSink; 2]>, u64),
 }
@@ -234,7 +234,8 @@ impl ManifestSink {
         if !is_dense {
             let codecs = frame.with_checksum(RowPlan::manifests().codecs);
             let plan = RowPlan { codecs, ..RowPlan::manifests() };
-            return frame.build.rows(&frame.path("object_index/manifests"), plan).map(Self::Blobs);
+            let sink = frame.build.rows(&frame.path("object_index/manifests"), plan)?;
+            return Ok(Self::Blobs(Box::new(sink)));
         }
         let open = |name: &str, columns: u64| {
             let (columns, chunk_rows) = (Some(columns), Some(to_u64(BLOCK_OBJECTS)));
