@@ -204,8 +204,8 @@ impl Geometry {
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
         self.links = Some(family);
         if changed && self.withdraw_link_groups() {
-            let arrays = self.links.iter_mut().flat_map(|family| family.arrays.values_mut());
-            arrays.map(|array| array.flush(&self.snap, out)).collect::<Result<()>>()?;
+            let mut arrays = self.links.iter_mut().flat_map(|family| family.arrays.values_mut());
+            arrays.try_for_each(|array| array.flush(&self.snap, out))?;
         }
         Ok(())
     }
