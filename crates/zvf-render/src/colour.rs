@@ -113,11 +113,7 @@ pub(crate) fn text_colour(text: &str) -> Rgb {
 /// Returns the colour of a direction: the share of each axis is that of red, green and blue.
 pub(crate) fn direction_colour(along: [f64; 3]) -> Rgb {
     let length = dot(along, along).sqrt();
-    if length > 0.0 {
-        along.map(|share| round_u8(255.0 * share.abs() / length))
-    } else {
-        UNKNOWN
-    }
+    if length > 0.0 { along.map(|share| round_u8(255.0 * share.abs() / length)) } else { UNKNOWN }
 }
 
 /// Returns a colour darkened to `shade` / 255.

@@ -46,7 +46,8 @@ impl Sheet<'_> {
     pub(crate) fn scale_bar(&mut self, camera: &Camera, unit: Option<&str>) {
         let most = f64::from(RAMP) / camera.scale;
         let power = 10_f64.powf(most.log10().floor());
-        let length = [5.0, 2.0].map(|times| times * power).into_iter().find(|length| *length <= most);
+        let length =
+            [5.0, 2.0].map(|times| times * power).into_iter().find(|length| *length <= most);
         let length = length.unwrap_or(power);
         let top = self.size.height - MARGIN - LINE;
         self.text([MARGIN, top], &format!("{} {}", number(length), unit.unwrap_or_default()));

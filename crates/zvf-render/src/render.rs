@@ -90,12 +90,12 @@ async fn source(
             let attribute = || Source::Attribute(attribute.to_owned());
             axis.and_then(coordinate).unwrap_or_else(attribute)
         }
-        ColourBy::Usual => match plan.kind {
-            Kind::PointCloud => third.and_then(coordinate).unwrap_or(Source::Plain),
-            Kind::Streamline => Source::Direction,
-            _ if level.objects().await?.is_some() => Source::Object,
-            _ => Source::Plain,
-        },
+        ColourBy::Usual if plan.kind == Kind::PointCloud => {
+            third.and_then(coordinate).unwrap_or(Source::Plain)
+        }
+        ColourBy::Usual if plan.kind == Kind::Streamline => Source::Direction,
+        ColourBy::Usual if level.objects().await?.is_some() => Source::Object,
+        ColourBy::Usual => Source::Plain,
     })
 }
 

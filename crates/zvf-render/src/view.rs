@@ -80,7 +80,8 @@ impl FromStr for View {
         let degrees =
             |text: &str| text.trim().parse::<f64>().ok().filter(|angle| angle.is_finite());
         let angles = text.split_once(',').and_then(|(turn, lift)| degrees(turn).zip(degrees(lift)));
-        let expected = "top, front, side, corner, an anatomical direction, or two angles in degrees such as 30,20";
+        let expected =
+            "top, front, side, corner, an anatomical name, or two angles in degrees such as 30,20";
         let (turn, lift) =
             angles.ok_or_else(|| setting_error("view", expected, format!("{text:?}")))?;
         Ok(Self { turn, lift })
@@ -93,7 +94,7 @@ pub(crate) struct Camera {
     rows: [[f64; 3]; 3], // right, up, towards
     centre: [f64; 3],
     pub(crate) scale: f64, // pixels a unit; finite and above 0
-    middle: [f64; 2], // of the picture
+    middle: [f64; 2],      // of the picture
 }
 
 impl Camera {
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(camera.turn_back([-10.0, -30.0, 20.0]), [10.0, 20.0, 30.0]);
         for text in ["", "above", "1", "1,x", "inf,0", "1,2,3"] {
             let error = text.parse::<View>().unwrap_err().sentence();
-            let expected = "top, front, side, corner, an anatomical direction, or two angles";
+            let expected = "top, front, side, corner, an anatomical name, or two angles";
             let expected = format!("view: expected {expected} in degrees such as 30,20");
             assert_eq!(error, format!("{expected}, found {text:?}"));
         }
