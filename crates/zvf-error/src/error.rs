@@ -20,7 +20,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_metadata::MetadataError;
 
-/// An error of any layer: what is wrong, where, what was expected and found, and what to do.
+/// An error of any layer: the problem, its location, the expected and found values, and advice.
 ///
 /// ```
 /// use zvf_error::Error;
@@ -70,7 +70,7 @@ impl Error {
         error
     }
 
-    /// Creates an error from a message, which also says what to do.
+    /// Creates an error from a message that already contains advice.
     #[must_use]
     pub fn custom(class: Class, text: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {

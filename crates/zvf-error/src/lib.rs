@@ -1,5 +1,5 @@
-//! The error type of every crate that reads or writes stores: what is wrong, where, what was
-//! expected and found, and what to do.
+//! The error type of every crate that reads or writes stores: the problem, its location, the
+//! expected and found values, and advice.
 //!
 //! [`Error`] is one pointer. A function creates an error in one line, with a class
 //! ([`Class`](zvf_format::Class)) and three phrases. Each layer that the error passes through adds

@@ -1,4 +1,4 @@
-//! How messages write counts.
+//! Formats counts for messages.
 
 /// Formats a count with separators between thousands.
 ///

@@ -1,4 +1,4 @@
-//! The only place that adds offsets or reinterprets bytes.
+//! The cursor over a blob: the only code that adds offsets or reinterprets bytes.
 //!
 //! A cursor walks one blob from the front. Offsets are kept in `u64`. Before bytes are taken, their
 //! number is compared with the bytes left, so no length inside the blob is used before it is
@@ -19,7 +19,7 @@ pub struct Cursor<'a> {
     at: u64, // bytes consumed
 }
 
-/// Items taken from a blob, and where they started.
+/// Items taken from a blob, and the offset of the first one.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a, T> {
     /// The items, borrowed from the blob.
@@ -135,7 +135,7 @@ impl<'a> Cursor<'a> {
         ))
     }
 
-    /// Makes an error in this part.
+    /// Creates an error in this part.
     pub fn refuse(
         &self,
         class: Class,

@@ -28,7 +28,7 @@ pub enum Class {
     CountMismatch,
     /// Offsets descend or do not start at zero.
     NotMonotonic,
-    /// A value points outside what it refers to.
+    /// A value points outside the data that it refers to.
     OutOfBounds,
     /// Arithmetic on stored values leaves the range of its type.
     Overflow,
@@ -341,7 +341,7 @@ pub enum Part {
     Pack,
     /// Root, level or array document.
     Metadata,
-    /// What a codec of Zarr wrote.
+    /// The output of a Zarr codec.
     CodecStream,
 }
 
@@ -409,7 +409,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Returns whether `found` is what was expected; always `false` for [`Expected::Rule`], which
+    /// Returns whether `found` meets the expectation; always `false` for [`Expected::Rule`], which
     /// cannot be evaluated.
     #[must_use]
     pub fn allows(self, found: i128) -> bool {
@@ -447,7 +447,7 @@ pub enum Found {
     Int(i128),
     /// The bits of a float, so that NaN equals itself.
     Float(u64),
-    /// Four bytes where a magic should be.
+    /// Four bytes in the place of a magic number.
     Magic([u8; 4]),
     /// A description in words.
     Text(&'static str),
@@ -500,7 +500,7 @@ impl From<&'static str> for Found {
     }
 }
 
-/// An error in a blob: what is wrong, where, and what the format requires.
+/// An error in a blob: the kind of fault, its location, and the required value.
 ///
 /// ```
 /// use zvf_format::{Class, Expected, FormatError, Part};
@@ -524,7 +524,7 @@ pub struct FormatError {
     pub field: &'static str,
     /// Bytes from the start of the blob to that field.
     pub offset: u64,
-    /// What the format allows there.
+    /// The value that the format allows there.
     pub expected: Expected,
     /// The stored value.
     pub found: Found,

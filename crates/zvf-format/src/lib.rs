@@ -11,7 +11,7 @@
 //! * Arithmetic is checked. `saturating_` is used before a comparison that refuses the largest
 //!   value, to mean "none left", or where a type or an earlier check excludes saturation: an offset
 //!   inside bytes in memory, a count that grows by one, or a sum or product of 64-bit numbers that
-//!   a message shows as `i128`. Where the code does not show which, a comment does.
+//!   a message shows as `i128`. If the code does not show which of these applies, a comment does.
 //! * Unsafe, contradictory or ambiguous input is refused. Input that is merely not canonical is
 //!   accepted and reported: each view has `lints()`, and `parse_strict` refuses what `lints()`
 //!   lists.

@@ -119,7 +119,7 @@ impl ChunkKeyEncoding {
 }
 
 impl ArrayDoc {
-    /// Makes an array of bytes without codecs or attributes, with an empty fill value.
+    /// Creates an array of bytes without codecs or attributes, with an empty fill value.
     ///
     /// Numeric arrays need their own `fill_value`.
     #[must_use]

@@ -114,39 +114,39 @@ pub struct Sharding {
 }
 
 impl CodecSpec {
-    /// Makes the codec for items of several bytes, little-endian.
+    /// Creates the codec for items of several bytes, little-endian.
     #[must_use]
     pub fn bytes() -> Self {
         let put = Put::new().put("endian", "little");
         Self::new("bytes", CodecKind::Bytes { big_endian: Some(false) }, Some(put))
     }
 
-    /// Makes the codec for items of one byte.
+    /// Creates the codec for items of one byte.
     #[must_use]
     pub fn single_bytes() -> Self {
         Self::new("bytes", CodecKind::Bytes { big_endian: None }, None)
     }
 
-    /// Makes the codec for variable-length items.
+    /// Creates the codec for variable-length items.
     #[must_use]
     pub fn vlen_bytes() -> Self {
         Self::new("vlen-bytes", CodecKind::VlenBytes, Some(Put::new()))
     }
 
-    /// Makes the Zstandard codec.
+    /// Creates the Zstandard codec.
     #[must_use]
     pub fn zstd(level: i64, checksum: bool) -> Self {
         let put = Put::new().put("level", level).put("checksum", checksum);
         Self::new("zstd", CodecKind::Zstd { level, checksum }, Some(put))
     }
 
-    /// Makes the gzip codec.
+    /// Creates the gzip codec.
     #[must_use]
     pub fn gzip(level: i64) -> Self {
         Self::new("gzip", CodecKind::Gzip { level }, Some(Put::new().put("level", level)))
     }
 
-    /// Makes the Blosc codec.
+    /// Creates the Blosc codec.
     #[must_use]
     pub fn blosc(blosc: Blosc) -> Self {
         let put = Put::new()
@@ -158,13 +158,13 @@ impl CodecSpec {
         Self::new("blosc", CodecKind::Blosc(blosc), Some(put))
     }
 
-    /// Makes the codec that appends a CRC32C.
+    /// Creates the codec that appends a CRC32C.
     #[must_use]
     pub fn crc32c() -> Self {
         Self::new("crc32c", CodecKind::Crc32c, None)
     }
 
-    /// Makes the codec for shards of inner chunks with this shape and chain; the index is at the
+    /// Creates the codec for shards of inner chunks with this shape and chain; the index is at the
     /// end and has a checksum.
     #[must_use]
     pub fn sharding(chunk_shape: Vec<u64>, codecs: Vec<Self>) -> Self {

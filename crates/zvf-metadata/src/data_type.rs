@@ -56,14 +56,14 @@ pub enum DataTypeKind {
 }
 
 impl DataType {
-    /// Makes the type of variable-length byte strings.
+    /// Creates the type of variable-length byte strings.
     #[must_use]
     pub fn variable_length_bytes() -> Self {
         let spelled = Value::String("variable_length_bytes".to_owned());
         Self { kind: DataTypeKind::VariableLengthBytes, spelled }
     }
 
-    /// Makes the type of items of a fixed size.
+    /// Creates the type of items of a fixed size.
     #[must_use]
     pub fn number(dtype: Dtype) -> Self {
         let dtype = Dtype { big_endian: false, ..dtype };
@@ -162,37 +162,37 @@ pub enum Fill {
 }
 
 impl FillValue {
-    /// Makes an empty byte string.
+    /// Creates an empty byte string.
     #[must_use]
     pub fn empty() -> Self {
         Self { fill: Fill::Empty, spelled: Value::String(String::new()) }
     }
 
-    /// Makes a boolean.
+    /// Creates a boolean.
     #[must_use]
     pub fn flag(value: bool) -> Self {
         Self { fill: Fill::Bool(value), spelled: value.into() }
     }
 
-    /// Makes a text.
+    /// Creates a text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self { fill: Fill::Text(text.to_owned()), spelled: text.into() }
     }
 
-    /// Makes a signed integer.
+    /// Creates a signed integer.
     #[must_use]
     pub fn int(n: i64) -> Self {
         Self { fill: Fill::Int(n), spelled: n.into() }
     }
 
-    /// Makes an unsigned integer.
+    /// Creates an unsigned integer.
     #[must_use]
     pub fn uint(n: u64) -> Self {
         Self { fill: Fill::UInt(n), spelled: n.into() }
     }
 
-    /// Makes a number, finite or not.
+    /// Creates a number, finite or not.
     #[must_use]
     pub fn float(x: f64) -> Self {
         let spelled = WORDS.iter().find(|(_, bits)| *bits == x.to_bits());

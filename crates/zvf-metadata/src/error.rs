@@ -31,8 +31,8 @@ use zvf_format::{Class, Expected, FormatError, Found, Hint, Part};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetadataError {
-    /// The kind of fault, what was expected and found. Its offset is 0 unless the text itself is
-    /// not JSON.
+    /// The kind of fault, the expected and the found value. Its offset is 0 unless the text itself
+    /// is not JSON.
     pub error: Box<FormatError>,
     /// The keys and indexes that lead to the value, as in `zarr_vectors.bounds[1][2]`.
     pub path: String,
@@ -127,10 +127,10 @@ pub(super) enum At<'a> {
     Item(&'a Self, usize),
 }
 
-/// Where the root says what it is.
+/// The path to the block of this format in a root document.
 pub(super) static BLOCK: At<'static> = At::Key(&At::Document, "zarr_vectors");
 
-/// Where a level says what it is.
+/// The path to the block of this format in a level document.
 pub(super) static LEVEL_BLOCK: At<'static> = At::Key(&At::Document, "zarr_vectors_level");
 
 /// The first list of levels.

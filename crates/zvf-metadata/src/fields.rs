@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         self.left
     }
 
-    /// Takes the members that nobody asked for.
+    /// Takes the remaining members.
     pub(super) fn take_remaining(&mut self) -> Object {
         core::mem::take(&mut self.left)
     }

@@ -36,7 +36,7 @@ pub struct GroupDoc {
 }
 
 impl GroupDoc {
-    /// Makes a group with the given attributes.
+    /// Creates a group with the given attributes.
     #[must_use]
     pub fn new(attributes: Object) -> Self {
         Self { attributes, extras: Object::new() }

@@ -37,9 +37,9 @@ pub struct LevelDoc {
     pub object_sparsity: f64,
     /// Number of rows of `vertices` when the level was written.
     pub vertex_count: i64,
-    /// The method by which it was made from its parent.
+    /// The method that created it from its parent.
     pub coarsening_method: String,
-    /// The level from which it was made.
+    /// The level that it was created from.
     pub parent_level: Option<i64>,
     /// Array families that were written.
     pub arrays_present: Vec<String>,
@@ -127,7 +127,8 @@ impl LevelDoc {
         self.attributes.get("zvf")?.get("stale").filter(|stale| !stale.is_null())
     }
 
-    /// Returns whether writers still fill the level: what is stored is present, listed or not.
+    /// Returns whether writers are still filling the level. Then stored cells count as present even
+    /// if they are not listed.
     #[must_use]
     pub fn is_deferred(&self) -> bool {
         self.attributes.get(Self::PRESENCE).is_some_and(|state| state == "deferred")
@@ -152,7 +153,7 @@ impl LevelDoc {
         self.extras.get("zvf.coarsening")?.get("geometric_error")?.as_f64()
     }
 
-    /// Makes the group with this level's attributes.
+    /// Creates the group with this level's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {
         let put = Put::new().put(BLOCK, write(self));

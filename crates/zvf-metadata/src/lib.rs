@@ -1,10 +1,10 @@
 //! The JSON documents of a store as types: root, levels, groups, arrays, and the attributes of each
 //! kind of array.
 //!
-//! All documents pass one parser with [`Limits`] and become typed values. Parsing is lenient where
-//! the meaning is clear and keeps unknown keys in `extras`, so that printing loses nothing.
-//! Printing writes one line, with the keys in the order of the specification; numbers that are
-//! measures are written as floats.
+//! All documents pass one parser with [`Limits`] and become typed values. Parsing is lenient if the
+//! meaning is clear, and keeps unknown keys in `extras`, so that printing loses nothing. Printing
+//! writes one line, with the keys in the order of the specification; numbers that are measures are
+//! written as floats.
 //!
 //! Parsing does not validate. A reader calls [`Root::open_checks`] before it goes on; a validator
 //! calls [`validate`].

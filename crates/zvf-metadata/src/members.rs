@@ -1,5 +1,4 @@
-//! One description of a document for both directions: its members are read from a JSON object, or
-//! written to one.
+//! A single description of a document for reading and for writing a JSON object.
 //!
 //! A document lists its members once, in the order in which they are written ([`Document`]). The
 //! first fault that reading meets is the one that is reported.
@@ -45,7 +44,7 @@ pub(super) fn write<D: Document>(document: &D) -> Object {
     }
 }
 
-/// The members of one document, on their way in or out.
+/// Reads or writes the members of one document.
 pub(super) struct Members<'a> {
     form: Form<'a>,
     fault: Option<MetadataError>, // the first one
@@ -96,14 +95,14 @@ impl Members<'_> {
         self.member(key, member, |f, key| f.take(key, T::read), write);
     }
 
-    /// A member that is always written, and may be absent: then it keeps its default.
+    /// A member that is always written. If it is absent in the document, it keeps its default.
     pub(super) fn or_default<T: Member + Clone>(&mut self, key: &'static str, member: &mut T) {
         let default = member.clone();
         let read = |f: &mut Fields<'_>, key| Ok(f.take(key, T::read)?.unwrap_or(default));
         self.member(key, member, read, |member| Some(member.to_value()));
     }
 
-    /// A member that is left out where it equals `default`.
+    /// A member that is omitted if it equals `default`.
     pub(super) fn unless<T: Member + PartialEq + Clone>(
         &mut self,
         default: T,
@@ -115,7 +114,7 @@ impl Members<'_> {
         self.member(key, member, read, |member| (*member != default).then(|| member.to_value()));
     }
 
-    /// The tag of an array, which older versions name otherwise.
+    /// The tag of an array, which has another name in older versions.
     pub(super) fn tag(&mut self, tag: &mut Option<String>) {
         self.accept(OLD_TAG, "zv_array");
         self.option("zv_array", tag);

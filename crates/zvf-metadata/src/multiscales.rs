@@ -34,19 +34,19 @@ pub struct Axis {
     pub kind: String,
     /// The unit, if declared.
     pub unit: Option<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
 impl Axis {
-    /// Makes an axis in space without a unit.
+    /// Creates an axis in space without a unit.
     #[must_use]
     pub fn space(name: &str) -> Self {
         Self { name: name.to_owned(), kind: "space".to_owned(), unit: None, extras: Object::new() }
     }
 
-    /// Makes the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need their
-    /// own names.
+    /// Creates the first `n` of `x`, `y`, `z`, `w`; `None` if more axes are needed, which need
+    /// their own names.
     #[must_use]
     pub fn spatial(n: usize) -> Option<Vec<Self>> {
         Some(["x", "y", "z", "w"].get(..n)?.iter().map(|name| Self::space(name)).collect())
@@ -89,12 +89,12 @@ pub struct Multiscale {
     pub datasets: Vec<Dataset>,
     /// The program that wrote the block.
     pub metadata: Option<Value>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
 impl Multiscale {
-    /// Makes a block without levels.
+    /// Creates a block without levels.
     #[must_use]
     pub fn new(axes: Vec<Axis>) -> Self {
         let metadata = Put::new().put("format", "zarr_vectors").with_extras(&Object::new());
@@ -133,12 +133,12 @@ pub struct Dataset {
     pub path: String,
     /// `coordinateTransformations`.
     pub transformations: Vec<Transformation>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
 impl Dataset {
-    /// Makes an entry with a scale, and with a translation unless that is zero on every axis.
+    /// Creates an entry with a scale, and with a translation unless that is zero on every axis.
     #[must_use]
     pub fn new(path: &str, scale: Vec<f64>, translation: Vec<f64>) -> Self {
         let mut transformations = vec![Transformation::Scale(scale)];

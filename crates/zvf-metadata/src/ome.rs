@@ -37,12 +37,12 @@ pub struct Ome {
     pub attributes: Option<Value>,
     /// One node for each level, in order.
     pub nodes: Vec<OmeNode>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
 impl Ome {
-    /// Makes the node of a store with these axes and levels.
+    /// Creates the node of a store with these axes and levels.
     #[must_use]
     pub fn new<'a>(name: &str, axes: &[Axis], levels: impl IntoIterator<Item = &'a str>) -> Self {
         let none = Object::new();
@@ -112,12 +112,12 @@ pub struct OmeNode {
     pub kind: String,
     /// The name of the level's group.
     pub name: String,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
 impl OmeNode {
-    /// Makes the node of the level under `name`.
+    /// Creates the node of the level under `name`.
     #[must_use]
     pub fn level(name: &str) -> Self {
         Self { kind: "zv:level".to_owned(), name: name.to_owned(), extras: Object::new() }

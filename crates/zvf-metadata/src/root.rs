@@ -1,7 +1,7 @@
 //! The root document: the kind of the store, its place in space, and its levels.
 //!
-//! Parsing accepts whatever has one meaning and keeps the rest. `open_checks` has the checks that a
-//! reader needs, `validate` those of a validator; both work on the parsed value.
+//! Parsing accepts every document with a clear meaning and keeps unknown members. `open_checks` has
+//! the checks that a reader needs, `validate` those of a validator; both work on the parsed value.
 //!
 //! `ome` and `attribute_specs` are kept unparsed: nothing depends on them, so an error in them must
 //! not prevent opening. [`Ome`](super::Ome) and [`AttributeSpecs`](super::AttributeSpecs) parse
@@ -46,7 +46,7 @@ pub struct Root {
     pub ome: Option<Value>,
     /// Data of applications.
     pub user_metadata: Option<Object>,
-    /// How the arrays of 0.6 and 0.7 are assigned to shards.
+    /// The assignment of the arrays of 0.6 and 0.7 to shards.
     pub shard_layout: Option<Token<ShardLayout>>,
     /// Number of cells of such a shard.
     pub shard_size: Option<u64>,
@@ -57,7 +57,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Makes a root without levels.
+    /// Creates a root without levels.
     #[must_use]
     pub fn new(zarr_vectors: ZarrVectors, axes: Vec<Axis>) -> Self {
         Self { zarr_vectors, multiscales: vec![Multiscale::new(axes)], ..Self::default() }
@@ -100,7 +100,7 @@ impl Root {
         self.ome.clone().map(Ome::parse)
     }
 
-    /// Makes the group with this root's attributes.
+    /// Creates the group with this root's attributes.
     #[must_use]
     pub fn to_group(&self) -> GroupDoc {
         GroupDoc { attributes: write(self), extras: self.document.clone() }
@@ -168,7 +168,7 @@ pub struct ZarrVectors {
     pub cross_chunk_strategy: Option<Token<CrossChunkStrategy>>,
     /// Number of levels linked up and down, if stated; -1 for all.
     pub cross_level_depth: Option<i64>,
-    /// Which links between levels are stored, if stated.
+    /// The kind of links between levels that are stored, if stated.
     pub cross_level_storage: Option<Token<CrossLevelStorage>>,
     /// The reduction factor of the pyramid, if stated.
     pub reduction_factor: Option<i64>,
@@ -180,12 +180,12 @@ pub struct ZarrVectors {
     pub manifest_layout: Option<String>,
     /// Cells per shard of the arrays over the chunk grid, unparsed: a number or one for each axis.
     pub shard_shape: Option<Value>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
 impl ZarrVectors {
-    /// Makes the block of a new store.
+    /// Creates the block of a new store.
     #[must_use]
     pub fn new(chunk_shape: Vec<f64>, bounds: [Vec<f64>; 2]) -> Self {
         Self { chunk_shape, bounds, ..Self::default() }

@@ -10,9 +10,9 @@
 //! M7  base_bin_shape         M14 root invariants
 //! ```
 //!
-//! All findings are reported, in the order of the rules. Parsing itself refuses what breaks M1 and
-//! M13, so the caller converts parse errors to these findings. M14 also covers what the version's
-//! own validation requires but readers do not need, such as a second axis.
+//! All findings are reported, in the order of the rules. Parsing itself refuses documents that
+//! break M1 and M13, so the caller converts parse errors to these findings. M14 also covers
+//! requirements of the version's own validation that readers do not have, such as a second axis.
 //!
 //! Not here: the severity of a finding; M18, which concerns arrays.
 

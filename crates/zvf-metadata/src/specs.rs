@@ -80,7 +80,7 @@ pub struct AttributeSpec {
     pub unit: Option<String>,
     /// The description of the attribute.
     pub description: Option<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -1,4 +1,4 @@
-//! Tokens: the vocabularies of the specification, and words outside of them.
+//! Tokens: the vocabularies of the specification, and unknown words.
 //!
 //! A document may hold an unknown word. It is kept; `open_checks` and `validate` decide whether it
 //! matters.
@@ -137,7 +137,7 @@ impl Vocabulary for LinksConvention {
     ];
 }
 
-/// How objects find their fragments.
+/// The way in which objects find their fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ObjectIndexConvention {
@@ -201,7 +201,7 @@ pub enum Capability {
     MultiscaleLinks,
     /// Fragments are located by fragment indexes.
     FragmentIndex,
-    /// Some level holds only what the next coarser level lacks.
+    /// Some level holds only data that the next coarser level lacks.
     AdditiveLevels,
     /// Manifests are stored as two numeric arrays.
     DenseManifests,
@@ -224,7 +224,7 @@ impl Vocabulary for Capability {
     ];
 }
 
-/// How the tiny arrays of 0.6 and 0.7 are assigned to shards.
+/// The assignment of the small arrays of 0.6 and 0.7 to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardLayout {
@@ -267,7 +267,7 @@ impl Vocabulary for ManifestLayout {
 pub enum Refinement {
     /// A complete copy.
     Replace,
-    /// Only what the next coarser level does not hold.
+    /// Only data that the next coarser level does not hold.
     Add,
 }
 
@@ -276,7 +276,7 @@ impl Vocabulary for Refinement {
         &[(Self::Replace, "replace"), (Self::Add, "add")];
 }
 
-/// How often a link record is stored.
+/// The number of stored copies of a link record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkStore {
     /// Once.

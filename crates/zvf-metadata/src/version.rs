@@ -80,7 +80,7 @@ impl Version {
     /// The newest version that is supported.
     pub const NEWEST: Self = Self::new(0, 9, 4);
 
-    /// Makes a version of three numbers.
+    /// Creates a version of three numbers.
     #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { numbers: [major, minor, patch], parts: 3 }

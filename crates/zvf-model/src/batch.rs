@@ -325,7 +325,7 @@ pub enum BadBatch {
     /// The number of rows is wrong.
     #[error("{what} must have {expected} rows, found {found}")]
     Length {
-        /// What has these rows.
+        /// The column with these rows.
         what: &'static str,
         /// The actual number.
         found: usize,

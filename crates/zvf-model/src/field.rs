@@ -162,7 +162,7 @@ impl From<BadCode> for zvf_error::Error {
     }
 }
 
-/// Returns a category as a value; JSON values without a type of their own stay text.
+/// Returns a category as a value; JSON values without a matching type stay text.
 pub(crate) fn category(value: &serde_json::Value) -> Value {
     if let Some(text) = value.as_str() {
         Value::from(text)

@@ -119,20 +119,20 @@ impl From<FlowError> for Error {
     }
 }
 
-/// The counts and the losses of what was written.
+/// The counts and the losses of a written output.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Vertices.
     pub vertices: u64,
-    /// Objects, where the sink has them.
+    /// Objects, if the sink has them.
     pub objects: u64,
     /// Edges or faces.
     pub elements: u64,
-    /// Losses that only the values show.
+    /// Losses that depend on the values.
     pub losses: Vec<Loss>,
 }
 
-/// A difference between what was written and its input.
+/// A difference between the output and its input.
 ///
 /// ```
 /// use zvf_model::flow::Loss;
@@ -144,7 +144,7 @@ pub struct Report {
 pub struct Loss(String);
 
 impl Loss {
-    /// Describes a loss in words: what is lost, and why.
+    /// Describes a loss and its reason in words.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())

@@ -1,4 +1,4 @@
-//! Numbers with their own types: levels and objects.
+//! Number types for levels and objects.
 //!
 //! Rows of a cell, rows of an index and fragments stay plain integers, as `zvf-format` has them.
 
@@ -19,7 +19,8 @@ pub struct LevelId(pub u32);
 pub struct ObjectId(pub i64);
 
 impl ObjectId {
-    /// The id of a row of an object index that was reserved and is not written yet: of no object.
+    /// The id of a reserved row of an object index that is not written yet. It belongs to no
+    /// object.
     pub const RESERVED: Self = Self(-1);
 }
 

@@ -1,7 +1,7 @@
 //! Parses documents into types, for readers and validators.
 //!
-//! Errors are passed to a function. A reader returns the first one. A validator collects all of
-//! them, and does not rely on anything that has one.
+//! Errors are passed to a function. A reader returns the first one. A validator collects all
+//! errors, and does not use data with errors.
 //!
 //! ```text
 //! link_policy, link_anchor   a family of links: its width, what it stores, where it leads

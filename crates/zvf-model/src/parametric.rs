@@ -1,4 +1,4 @@
-//! Contents of a store outside of its levels: shapes given by coefficients, and headers of other
+//! Contents of a store outside its levels: shapes given by coefficients, and headers of other
 //! formats.
 //!
 //! ```text

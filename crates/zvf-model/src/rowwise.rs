@@ -56,7 +56,7 @@ struct Inner {
     mask: OnceCell<Option<Bytes>>,
 }
 
-/// Values of some rows, of which some may be absent.
+/// Values of some rows; some of the values may be absent.
 ///
 /// ```
 /// use zvf_metadata::Dtype;

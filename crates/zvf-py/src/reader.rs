@@ -286,7 +286,7 @@ impl Reader {
             ..Options::default()
         };
         if let Some(colour) = colour {
-            options.colour = ColourBy::Attribute(colour);
+            options.colour = ColourBy::Named(colour);
         }
         if let Some(background) = background {
             options.ground = background.parse::<Ground>().map_err(refused)?;

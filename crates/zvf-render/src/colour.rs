@@ -7,6 +7,7 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{f64_from_u64, to_u64};
 
 use crate::error::setting_error;
+use crate::view::dot;
 
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
@@ -107,6 +108,12 @@ pub(crate) fn identity_colour(id: u64) -> Rgb {
 pub(crate) fn text_colour(text: &str) -> Rgb {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     identity_colour(text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv))
+}
+
+/// Returns the colour of a direction: the share of each axis is that of red, green and blue.
+pub(crate) fn direction_colour(along: [f64; 3]) -> Rgb {
+    let length = dot(along, along).sqrt();
+    if length > 0.0 { along.map(|share| round_u8(255.0 * share.abs() / length)) } else { UNKNOWN }
 }
 
 /// Returns a colour darkened to `shade` / 255.

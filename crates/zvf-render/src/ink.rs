@@ -3,11 +3,12 @@
 //! Either takes 32 bits, and one picture has one of the two, so a canvas need not know which: only interpolation along
 //! an edge and the last step differ.
 
-use zvf_format::num::nearest_f32;
+use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::DtypeKind;
-use zvf_model::{Batch, Field, ObjectId, Value};
+use zvf_model::{Batch, Column, Field, ObjectId, Value};
 
-use crate::colour::{PLAIN, Rgb, UNKNOWN, identity_colour, text_colour};
+use crate::colour::{PLAIN, Rgb, UNKNOWN, direction_colour, identity_colour, text_colour};
+use crate::view::{Camera, sub};
 
 /// A number or a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +49,23 @@ pub(crate) enum Source {
     Plain,
     Object,
     Depth,
+    Direction,
+    /// The coordinate along an axis of the store, and its name.
+    Axis(usize, String),
     Attribute(String),
+}
+
+impl Source {
+    /// Returns the title of the legend.
+    pub(crate) fn title(&self) -> &str {
+        match self {
+            Self::Plain => "plain",
+            Self::Object => "object",
+            Self::Depth => "depth",
+            Self::Direction => "direction",
+            Self::Axis(_, name) | Self::Attribute(name) => name,
+        }
+    }
 }
 
 /// The inks of one batch.
@@ -63,11 +80,12 @@ pub(crate) enum Inks {
 }
 
 impl Inks {
-    /// Returns the inks of `batch`, whose vertices have these depths, and their meaning.
+    /// Returns the inks of `batch`, whose vertices the camera placed here, and their meaning.
     pub(crate) fn from_batch(
         batch: &Batch,
         source: &Source,
         placed: &[[f64; 3]],
+        camera: &Camera,
     ) -> (Self, Meaning) {
         match source {
             Source::Plain => (Self::One(Ink::colour(PLAIN)), Meaning::Colours),
@@ -76,6 +94,10 @@ impl Inks {
                 (Self::Vertices(near.collect()), Meaning::Numbers)
             }
             Source::Object => (Self::Vertices(object_inks(batch)), Meaning::Colours),
+            Source::Direction => (direction_inks(batch, placed, camera), Meaning::Colours),
+            Source::Axis(axis, _) => {
+                (Self::Vertices(numbers(batch.positions(), *axis)), Meaning::Numbers)
+            }
             Source::Attribute(name) => {
                 let vertex_field = batch.field(name);
                 let bare = name.strip_prefix("link.").unwrap_or(name);
@@ -92,14 +114,42 @@ impl Inks {
 
     /// Returns the ink of a vertex, as a corner of an element if given. If elements have inks, a
     /// single vertex has none.
-    pub(crate) fn vertex_ink(&self, vertex: usize, element: Option<usize>) -> Ink {
-        let found = match self {
-            Self::One(ink) => Some(ink),
-            Self::Vertices(inks) => inks.get(vertex),
-            Self::Elements(inks) => element.and_then(|element| inks.get(element)),
-        };
-        found.copied().unwrap_or_default()
+    pub(crate) fn vertex_ink(&self, vertex: usize, element: Option<usize>) -> Option<Ink> {
+        match self {
+            Self::One(ink) => Some(*ink),
+            Self::Vertices(inks) => inks.get(vertex).copied(),
+            Self::Elements(inks) => inks.get(element?).copied(),
+        }
     }
+}
+
+/// Returns the colours of the directions: of edges, or of the chain at each vertex, from the vertex
+/// before it to the one after it.
+fn direction_inks(batch: &Batch, placed: &[[f64; 3]], camera: &Camera) -> Inks {
+    let ink = |from: usize, to: usize| {
+        let ends = placed.get(from).zip(placed.get(to));
+        let colour = |(from, to): (&[f64; 3], &[f64; 3])| {
+            direction_colour(camera.turn_back(sub(*to, *from)))
+        };
+        Ink::colour(ends.map_or(UNKNOWN, colour))
+    };
+    if let Some(elements) = batch.elements() {
+        let edge = |edge: &[usize]| match *edge {
+            [from, to] => ink(from, to),
+            _ => Ink::colour(UNKNOWN),
+        };
+        return Inks::Elements(elements.iter().map(edge).collect());
+    }
+    let mut inks = Vec::with_capacity(batch.len());
+    for part in batch.parts().iter() {
+        let (first, end) = (part.rows.start, part.rows.end);
+        let around = |row: usize| {
+            ink(row.saturating_sub(1).max(first), (row + 1).min(end.saturating_sub(1)))
+        };
+        inks.extend(part.rows.map(around));
+    }
+    inks.resize(batch.len(), Ink::colour(UNKNOWN));
+    Inks::Vertices(inks)
 }
 
 fn object_inks(batch: &Batch) -> Vec<Ink> {
@@ -137,7 +187,7 @@ fn is_colour(field: &Field) -> bool {
 fn field_inks(field: &Field) -> Vec<Ink> {
     let rows = 0..field.column.len();
     if meaning(field) == Meaning::Numbers {
-        return numbers(field);
+        return numbers(&field.column, 0);
     }
     if is_colour(field) {
         let colour = |row: &[u8]| row.first_chunk().copied().unwrap_or(UNKNOWN);
@@ -150,13 +200,13 @@ fn field_inks(field: &Field) -> Vec<Ink> {
     rows.map(|row| Ink::colour(colour(row))).collect()
 }
 
-/// Returns the first value of each row.
-fn numbers(field: &Field) -> Vec<Ink> {
-    let column = &field.column;
-    if let (Some(values), 1) = (column.as_slice::<f32>(), column.width()) {
-        return values.iter().map(|x| Ink::number((*x).into())).collect();
+/// Returns the value at one place of each row.
+fn numbers(column: &Column, at: usize) -> Vec<Ink> {
+    if let (Some(values), width @ 1..) = (column.as_slice::<f32>(), column.width()) {
+        let values = values.iter().skip(at).step_by(usize_from_u32(width));
+        return values.map(|x| Ink::number((*x).into())).collect();
     }
-    let float = |row| Ink::number(column.float(row, 0).unwrap_or(f64::NAN));
+    let float = |row| Ink::number(column.float(row, at).unwrap_or(f64::NAN));
     (0..column.len()).map(float).collect()
 }
 

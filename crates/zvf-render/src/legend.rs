@@ -1,10 +1,18 @@
-//! The legend of a picture, as in the viewer: what is coloured, its map, and the numbers at both
-//! ends.
+//! The legend of a picture, as in the viewer: the source of the colours, their map and the numbers
+//! at its ends; a scale bar; and the directions of the axes.
 
-use zvf_format::num::index_u32;
+use zvf_format::num::{index_u32, saturating_floor_i64};
 
 use crate::colour::{ColourMap, Rgb};
 use crate::size::Size;
+use crate::view::Camera;
+
+/// The words of a legend: the names of the drawn axes, and their unit.
+#[derive(Debug)]
+pub(crate) struct Captions<'a> {
+    pub(crate) axes: [Option<&'a str>; 3],
+    pub(crate) unit: Option<&'a str>,
+}
 
 /// A picture that is drawn over.
 pub(crate) struct Sheet<'a> {
@@ -12,33 +20,74 @@ pub(crate) struct Sheet<'a> {
     /// The rows from the top, with `stride` bytes for each pixel; a fourth byte is its opacity.
     pub(crate) bytes: &'a mut [u8],
     pub(crate) stride: usize,
+    /// The colour of letters.
+    pub(crate) ink: Rgb,
 }
 
 impl Sheet<'_> {
-    /// Draws a legend into the lower right corner.
-    pub(crate) fn legend(&mut self, title: &str, map: ColourMap, ends: [&str; 2], ink: Rgb) {
+    /// Draws the scale of the colours into the lower right corner.
+    pub(crate) fn legend(&mut self, title: &str, map: ColourMap, ends: [&str; 2]) {
         let [low, high] = ends;
         let left = self.size.width.saturating_sub(RAMP + MARGIN);
         let top = self.size.height.saturating_sub(3 * LINE + MARGIN);
-        self.text([left, top], title, ink);
+        self.text([left, top], title);
         for x in 0..RAMP {
             let colour = map.colour(f64::from(x) / f64::from(RAMP - 1));
             for y in 0..LINE - 4 {
                 self.put([left + x, top + LINE + y], colour);
             }
         }
-        self.text([left, top + 2 * LINE], low, ink);
+        self.text([left, top + 2 * LINE], low);
         let width = index_u32(high.chars().count() * GLYPH).min(RAMP);
-        self.text([left + RAMP - width, top + 2 * LINE], high, ink);
+        self.text([left + RAMP - width, top + 2 * LINE], high);
     }
 
-    fn text(&mut self, [left, top]: [u32; 2], text: &str, ink: Rgb) {
+    /// Draws a bar of a round length into the lower left corner.
+    pub(crate) fn scale_bar(&mut self, camera: &Camera, unit: Option<&str>) {
+        let most = f64::from(RAMP) / camera.scale;
+        let power = 10_f64.powf(most.log10().floor());
+        let length =
+            [5.0, 2.0].map(|times| times * power).into_iter().find(|length| *length <= most);
+        let length = length.unwrap_or(power);
+        let top = self.size.height - MARGIN - LINE;
+        self.text([MARGIN, top], &format!("{} {}", number(length), unit.unwrap_or_default()));
+        let end = f64::from(MARGIN) + length * camera.scale;
+        for y in [self.size.height - MARGIN, self.size.height - MARGIN + 1] {
+            self.line([MARGIN.into(), y.into()], [end, y.into()], self.ink);
+        }
+    }
+
+    /// Draws the directions of the axes above the scale bar, with their names.
+    pub(crate) fn axes(&mut self, camera: &Camera, names: [Option<&str>; 3]) {
+        let from = [MARGIN + ARM + GLYPH_WIDTH, self.size.height - 2 * MARGIN - LINE - ARM];
+        let [x, y] = from.map(f64::from);
+        let ends = camera.axis_ends().into_iter().zip(DIRECTIONS);
+        for (([right, down], colour), name) in ends.zip(names) {
+            let Some(name) = name else { continue };
+            let at = |arm: f64| [x + right * arm, y + down * arm];
+            self.line([x, y], at(ARM.into()), colour);
+            let [left, top] = at(f64::from(ARM + GLYPH_WIDTH)).map(nearest);
+            self.text([left.saturating_sub(GLYPH_WIDTH / 2), top.saturating_sub(LINE / 2)], name);
+        }
+    }
+
+    fn line(&mut self, [x, y]: [f64; 2], [right, down]: [f64; 2], colour: Rgb) {
+        let steps = (right - x).abs().max((down - y).abs()).ceil().max(1.0);
+        let mut step = 0.0;
+        while step <= steps {
+            let share = step / steps;
+            self.put([x + (right - x) * share, y + (down - y) * share].map(nearest), colour);
+            step += 1.0;
+        }
+    }
+
+    fn text(&mut self, [left, top]: [u32; 2], text: &str) {
         for (at, letter) in (left..).step_by(GLYPH).zip(text.chars().take(MAX_LETTERS)) {
             let glyph = GLYPHS.chars().position(|known| known == letter).unwrap_or(UNKNOWN);
             for (y, row) in (top..).zip(FONT.lines()) {
                 let dots = row.bytes().skip(glyph * GLYPH).take(GLYPH);
                 for (x, _) in (at..).zip(dots).filter(|(_, dot)| *dot == b'#') {
-                    self.put([x, y], ink);
+                    self.put([x, y], self.ink);
                 }
             }
         }
@@ -62,8 +111,19 @@ pub(crate) fn number(x: f64) -> String {
     format!("{x:.4e}").parse::<f64>().unwrap_or(x).to_string()
 }
 
-/// The smallest picture in which a legend is readable.
+/// Returns the pixel of a place; 0 for one that is left of the picture or above it.
+fn nearest(at: f64) -> u32 {
+    u32::try_from(saturating_floor_i64(at + 0.5)).unwrap_or(0)
+}
+
+/// The smallest picture in which the scale of the colours is readable.
 pub(crate) const MIN_SIZE: Size = Size { width: RAMP + 2 * MARGIN, height: 3 * LINE + 2 * MARGIN };
+/// The smallest picture with room for everything.
+pub(crate) const ROOM: Size = Size { width: 2 * MIN_SIZE.width, height: 2 * MIN_SIZE.height };
+/// The colours of the axes: those of their directions.
+const DIRECTIONS: [Rgb; 3] = [[255, 0, 0], [0, 200, 0], [0, 0, 255]];
+/// Pixels of the arm of an axis.
+const ARM: u32 = 28;
 /// Pixels between the legend and the edges, of its ramp, and from line to line.
 const MARGIN: u32 = 16;
 const RAMP: u32 = 180;
@@ -73,5 +133,6 @@ const MAX_LETTERS: usize = 30;
 /// domain.
 const FONT: &str = include_str!("font.txt");
 const GLYPH: usize = 6;
+const GLYPH_WIDTH: u32 = 6;
 const GLYPHS: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~≤≥";
 const UNKNOWN: usize = 31; // ?

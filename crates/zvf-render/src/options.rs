@@ -1,6 +1,5 @@
 //! The options of a picture.
 
-use std::fmt;
 use std::str::FromStr;
 
 use zvf_error::{Error, Result};
@@ -19,7 +18,7 @@ use crate::view::View;
 ///
 /// let options = Options {
 ///     size: Size::new(320, 200)?,
-///     colour: ColourBy::Attribute("intensity".into()),
+///     colour: ColourBy::Named("intensity".into()),
 ///     range: Some([0.0, 1.0]),
 ///     ..Options::default()
 /// };
@@ -46,16 +45,17 @@ pub struct Options {
     pub width: Option<u32>,
     /// The background.
     pub ground: Ground,
-    /// Whether a legend is drawn where numbers have the colours.
-    pub legend: bool,
+    /// Whether the scale of the colours, a scale bar and the directions of the axes are drawn
+    /// [default: if the picture has room].
+    pub legend: Option<bool>,
 }
 
 /// The source of the colour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColourBy {
-    /// The object, if there are objects with more than one point; otherwise the depth for points,
-    /// otherwise nothing.
+    /// By kind: the third axis for points, the direction for streamlines, otherwise the object, if
+    /// there are objects.
     #[default]
     Usual,
     /// Nothing: one colour for everything.
@@ -64,32 +64,25 @@ pub enum ColourBy {
     Object,
     /// The distance from the viewer.
     Depth,
-    /// An attribute, named as in a query: of vertices, edges or faces, or `fragment.NAME`, or
-    /// `object.NAME`. Text and categories each have a colour; three bytes are a colour.
-    Attribute(String),
+    /// The direction of lines and edges: the more they go along the first axis, the redder they
+    /// are; green is the second axis, blue the third.
+    Direction,
+    /// A coordinate, if it is the name of an axis. Otherwise an attribute, named as in a query: of
+    /// vertices, edges or faces, or `fragment.NAME`, or `object.NAME`; `vertex.NAME` is never an
+    /// axis. Text and categories each have a colour; three bytes are a colour.
+    Named(String),
 }
 
 impl From<&str> for ColourBy {
-    /// Parses a word; `vertex.NAME` is for an attribute that is called like one of the words.
+    /// Parses a word; `vertex.NAME` is an attribute that has one of the words as its name.
     fn from(word: &str) -> Self {
         match word {
             "plain" => Self::Plain,
             "object" => Self::Object,
             "depth" => Self::Depth,
-            name => Self::Attribute(name.strip_prefix("vertex.").unwrap_or(name).to_owned()),
+            "direction" => Self::Direction,
+            name => Self::Named(name.to_owned()),
         }
-    }
-}
-
-impl fmt::Display for ColourBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Usual => "usual",
-            Self::Plain => "plain",
-            Self::Object => "object",
-            Self::Depth => "depth",
-            Self::Attribute(name) => name,
-        })
     }
 }
 

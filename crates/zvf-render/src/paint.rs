@@ -3,7 +3,7 @@
 //! ```text
 //! points                       dots
 //! lines, polylines             a line between neighbours of a part; a part of one vertex is a dot
-//! graphs, skeletons            a line an edge, and a dot a vertex
+//! graphs, skeletons            a line an edge, and a dot a vertex that has a colour
 //! meshes                       triangles; a face of more corners as a fan around its first one
 //! ```
 
@@ -42,11 +42,11 @@ impl Painter {
         let placed = self.place_vertices(batch.positions());
         let nowhere = placed.iter().filter(|at| at.iter().any(|x| !x.is_finite())).count();
         self.drawn.nowhere += to_u64(nowhere);
-        let (inks, meaning) = Inks::from_batch(batch, &self.source, &placed);
+        let (inks, meaning) = Inks::from_batch(batch, &self.source, &placed, &self.camera);
         self.meaning = meaning;
         self.canvas.mix(meaning == Meaning::Numbers);
         let corner = |vertex: usize, element: Option<usize>| -> Option<Corner> {
-            Some((*placed.get(vertex)?, inks.vertex_ink(vertex, element)))
+            Some((*placed.get(vertex)?, inks.vertex_ink(vertex, element)?))
         };
         match batch.elements() {
             Some(elements) => self.elements(elements, &corner, placed.len()),

@@ -10,9 +10,9 @@ use crate::canvas::{Canvas, Pixel};
 use crate::colour::{ColourMap, Rgb, UNKNOWN, round_u8, shade_colour};
 use crate::error::write_error;
 use crate::ink::{Ink, Meaning};
-use crate::legend::{Sheet, number};
+use crate::legend::{self, Captions, Sheet, number};
 use crate::options::{Ground, Options};
-use crate::paint::Drawn;
+use crate::paint::{Drawn, Painter};
 use crate::size::Size;
 
 /// A picture.
@@ -45,19 +45,19 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Converts the inks of a canvas to colours.
-    pub(crate) fn from_canvas(
-        canvas: &Canvas,
-        meaning: Meaning,
-        drawn: Drawn,
+    /// Converts the inks of the canvas to colours, and draws the legend over it.
+    pub(crate) fn from_painter(
+        painter: &Painter,
+        captions: &Captions<'_>,
         options: &Options,
     ) -> Self {
+        let Painter { canvas, meaning, drawn, .. } = painter;
         let range = match meaning {
             Meaning::Colours => None,
             Meaning::Numbers => options.range.or_else(|| value_range(canvas)),
         };
         // Without a range, no finite number is visible.
-        let colours = Colours::new(options.map, meaning, range.unwrap_or_default());
+        let colours = Colours::new(options.map, *meaning, range.unwrap_or_default());
         let transparent = options.ground == Ground::Transparent;
         let mut bytes = Vec::with_capacity(canvas.size().area() * 4);
         for pixel in canvas.pixels() {
@@ -71,16 +71,23 @@ impl Picture {
                 bytes.push(if is_drawn(pixel) { u8::MAX } else { 0 });
             }
         }
-        if let (Some([low, high]), true) = (range, options.legend) {
-            let [least, most] = value_range(canvas).unwrap_or([low, high]);
-            let below = if least < low { "≤ " } else { "" }.to_owned() + &number(low);
-            let above = if most > high { "≥ " } else { "" }.to_owned() + &number(high);
+        let has_room = canvas.size().has_room(legend::ROOM);
+        if options.legend.unwrap_or(has_room) {
             let ink = if options.ground == Ground::BLACK { [233, 236, 241] } else { [23, 26, 32] };
             let stride = if transparent { 4 } else { 3 };
-            let mut sheet = Sheet { size: canvas.size(), bytes: &mut bytes, stride };
-            sheet.legend(&options.colour.to_string(), options.map, [&below, &above], ink);
+            let mut sheet = Sheet { size: canvas.size(), bytes: &mut bytes, stride, ink };
+            if let Some([low, high]) = range {
+                let [least, most] = value_range(canvas).unwrap_or([low, high]);
+                let below = if least < low { "≤ " } else { "" }.to_owned() + &number(low);
+                let above = if most > high { "≥ " } else { "" }.to_owned() + &number(high);
+                sheet.legend(painter.source.title(), options.map, [&below, &above]);
+            }
+            if has_room {
+                sheet.scale_bar(&painter.camera, captions.unit);
+                sheet.axes(&painter.camera, captions.axes);
+            }
         }
-        Self { size: canvas.size(), transparent, bytes, range, drawn }
+        Self { size: canvas.size(), transparent, bytes, range, drawn: *drawn }
     }
 
     /// Returns the size.

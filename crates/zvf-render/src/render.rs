@@ -4,13 +4,14 @@ use async_recursion::async_recursion as boxed;
 use futures_util::StreamExt as _;
 use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, to_u64};
+use zvf_metadata::Axis;
 use zvf_model::{Kind, LevelReader};
 use zvf_query::{Columns, Plan, Query, Reader};
 
 use crate::canvas::Canvas;
 use crate::error::setting_error;
 use crate::ink::{Meaning, Source};
-use crate::legend;
+use crate::legend::{self, Captions};
 use crate::options::{ColourBy, Options};
 use crate::paint::{Drawn, Painter};
 use crate::picture::Picture;
@@ -27,16 +28,16 @@ use crate::view::{Camera, View};
 /// When an option is invalid for this store, the query cannot be answered, or its attribute does not exist.
 #[boxed]
 pub async fn render(reader: &Reader, query: &Query, options: &Options) -> Result<Picture> {
-    let Size { width: wide, height: high } = legend::MIN_SIZE;
-    if options.legend && (options.size.width < wide || options.size.height < high) {
-        let expected = format!("at least {wide}x{high} for a legend");
+    if options.legend == Some(true) && !options.size.has_room(legend::MIN_SIZE) {
+        let expected = format!("at least {} for a legend", legend::MIN_SIZE);
         return Err(setting_error("size", &expected, options.size));
     }
     let plan = reader.plan(query).await?;
     let level = reader.level(plan.level).await?;
     let axes = axes(options, level.axes())?;
     let camera = camera(reader, options, axes)?;
-    let source = source(options, &plan, &level).await?;
+    let names = reader.store().root().axes();
+    let source = source(options, &plan, &level, (names, axes)).await?;
     let dot = options.width.unwrap_or_else(|| width(options.size, &plan, 0.25, 7.0));
     let line = options.width.unwrap_or_else(|| width(options.size, &plan, 0.08, 3.0));
     let (meaning, drawn) = (Meaning::Colours, Drawn::default());
@@ -47,13 +48,18 @@ pub async fn render(reader: &Reader, query: &Query, options: &Options) -> Result
     while let Some(batch) = batches.next().await {
         painter.draw(&batch?);
     }
-    Ok(Picture::from_canvas(&painter.canvas, painter.meaning, painter.drawn, options))
+    let name = |axis: usize| names.get(axis).map(|axis| axis.name.as_str());
+    let unit = axes.iter().flatten().find_map(|axis| names.get(*axis)?.unit.as_deref());
+    let axes = axes.map(|axis| axis.and_then(name));
+    Ok(Picture::from_painter(&painter, &Captions { axes, unit }, options))
 }
 
 /// Adds the columns that the colours need to the query.
 fn with_columns(query: Query, source: &Source, kind: Kind) -> Query {
     match source {
-        Source::Plain | Source::Depth => query.columns(Columns::None),
+        Source::Plain | Source::Depth | Source::Direction | Source::Axis(..) => {
+            query.columns(Columns::None)
+        }
         // A part of a chain belongs to an object; for other kinds the query returns owners.
         Source::Object if kind.is_chain() => query.columns(Columns::None),
         Source::Object => query.columns(Columns::None).with_owners(),
@@ -61,14 +67,33 @@ fn with_columns(query: Query, source: &Source, kind: Kind) -> Query {
     }
 }
 
-async fn source(options: &Options, plan: &Plan, level: &LevelReader) -> Result<Source> {
+async fn source(
+    options: &Options,
+    plan: &Plan,
+    level: &LevelReader,
+    (names, drawn): (&[Axis], [Option<usize>; 3]),
+) -> Result<Source> {
+    let coordinate = |axis: usize| Some(Source::Axis(axis, names.get(axis)?.name.clone()));
+    let [_, _, third] = drawn;
     Ok(match &options.colour {
         ColourBy::Plain => Source::Plain,
         ColourBy::Object => Source::Object,
         ColourBy::Depth => Source::Depth,
-        ColourBy::Attribute(name) => Source::Attribute(name.clone()),
-        ColourBy::Usual if plan.kind == Kind::PointCloud && level.axes() > 2 => Source::Depth,
-        ColourBy::Usual if plan.kind == Kind::PointCloud => Source::Plain,
+        ColourBy::Direction if matches!(plan.kind, Kind::PointCloud | Kind::Mesh) => {
+            let expected = "a kind with lines or edges for their direction";
+            return Err(setting_error("colour", expected, plan.kind));
+        }
+        ColourBy::Direction => Source::Direction,
+        ColourBy::Named(name) => {
+            let axis = names.iter().position(|axis| axis.name == *name);
+            let attribute = name.strip_prefix("vertex.").unwrap_or(name);
+            let attribute = || Source::Attribute(attribute.to_owned());
+            axis.and_then(coordinate).unwrap_or_else(attribute)
+        }
+        ColourBy::Usual if plan.kind == Kind::PointCloud => {
+            third.and_then(coordinate).unwrap_or(Source::Plain)
+        }
+        ColourBy::Usual if plan.kind == Kind::Streamline => Source::Direction,
         ColourBy::Usual if level.objects().await?.is_some() => Source::Object,
         ColourBy::Usual => Source::Plain,
     })

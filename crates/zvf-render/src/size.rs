@@ -50,6 +50,11 @@ impl Size {
         self.height
     }
 
+    /// Returns whether a picture of this size has room for one of the other.
+    pub(crate) const fn has_room(self, other: Self) -> bool {
+        self.width >= other.width && self.height >= other.height
+    }
+
     /// Returns the number of pixels, at most 2^28.
     pub(crate) const fn area(self) -> usize {
         usize_from_u32(self.width) * usize_from_u32(self.height)

@@ -46,11 +46,18 @@ impl View {
     /// From a corner: all three axes are visible.
     pub const CORNER: Self = Self { turn: 30.0, lift: 30.0 };
 
-    const NAMED: [(&'static str, Self); 4] = [
+    /// The anatomical names are of axes that go to the right, to the front and up.
+    const NAMED: [(&'static str, Self); 10] = [
         ("top", Self::TOP),
         ("front", Self::FRONT),
         ("side", Self::SIDE),
         ("corner", Self::CORNER),
+        ("superior", Self::TOP),
+        ("inferior", Self { turn: 0.0, lift: -90.0 }),
+        ("posterior", Self::FRONT),
+        ("anterior", Self { turn: 180.0, lift: 0.0 }),
+        ("right", Self::SIDE),
+        ("left", Self { turn: 270.0, lift: 0.0 }),
     ];
 }
 
@@ -73,7 +80,8 @@ impl FromStr for View {
         let degrees =
             |text: &str| text.trim().parse::<f64>().ok().filter(|angle| angle.is_finite());
         let angles = text.split_once(',').and_then(|(turn, lift)| degrees(turn).zip(degrees(lift)));
-        let expected = "top, front, side, corner or two angles in degrees such as 30,20";
+        let expected =
+            "top, front, side, corner, an anatomical name, or two angles in degrees such as 30,20";
         let (turn, lift) =
             angles.ok_or_else(|| setting_error("view", expected, format!("{text:?}")))?;
         Ok(Self { turn, lift })
@@ -85,8 +93,8 @@ impl FromStr for View {
 pub(crate) struct Camera {
     rows: [[f64; 3]; 3], // right, up, towards
     centre: [f64; 3],
-    scale: f64,       // pixels a unit; finite and above 0
-    middle: [f64; 2], // of the picture
+    pub(crate) scale: f64, // pixels a unit; finite and above 0
+    middle: [f64; 2],      // of the picture
 }
 
 impl Camera {
@@ -130,6 +138,18 @@ impl Camera {
         let [right, up, towards] = self.rows.map(|row| dot(row, from) * self.scale);
         let [x, y] = self.middle;
         [x + right, y - up, towards]
+    }
+
+    /// Returns the direction of each axis in the picture: to the right and down, at most 1 long.
+    pub(crate) fn axis_ends(&self) -> [[f64; 2]; 3] {
+        let [[a, b, c], [d, e, f], _] = self.rows;
+        [[a, -d], [b, -e], [c, -f]]
+    }
+
+    /// Returns the step from the first axis to the third that is this step between places.
+    pub(crate) fn turn_back(&self, [x, y, near]: [f64; 3]) -> [f64; 3] {
+        let [[a, b, c], [d, e, f], [g, h, i]] = self.rows;
+        [a * x - d * y + g * near, b * x - e * y + h * near, c * x - f * y + i * near]
     }
 }
 
@@ -219,10 +239,15 @@ mod tests {
         {
             assert_eq!(view.to_string().parse::<View>().unwrap(), view);
         }
+        // The face of a head looks along the second axis: its right ear is on the left side.
+        let from_the_front = "anterior".parse::<View>().unwrap();
+        let camera = Camera::new([-5.0; 3], [5.0; 3], from_the_front, SQUARE, 0.0).unwrap();
+        assert_eq!(camera.place([1.0, 2.0, 3.0]), [40.0, 20.0, 20.0]);
+        assert_eq!(camera.turn_back([-10.0, -30.0, 20.0]), [10.0, 20.0, 30.0]);
         for text in ["", "above", "1", "1,x", "inf,0", "1,2,3"] {
             let error = text.parse::<View>().unwrap_err().sentence();
-            let expected =
-                "view: expected top, front, side, corner or two angles in degrees such as 30,20";
+            let expected = "top, front, side, corner, an anatomical name, or two angles";
+            let expected = format!("view: expected {expected} in degrees such as 30,20");
             assert_eq!(error, format!("{expected}, found {text:?}"));
         }
     }

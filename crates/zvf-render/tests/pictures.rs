@@ -87,7 +87,7 @@ async fn the_nearer_face_hides_the_farther_one() {
     let folder = tempfile::tempdir().unwrap();
     let reader = write_store(folder.path(), &batch).await;
     let by_height = Options {
-        colour: ColourBy::Attribute("height".into()),
+        colour: ColourBy::Named("height".into()),
         map: ColourMap::Grey,
         range: Some([-1.0, 1.0]),
         ..options(3)
@@ -100,7 +100,7 @@ async fn the_nearer_face_hides_the_farther_one() {
     assert_eq!(from_below.pixel(2 + 20, 2 + 20), Some([111, 111, 111, 255]));
     assert_eq!(from_above.range(), Some([-1.0, 1.0]));
     // A legend has the map from its left to its right end, its title above and the numbers below.
-    let small = Options { legend: true, ..options };
+    let small = Options { legend: Some(true), ..options };
     let refused = render(&reader, &Query::all(), &small).await.unwrap_err().sentence();
     assert_eq!(refused, "size: expected at least 212x80 for a legend, found 100x100");
     let large = Options { size: Size::new(320, 240).unwrap(), ..small };
@@ -119,7 +119,7 @@ async fn points_have_the_colour_of_their_value() {
     let values = Field::new("v", floats(&[-2.0, 0.0, 2.0, f32::NAN], 1));
     let batch = Batch::new(Kind::PointCloud, positions).with_field(values).unwrap();
     let by_value =
-        Options { colour: ColourBy::Attribute("v".into()), map: ColourMap::Coolwarm, ..options(3) };
+        Options { colour: ColourBy::Named("v".into()), map: ColourMap::Coolwarm, ..options(3) };
     let picture = draw(&batch, &Query::all(), &by_value).await;
     assert_eq!(picture.range(), Some([-2.0, 2.0]));
     for (x, colour) in [
@@ -153,6 +153,47 @@ async fn objects_have_different_colours_and_lines_cross_chunks() {
     let clipped = Query::all().in_region(Bounds::new(&[0.0; 3], &[50.0; 3]).unwrap());
     let clipped_picture = draw(&batch, &clipped.mode(zvf_query::Mode::Clip), &options(3)).await;
     assert_eq!((at(&clipped_picture, 49, 5), at(&clipped_picture, 52, 5)), (first, WHITE));
+}
+
+#[tokio::test]
+async fn streamlines_have_the_colour_of_their_direction_and_points_that_of_their_height() {
+    let positions = floats(&[5.5, 5.5, 9., 90.5, 5.5, 9., 5.5, 40.5, 9., 5.5, 90.5, 9.], 3);
+    let parts = Parts::new(vec![0, 2, 4], vec![ObjectId(0), ObjectId(1)]).unwrap();
+    let batch = Batch::new(Kind::Streamline, positions.clone()).with_parts(parts).unwrap();
+    for (view, turned) in [(View::TOP, false), (View { turn: 180.0, lift: 90.0 }, true)] {
+        let options = Options { view: Some(view), ..options(3) };
+        let picture = draw(&batch, &Query::all(), &options).await;
+        let at = |x, y| if turned { at(&picture, 95 - x, 95 - y) } else { at(&picture, x, y) };
+        assert_eq!((at(30, 5), at(5, 60)), ([255, 0, 0, 255], [0, 255, 0, 255]), "{view}");
+    }
+    let oblique = floats(&[0., 0., 0., 30., 40., 0.], 3);
+    let edges = Elements::new(2, vec![0, 1]).unwrap();
+    let graph = Batch::new(Kind::Graph, oblique).with_elements(edges).unwrap();
+    let by_direction = Options { colour: ColourBy::Direction, ..options(3) };
+    let picture = draw(&graph, &Query::all(), &by_direction).await;
+    assert_eq!(at(&picture, 15, 20), [153, 204, 0, 255]);
+
+    let points = Batch::new(Kind::PointCloud, floats(&[5.5, 5.5, 7., 60.5, 5.5, 19.], 3));
+    let picture = draw(&points, &Query::all(), &options(3)).await;
+    assert_eq!(picture.range(), Some([7.0, 19.0]));
+    let by_first = Options { colour: ColourBy::Named("x".into()), ..options(3) };
+    assert_eq!(draw(&points, &Query::all(), &by_first).await.range(), Some([5.5, 60.5]));
+}
+
+#[tokio::test]
+async fn a_large_picture_has_a_scale_bar_and_axes() {
+    let points = Batch::new(Kind::PointCloud, floats(&[96., 96., 0.], 3));
+    let base = Options { size: Size::new(424, 200).unwrap(), ..options(3) };
+    let picture = draw(&points, &Query::all(), &base).await;
+    let row = |y: u32| (0..212).filter(|x| picture.pixel(*x, y) == Some([23, 26, 32, 255])).count();
+    // 192 pixels are 96 units: the longest round length within 180 pixels is 50 units.
+    assert_eq!((row(184), row(185), row(186)), (101, 101, 0));
+    // From above, the first axis goes to the right and the second one up.
+    let colours = [[16 + 28 + 6 + 20, 124], [16 + 28 + 6, 124 - 20]];
+    let colours = colours.map(|[x, y]| picture.pixel(x, y).unwrap());
+    assert_eq!(colours, [[255, 0, 0, 255], [0, 200, 0, 255]]);
+    let without = Options { legend: Some(false), ..base };
+    assert_eq!(count(&draw(&points, &Query::all(), &without).await), 1);
 }
 
 #[tokio::test]
@@ -211,7 +252,7 @@ async fn invalid_options_are_refused_with_a_reason() {
     let positions = floats(&[0., 0., 0., 5., 5., 5.], 3);
     let reader = write_store(folder.path(), &Batch::new(Kind::PointCloud, positions)).await;
     let base = Options::default;
-    let by_name = ColourBy::Attribute("mass".into());
+    let by_name = ColourBy::Named("mass".into());
     let endless = Bounds::new(&[0.0; 3], &[f64::INFINITY; 3]).unwrap();
     let square = Bounds::new(&[0.0; 2], &[1.0; 2]).unwrap();
     for (options, message) in [
@@ -240,6 +281,10 @@ async fn invalid_options_are_refused_with_a_reason() {
         (
             Options { colour: by_name, ..base() },
             "there is no vertex attribute \"mass\": there is none",
+        ),
+        (
+            Options { colour: ColourBy::Direction, ..base() },
+            "colour: expected a kind with lines or edges for their direction, found point_cloud",
         ),
     ] {
         let error = render(&reader, &Query::all(), &options).await.unwrap_err();

@@ -114,8 +114,8 @@ impl RangedFile {
         Self::begin(Source::with_buffer_pool(folder, &Budget::new(options))?, key).await
     }
 
-    /// Returns the file that now has the name; `None` if it is this one, as it always is for a file
-    /// in memory.
+    /// Returns the file that now has the name; `None` if it is still this file, which is always so
+    /// for a file in memory.
     pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>> {
         match &self.0 {
             #[cfg(all(unix, feature = "map"))]
@@ -302,11 +302,12 @@ fn past_end_error(size: u64, end: u64) -> Error {
     Error::new(Class::Truncated, "size", Expected::AtLeast(end.into()), size)
 }
 
-/// Bytes of the end that opening reads: the footer of most containers, and all of a small one.
+/// The number of bytes that opening reads from the end: the footer of most containers, and all of a
+/// small one.
 const TAIL_BYTES: u64 = 16 << 10;
-/// Bytes of the start that opening reads when a round trip is expensive: the directory and index of
-/// most containers; for a pack of a thousand cells also documents, cell tables and fragment
-/// indexes. Another request costs as much.
+/// The number of bytes that opening reads from the start if a round trip is expensive: the
+/// directory and index of most containers; for a pack of a thousand cells also documents, cell
+/// tables and fragment indexes. Another request costs as much.
 const HEAD_BYTES: u64 = 256 << 10;
 
 #[cfg(test)]

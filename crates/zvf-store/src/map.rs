@@ -80,8 +80,8 @@ impl MappedFile {
     ///
     /// While this handle, a clone of it or a [`View`] lives, no one may change the bytes of the
     /// file in place, nor those of a later file of that name that is mapped when a handle is
-    /// revalidated. With the SIGBUS handler installed, a mere truncation is survived; otherwise it
-    /// ends the process.
+    /// revalidated. With the SIGBUS handler installed, the process survives a truncation of the
+    /// file; without it, a truncation ends the process.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ pub(crate) enum Reopened {
     Unmapped(PathBuf),
 }
 
-/// Why files may be mapped; nothing of a store is mapped without such a reason.
+/// The reason for which files may be mapped; no file of a store is mapped without one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Promise {
     /// The caller of an `unsafe` function promised that nobody changes them in place. Only

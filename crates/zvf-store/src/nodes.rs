@@ -394,7 +394,7 @@ fn endpoints_rank(key: &Key, attributes: &Object) -> Option<usize> {
     number("sid_ndim")?.checked_mul(number("link_width")?)
 }
 
-/// Returns what was first opened under `key`, or else what `open` gives.
+/// Returns the node that was first opened under `key`, or the result of `open` if there is none.
 async fn open_once<T: Clone>(
     opened: &Mutex<HashMap<Key, T>>,
     key: &Key,

@@ -34,9 +34,9 @@ pub enum Notice {
     },
     /// A count in the metadata differs from the actual one; the actual one was used.
     StaleCount {
-        /// Where the count is.
+        /// The location of the count.
         key: Key,
-        /// What is counted.
+        /// The counted items.
         what: Box<str>,
         /// The count in the metadata.
         stated: u64,
@@ -71,18 +71,19 @@ pub enum Notice {
         /// The level.
         key: Key,
     },
-    /// A condition of a query is never true, whatever is stored.
+    /// A condition of a query can never be true, whatever the stored values are.
     HoldsNowhere {
         /// The condition.
         condition: Box<str>,
-        /// Why it cannot be true.
+        /// The reason why it cannot be true.
         why: Box<str>,
     },
-    /// The backend has no create-if-absent: the object was looked for just before.
+    /// The backend has no create-if-absent: the writer checked for the object right before it
+    /// created it.
     NoConditionalPut,
     /// The store has a journal that cannot be read here, for example over plain HTTP.
     JournalNotRead,
-    /// The file system has no locks: a file beside the store replaced one.
+    /// The file system has no locks: a file next to the store replaces the lock.
     NoFileLocks,
 }
 

@@ -82,7 +82,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// When the backend cannot be asked.
+    /// When the backend fails.
     #[boxed]
     pub async fn read(&self, key: &str) -> Result<Option<Bytes>> {
         self.remote.read(&Key::root().join(key)?).await
@@ -115,7 +115,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// When the backend cannot be asked.
+    /// When the backend fails.
     #[boxed]
     pub async fn exists(&self, key: &str) -> Result<bool> {
         Ok(self.remote.head(&Key::root().join(key)?).await?.is_some())
@@ -125,7 +125,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// When the backend cannot be asked.
+    /// When the backend fails.
     #[boxed]
     pub async fn head(&self, key: &str) -> Result<Option<(u64, SystemTime)>> {
         let meta = self.remote.head(&Key::root().join(key)?).await?;
@@ -300,7 +300,7 @@ impl Objects {
 /// A tag that no object has.
 const NO_TAG: &str = "\"00000000000000000000000000000000\"";
 
-/// Returns the key of a prefix; the root where it is empty.
+/// Returns the key of a prefix; the root if it is empty.
 fn prefix_key(prefix: &str) -> Result<Key> {
     if prefix.is_empty() { Ok(Key::root()) } else { Key::root().join(prefix) }
 }

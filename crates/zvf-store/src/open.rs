@@ -1,4 +1,4 @@
-//! Opens a store: what it is, its layout family, and whether the two agree.
+//! Opens a store, determines its version and its layout family, and checks that the two agree.
 //!
 //! ```text
 //! zarr.json                 version, axes, chunk shape, bounds: refused here when they cannot be used
@@ -6,9 +6,9 @@
 //! 0/vertices/zarr.json      a group in families A and B, an array in C; its presence list is not read yet
 //! ```
 //!
-//! This takes three documents in one batch, whatever the size of the store. A version that
-//! contradicts the structure is refused, with both in the error. A newer version than this build
-//! knows opens with a notice, unless it requires an unknown capability.
+//! Opening reads three documents in one batch; the number does not depend on the size of the store.
+//! A version that contradicts the structure is refused, with both in the error. A newer version
+//! than this build knows opens with a notice, unless it requires an unknown capability.
 //!
 //! Not here: the content of the levels.
 

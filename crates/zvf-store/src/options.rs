@@ -23,7 +23,7 @@ use crate::versions::{Versions, refuse_unknown};
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Bytes that this handle may hold: in flight and in the cache together. Requests wait until
-    /// they fit; a request larger than what the cache leaves is refused.
+    /// they fit. A request larger than the budget minus the cache is refused.
     pub budget_bytes: u64,
     /// Maximum number of concurrent requests.
     pub requests_in_flight: usize,
@@ -36,7 +36,7 @@ pub struct OpenOptions {
     /// Whether the caller's own backend can list: plain HTTP cannot, for example. Backends that a
     /// URL names know this themselves.
     pub can_list: bool,
-    /// How long to wait and how often to retry.
+    /// The limits of waiting and retrying.
     pub timeouts: Timeouts,
     /// Called when a remote store is slow: see [`RetriedRequest`].
     pub on_retry: Option<RetryHook>,
@@ -177,8 +177,8 @@ impl fmt::Debug for VersionsHook {
     }
 }
 
-/// How long a handle waits for a remote store, and how often it retries: one of two presets, or
-/// custom values. Waits of zero or of more than a year are refused when a store is opened.
+/// The limits of waiting for a remote store and of retrying: one of two presets, or custom values.
+/// Waits of zero or of more than a year are refused when a store is opened.
 ///
 /// ```text
 ///                      INTERACTIVE    BATCH

@@ -74,10 +74,10 @@ pub struct RecordKey {
     /// The key.
     #[serde(serialize_with = "write_key", deserialize_with = "read_key")]
     pub key: Key,
-    /// Its new bytes; `None` where it is removed.
+    /// Its new bytes; `None` if it is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<StagedSpan>,
-    /// Its old bytes; `None` where it did not exist.
+    /// Its old bytes; `None` if it did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<StagedSpan>,
 }

@@ -6,8 +6,8 @@
 //! process, goes to the previous handler; if the signal was ignored, sent signals still are.
 //!
 //! A handler may not lock or allocate, so the maps are in a fixed table of atomics. Each slot is
-//! guarded by a counter that is odd while the slot is being written. The handler skips such a slot;
-//! it is never that of the faulting map, because the reader keeps that map alive.
+//! guarded by a counter that is odd while the slot is being written. The handler skips such a slot.
+//! The slot of the faulting map is never being written, because the reader keeps that map alive.
 
 mod place;
 

@@ -1,5 +1,5 @@
-//! Locks for shared state: those of the standard library. In the models of `cargo xtask loom`, they
-//! are those of a model checker that tries every interleaving.
+//! Locks for shared state, from the standard library. The models of `cargo xtask loom` use the
+//! locks of a model checker, which tries every interleaving.
 //!
 //! Not here: semaphores and channels, which tokio model-checks itself; atomics, which only the
 //! table of the signal handler uses.

@@ -29,8 +29,8 @@ const HEAD: &str = "\
 
 Written by `cargo xtask docs` from the table in `zvf-validate`; do not edit.
 
-What `zvf validate` looks for. The letter of a rule is its level, and a level does what those before it
-do. The severity is the usual one: a finding can be milder where readers do without what is wrong, and
-`--strict` makes errors of what only a strict reader minds. Ids never change. A rule without a severity
-says what there is, and that nothing is wrong.
+This page lists the rules that `zvf validate` checks. The letter of a rule is its depth; each depth includes
+the checks before it. A finding can be milder than the severity of its rule if readers do not need the data.
+`--strict` also reports an error for data that only a strict reader refuses. Ids never change. A rule without
+a severity is information, not a fault.
 ";

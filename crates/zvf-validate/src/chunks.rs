@@ -34,9 +34,9 @@ pub(crate) struct ChunkTable {
     total_rows: u64,
     /// Whether tables by fragment fit in the memory limit.
     pub(crate) is_kept: bool,
-    /// The rows of each fragment, where kept.
+    /// The rows of each fragment, if kept.
     pub(crate) ends: Option<Vec<Ends>>,
-    /// The owner of each fragment according to its column, where kept.
+    /// The owner of each fragment according to its column, if kept.
     pub(crate) owners: Option<Vec<i64>>,
 }
 
@@ -107,22 +107,22 @@ impl ChunkTable {
         self.finder.as_ref()?.find(components)
     }
 
-    /// Returns the rows of chunk `place`, where known.
+    /// Returns the rows of chunk `place`, if known.
     pub(crate) fn rows(&self, place: usize) -> Option<u64> {
         self.rows.get(place).copied().flatten()
     }
 
-    /// Returns the fragments of chunk `place`, where known.
+    /// Returns the fragments of chunk `place`, if known.
     pub(crate) fn fragments(&self, place: usize) -> Option<u64> {
         self.fragments.get(place).copied().flatten()
     }
 
-    /// Returns the number in the level of fragment `fragment` of chunk `place`.
+    /// Returns the level-wide number of fragment `fragment` of chunk `place`.
     pub(crate) fn fragment(&self, place: usize, fragment: u64) -> Option<usize> {
         checked_usize(self.first_fragment.get(place)?.checked_add(fragment)?)
     }
 
-    /// Returns the number in the level of row `row` of chunk `place`.
+    /// Returns the level-wide number of row `row` of chunk `place`.
     pub(crate) fn row(&self, place: usize, row: u64) -> Option<u64> {
         self.first_row.get(place)?.checked_add(row)
     }
@@ -133,14 +133,14 @@ impl ChunkTable {
         row_id(self.hashes.get(place).copied().unwrap_or(0), row)
     }
 
-    /// Returns the chunk and fragment that has this number in the level.
+    /// Returns the chunk and fragment with this level-wide number.
     pub(crate) fn locate(&self, fragment: usize) -> Option<(ChunkKey, u64)> {
         let number = to_u64(fragment);
         let place = self.first_fragment.partition_point(|first| *first <= number).checked_sub(1)?;
         Some((self.key(place)?, number.checked_sub(*self.first_fragment.get(place)?)?))
     }
 
-    /// Returns the ends of all fragments of chunk `place`, where kept.
+    /// Returns the ends of all fragments of chunk `place`, if kept.
     pub(crate) fn fragment_ends(&self, place: usize) -> Option<&[Ends]> {
         let start = checked_usize(*self.first_fragment.get(place)?)?;
         let count = checked_usize(self.fragments(place)?)?;

@@ -131,7 +131,7 @@ async fn check_vertices(
     Ok(Some(rows))
 }
 
-/// Checks that the links of a geometry name rows of it, in any chunk.
+/// Checks that the links of a geometry refer to existing rows of it, in any chunk.
 async fn check_links(
     run: &mut Validation,
     level: &LevelState,

@@ -71,7 +71,7 @@ fn check_attribute_names(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// Checks M21: the root announces what a level uses.
+/// Checks M21: the root announces the features that a level uses.
 fn check_capabilities(run: &mut Validation, level: &LevelState) {
     let meta = level.node.meta();
     let claims = [

@@ -1,4 +1,4 @@
-//! A finding: which rule, where, the expected and the actual value.
+//! A finding: the rule, the location, the expected and the actual value.
 
 use std::fmt;
 

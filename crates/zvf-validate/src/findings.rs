@@ -39,7 +39,7 @@ impl Findings {
         Self::new(self.max_kept, self.strict)
     }
 
-    /// Adds a finding. What a build does not support in an array is reported once.
+    /// Adds a finding. A feature that the build does not support is reported once per array.
     pub(crate) fn add(&mut self, mut finding: Finding) {
         let is_kept = |kept: &Vec<Finding>| kept.contains(&finding);
         if finding.rule == S[17] && self.kept.get(&finding.severity).is_some_and(is_kept) {

@@ -17,7 +17,7 @@ pub(crate) struct LevelState {
     pub(crate) name: String,
     /// The kinds of geometry that the store declares.
     pub(crate) kinds: Vec<Token<GeometryType>>,
-    /// Geometries of other kinds, each in a group of its own.
+    /// Geometries of other kinds, each in a separate group.
     pub(crate) extra_kinds: Vec<Self>,
     /// The names of its nodes.
     pub(crate) children: Vec<String>,
@@ -36,7 +36,7 @@ pub(crate) struct LevelState {
     pub(crate) chunks: Arc<ChunkTable>,
     /// The level deltas of the stored links, and their widths.
     pub(crate) families: Vec<FamilyWidth>,
-    /// What the links tell about fragments and chunks.
+    /// Facts about fragments and chunks that follow from the links.
     pub(crate) linked: Linked,
     /// The state of the object index.
     pub(crate) objects: ObjectIndexState,
@@ -49,7 +49,7 @@ pub(crate) struct FamilyWidth {
     pub(crate) width: usize,
 }
 
-/// What the links of a level tell about its fragments and chunks.
+/// Facts about the fragments and chunks of a level that follow from its links.
 #[derive(Debug, Default)]
 pub(crate) struct Linked {
     /// For each fragment, how many links name its first row as a child; empty when not counted.

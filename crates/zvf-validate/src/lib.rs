@@ -12,10 +12,10 @@
 //! any size and any backend: cells are read in small batches and checked on the rayon pool while
 //! the next batch is read.
 //!
-//! A validator that relied on the same metadata as readers would not find what misleads them. So
-//! cells are read whole, without the cache and regardless of presence lists, and everything that is
-//! compared is computed here. Only documents are opened as readers open them, by `zvf_model::open`,
-//! which reports all faults.
+//! A validator that relied on the same metadata as readers would not find errors in this metadata.
+//! So cells are read whole, without the cache and regardless of presence lists, and everything that
+//! is compared is computed here. Only documents are opened as readers open them, by
+//! `zvf_model::open`, which reports all faults.
 //!
 //! ```text
 //! run, options, validation               the order of all checks, and the state of a validation

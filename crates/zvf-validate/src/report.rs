@@ -28,8 +28,8 @@ pub struct Report {
     pub counts: Vec<(&'static Rule, Severity, u64)>,
     /// Notes, which are not faults.
     pub notes: Vec<Finding>,
-    /// What was not checked because of its size or because nothing can be listed: the rule, the
-    /// place, and why. The report makes no statement about these.
+    /// Skipped checks, each with its rule, its place and the reason: a table that would be too
+    /// large, or a backend that cannot list. The report makes no statement about these places.
     pub skipped: Vec<Finding>,
     /// The share that was checked, if not everything; totals were not compared then.
     pub sample: Option<Sample>,

@@ -149,7 +149,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::plan`](zvf_query::Reader::plan)and [`BlockingRuntime::wait`].
+    /// As [`Reader::plan`](zvf_query::Reader::plan) and [`BlockingRuntime::wait`].
     pub fn plan(&self, query: &zvf_query::Query) -> Result<zvf_query::Plan, Error> {
         self.waiter.wait(self.inner.plan(query))?
     }
@@ -158,7 +158,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::run`](zvf_query::Reader::run)and [`BlockingRuntime::wait`].
+    /// As [`Reader::run`](zvf_query::Reader::run) and [`BlockingRuntime::wait`].
     pub fn run(&self, query: &zvf_query::Query) -> Result<zvf_query::Answer, Error> {
         self.waiter.wait(self.inner.run(query))?
     }
@@ -167,7 +167,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::count`](zvf_query::Reader::count)and [`BlockingRuntime::wait`].
+    /// As [`Reader::count`](zvf_query::Reader::count) and [`BlockingRuntime::wait`].
     pub fn count(&self, query: &zvf_query::Query) -> Result<zvf_query::Counts, Error> {
         self.waiter.wait(self.inner.count(query))?
     }
@@ -176,7 +176,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`Reader::statistics`](zvf_query::Reader::statistics)and [`BlockingRuntime::wait`].
+    /// As [`Reader::statistics`](zvf_query::Reader::statistics) and [`BlockingRuntime::wait`].
     pub fn statistics(
         &self,
         level: zvf_model::LevelId,

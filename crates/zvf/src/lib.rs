@@ -16,8 +16,7 @@
 //! # }
 //! ```
 //!
-//! Without an async runtime of your own, use [`blocking`], which has the same functions in blocking
-//! form.
+//! If you have no async runtime, use [`blocking`], which has the same functions in blocking form.
 //!
 //! # Parts
 //!

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 use zvf::inspect::advise;
 use zvf::question::axis_names;
@@ -49,8 +50,9 @@ pub(crate) struct Render {
     /// The size in pixels: width and height, or one for a square.
     #[arg(long, value_name = "WxH", default_value = "1024x1024", value_parser = word::<Size>)]
     size: Size,
-    /// The viewpoint: top, front, side, corner, or degrees around the third axis and above the plane of the others
-    /// [default: corner; top where there are two axes].
+    /// The viewpoint: top, front, side, corner; right, left, anterior, posterior, superior,
+    /// inferior; or degrees around the third axis and above the plane of the others [default:
+    /// corner; top where there are two axes].
     #[arg(long, value_name = "VIEW", value_parser = word::<View>, allow_hyphen_values = true)]
     view: Option<View>,
     /// The axes that are drawn, two or three, by name or number [default: the first three].
@@ -65,8 +67,9 @@ pub(crate) struct Render {
     /// Only rows for which this is true, such as "intensity > 3".
     #[arg(long = "where", value_name = "EXPR")]
     predicate: Option<String>,
-    /// The source of the colour: plain, object, depth, or an attribute (also object.NAME or fragment.NAME; vertex.plain
-    /// for an attribute with one of these names) [default: by kind].
+    /// The source of the colour: plain, object, depth, direction, an axis, or an attribute (also
+    /// object.NAME or fragment.NAME; vertex.plain for an attribute with one of these names)
+    /// [default: the third axis for points, the direction for streamlines, object for others].
     #[arg(long, alias = "color", value_name = "WHAT")]
     colour: Option<ColourBy>,
     /// The colour map of numbers: viridis, magma, grey or coolwarm.
@@ -81,9 +84,11 @@ pub(crate) struct Render {
     /// The background: white, black or transparent.
     #[arg(long = "background", alias = "ground", default_value = "white", value_parser = word::<Ground>)]
     ground: Ground,
-    /// Draw a legend where an attribute or the depth gives the colour: its name, the map, and the values at both ends.
-    #[arg(long)]
-    legend: bool,
+    /// Draw a legend: the scale of the colours, a scale bar, and the directions of the axes
+    /// [default: yes, from 424x160 pixels].
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true,
+        default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    legend: Option<bool>,
 }
 
 impl Render {
@@ -208,8 +213,8 @@ mod tests {
     #[test]
     fn parses_colours_and_ranges() {
         assert_eq!(ColourBy::from("object"), ColourBy::Object);
-        assert_eq!(ColourBy::from("vertex.object"), ColourBy::Attribute("object".into()));
-        assert_eq!(ColourBy::from("object.mass"), ColourBy::Attribute("object.mass".into()));
+        assert_eq!(ColourBy::from("vertex.object"), ColourBy::Named("vertex.object".into()));
+        assert_eq!(ColourBy::from("object.mass"), ColourBy::Named("object.mass".into()));
         assert_eq!(range("-1:2.5"), Ok([-1.0, 2.5]));
         for text in ["", "1", "1:", "0:inf", "a:b"] {
             assert_eq!(range(text).unwrap_err(), "expected two numbers, such as 0:255");

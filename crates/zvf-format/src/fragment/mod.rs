@@ -1,4 +1,4 @@
-//! The fragment index: which rows of a chunk belong to which fragment, version 1.
+//! The fragment index, version 1: assigns the rows of a chunk to fragments.
 //!
 //! ```text
 //! offset      size       field
@@ -119,7 +119,7 @@ impl<'a> FragmentIndex<'a> {
         })
     }
 
-    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
+    /// Parses like [`parse`](Self::parse), but also refuses all [`lints`](Self::lints).
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use super::{Fragment, FragmentIndex};
 
 /// Ranks of one [`FragmentIndex`], for many look-ups in it.
 ///
-/// The table borrows nothing, so that it can be kept beside the bytes. With another index than the
-/// one it was built from, look-ups are safe but meaningless.
+/// The table borrows nothing, so it can be stored next to the bytes. Using it with an index that it
+/// was not built from is safe, but the results are meaningless.
 ///
 /// ```
 /// use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder, RankTable};

@@ -26,7 +26,7 @@ pub struct BoundingBox {
 }
 
 impl BoundingBox {
-    /// Makes the box between two corners.
+    /// Creates the box between two corners.
     ///
     /// # Errors
     ///

@@ -57,8 +57,8 @@ impl Bins {
         Ok(Self { chunk: *chunk, bin, per_chunk })
     }
 
-    /// Makes one bin per chunk, for a level without a bin shape. The chunk by bin and the chunk by
-    /// position are then equal.
+    /// Creates one bin per chunk, for a level without a bin shape. The chunk by bin and the chunk
+    /// by position are then equal.
     #[must_use]
     pub const fn from_chunk_shape(chunk: &ChunkShape) -> Self {
         Self { chunk: *chunk, bin: *chunk, per_chunk: [1; MAX_AXES] }

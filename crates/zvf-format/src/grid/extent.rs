@@ -28,7 +28,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Makes the grid of an array with this origin and shape. An axis may have no cells.
+    /// Creates the grid of an array with this origin and shape. An axis may have no cells.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Makes the grid for data between `low` and `high`, both included.
+    /// Creates the grid for data between `low` and `high`, both included.
     ///
     /// # Errors
     ///

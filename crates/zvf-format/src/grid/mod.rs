@@ -11,12 +11,13 @@
 //!                        shape  = floor(high / chunk_shape) - origin + 1, at least 1
 //! ```
 //!
-//! Each line is meant literally, rounding included: the results name stored objects, and a result
-//! that is off by one names another chunk. The first line and the fourth can disagree (chunk 0.3,
-//! bin 0.1, position 0.6: chunk 2 by its position, chunk 1 by its bin), and both occur in stores.
-//! So a position is *searched* by both rules ([`Bins::chunks_meeting`]) and *written* by the rule
-//! of its writer. Division is monotone even when rounded, so the chunks of a closed box lie between
-//! those of its corners under each rule, and no range has to be widened by a guess.
+//! Implementations must follow each line exactly, including rounding: the results are part of the
+//! names of stored objects, so a result that is off by one names another chunk. The first line and
+//! the fourth can disagree (chunk 0.3, bin 0.1, position 0.6: chunk 2 by its position, chunk 1 by
+//! its bin), and both occur in stores. So a position is *searched* by both rules
+//! ([`Bins::chunks_meeting`]) and *written* by the rule of its writer. Division is monotone even
+//! when rounded, so the chunks of a closed box lie between those of its corners under each rule,
+//! and no range has to be widened by a guess.
 //!
 //! Not here: which chunks hold data; positions outside the bounds of a store.
 

@@ -98,8 +98,8 @@ impl ChunkRange {
         })
     }
 
-    /// Makes the range of `rank` axes, 1 to [`MAX_RANK`], with these ends; empty if an axis has no
-    /// ends, or its last chunk lies before its first.
+    /// Creates the range of `rank` axes, 1 to [`MAX_RANK`], with these ends; empty if an axis has
+    /// no ends, or its last chunk lies before its first.
     pub(super) fn from_fn(rank: u8, mut ends: impl FnMut(usize) -> Option<(i64, i64)>) -> Self {
         let mut range = Self { low: [0; MAX_RANK], high: [0; MAX_RANK], rank, empty: false };
         let axes = range.low.iter_mut().zip(&mut range.high);

@@ -21,7 +21,7 @@ pub struct ChunkShape {
 }
 
 impl ChunkShape {
-    /// Makes a chunk of these sizes.
+    /// Creates a chunk of these sizes.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl ChunkShape {
         Ok(shape)
     }
 
-    /// Makes the default cube of the format for points between `low` and `high`: its side is the
+    /// Creates the default cube of the format for points between `low` and `high`: its side is the
     /// largest extent, plus the largest absolute upper coordinate, plus one.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub struct CellKey {
 }
 
 impl CellKey {
-    /// Makes the cell of records whose endpoints lie in these chunks.
+    /// Creates the cell of records whose endpoints lie in these chunks.
     ///
     /// # Errors
     ///

@@ -32,11 +32,12 @@ impl Delta {
     /// Both ends on one level.
     pub const SAME: Self = Self(0);
 
-    /// Reads a segment as [`str::parse`] does, and refuses what [`Self::lints`] lists.
+    /// Parses a segment like [`str::parse`], and also refuses the spellings that [`Self::lints`]
+    /// lists.
     ///
     /// # Errors
     ///
-    /// When `text` is not what [`Delta`] prints.
+    /// When `text` is not the printed form of a [`Delta`].
     pub fn parse_strict(text: &str) -> Result<Self, FormatError> {
         let delta: Self = text.parse()?;
         delta.lints(text).into_strict()?;

@@ -1,4 +1,4 @@
-//! Names made of chunk coordinates: keys, chunk paths, and the segments below a link family.
+//! Names composed of chunk coordinates: keys, chunk paths, and the segments below a link family.
 //!
 //! ```text
 //! chunk key         3.0.-1              absolute coordinates, any sign          ChunkKey
@@ -16,7 +16,7 @@
 //! order of keys, links and presence lists in *string* order (`10.0` before `2.0`). So keys do not
 //! implement `Ord`; the caller states the order.
 //!
-//! Not here: whether a key lies inside a grid ([`crate::grid`]); what is stored under a key.
+//! Not here: whether a key lies inside a grid ([`crate::grid`]); the data under a key.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -64,7 +64,7 @@ pub struct ChunkKey {
 }
 
 impl ChunkKey {
-    /// Makes the key with these components.
+    /// Creates the key with these components.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl ChunkKey {
     /// Fills the unused places of arrays.
     const FILLER: Self = Self { components: [0; MAX_RANK], rank: 1 };
 
-    /// Makes a key of a checked `rank`; components past it must be zero.
+    /// Creates a key of a checked `rank`; components past it must be zero.
     pub(crate) const fn from_checked(components: [i64; MAX_RANK], rank: u8) -> Self {
         Self { components, rank }
     }

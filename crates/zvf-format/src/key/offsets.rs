@@ -127,7 +127,7 @@ impl Offsets {
         }
     }
 
-    /// Makes the offsets of a record from `step`, called for each endpoint but the first and each
+    /// Creates the offsets of a record from `step`, called for each endpoint but the first and each
     /// axis.
     pub(crate) fn from_fn(rank: u8, width: u8, mut step: impl FnMut(usize, usize) -> i64) -> Self {
         let mut steps = [[0; MAX_RANK]; MAX_WIDTH];

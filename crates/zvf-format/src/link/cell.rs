@@ -18,7 +18,7 @@ use crate::lint::Lints;
 use crate::num;
 use crate::ragged::Ragged;
 
-/// How the rows of a cell are wrapped.
+/// The form of the rows of a cell.
 ///
 /// ```
 /// use zvf_format::link::{Body, LinkPolicy};
@@ -88,7 +88,7 @@ impl<'a> LinkCell<'a> {
         Ok(cell)
     }
 
-    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
+    /// Parses like [`parse`](Self::parse), but also refuses all [`lints`](Self::lints).
     ///
     /// # Errors
     ///

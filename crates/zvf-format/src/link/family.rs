@@ -7,7 +7,7 @@ use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{CellKey, ChunkKey, Delta, MAX_RANK, MAX_WIDTH, Offsets, check_width};
 use crate::{num, used_items};
 
-/// How often a record is stored.
+/// The number of stored copies of a record.
 ///
 /// ```
 /// assert_eq!(zvf_format::link::LinkStorage::default(), zvf_format::link::LinkStorage::Canonical);
@@ -69,7 +69,7 @@ impl LinkPolicy {
         Self { store, ..self }
     }
 
-    /// Puts endpoints 1.. on the level `delta` away, where `anchor` maps to.
+    /// Sets the level of endpoints 1.. to the level `delta` away, to which `anchor` maps.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Makes the permutation with this order, or `None` if it is not a permutation of `0..L`, or
+    /// Creates the permutation with this order, or `None` if it is not a permutation of `0..L`, or
     /// longer than [`MAX_WIDTH`].
     #[must_use]
     pub fn new(order: &[u8]) -> Option<Self> {
@@ -45,7 +45,7 @@ impl Permutation {
         Some(Self::from_inputs(len, order.iter().copied()))
     }
 
-    /// Makes the identity permutation. A length above [`MAX_WIDTH`] is clamped.
+    /// Creates the identity permutation. A length above [`MAX_WIDTH`] is clamped.
     #[must_use]
     pub fn identity(len: u8) -> Self {
         Self::from_inputs(len, 0..len)
@@ -113,8 +113,8 @@ impl Permutation {
         self.len
     }
 
-    /// Makes the permutation of `len` places from the input position of each: all of `0..len` once,
-    /// optionally followed by zeros. A length above [`MAX_WIDTH`] is clamped.
+    /// Creates the permutation of `len` places from the input position of each: all of `0..len`
+    /// once, optionally followed by zeros. A length above [`MAX_WIDTH`] is clamped.
     pub(super) fn from_inputs(len: u8, inputs: impl IntoIterator<Item = u8>) -> Self {
         let mut order = [0; MAX_WIDTH];
         for (to, input) in order.iter_mut().zip(inputs) {

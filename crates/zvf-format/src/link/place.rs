@@ -1,4 +1,4 @@
-//! Finds where a record is stored: its source chunk, its array, and the order of its endpoints.
+//! Computes the location of a record: its source chunk, its array, and the order of its endpoints.
 //!
 //! ```text
 //! policy                      copies               order of the endpoints            permutation
@@ -38,7 +38,7 @@ pub struct Endpoint<'a> {
 }
 
 impl LinkPolicy {
-    /// Finds where the record with these endpoints is stored.
+    /// Computes the location of the record with these endpoints.
     ///
     /// # Errors
     ///

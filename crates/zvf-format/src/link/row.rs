@@ -261,8 +261,8 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Makes the record with these rows in placement order; `order` is the order in which they were
-    /// given, if that is stored.
+    /// Creates the record with these rows in placement order; `order` is the order in which they
+    /// were given, if that is stored.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl LinkRecord {
         Ok(record)
     }
 
-    /// Makes a record with one row for each place of `order`, computed by `row`.
+    /// Creates a record with one row for each place of `order`, computed by `row`.
     pub(super) fn from_fn(
         order: Permutation,
         has_perm: bool,

@@ -1,4 +1,4 @@
-//! The object manifest: which fragments of which chunks make up one object, in order.
+//! The object manifest: the fragments of one object in order, each with its chunk.
 //!
 //! ```text
 //! offset  size  field

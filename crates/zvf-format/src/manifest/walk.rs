@@ -13,7 +13,7 @@ use crate::error::{Class, Expected, FormatError};
 use crate::fragment::Numbers;
 use crate::num;
 
-/// One block: a chunk and fragments of it.
+/// One block: a chunk and some of its fragments.
 ///
 /// ```
 /// use zvf_format::manifest::{BlockFragments, Manifest};

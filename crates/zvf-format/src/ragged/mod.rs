@@ -77,7 +77,7 @@ impl<'a> Ragged<'a> {
         Ok(Self { offsets, data: cur.rest(), row })
     }
 
-    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
+    /// Parses like [`parse`](Self::parse), but also refuses all [`lints`](Self::lints).
     ///
     /// # Errors
     ///

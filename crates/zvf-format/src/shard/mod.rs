@@ -73,7 +73,7 @@ impl IndexLocation {
     }
 }
 
-/// Where the cells of one shard lie, borrowed from its index.
+/// The locations of the cells of one shard, borrowed from its index.
 ///
 /// ```
 /// use zvf_format::shard::{IndexLocation, ShardIndex};

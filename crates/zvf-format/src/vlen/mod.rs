@@ -67,7 +67,7 @@ impl<'a> VlenCell<'a> {
         Ok(Self { payload, trailing: cur.remaining() })
     }
 
-    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
+    /// Parses like [`parse`](Self::parse), but also refuses all [`lints`](Self::lints).
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl<'a> VlenCell<'a> {
     }
 }
 
-/// Makes the eight bytes before the payload of a cell, for a writer that stores the payload
+/// Creates the eight bytes before the payload of a cell, for a writer that stores the payload
 /// separately.
 ///
 /// ```

@@ -68,7 +68,7 @@ impl<'a> VlenRows<'a> {
         Ok(Self { count: found, items, trailing: cur.remaining() })
     }
 
-    /// Reads as [`parse`](Self::parse) does, and refuses what [`lints`](Self::lints) lists.
+    /// Parses like [`parse`](Self::parse), but also refuses all [`lints`](Self::lints).
     ///
     /// # Errors
     ///
@@ -147,8 +147,7 @@ impl FusedIterator for VlenIter<'_> {}
 
 /// The position of each row of a chunk, for random access.
 ///
-/// The table borrows nothing, so that it can be kept beside the bytes. It takes eight bytes per
-/// row.
+/// The table borrows nothing, so it can be stored next to the bytes. It takes eight bytes per row.
 ///
 /// ```
 /// use zvf_format::vlen::{VlenOffsets, VlenRows};

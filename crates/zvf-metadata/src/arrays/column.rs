@@ -47,7 +47,7 @@ pub struct Column {
     pub unit: Option<String>,
     /// The description of the attribute.
     pub description: Option<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

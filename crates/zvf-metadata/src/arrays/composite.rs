@@ -93,7 +93,7 @@ pub struct CompositeLinks {
     pub link_count: i64,
     /// Number of columns.
     pub link_width: i64,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -32,7 +32,7 @@ pub struct Groups {
     pub ranges: Option<Vec<GroupRange>>,
     /// The name of each row.
     pub names: Option<Vec<String>>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -65,7 +65,7 @@ impl Groups {
         read(&At::Document, attributes)
     }
 
-    /// Returns the name of row `i`, or a name made from its number.
+    /// Returns the name of row `i`, or a name derived from its number.
     #[must_use]
     pub fn name(&self, i: usize) -> String {
         let name = self.names.as_ref().and_then(|names| names.get(i));

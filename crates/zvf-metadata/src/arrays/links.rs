@@ -33,7 +33,7 @@ pub struct LinksFamily {
     pub link_width: u64,
     /// Whether the order of endpoints has a meaning.
     pub directed: bool,
-    /// How often a record is stored.
+    /// The number of stored copies of a record.
     pub store: Token<LinkStore>,
     /// Number of components of a chunk key.
     pub sid_ndim: Option<u64>,
@@ -43,7 +43,7 @@ pub struct LinksFamily {
     pub num_physical_records: Option<u64>,
     /// The layout of cross-chunk links, in development versions of 0.8.
     pub layout: Option<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -143,7 +143,7 @@ pub struct LinkSegment {
     pub link_width: Option<u64>,
     /// Number of levels up from the first endpoint to the others.
     pub level_delta: Option<i64>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -237,7 +237,7 @@ pub struct LinkAttribute {
     pub row_shape: Option<Vec<u64>>,
     /// Number of rows, and of columns if there are several, before 0.9.
     pub shape: Option<Vec<u64>>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -33,7 +33,7 @@ pub struct ObjectIndex {
     pub layout: Option<Token<ManifestLayout>>,
     /// Whether ids ascend.
     pub object_ids_sorted: Option<bool>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -24,7 +24,7 @@ use zvf_format::Class;
 pub struct PackedShard {
     /// The arrays, in the order of the document.
     pub entries: Vec<PackedEntry>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

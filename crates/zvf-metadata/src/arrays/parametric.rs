@@ -26,7 +26,7 @@ use zvf_format::Class;
 pub struct ParametricTypes {
     /// The types, in the order of the document.
     pub types: Vec<ParametricType>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -39,7 +39,7 @@ pub struct ParametricType {
     pub name: String,
     /// The names of its coefficients, in order.
     pub coefficients: Vec<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -108,7 +108,7 @@ pub struct ParametricArray {
     pub dtype: Option<String>,
     /// Number of rows, for groups.
     pub num_groups: Option<u64>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

@@ -34,11 +34,11 @@ pub struct Rows {
     pub has_present_mask: Option<bool>,
     /// The meaning of the array's fill value: `absent`.
     pub fill_sentinel_meaning: Option<String>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
-/// How a row marks that its object has no value.
+/// The mark of a row whose object has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Absence {
     /// Every object has a value.

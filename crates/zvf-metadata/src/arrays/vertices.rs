@@ -33,7 +33,7 @@ pub struct Vertices {
     pub ndim: Option<i64>,
     /// Number of rows, in composite stores.
     pub vertex_count: Option<i64>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 
@@ -104,7 +104,7 @@ pub struct Fragments {
     pub zv_array: Option<String>,
     /// The encoding of cells; old writers omit it.
     pub encoding: Option<Token<CellEncoding>>,
-    /// Keys this crate does not know.
+    /// Unknown keys, which are kept.
     pub extras: Object,
 }
 

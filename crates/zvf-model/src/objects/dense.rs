@@ -5,8 +5,8 @@
 //! manifest_blocks   i64 [m, S + 1]   chunk, fragment: one reference a row
 //! ```
 //!
-//! Spans may be in any order, and rows outside of all spans are left over from edits. The result is
-//! the same manifest that the other layouts store as a blob.
+//! Spans may be in any order, and rows outside all spans are leftovers of edits. The result is the
+//! same manifest that the other layouts store as a blob.
 
 use std::ops::Range;
 

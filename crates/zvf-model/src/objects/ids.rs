@@ -103,7 +103,7 @@ impl IdTable {
     }
 }
 
-/// An index of strictly ascending ids, smaller than the ids.
+/// A compact index of strictly ascending ids.
 #[derive(Debug)]
 pub(super) enum SparseIndex {
     /// The first row and id of each run of consecutive ids.

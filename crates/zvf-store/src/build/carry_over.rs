@@ -60,7 +60,7 @@ impl Build {
 
     /// Copies the documents of the store that is added to
     /// ([`BuildOptions::adds`](super::BuildOptions::adds)), except its root document and those in
-    /// or below a node for which `leave` is true. Its cells stay where they are and are not part of
+    /// or below a node for which `leave` is true. Its cells stay in place and are not part of
     /// [`preview`](Self::preview). Must be called before anything is written.
     ///
     /// ```

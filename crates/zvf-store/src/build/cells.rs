@@ -10,7 +10,7 @@
 //! A cell is encoded on the calling thread and written at once, unless it belongs to a shard. An
 //! empty payload is not stored, as the format requires.
 //!
-//! Not here: what a payload holds; shards ([`super::shards`]).
+//! Not here: the contents of a payload; shards ([`super::shards`]).
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;

@@ -76,7 +76,7 @@ impl<R: Default> ChunkSink<R> {
         Ok(())
     }
 
-    /// Counts what something else wrote.
+    /// Adds the counts of objects that another writer wrote.
     pub(super) fn count(&self, count: impl FnOnce(&mut R)) {
         count(&mut lock(&self.state).written.counts);
     }

@@ -470,8 +470,8 @@ const LEASE: Duration = Duration::from_secs(600);
 const SHARED_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Number of reads of a claim that changes while it is examined.
 const MAX_CLAIM_READS: u32 = 8;
-/// Number of turns, and the pause between them, in which a build without conditions waits for
-/// others to withdraw.
+/// The number of rounds, and the pause between them, for which a build on a backend without
+/// conditions waits for other builds to withdraw.
 const MAX_TURNS: u32 = 20;
 const TURN_PAUSE: Duration = Duration::from_millis(500);
 /// Classes of a conditional replacement that came too late.

@@ -1,4 +1,4 @@
-//! Stores that many processes build together: joining a build, and what each process may do.
+//! Stores that many processes build together: joining a build, and the operations of each process.
 //!
 //! Not here: the tasks and their distribution (`zvf-write`).
 

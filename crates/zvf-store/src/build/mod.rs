@@ -12,11 +12,11 @@
 //! join        the same store built by several processes, in any number of goes       join
 //! ```
 //!
-//! The same calls give the same bytes, whatever the order of the cells. An array is begun once, and
-//! its `finish` writes its document. A build with an unfinished array or a failed write is not
+//! The same calls give the same bytes, for any order of the cells. An array is begun once, and its
+//! `finish` writes its document. A build with an unfinished array or a failed write is not
 //! published. Dropping an unpublished build removes everything that it wrote.
 //!
-//! Not here: what a payload means, and which arrays a store must have.
+//! Not here: the meaning of a payload, and the arrays that a store must have.
 
 mod carry_over;
 mod cells;
@@ -170,7 +170,7 @@ struct Inner {
     declared: Declared,
 }
 
-/// Where the store is being built.
+/// The place in which the store is being built.
 #[derive(Debug)]
 enum Site {
     #[cfg(feature = "local")]
@@ -345,8 +345,8 @@ impl Build {
         DenseSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
 
-    /// Writes the document of the group at `path` unchanged. [`publish`](Self::publish) writes that
-    /// of the root.
+    /// Writes the document of the group at `path` unchanged. [`publish`](Self::publish) writes the
+    /// root document.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ impl Process {
         Some(Self { machine: machine()?, number, start })
     }
 
-    /// Returns what [`to_string`](ToString::to_string) wrote.
+    /// Parses the output of [`to_string`](ToString::to_string).
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let machine = u64::from_str_radix(parts.next()?, 16).ok()?;

@@ -35,7 +35,7 @@ use crate::key::Key;
 use crate::layout::{Cells, chunk_grid};
 use crate::open::Store;
 
-/// What to do with shards.
+/// The treatment of shards.
 ///
 /// ```
 /// use zvf_store::Arrange;

@@ -154,8 +154,8 @@ impl Uploads {
         self.remote.read(key).await
     }
 
-    /// Returns which of `objects`, all below `array`, are missing. A listing that omits an object
-    /// proves nothing: the object is then requested by name.
+    /// Returns which of `objects`, all below `array`, are missing. If a listing omits an object,
+    /// the object may still exist, so it is requested by name.
     pub(crate) async fn find_missing(
         &self,
         array: &Key,
@@ -287,8 +287,9 @@ fn runtime() -> Result<Handle> {
     })
 }
 
-/// Removes what was sent once nothing is in progress, unless it is a store by now or another build
-/// has the prefix; then releases the prefix. The next build removes anything that remains.
+/// Waits until nothing is in progress. Then removes the sent objects, unless they form a store by
+/// now or another build has the prefix, and releases the prefix. The next build removes anything
+/// that remains.
 async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
     shared.wait_until_idle().await;
     let (is_asked, is_empty) = {

@@ -11,7 +11,7 @@ use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, Sharding};
 
 use super::{Chain, Step};
 
-/// How an array is encoded.
+/// The encoding of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Coding {
     pub(crate) packing: Packing,
@@ -33,7 +33,7 @@ pub(crate) enum Packing {
     },
 }
 
-/// How the index of a shard is encoded.
+/// The encoding of the index of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexCoding {
     pub(crate) at_start: bool,

@@ -130,7 +130,7 @@ impl CodecPipeline {
         Ok(stored)
     }
 
-    /// Reads back what was encoded, and compares it with the input.
+    /// Decodes the output again, and compares it with the input.
     fn check(&self, plain: &[Bytes], stored: &[Bytes], scratch: &mut Encoder) -> Result<()> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
         let back = chain.decode(join(stored.to_vec()), len(plain), &mut scratch.back)?;

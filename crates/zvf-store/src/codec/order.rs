@@ -10,7 +10,7 @@ use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind};
 
 use super::Packing;
 
-/// How the items of a chunk are packed: item size, byte order, axis order.
+/// The packing of the items of a chunk: item size, byte order, axis order.
 #[derive(Debug)]
 pub(crate) struct Items {
     shape: Box<[usize]>, // of a chunk; what does not fit into memory is of no chunk

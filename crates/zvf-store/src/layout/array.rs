@@ -1,6 +1,6 @@
 //! One array of chunks: from the index of a chunk to its bytes.
 //!
-//! A chunk is an object of its own or a span of a shard; both are read in batches, in the requested
+//! A chunk is a separate object or a span of a shard; both are read in batches, in the requested
 //! order, and decoded in batches. Cells, rows and fixed-size items are views of the array that
 //! interpret its bytes.
 //!

@@ -73,7 +73,7 @@ struct Blosc<'a> {
     state: State,
 }
 
-/// What is known about a chunk.
+/// The known parts of a chunk.
 enum State {
     Start,
     /// It does not exist.

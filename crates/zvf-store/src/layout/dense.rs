@@ -6,9 +6,9 @@
 //!          byte for each row, where some rows are absent
 //! ```
 //!
-//! Items are returned little-endian and in C order, however they are stored. If only a few rows of
-//! an uncompressed array are needed, they are read by range; everything else is read by chunk,
-//! through the cache.
+//! Items are returned little-endian and in C order, for any stored form. If only a few rows of an
+//! uncompressed array are needed, they are read by range; everything else is read by chunk, through
+//! the cache.
 //!
 //! Sizes from documents (items, rows, chunks) are compared with the limits before memory is
 //! allocated.

@@ -7,7 +7,7 @@
 //! v2       .    4.0        an array without axes: 0, where default has c
 //! ```
 //!
-//! Chunks are looked for only where the document declares them, as in other Zarr readers.
+//! Chunks are searched only at the names that the document declares, as in other Zarr readers.
 
 use zvf_format::key::ChunkPath;
 use zvf_metadata::ChunkKeyEncoding;

@@ -30,7 +30,7 @@ use crate::key::Key;
 use crate::source::{Get, GetAnswer, Source, Version};
 use crate::sync::lock;
 
-/// How the chunks of one array are grouped into shards.
+/// The division of the chunks of one array into shards.
 #[derive(Debug)]
 pub(crate) struct Shards {
     /// Chunks of one shard along each axis; their product does not overflow.

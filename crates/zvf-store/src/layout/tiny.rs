@@ -249,7 +249,7 @@ impl Flat {
         Some(Job { chain: Arc::clone(&self.coding.chain), stored, caps: shared.caps(self.chunk) })
     }
 
-    /// Returns the content, given what is stored, decoded.
+    /// Returns the content from the decoded stored bytes.
     fn content(self, decoded: Option<Bytes>) -> Result<Bytes> {
         let Some(mut bytes) = decoded else {
             return Ok(vec![self.fill; saturating_usize(self.len)].into()); // at most the cap of a chunk

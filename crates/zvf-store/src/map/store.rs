@@ -20,8 +20,8 @@ impl Store {
     ///
     /// While the handle, a clone of it, a handle that [`revalidate`](Self::revalidate) returned, or
     /// bytes from one of them live, no one may change the bytes of a file of the store in place.
-    /// After [`install_sigbus_handler`](crate::signal::install_sigbus_handler), a mere truncation
-    /// is survived; otherwise it ends the process.
+    /// After [`install_sigbus_handler`](crate::signal::install_sigbus_handler), the process
+    /// survives a truncation of a file; without it, a truncation ends the process.
     ///
     /// # Errors
     ///

@@ -382,5 +382,5 @@ fn copy_if_mapped(bytes: Bytes, file: &RangedFile) -> Bytes {
     if held { Bytes::copy_from_slice(&bytes) } else { bytes }
 }
 
-/// Bytes of the start that opening reads before it knows the length of the index.
+/// The number of bytes that opening reads from the start before it knows the length of the index.
 const FIRST_PREFIX_BYTES: u64 = Superblock::LEN + (16 << 10);

@@ -183,7 +183,7 @@ fn link_checks(
     }
 }
 
-/// Returns what the records of a segment are used for.
+/// Returns the checks that use the records of a segment.
 fn find_segment_uses(level: &LevelState, segment: &Segment) -> Uses {
     let uses = find_uses(level, &segment.family);
     // Only 0.9 specifies bridges of lines and faces.
@@ -191,7 +191,7 @@ fn find_segment_uses(level: &LevelState, segment: &Segment) -> Uses {
     Uses { bridges: uses.bridges && stated, faces: uses.faces && stated, ..uses }
 }
 
-/// Returns what the records of `family` are used for.
+/// Returns the checks that use the records of `family`.
 fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
     let width = family.link_width();
     if family.delta() != Delta::SAME {

@@ -30,7 +30,7 @@ pub(crate) struct OpenFamily {
     /// The group whose document has the counts.
     pub(crate) path: String,
     pub(crate) segments: Vec<Segment>,
-    /// Records across chunks that lie in no cell.
+    /// Records across chunks that are not stored in cells.
     pub(crate) loose: LooseRecords,
     /// Whether all segments could be opened, so that counts can be compared.
     pub(crate) complete: bool,

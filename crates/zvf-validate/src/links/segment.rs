@@ -62,7 +62,7 @@ pub(crate) struct LinkChecks {
     pub(crate) uses: Uses,
 }
 
-/// What links are used for besides their rows. Ends are in input order.
+/// The checks that use links, besides the check of their rows. Ends are in input order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     /// The links of skeletons, from a child to its parent.

@@ -117,7 +117,7 @@ impl Total {
         run.found.absorb(report.found);
     }
 
-    /// Adds records that lie in no cell.
+    /// Adds records that are not stored in cells.
     pub(super) fn count(&mut self, run: &mut Validation, records: u64) {
         self.links += records;
         self.physical = self.physical.map(|sum| sum + records);

@@ -143,8 +143,9 @@ pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>> {
     Ok(std::mem::take(&mut *scans.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Checks `part` of the `scans` and writes the results to `sink`. `before` are the records of all stages before that
-/// of the part. Returns false if it was stopped, so that records are missing.
+/// Checks `part` of the `scans` and writes the results to `sink`. `before` are the records of all
+/// stages before the stage of the part. Returns false if it was stopped, so that records are
+/// missing.
 ///
 /// # Errors
 ///

@@ -35,12 +35,12 @@ pub(super) struct Mapped {
 }
 
 impl Maps {
-    /// Returns no maps yet, under this promise.
+    /// Creates an empty set of maps under this promise.
     pub(super) fn new(promise: Promise) -> Self {
         Self { promise, files: Mutex::default() }
     }
 
-    /// Returns no maps yet, under the same promise.
+    /// Creates an empty set of maps under the same promise.
     pub(super) fn new_empty(&self) -> Self {
         Self::new(self.promise)
     }

@@ -6,9 +6,9 @@
 //! on the caller's rayon pool, because its workers may be waiting for this very read.
 //!
 //! The same names are absent as on an object store: a missing name, a name below a file, a
-//! directory in place of a file. Files are never written or locked. Once another directory has the
-//! name, the open one may be half removed: a missing file then proves nothing, and is
-//! `FileChanged`.
+//! directory in place of a file. Files are never written or locked. If another directory now has
+//! the name, the open directory may be partly removed. A missing file is then `FileChanged`,
+//! because it may have existed.
 //!
 //! Bytes are reserved in the budget of the handle while they are read. A read never blocks a thread
 //! for that: if the budget is used up, the future waits.
@@ -314,7 +314,7 @@ struct Room {
     _held: Reservation,
 }
 
-/// Why a piece was not read.
+/// The reason why a piece was not read.
 enum Fault {
     NoRoom(u64),
     Error(Error),
@@ -426,7 +426,7 @@ impl Shared {
         Ok(Read { bytes, start, size, version: file.version() })
     }
 
-    /// Returns `found`, unless its directory may be half removed.
+    /// Returns `found`, unless its directory may be partly removed.
     fn check_not_replaced<T>(&self, found: Result<T>) -> Result<T> {
         if self.dir.is_replaced(&self.path) {
             return Err(store_replaced_error());

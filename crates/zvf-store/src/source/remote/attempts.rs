@@ -7,8 +7,8 @@
 //! acceptable speed. Once a request of a batch has failed, the time limit of the others counts from
 //! the last answer to the batch.
 //!
-//! Backends that answer at once need no clock, and there is none outside of a tokio runtime or in
-//! one without timers. There, no request times out and none is retried.
+//! Backends that answer at once need no clock. Outside a tokio runtime, or in one without timers,
+//! there is no clock: no request times out and none is retried.
 
 use std::panic::catch_unwind;
 use std::pin::pin;
@@ -232,10 +232,10 @@ impl Shared {
     }
 }
 
-/// How long a request may go unanswered before it is reported.
+/// The time after which an unanswered request is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(5);
 
-/// Why an attempt gave no answer.
+/// The reason why an attempt gave no answer.
 #[derive(Debug)]
 pub(super) enum AttemptError {
     /// The backend failed.

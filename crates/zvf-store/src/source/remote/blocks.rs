@@ -9,7 +9,7 @@
 //! retry sends the file from its start, and attempts end if no block was accepted within the time
 //! limit of a request.
 //!
-//! Not here: what is uploaded, and under which name.
+//! Not here: the uploaded files and their names.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -62,7 +62,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// Makes one attempt to put a file.
+    /// Creates one attempt to put a file.
     async fn send_file(
         &self,
         key: &Key,

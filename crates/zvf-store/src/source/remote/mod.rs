@@ -204,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// Makes one attempt; continues with `part` if an earlier attempt got that far.
+    /// Creates one attempt; continues with `part` if an earlier attempt got that far.
     async fn attempt(
         &self,
         path: &Path,

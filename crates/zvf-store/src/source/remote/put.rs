@@ -1,10 +1,10 @@
 //! Writes to a store behind the `ObjectStore` trait.
 //!
-//! An object under a unique name may be sent any number of times. An object that must not exist yet
-//! may not: if the outcome of an attempt is unknown, the object is read and decides. Our bytes mean
-//! success, other bytes mean that another writer won, and no object means another attempt. The
-//! object is also looked for before the first attempt: some backends cannot put conditionally, or
-//! accept the condition and ignore it, and then the caller is notified.
+//! An object under a unique name may be sent any number of times. A create-if-absent may not be
+//! repeated blindly: if the outcome of an attempt is unknown, the stored object is read to decide.
+//! Our bytes mean success, other bytes mean that another writer won, and no object means another
+//! attempt. The object is also looked for before the first attempt: some backends cannot put
+//! conditionally, or accept the condition and ignore it, and then the caller is notified.
 //!
 //! A put is not retried once an object exists that forbids it ([`Until`]): its data is then out of
 //! date.
@@ -12,7 +12,7 @@
 //! Objects of a build are new as well: an existing object is the same one from an earlier attempt,
 //! or a foreign one, which then stays.
 //!
-//! Not here: what is written, and when.
+//! Not here: the contents of writes, and their order.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -34,12 +34,12 @@ use super::{Remote, Shared};
 use crate::error::{commit_unknown_error, object_replaced_error};
 use crate::key::Key;
 
-/// How certain it is that an object is the first under its name.
+/// The guarantee that an object is the first under its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Created {
     /// The store guarantees it.
     Guarded,
-    /// The store cannot; no object existed a moment before.
+    /// The store cannot guarantee it; no object existed right before.
     Looked,
 }
 
@@ -314,7 +314,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// Makes one attempt to put an object.
+    /// Creates one attempt to put an object.
     pub(super) async fn send(
         &self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! How long to wait for a remote store, and how often to retry.
+//! The rules for waiting for a remote store and for retrying.
 //!
 //! The numbers are those of [`Timeouts`]; each pause is a random fraction of its maximum (full
 //! jitter).
