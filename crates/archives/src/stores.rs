@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use zvf_store::{OpenOptions, Store};
 
 /// Files by their names.
-type Files = Vec<(String, Vec<u8>)>;
+pub type Files = Vec<(String, Vec<u8>)>;
 
 /// Returns the folder of archives.
 pub fn folder() -> PathBuf {
@@ -60,7 +60,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Returns the files of a store, by their path below its root. Each archive is read once per
 /// process.
-pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
+pub fn files(id: &str) -> Files {
     static READ: Mutex<BTreeMap<String, Files>> = Mutex::new(BTreeMap::new());
     let mut read_before = READ.lock().unwrap_or_else(PoisonError::into_inner);
     let files = read_before.entry(id.to_owned());
@@ -70,19 +70,12 @@ pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
 /// Returns the files of the store `first`, with level 0 of the store `other` added as geometry of
 /// `kind`: in a subgroup of the level, with the layout of a level. Its objects, if any, get ids
 /// from `first_id` on.
-pub fn files_with_extra_kind(
-    first: &str,
-    kind: &str,
-    other: &str,
-    first_id: i64,
-) -> Vec<(String, Vec<u8>)> {
+pub fn files_with_extra_kind(first: &str, kind: &str, other: &str, first_id: i64) -> Files {
     let (mut all, mut other) = (files(first), files(other));
-    let document = |files: &[(String, Vec<u8>)], path: &str| -> Value {
-        let (_, bytes) = files.iter().find(|(name, _)| name == path).unwrap();
-        serde_json::from_slice(bytes).unwrap()
-    };
-    let mut root = document(&all, "zarr.json");
-    root["attributes"]["zarr_vectors"]["geometry_types"].as_array_mut().unwrap().push(kind.into());
+    edit_document(&mut all, "zarr.json", |root| {
+        let kinds = &mut root["attributes"]["zarr_vectors"]["geometry_types"];
+        kinds.as_array_mut().unwrap().push(kind.into());
+    });
     let mut level = document(&other, "0/zarr.json");
     let own = document(&other, "zarr.json")["attributes"]["zarr_vectors"].take();
     let block = &mut level["attributes"]["zarr_vectors_level"];
@@ -93,37 +86,31 @@ pub fn files_with_extra_kind(
             "has_links": false, "group": kind,
         }},
     });
-    all.retain(|(path, _)| path != "zarr.json");
-    let ids = "0/object_index/object_ids/zarr.json";
-    if other.iter().any(|(path, _)| path == ids) {
-        let mut array = document(&other, ids);
-        let count = array["shape"][0].as_i64().unwrap();
-        array["codecs"] =
-            serde_json::json!([{"name": "bytes", "configuration": {"endian": "little"}}]);
-        let ids = (first_id..first_id + count).flat_map(i64::to_le_bytes).collect();
-        other.retain(|(path, _)| !path.starts_with("0/object_index/object_ids/"));
-        let at = |name: &str| format!("0/object_index/object_ids/{name}");
-        other.push((at("zarr.json"), array.to_string().into_bytes()));
-        other.push((at("c/0"), ids));
+    let ids = "0/object_index/object_ids";
+    let array = format!("{ids}/zarr.json");
+    if other.iter().any(|(path, _)| *path == array) {
+        let count = document(&other, &array)["shape"][0].as_i64().unwrap();
+        let numbers = (first_id..first_id + count).flat_map(i64::to_le_bytes).collect();
+        put_array(&mut other, ids, "int64", &[usize::try_from(count).unwrap()], numbers);
     }
     for (path, bytes) in other {
         if let Some(below) = path.strip_prefix("0/").filter(|below| *below != "zarr.json") {
             all.push((format!("0/{kind}/{below}"), bytes));
         }
     }
-    for (path, document) in [
-        ("zarr.json".to_owned(), root),
-        (format!("0/{kind}/zarr.json"), level),
-        ("0/geometry_index/zarr.json".to_owned(), index),
-    ] {
-        all.push((path, document.to_string().into_bytes()));
-    }
+    all.push((format!("0/{kind}/zarr.json"), level.to_string().into_bytes()));
+    all.push(("0/geometry_index/zarr.json".to_owned(), index.to_string().into_bytes()));
     all
+}
+
+fn document(files: &[(String, Vec<u8>)], path: &str) -> Value {
+    let (_, bytes) = files.iter().find(|(name, _)| name == path).expect(path);
+    serde_json::from_slice(bytes).unwrap()
 }
 
 /// Returns the files of the store `id`, with a row outside all fragments at the end of every second
 /// chunk, which a vacuum removes. Chunks must be stored without a compressor and without shards.
-pub fn files_with_waste(id: &str) -> Vec<(String, Vec<u8>)> {
+pub fn files_with_waste(id: &str) -> Files {
     let mut files = files(id);
     let chunks = files.iter().filter_map(|(name, bytes)| {
         let chunk = name.strip_prefix("0/vertices/c/")?;
@@ -131,8 +118,7 @@ pub fn files_with_waste(id: &str) -> Vec<(String, Vec<u8>)> {
     });
     let mut chunks: Vec<(String, usize)> = chunks.collect();
     chunks.sort();
-    let (_, array) = files.iter().find(|(name, _)| name == "0/vertices/zarr.json").unwrap();
-    let array: Value = serde_json::from_slice(array).unwrap();
+    let array = document(&files, "0/vertices/zarr.json");
     assert_eq!(array["attributes"]["dtype"], "float32");
     let position = 4 * array["shape"].as_array().unwrap().len();
     for (chunk, bytes) in chunks.into_iter().step_by(2) {
@@ -164,7 +150,7 @@ fn repeat_last_row(cell: &mut Vec<u8>, rows: usize) {
 const CELL_HEAD: usize = 8;
 
 /// Returns the input of the store, by name: arrays of NumPy and JSON.
-pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
+pub fn inputs(id: &str) -> Files {
     let archive = folder().join(format!("{id}.tar.zst"));
     read_below(&archive, |folder| folder == "input").unwrap()
 }
@@ -174,7 +160,7 @@ pub fn inputs(id: &str) -> Vec<(String, Vec<u8>)> {
 /// # Errors
 ///
 /// When the archive cannot be read, or is invalid.
-pub fn read(archive: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
+pub fn read(archive: &Path) -> io::Result<Files> {
     read_below(archive, |folder| folder.ends_with(".zarrvectors"))
 }
 
@@ -214,10 +200,7 @@ pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Returns the files of an archive below a folder, by their relative path.
-fn read_below(
-    archive: &Path,
-    is_selected: impl Fn(&str) -> bool,
-) -> io::Result<Vec<(String, Vec<u8>)>> {
+fn read_below(archive: &Path, is_selected: impl Fn(&str) -> bool) -> io::Result<Files> {
     let mut archive = tar::Archive::new(zstd::Decoder::new(File::open(archive)?)?);
     let mut files = Vec::new();
     for entry in archive.entries()? {
@@ -323,6 +306,18 @@ pub fn edit_document(files: &mut [(String, Vec<u8>)], path: &str, change: impl F
     let mut document = serde_json::from_slice(bytes).unwrap();
     change(&mut document);
     *bytes = serde_json::to_vec(&document).unwrap();
+}
+
+/// Puts an array of numbers in a single chunk under `path`, in place of what is there.
+pub fn put_array(files: &mut Files, path: &str, dtype: &str, shape: &[usize], bytes: Vec<u8>) {
+    files.retain(|(name, _)| !name.starts_with(&format!("{path}/")));
+    let document = serde_json::json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "attributes": {}, "storage_transformers": []});
+    files.push((format!("{path}/zarr.json"), document.to_string().into_bytes()));
+    files.push((format!("{path}/c/{}", vec!["0"; shape.len()].join("/")), bytes));
 }
 
 /// Writes files below a folder.

@@ -56,13 +56,11 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Returns the title of the legend.
+    /// Returns the title of the scale of the colours, which only numbers have.
     pub(crate) fn title(&self) -> &str {
         match self {
-            Self::Plain => "plain",
-            Self::Object => "object",
+            Self::Plain | Self::Object | Self::Direction => "",
             Self::Depth => "depth",
-            Self::Direction => "direction",
             Self::Axis(_, name) | Self::Attribute(name) => name,
         }
     }

@@ -1,7 +1,7 @@
 //! The legend of a picture, as in the viewer: the source of the colours, their map and the numbers
 //! at its ends; a scale bar; and the directions of the axes.
 
-use zvf_format::num::{index_u32, saturating_floor_i64};
+use zvf_format::num::{index_u32, saturating_floor_i64, usize_from_u32};
 
 use crate::colour::{ColourMap, Rgb};
 use crate::size::Size;
@@ -10,7 +10,7 @@ use crate::view::Camera;
 /// The words of a legend: the names of the drawn axes, and their unit.
 #[derive(Debug)]
 pub(crate) struct Captions<'a> {
-    pub(crate) axes: [Option<&'a str>; 3],
+    pub(crate) axes: [Option<String>; 3],
     pub(crate) unit: Option<&'a str>,
 }
 
@@ -44,40 +44,33 @@ impl Sheet<'_> {
 
     /// Draws a bar of a round length into the lower left corner.
     pub(crate) fn scale_bar(&mut self, camera: &Camera, unit: Option<&str>) {
-        let most = f64::from(RAMP) / camera.scale;
+        let most = (f64::from(RAMP) / camera.scale).min(f64::MAX);
         let power = 10_f64.powf(most.log10().floor());
-        let length =
-            [5.0, 2.0].map(|times| times * power).into_iter().find(|length| *length <= most);
-        let length = length.unwrap_or(power);
-        let top = self.size.height - MARGIN - LINE;
-        self.text([MARGIN, top], &format!("{} {}", number(length), unit.unwrap_or_default()));
-        let end = f64::from(MARGIN) + length * camera.scale;
-        for y in [self.size.height - MARGIN, self.size.height - MARGIN + 1] {
-            self.line([MARGIN.into(), y.into()], [end, y.into()], self.ink);
+        let rounded = [5.0, 2.0].map(|times| times * power).into_iter().find(|x| *x <= most);
+        let length = rounded.unwrap_or(power);
+        let text = number(length);
+        let label = unit.map_or_else(|| text.clone(), |unit| format!("{text} {unit}"));
+        let bar = self.size.height - MARGIN;
+        self.text([MARGIN, bar - LINE], &label);
+        for x in MARGIN..=MARGIN + nearest(length * camera.scale) {
+            self.put([x, bar], self.ink);
+            self.put([x, bar + 1], self.ink);
         }
     }
 
     /// Draws the directions of the axes above the scale bar, with their names.
-    pub(crate) fn axes(&mut self, camera: &Camera, names: [Option<&str>; 3]) {
+    pub(crate) fn axes(&mut self, camera: &Camera, names: &[Option<String>; 3]) {
         let from = [MARGIN + ARM + GLYPH_WIDTH, self.size.height - 2 * MARGIN - LINE - ARM];
         let [x, y] = from.map(f64::from);
-        let ends = camera.axis_ends().into_iter().zip(DIRECTIONS);
-        for (([right, down], colour), name) in ends.zip(names) {
-            let Some(name) = name else { continue };
-            let at = |arm: f64| [x + right * arm, y + down * arm];
-            self.line([x, y], at(ARM.into()), colour);
-            let [left, top] = at(f64::from(ARM + GLYPH_WIDTH)).map(nearest);
+        let arms = camera.axis_ends().into_iter().zip(DIRECTIONS).zip(names);
+        let drawn = arms.filter_map(|(arm, name)| Some((arm, name.as_ref()?)));
+        for (([right, down], colour), name) in drawn {
+            let at = |share: f64| [x + right * share, y + down * share].map(nearest);
+            for step in 0..=ARM {
+                self.put(at(step.into()), colour);
+            }
+            let [left, top] = at(f64::from(ARM + GLYPH_WIDTH));
             self.text([left.saturating_sub(GLYPH_WIDTH / 2), top.saturating_sub(LINE / 2)], name);
-        }
-    }
-
-    fn line(&mut self, [x, y]: [f64; 2], [right, down]: [f64; 2], colour: Rgb) {
-        let steps = (right - x).abs().max((down - y).abs()).ceil().max(1.0);
-        let mut step = 0.0;
-        while step <= steps {
-            let share = step / steps;
-            self.put([x + (right - x) * share, y + (down - y) * share].map(nearest), colour);
-            step += 1.0;
         }
     }
 
@@ -132,7 +125,7 @@ const MAX_LETTERS: usize = 30;
 /// Glyphs side by side, each this many pixels wide: from "6x13" of X11, which is in the public
 /// domain.
 const FONT: &str = include_str!("font.txt");
-const GLYPH: usize = 6;
 const GLYPH_WIDTH: u32 = 6;
+const GLYPH: usize = usize_from_u32(GLYPH_WIDTH);
 const GLYPHS: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~≤≥";
 const UNKNOWN: usize = 31; // ?

@@ -84,7 +84,7 @@ impl Picture {
             }
             if has_room {
                 sheet.scale_bar(&painter.camera, captions.unit);
-                sheet.axes(&painter.camera, captions.axes);
+                sheet.axes(&painter.camera, &captions.axes);
             }
         }
         Self { size: canvas.size(), transparent, bytes, range, drawn: *drawn }

@@ -48,9 +48,8 @@ pub async fn render(reader: &Reader, query: &Query, options: &Options) -> Result
     while let Some(batch) = batches.next().await {
         painter.draw(&batch?);
     }
-    let name = |axis: usize| names.get(axis).map(|axis| axis.name.as_str());
-    let unit = axes.iter().flatten().find_map(|axis| names.get(*axis)?.unit.as_deref());
-    let axes = axes.map(|axis| axis.and_then(name));
+    let unit = common_unit(names, axes);
+    let axes = axes.map(|axis| axis.map(|axis| axis_name(names, axis)));
     Ok(Picture::from_painter(&painter, &Captions { axes, unit }, options))
 }
 
@@ -73,7 +72,7 @@ async fn source(
     level: &LevelReader,
     (names, drawn): (&[Axis], [Option<usize>; 3]),
 ) -> Result<Source> {
-    let coordinate = |axis: usize| Some(Source::Axis(axis, names.get(axis)?.name.clone()));
+    let coordinate = |axis: usize| Source::Axis(axis, axis_name(names, axis));
     let [_, _, third] = drawn;
     Ok(match &options.colour {
         ColourBy::Plain => Source::Plain,
@@ -87,16 +86,25 @@ async fn source(
         ColourBy::Named(name) => {
             let axis = names.iter().position(|axis| axis.name == *name);
             let attribute = name.strip_prefix("vertex.").unwrap_or(name);
-            let attribute = || Source::Attribute(attribute.to_owned());
-            axis.and_then(coordinate).unwrap_or_else(attribute)
+            axis.map_or_else(|| Source::Attribute(attribute.to_owned()), coordinate)
         }
-        ColourBy::Usual if plan.kind == Kind::PointCloud => {
-            third.and_then(coordinate).unwrap_or(Source::Plain)
-        }
+        ColourBy::Usual if plan.kind == Kind::PointCloud => third.map_or(Source::Plain, coordinate),
         ColourBy::Usual if plan.kind == Kind::Streamline => Source::Direction,
         ColourBy::Usual if level.objects().await?.is_some() => Source::Object,
         ColourBy::Usual => Source::Plain,
     })
+}
+
+/// Returns the name of an axis: its number if the root document names none.
+fn axis_name(names: &[Axis], axis: usize) -> String {
+    names.get(axis).map_or_else(|| axis.to_string(), |axis| axis.name.clone())
+}
+
+/// Returns the unit that all drawn axes have.
+fn common_unit(names: &[Axis], drawn: [Option<usize>; 3]) -> Option<&str> {
+    let mut units = drawn.iter().flatten().map(|axis| names.get(*axis)?.unit.as_deref());
+    let first = units.next().flatten()?;
+    units.all(|unit| unit == Some(first)).then_some(first)
 }
 
 /// Returns the axes that are drawn.
@@ -148,3 +156,17 @@ fn margin(size: Size) -> f64 {
 
 /// The margin on each side as a fraction of the picture.
 const MARGIN: f64 = 0.02;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_that_of_all_drawn_axes_and_a_nameless_axis_has_its_number() {
+        let axis = |unit: &str| Axis { unit: Some(unit.to_owned()), ..Axis::space("x") };
+        let names = [axis("mm"), axis("mm"), axis("s"), Axis::space("c")];
+        let pairs = [[0, 1], [0, 2], [3, 0], [1, 4]].map(|[a, b]| [Some(a), Some(b), None]);
+        assert_eq!(pairs.map(|drawn| common_unit(&names, drawn)), [Some("mm"), None, None, None]);
+        assert_eq!([0, 4].map(|axis| axis_name(&names, axis)), ["x", "4"]);
+    }
+}

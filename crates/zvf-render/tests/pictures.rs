@@ -192,6 +192,10 @@ async fn a_large_picture_has_a_scale_bar_and_axes() {
     let colours = [[16 + 28 + 6 + 20, 124], [16 + 28 + 6, 124 - 20]];
     let colours = colours.map(|[x, y]| picture.pixel(x, y).unwrap());
     assert_eq!(colours, [[255, 0, 0, 255], [0, 200, 0, 255]]);
+    let low = Options { size: Size::new(424, 160).unwrap(), ..base.clone() };
+    let bounds = Some(Bounds::new(&[-8.9e307; 3], &[8.9e307; 3]).unwrap());
+    let endless = draw(&points, &Query::all(), &Options { bounds, ..low }).await;
+    assert_eq!(endless.points(), 1);
     let without = Options { legend: Some(false), ..base };
     assert_eq!(count(&draw(&points, &Query::all(), &without).await), 1);
 }

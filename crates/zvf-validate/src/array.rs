@@ -257,11 +257,10 @@ pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Resul
 fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.starts_with(TEMPORARY) {
-        let found = match zvf_store::is_partial_file(name) {
-            true => {
-                "a partial file of zarr-vectors, which \"zvf clean\" removes once it is a day old"
-            }
-            false => "another file",
+        let found = if zvf_store::is_partial_file(name) {
+            "a partial file of zarr-vectors, which \"zvf clean\" removes once it is a day old"
+        } else {
+            "another file"
         };
         run.add(S[16].at(path).expects("file", expected, found));
     }

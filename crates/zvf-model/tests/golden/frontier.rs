@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use archives::{Unpacked, edit_document as edit, files, inline};
+use archives::{Files, Unpacked, edit_document as edit, files, inline, put_array};
 use serde_json::{Value, json};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{LevelId, LevelReader, ObjectId, ObjectIndex};
 use zvf_store::{Caching, Store};
-
-type Files = Vec<(String, Vec<u8>)>;
 
 /// A level of a store of files, which are deleted when this value is dropped.
 struct LevelFixture {
@@ -36,19 +34,6 @@ fn attributes(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
 
 fn remove(files: &mut Files, folder: &str) {
     files.retain(|(path, _)| !path.starts_with(&format!("{folder}/")));
-}
-
-/// Adds an array of numbers in a single chunk.
-fn numbers(files: &mut Files, path: &str, dtype: &str, shape: &[usize], bytes: Vec<u8>) {
-    remove(files, path);
-    let doc = json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": 0, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-        "attributes": {}, "storage_transformers": []});
-    files.push((format!("{path}/zarr.json"), serde_json::to_vec(&doc).unwrap()));
-    let chunk = vec!["0"; shape.len()].join("/");
-    files.push((format!("{path}/c/{chunk}"), bytes));
 }
 
 fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
@@ -81,8 +66,14 @@ fn dense(files: &Files, level: &LevelReader) -> Files {
     let mut changed = files.clone();
     remove(&mut changed, "0/object_index/manifests");
     let (n, m) = (spans.len(), blocks.len() / 4);
-    numbers(&mut changed, "0/object_index/manifest_spans", "int64", &[n, 2], int64(spans.concat()));
-    numbers(&mut changed, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
+    put_array(
+        &mut changed,
+        "0/object_index/manifest_spans",
+        "int64",
+        &[n, 2],
+        int64(spans.concat()),
+    );
+    put_array(&mut changed, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
     changed
 }
 
@@ -159,7 +150,7 @@ fn the_declared_layout_locates_ids() {
 fn ascending_ids_are_found_by_a_table_by_runs_and_by_blocks() {
     let mut files = files("pc3_sparse_ids");
     let ids: [i64; 10] = [i64::MIN, -5, -4, 3, 8, 17, 18, 19, 900, i64::MAX];
-    numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
+    put_array(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
     let fixture = LevelFixture::new(&files);
     // A table takes 120 bytes, the seven runs 112.
     for index_bytes in [120, 112, 0] {
@@ -182,7 +173,7 @@ fn ascending_ids_are_found_by_a_table_by_runs_and_by_blocks() {
 fn unordered_ids_are_found_and_repeated_ids_reported() {
     let mut files = files("pc3_sparse_ids");
     let ids: [i64; 10] = [900, -5, 17, 3, i64::MAX, 17, i64::MIN, 8, 17, 3];
-    numbers(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
+    put_array(&mut files, "0/object_index/object_ids", "int64", &[10], int64(ids));
     let fixture = LevelFixture::new(&files);
     for index_bytes in [1 << 20, 0] {
         let level =
@@ -203,7 +194,7 @@ fn unordered_ids_are_found_and_repeated_ids_reported() {
         let past = inline(index.manifests(&[10])).unwrap_err();
         assert_eq!(past.class(), Class::OutOfBounds);
     }
-    numbers(&mut files, "0/object_index/object_ids", "int64", &[9], int64(ids[..9].to_vec()));
+    put_array(&mut files, "0/object_index/object_ids", "int64", &[9], int64(ids[..9].to_vec()));
     let error = inline(LevelFixture::new(&files).level().objects()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -394,7 +385,7 @@ fn partitioned_cross_chunk_links_are_read() {
     attributes(&mut files, family, |family| family["layout"] = json!("partitioned_v1"));
     for (chunks, bytes) in &links_by_chunks {
         let path = format!("{family}/{}/data", chunks.join("/"));
-        numbers(&mut files, &path, "uint8", &[bytes.len()], bytes.clone());
+        put_array(&mut files, &path, "uint8", &[bytes.len()], bytes.clone());
     }
     let fixture = LevelFixture::new(&files);
     assert_eq!(bridges(&fixture.level()).unwrap(), expected);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use archives::{Files, put_array};
 use serde_json::{Value, json};
 use zvf_format::link::FlatLinks;
 use zvf_format::manifest::{BlockFragments, Manifest};
@@ -9,8 +10,6 @@ use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Options, Severity};
 
 use super::{report_of, summarize};
-
-type Files = Vec<(String, Vec<u8>)>;
 
 fn edit(files: &mut Files, path: &str, change: impl FnOnce(&mut Value)) {
     archives::edit_document(files, path, |doc| change(&mut doc["attributes"]));
@@ -30,19 +29,6 @@ fn remove(files: &mut Files, folder: &str) {
 /// Returns the bytes of the object at `path`.
 fn bytes<'a>(files: &'a mut Files, path: &str) -> &'a mut Vec<u8> {
     &mut files.iter_mut().find(|(at, _)| at == path).expect(path).1
-}
-
-/// An array of numbers, all in one chunk.
-fn numbers(files: &mut Files, path: &str, dtype: &str, shape: &[usize], bytes: Vec<u8>) {
-    remove(files, path);
-    let doc = json!({"zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": 0, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-        "attributes": {}, "storage_transformers": []});
-    files.push((format!("{path}/zarr.json"), serde_json::to_vec(&doc).unwrap()));
-    let chunk = vec!["0"; shape.len()].join("/");
-    files.push((format!("{path}/c/{chunk}"), bytes));
 }
 
 fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
@@ -81,8 +67,8 @@ async fn dense() -> Files {
     spans.reverse();
     remove(&mut files, "0/object_index/manifests");
     let (n, m) = (spans.len(), blocks.len() / 4);
-    numbers(&mut files, "0/object_index/manifest_spans", "int64", &[n, 2], int64(spans.concat()));
-    numbers(&mut files, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
+    put_array(&mut files, "0/object_index/manifest_spans", "int64", &[n, 2], int64(spans.concat()));
+    put_array(&mut files, "0/object_index/manifest_blocks", "int64", &[m, 4], int64(blocks));
     edit(&mut files, "0/object_index/zarr.json", |all| all["layout"] = json!("dense_manifests_v1"));
     announce(&mut files, "dense_manifests");
     files
@@ -135,11 +121,11 @@ async fn object_indexes_of_numbers() {
             "error C24 0/object_index/manifest_blocks",
         ),
         (
-            |f| numbers(f, "0/object_index/manifest_blocks", "int64", &[3, 3], int64(vec![0; 9])),
+            |f| put_array(f, "0/object_index/manifest_blocks", "int64", &[3, 3], int64(vec![0; 9])),
             "error C24 0/object_index/manifest_blocks",
         ),
         (
-            |f| numbers(f, "0/object_index/manifest_spans", "int64", &[1, 2], int64([0, 0])),
+            |f| put_array(f, "0/object_index/manifest_spans", "int64", &[1, 2], int64([0, 0])),
             "error C24 0/object_index",
         ),
         (
@@ -201,7 +187,7 @@ fn partitioned() -> Files {
         };
         let names: Vec<String> = chunks.iter().map(name).collect();
         let path = format!("{family}/{}/data", names.join("/"));
-        numbers(&mut files, &path, "uint8", &[bytes.len()], bytes);
+        put_array(&mut files, &path, "uint8", &[bytes.len()], bytes);
     }
     edit(&mut files, &format!("{family}/zarr.json"), |all| all["layout"] = json!("partitioned_v1"));
     announce(&mut files, "partitioned_cross_chunk_links");
@@ -243,7 +229,7 @@ async fn partitioned_cross_chunk_links_are_checked() {
             |f| {
                 let leaf = leaf(f);
                 let path = leaf.strip_suffix("/c/0").unwrap().to_owned();
-                numbers(f, &path, "uint8", &[19], vec![0; 19]);
+                put_array(f, &path, "uint8", &[19], vec![0; 19]);
             },
             "error C36 0/cross_chunk_links/0/",
         ),
@@ -252,12 +238,12 @@ async fn partitioned_cross_chunk_links_are_checked() {
                 let path = "0/cross_chunk_links/0/9.9.9/9.9.10/data";
                 let mut record = vec![0, 1];
                 record.extend(int64([0, 0]));
-                numbers(f, path, "uint8", &[18], record);
+                put_array(f, path, "uint8", &[18], record);
             },
             "error C16 0/cross_chunk_links/0/9.9.9/9.9.10/data",
         ),
         (
-            |f| numbers(f, "0/cross_chunk_links/0/1.0.0/0.0.0/data", "uint8", &[18], vec![0; 18]),
+            |f| put_array(f, "0/cross_chunk_links/0/1.0.0/0.0.0/data", "uint8", &[18], vec![0; 18]),
             "error C37 0/cross_chunk_links/0/1.0.0/0.0.0",
         ),
         (
