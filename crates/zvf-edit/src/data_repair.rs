@@ -251,7 +251,7 @@ fn group_links(bytes: &[u8], shape: RowShape, index: &FragmentIndex<'_>) -> Resu
         let first = ends.next().flatten();
         first.filter(|first| ends.all(|end| end == Some(*first))).ok_or_else(|| {
             EditError::invalid(format!(
-                "the link of rows {:?} joins two fragments, so that links are not grouped by fragment",
+                "the link of rows {:?} joins two fragments: links are not grouped by fragment",
                 record.rows()
             ))
         })

@@ -68,8 +68,8 @@ pub(crate) struct CreateOptions {
     #[arg(long, help_heading = "Layout")]
     plain: bool,
     /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
-    #[arg(long = "manifests", value_name = "FORM", value_parser = choice(&MANIFESTS), default_value = "vlen",
-        action = ArgAction::Set, conflicts_with = "compat", help_heading = "Layout")]
+    #[arg(long = "manifests", value_name = "FORM", default_value = "vlen", action = ArgAction::Set,
+        value_parser = choice(&MANIFESTS), conflicts_with = "compat", help_heading = "Layout")]
     is_dense: bool,
     #[command(flatten)]
     coding: Coding,

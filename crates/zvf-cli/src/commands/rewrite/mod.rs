@@ -64,8 +64,8 @@ pub(crate) struct Rewrite {
     #[arg(long, requires = "format_version")]
     dry_run: bool,
     /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
-    #[arg(long = "manifests", value_name = "FORM", value_parser = choice(&MANIFESTS), requires = "in_place",
-        conflicts_with_all = ["shard", "codec", "checksum", "format_version", "chunk", "bin"])]
+    #[arg(long = "manifests", value_name = "FORM", requires = "in_place",
+        value_parser = choice(&MANIFESTS), conflicts_with_all = ["shard", "codec", "checksum", "format_version", "chunk", "bin"])]
     is_dense: Option<bool>,
     #[command(flatten)]
     shapes: ChunkShapes,
