@@ -299,9 +299,11 @@ class Dataset:
         return {(a["scope"], a["name"]): (a["unit"], a["description"]) for a in columns}
 
     def _object_columns(self, level: int = 0) -> list[str]:
-        """The columns of objects, as a query names them."""
+        """The columns of objects, as a query names them, but those that the store keeps right itself."""
+        entry = next(e for e in self.info()["levels"] if e["level"] == level)
+        derived = {a["name"] for a in entry.get("attributes", []) if a["scope"] == "object" and a.get("derived")}
         columns = [(name, flags) for scope, name, _, flags in self._columns(level) if scope == "object"]
-        return [f"object.{name}" for name, _ in columns if name not in {flags for _, flags in columns}]
+        return [f"object.{name}" for name, _ in columns if name not in derived | {flags for _, flags in columns}]
 
     def object_table(self, level: int = 0) -> dict[str, np.ndarray]:
         """What each object is, as columns for a frame: vertices, parts, exact bounds on each axis, of lines the length, its attributes.

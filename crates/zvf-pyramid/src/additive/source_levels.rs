@@ -23,9 +23,8 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
         if level.store().root().zarr_vectors.has(Capability::DenseManifests) {
             return refused("object index", "manifests that are not dense", "dense ones");
         }
-        let fragment_names = level.fragment_attribute_names().await?.names;
-        let is_rebuilt = |name: &String| [OWNER, SEGMENT].contains(&name.as_str());
-        if let Some(name) = fragment_names.iter().find(|name| !is_rebuilt(name)) {
+        let names = level.fragment_attribute_names().await?.names;
+        if let Some(name) = names.iter().find(|name| ![OWNER, SEGMENT].contains(&name.as_str())) {
             return refused("attributes of fragments", "none: fragments are rebuilt", name);
         }
         let of_links = level.link_attribute_names().await?.names;

@@ -21,7 +21,7 @@ use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_i64, to_u64};
-use zvf_metadata::{Capability, CodecKind, CodecSpec, LevelDoc as Document, LinkStore, Node};
+use zvf_metadata::{CodecKind, CodecSpec, LevelDoc as Document, LinkStore, Node};
 use zvf_model::{Batch, Bounds, Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::{Build, CodecPipeline, Store, fit_shard_shape};
@@ -127,11 +127,9 @@ async fn attempt(
         sources.push(source);
     }
     let options = first.plan.options();
-    let block = &first.source.root().zarr_vectors;
     let write = WriteOptions {
         plain: !all.iter().any(|kind_build| kind_build.names.has_kept_columns),
-        dense: block.has(Capability::DenseManifests)
-            || block.manifest_layout.as_deref() == Some("dense"),
+        dense: first.source.root().zarr_vectors.manifest_layout.as_deref() == Some("dense"),
         ..first.write_options()
     };
     let kind_sources: Vec<(&KindBuild<'_>, &KindSource)> = all.iter().zip(&sources).collect();

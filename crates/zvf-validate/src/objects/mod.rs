@@ -354,11 +354,10 @@ async fn read_vertex_counts(run: &mut Validation, level: &LevelState, rows: u64)
 async fn read_segments(level: &LevelState, rows: u64) -> Option<Vec<u64>> {
     let array = level.node.dense(&format!("object_attributes/{SEGMENT}")).await.ok().flatten()?;
     let dtype = array.dtype();
-    let is_integer = matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
-    let bytes = match is_integer && array.shape().len() == 1 {
-        true => array.rows(0..rows.min(array.len())).await.ok()?,
-        false => return None,
-    };
+    if !matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt) || array.shape().len() != 1 {
+        return None;
+    }
+    let bytes = array.rows(0..rows.min(array.len())).await.ok()?;
     let widen = |value: &[u8]| {
         let is_negative = dtype.kind == DtypeKind::Int && value.last().is_some_and(|b| *b > 0x7f);
         let mut wide = if is_negative { [0xff; 8] } else { [0; 8] };
