@@ -51,10 +51,8 @@ fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
 
 fn check_is_free(out: &Path) -> Result<()> {
     if out.exists() || journal_folder(out)?.exists() {
-        return fail(
-            Class::AlreadyExists,
-            format!("{} is there already; give another name", out.display()),
-        );
+        let text = format!("{} is there already; give another name", out.display());
+        return fail(Class::AlreadyExists, text);
     }
     Ok(())
 }
@@ -222,10 +220,8 @@ fn find_parts(transaction: &Transaction, by: &Division) -> Result<Parts> {
             let axes = transaction.kinds[0].axes;
             for (number, [low, high]) in boxes.iter().enumerate() {
                 if low.len() != axes || high.len() != low.len() {
-                    return refused(format!(
-                        "box {number} has {} values, expected {axes}",
-                        low.len()
-                    ));
+                    let found = low.len();
+                    return refused(format!("box {number} has {found} values, expected {axes}"));
                 }
                 parts.list.push((number.to_string(), PartContent::Box(low.clone(), high.clone())));
             }
@@ -439,16 +435,15 @@ impl Transaction {
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
         for theirs in &mut source.kinds {
             let kind = self.find_kind(Some(theirs.kind.token()))?;
+            let mut columns = theirs.fragment_columns.iter();
+            let is_lost = columns.any(|column| column.name != "object_id" && !column.is_kept());
+            refuse_if(is_lost, "columns of fragments are not joined; drop them first")?;
             theirs.load_all()?;
             theirs.load_all_values()?;
             theirs.load_all_links()?;
             let has_objects = !self.kinds[kind].existing_objects().is_empty();
-            self.add_missing_columns(
-                ColumnScope::Object,
-                kind,
-                &theirs.object_columns,
-                has_objects,
-            )?;
+            let columns = &theirs.object_columns;
+            self.add_missing_columns(ColumnScope::Object, kind, columns, has_objects)?;
             let (has_links, mut twin) = (theirs.links.is_some(), HashMap::new());
             for (id, object) in theirs.existing_objects() {
                 let new = match ids {
