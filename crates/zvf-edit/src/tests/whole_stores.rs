@@ -103,7 +103,7 @@ fn a_merge_takes_over_what_groups_have() {
     let error = join(&into, &other).unwrap_err();
     assert!(error.message.contains("group \"both\": w is 3.0, expected 0.5"), "{error}");
 
-    let add = json!({"op": "column.add", "scope": "fragment", "name": "q", "dtype": "uint8"});
+    let add = json!({"op": "column.add", "scope": "fragment", "name": "q", "dtype": "float32"});
     run(from.path(), &[add]).unwrap();
     let message = join(&into, &from).unwrap_err().message;
     assert!(message.contains("columns of fragments are not joined"), "{message}");
