@@ -101,7 +101,7 @@ def makers(at):
     level, lazy = at.old_lines.level(0), open_zv(at.lines)[0]
     return {
         zvf.Answer: lambda: at.tracts.read(object_ids=True), zvf.Dataset: lambda: zvf.open(at.cloud), zvf.Edit: at.tracts.edit,
-        zvf.Level: lambda: at.ds.level(0), zvf.Query: at.tracts.select, zvf.Report: lambda: zvf.Report(True, []),
+        zvf.Level: lambda: at.ds.level(0), zvf.Query: at.tracts.select, zvf.Sampler: lambda: zvf.Sampler(at.ds.select(), 1), zvf.Report: lambda: zvf.Report(True, []),
         zvf.Tensor: lambda: zvf.open_tensor(at.folder / "t.b2nd"), zvf.Writer: lambda: writer(at), zvf.dask.Tasks: lambda: finished(at),
         zvf.View: at.ds.view, _zvf.Job: job, _zvf.Buffer: lambda: at.ds.read()._native.positions(), _zvf.Reader: lambda: at.ds._native,
         _zvf.Batches: lambda: at.ds._native.batches(_zvf.Query({})), _zvf.Answer: lambda: at.tracts.read()._native,

@@ -156,7 +156,11 @@ impl Transaction {
         data: ObjectData,
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
-        let ObjectData { rows, values, parents, line_starts } = data;
+        let ObjectData { rows, mut values, parents, line_starts } = data;
+        let columns = self.kinds[kind].object_columns.iter();
+        columns.filter(|column| column.is_kept()).for_each(|column| {
+            values.shift_remove(&column.name); // the store counts
+        });
         let vertices = match id {
             None => self.kinds[kind].add_rows(NONE, &rows),
             Some(id) => {

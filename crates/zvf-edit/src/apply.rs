@@ -187,11 +187,7 @@ impl Journal {
             }
             match entry.new {
                 Some(span) => {
-                    let mut bytes = new_bytes.clone();
-                    span.read(new_bytes.len(), staged, |part| {
-                        bytes = new_bytes.part(part);
-                        bytes.read()
-                    })?;
+                    let bytes = new_bytes.span(span, staged)?;
                     let version = current.and_then(|current| current.version);
                     puts.push(PutRequest { key, bytes, version });
                 }

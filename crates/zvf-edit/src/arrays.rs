@@ -158,6 +158,29 @@ impl Coding {
         })?;
         Ok((Self { codecs, is_big_endian, checksum }, Some(shape)))
     }
+
+    /// Returns the `count` cells of a shard.
+    pub(crate) fn split_shard(&self, shard: &Blob, count: usize) -> Result<Vec<Option<Blob>>> {
+        let span = IndexLocation::End.span(to_u64(count), self.checksum, to_u64(shard.len()))?;
+        let bytes = shard.part(to_usize(&span)).read()?;
+        let index = ShardIndex::parse(&bytes, to_u64(count), self.checksum)?;
+        Ok((0..count).map(|i| index.get(i).map(|span| shard.part(to_usize(&span)))).collect())
+    }
+
+    /// Returns the shard of these cells.
+    pub(crate) fn join_shard(&self, cells: &[Option<Bytes>]) -> Result<Bytes> {
+        let mut body = Vec::new();
+        let mut spans: Vec<Option<Range<u64>>> = Vec::new();
+        for cell in cells {
+            spans.push(cell.as_ref().map(|cell| {
+                let from = to_u64(body.len());
+                body.extend_from_slice(cell);
+                from..to_u64(body.len())
+            }));
+        }
+        body.extend(encode_index(&spans, self.checksum)?);
+        Ok(body.into())
+    }
 }
 
 /// An array with one payload for each spatial chunk.
@@ -204,7 +227,8 @@ impl CellArray {
         }
         let Some(list) = &typed.nonempty_chunks else {
             return unsupported(format!(
-                "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\""
+                "{path}: without the list nonempty_chunks it is not known what is stored; run \"zvf repair\", \
+                 with --end-deferral where the presence of the level is deferred"
             ));
         };
         let rank = shape.len();
@@ -328,13 +352,11 @@ impl CellArray {
         shard: &[i64],
         outer: &[i64],
     ) -> Result<Vec<Option<Blob>>> {
-        let (count, checksum) = (count_cells(shard)?, self.coding.checksum);
-        let key = cell_key(&self.path, outer);
-        let Some(blob) = snap.open_object(&key)? else { return Ok(vec![None; count]) };
-        let span = IndexLocation::End.span(to_u64(count), checksum, to_u64(blob.len()))?;
-        let bytes = blob.part(to_usize(&span)).read()?;
-        let index = ShardIndex::parse(&bytes, to_u64(count), checksum)?;
-        Ok((0..count).map(|i| index.get(i).map(|span| blob.part(to_usize(&span)))).collect())
+        let count = count_cells(shard)?;
+        match snap.open_object(&cell_key(&self.path, outer))? {
+            Some(blob) => self.coding.split_shard(&blob, count),
+            None => Ok(vec![None; count]),
+        }
     }
 
     /// Stages the payload of a chunk. An empty payload removes the chunk.
@@ -407,6 +429,12 @@ impl CellArray {
             self.doc["attributes"][name] = value;
             self.changed = true;
         }
+    }
+
+    pub(crate) fn remove_attribute(&mut self, name: &str) -> bool {
+        let removed = attributes(&mut self.doc).and_then(|attrs| attrs.shift_remove(name));
+        self.changed |= removed.is_some();
+        removed.is_some()
     }
 
     /// Adds the changes of the array to `out`.
@@ -504,17 +532,7 @@ impl CellArray {
                 out.insert(key, None);
                 continue;
             }
-            let mut body = Vec::new();
-            let mut spans: Vec<Option<Range<u64>>> = Vec::new();
-            for cell in &new {
-                spans.push(cell.as_ref().map(|cell| {
-                    let from = to_u64(body.len());
-                    body.extend_from_slice(cell);
-                    from..to_u64(body.len())
-                }));
-            }
-            body.extend(encode_index(&spans, self.coding.checksum)?);
-            out.insert(key, Some(body.into()));
+            out.insert(key, Some(self.coding.join_shard(&new)?));
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use zvf_format::num::to_u64;
 use zvf_publish::Disk;
+use zvf_store::record::StagedSpan;
 
 use crate::error::Result;
 use crate::stamp::new_txid;
@@ -25,6 +26,9 @@ pub(crate) struct Changes<K = String> {
     room: usize,
     scratch: Option<Scratch>,
 }
+
+/// The bytes that keys had, or will have.
+pub(crate) type KeyContents = BTreeMap<String, Option<Blob>>;
 
 /// A file that has no name, so that nothing is left of it.
 type Scratch = Arc<Mutex<File>>;
@@ -56,6 +60,21 @@ impl Blob {
                 Ok(bytes.into())
             }
         }
+    }
+
+    /// Returns the same bytes, in memory where they are few: a file stays open for the others.
+    pub(crate) fn hold_few(self) -> Result<Self> {
+        if self.len() > MAX_HELD_BYTES { Ok(self) } else { self.read().map(Self::Held) }
+    }
+
+    /// Returns a span of the file `staged`, whose bytes are verified.
+    pub(crate) fn span(&self, span: StagedSpan, staged: &str) -> Result<Self> {
+        let mut found = self.clone();
+        span.read(self.len(), staged, |part| {
+            found = self.part(part);
+            found.read()
+        })?;
+        Ok(found)
     }
 
     /// Returns a part of the bytes, which lies within them.

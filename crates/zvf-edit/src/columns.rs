@@ -6,11 +6,12 @@ use zvf_format::num;
 
 use crate::arrays::{CellArray, doc_key};
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result, missing_column_error, refuse_if, refused};
+use crate::error::{EditError, Result, missing_column_error, refused};
 use crate::fields::{Fields, checked_index};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
+use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
 use crate::snapshot::Snapshot;
 use crate::transaction::{OperationResult, Transaction};
 
@@ -179,6 +180,10 @@ impl Transaction {
     ) -> Result<OperationResult> {
         let (name, kind) = self.begin_change(scope, name, token)?;
         self.refuse_taken_name(scope, kind, &to)?;
+        let kept = [(ColumnScope::Object, VERTEX_COUNT), (ColumnScope::Fragment, SEGMENT_ID)];
+        if kept.contains(&(scope, to.as_str())) {
+            return refused(format!("{to} is kept by the store; make it with column.add"));
+        }
         self.mark_column(scope, kind, &to);
         match scope {
             ColumnScope::Vertex => self.kinds[kind].rename_vertex_column(&name, &to)?,
@@ -247,9 +252,11 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         geometry.load_chunk(chunk)?;
         for (name, value) in values {
-            refuse_if(name == "object_id", "object_id is kept by the store and never set")?;
             let column = geometry.fragment_columns.iter_mut().find(|column| column.name == *name);
             let column = column.ok_or_else(|| missing_column_error("fragments", name))?;
+            if name == "object_id" || column.is_kept() {
+                return refused(format!("{name} is kept by the store and never set"));
+            }
             let row = column.ty.encode_present(name, value)?;
             column.set.insert((chunk, fragment), row);
         }

@@ -1,5 +1,7 @@
 //! Arrays of fixed-length rows: ids, columns of objects and groups. They are held in memory and written chunk by chunk.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -8,7 +10,7 @@ use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
 use crate::arrays::MAX_CELL_BYTES;
 use crate::changes::Changes;
 use crate::error::{EditError, Result, fail};
-use crate::row_array::RowChunks;
+use crate::row_chunks::RowChunks;
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 
@@ -89,12 +91,23 @@ impl DenseArray {
 
     /// Opens the ids of the index at `index`, where it has a list of them.
     pub(crate) fn open_ids(snap: &Snapshot, index: &str) -> Result<Option<Self>> {
-        let path = format!("{index}/object_ids");
-        let Some((ids, ty)) = Self::open(snap, &path)? else { return Ok(None) };
-        if ty == ColumnType::from_scalar(Scalar::INT64) {
-            return Ok(Some(ids));
+        Self::open_integers(snap, &format!("{index}/object_ids"), 1..=1)
+    }
+
+    /// Opens an array of int64, with so many a row.
+    pub(crate) fn open_integers(
+        snap: &Snapshot,
+        path: &str,
+        widths: RangeInclusive<u32>,
+    ) -> Result<Option<Self>> {
+        let Some((array, ty)) = Self::open(snap, path)? else { return Ok(None) };
+        let integers = ColumnType { width: ty.width, ..ColumnType::from_scalar(Scalar::INT64) };
+        if ty == integers && widths.contains(&ty.width) {
+            return Ok(Some(array));
         }
-        let text = format!("{path}: expected ids of int64, found {}", ty.scalar.name());
+        let (found, least) = (ty.scalar.name(), widths.start());
+        let text =
+            format!("{path}: expected {least} int64 a row or more, found {} of {found}", ty.width);
         fail(Class::BadTag, text)
     }
 
@@ -172,7 +185,8 @@ impl DenseArray {
             return Ok(());
         }
         let (counts, size) = ([self.len(), self.old_bytes.len() / self.size], self.size);
-        let chunk_rows = if single_chunk { counts[0].max(1) } else { self.stored.chunk_rows };
+        let is_single = single_chunk && self.stored.shard_chunks.is_none();
+        let chunk_rows = if is_single { counts[0].max(1) } else { self.stored.chunk_rows };
         let swapped = self.stored.coding.is_big_endian && self.value_bytes > 1;
         let mut shape = self.stored.doc["shape"].clone();
         shape[0] = json!(counts[0]);

@@ -129,7 +129,7 @@ impl StoreContent {
             // A kind of one side only shares none.
             let columns =
                 shared.get(&store.kinds[kind].kind.to_string()).cloned().unwrap_or_default();
-            content.take_vertices(store, kind, &vertices, &columns);
+            content.take_vertices(store, kind, &vertices, &columns)?;
         }
         for list in content.objects.values_mut().chain([&mut content.rest]) {
             list.links.sort_unstable();
@@ -143,17 +143,17 @@ impl StoreContent {
         kind: usize,
         vertices: &[Vid],
         shared: &[BTreeSet<String>; 2],
-    ) {
+    ) -> Result<()> {
         let geometry = &store.kinds[kind];
         let ids = |object: u32| geometry.object(object).map(|object| object.id);
         for (id, number) in geometry.existing_objects() {
             self.objects.insert(id, read_object(store, kind, number, id));
         }
         for v in vertices {
-            let mut fingerprint = geometry.vertex_fingerprint(*v, &shared[0]);
+            let mut fingerprint = geometry.vertex_fingerprint(*v, &shared[0])?;
             let parent = geometry.parent[*v as usize];
             if parent != NONE {
-                fingerprint.extend(geometry.vertex_fingerprint(parent, &shared[0]));
+                fingerprint.extend(geometry.vertex_fingerprint(parent, &shared[0])?);
             }
             self.object_entry(ids(geometry.owner[*v as usize])).vertices.push(fingerprint);
         }
@@ -162,13 +162,15 @@ impl StoreContent {
             all.filter(|content| content.kind == geometry.kind.token() || content.kind.is_empty())
                 .for_each(|content| content.vertices.sort_unstable());
         }
-        let Some(family) = geometry.links.as_ref().filter(|_| geometry.has_links()) else { return };
+        let Some(family) = geometry.links.as_ref().filter(|_| geometry.has_links()) else {
+            return Ok(());
+        };
         for record in family.records.iter().filter(|record| record.alive) {
             let mut ends: Vec<Vec<u8>> = Vec::new();
             let mut owner = None;
             for v in record.vertices() {
                 owner = owner.or(ids(geometry.owner[v as usize]));
-                ends.push(geometry.vertex_fingerprint(v, &shared[0]));
+                ends.push(geometry.vertex_fingerprint(v, &shared[0])?);
             }
             match geometry.kind == zvf_model::Kind::Mesh {
                 true => rotate_to_smallest(&mut ends),
@@ -182,6 +184,7 @@ impl StoreContent {
             }
             self.object_entry(owner).links.push(fingerprint);
         }
+        Ok(())
     }
 
     fn object_entry(&mut self, id: Option<i64>) -> &mut ObjectContent {
@@ -205,7 +208,7 @@ fn rotate_to_smallest(ends: &mut [Vec<u8>]) {
 fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> ObjectContent {
     let geometry = &store.kinds[kind];
     let mut values = BTreeMap::new();
-    for column in &geometry.object_columns {
+    for column in geometry.object_columns.iter().filter(|column| !column.is_kept()) {
         let row = geometry.object_row(object, &column.name);
         if let Some(row) = row.filter(|row| !column.is_absent(row)) {
             values.insert(column.name.clone(), row_json(&column.ty, &row).to_string());
@@ -222,13 +225,13 @@ fn read_object(store: &Transaction, kind: usize, object: u32, id: i64) -> Object
 
 impl Geometry {
     /// Returns the position of a vertex and its values in `columns` as bytes to compare.
-    fn vertex_fingerprint(&self, v: Vid, columns: &BTreeSet<String>) -> Vec<u8> {
+    fn vertex_fingerprint(&self, v: Vid, columns: &BTreeSet<String>) -> Result<Vec<u8>> {
         let mut bytes: Vec<u8> =
             self.position(v).iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
         for column in self.columns.iter().filter(|column| columns.contains(&column.name)) {
-            bytes.extend(value_bytes(&column.ty, column.row(v)));
+            bytes.extend(value_bytes(&column.ty, &column.data.row(v)?));
         }
-        bytes
+        Ok(bytes)
     }
 }
 

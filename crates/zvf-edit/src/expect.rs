@@ -82,9 +82,9 @@ impl Transaction {
                 };
                 let (column, row) = self.vertex_value(selection.kind, name, value)?;
                 let column = &self.kinds[selection.kind].columns[column];
-                let found = column.row(*v);
-                check(is_same_value(found, &row, &column.ty), || {
-                    let found = column.ty.decode_value(found, 0);
+                let found = column.data.row(*v)?;
+                check(is_same_value(&found, &row, &column.ty), || {
+                    let found = column.ty.decode_value(&found, 0);
                     format!("{name} of vertex {i} is {found:?}, expected {value}")
                 })?;
             }

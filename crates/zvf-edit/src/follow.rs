@@ -160,12 +160,16 @@ impl Geometry {
         Ok(())
     }
 
-    /// Removes the claim that links are grouped by fragment: rewritten cells have one group, and new fragments have none.
-    pub(crate) fn withdraw_link_groups(&mut self) {
+    /// Removes the claim that links are grouped by fragment, in both spellings: rewritten cells
+    /// have one group, and new fragments have none. Returns whether the document of an array
+    /// changed.
+    pub(crate) fn withdraw_link_groups(&mut self) -> bool {
         let level = self.doc.pointer_mut("/attributes/zarr_vectors_level");
         if let Some(level) = level.and_then(serde_json::Value::as_object_mut) {
             level.shift_remove("fragment_link_groups");
         }
+        let arrays = self.links.iter_mut().flat_map(|family| family.arrays.values_mut());
+        arrays.fold(false, |changed, array| array.remove_attribute(LINK_GROUPS) | changed)
     }
 
     /// Writes the records of links, and notes the chunks and objects of changed edges and faces.
@@ -199,8 +203,9 @@ impl Geometry {
             |v: Vid| self.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row)));
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
         self.links = Some(family);
-        if changed {
-            self.withdraw_link_groups();
+        if changed && self.withdraw_link_groups() {
+            let mut arrays = self.links.iter_mut().flat_map(|family| family.arrays.values_mut());
+            arrays.try_for_each(|array| array.flush(&self.snap, out))?;
         }
         Ok(())
     }
@@ -249,3 +254,7 @@ impl Geometry {
         Ok(())
     }
 }
+
+/// The attribute of the array of links within chunks that tools read: its links are grouped by
+/// fragment.
+pub(crate) const LINK_GROUPS: &str = "link_groups";

@@ -24,6 +24,7 @@ use crate::grid::read_grid;
 use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
 use crate::numbers::{NONE, Vid, vertex_number};
+use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 use crate::widths::{check_size, count_fragments, first_rows, resolve_column_type};
@@ -35,7 +36,7 @@ pub(crate) struct VertexColumn {
     pub(crate) array: CellArray,
     pub(crate) ty: ColumnType,
     /// The rows of all vertices loaded so far, once a value is needed.
-    pub(crate) data: Vec<u8>,
+    pub(crate) data: RowPages,
     pub(crate) is_loaded: bool,
     /// The value of new rows.
     pub(crate) fill: Vec<u8>,
@@ -44,17 +45,6 @@ pub(crate) struct VertexColumn {
 }
 
 impl VertexColumn {
-    /// Returns the row of a vertex.
-    pub(crate) fn row(&self, v: Vid) -> &[u8] {
-        let size = self.ty.size();
-        &self.data[v as usize * size..(v as usize + 1) * size]
-    }
-
-    pub(crate) fn row_mut(&mut self, v: Vid) -> &mut [u8] {
-        let size = self.ty.size();
-        &mut self.data[v as usize * size..(v as usize + 1) * size]
-    }
-
     /// Reads the rows of a chunk of `count` vertices.
     pub(crate) fn read_rows(&self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<Bytes> {
         // What is staged is of after the edit, but in a column that got another name.
@@ -318,11 +308,11 @@ impl Geometry {
     /// Sets a value of a vertex. Returns whether it is another one.
     pub(crate) fn set_value(&mut self, column: usize, v: Vid, row: &[u8]) -> Result<bool> {
         self.load_values(column)?;
-        let stored = self.columns[column].row_mut(v);
-        if *stored == *row {
+        let data = &mut self.columns[column].data;
+        if data.is_row(v, row)? {
             return Ok(false);
         }
-        stored.copy_from_slice(row);
+        data.set_row(v, row)?;
         self.mark_changed(v).map(|()| true)
     }
 
@@ -340,7 +330,7 @@ impl Geometry {
         if owner != NONE { self.mark_object_changed(owner) } else { Ok(()) }
     }
 
-    /// Adds a vertex whose values are the fill values.
+    /// Adds a vertex. The caller adds its values.
     pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
         let v = vertex_number(self.home.len())?;
         self.positions.extend_from_slice(position);
@@ -352,9 +342,6 @@ impl Geometry {
         self.existed.push(false);
         self.owner.push(owner);
         self.parent.push(NONE);
-        for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
-            column.data.extend_from_slice(&column.fill);
-        }
         if owner == NONE {
             self.free_changed.insert(v);
         }
@@ -367,8 +354,8 @@ impl Geometry {
         let position = self.position_bytes(v).to_vec();
         let copy = self.new_vertex(&position, owner)?;
         for column in &mut self.columns {
-            let row = column.row(v).to_vec();
-            column.row_mut(copy).copy_from_slice(&row);
+            let row = column.data.row(v)?;
+            column.data.push(&row);
         }
         Ok(copy)
     }
@@ -434,7 +421,7 @@ impl Geometry {
         self.positions.append(&mut positions);
         for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
             let rows = column.read_rows(&self.snap, key, count)?;
-            column.data.extend_from_slice(&rows);
+            column.data.push(&rows);
         }
         self.home.extend((0..end - base).map(|row| (number, row)));
         self.new_chunk.resize(self.home.len(), number);
@@ -461,7 +448,7 @@ impl Geometry {
         for run in self.home.chunk_by(|a, b| a.0 == b.0) {
             let key = &self.chunk_keys[run[0].0 as usize];
             let rows = column.read_rows(&self.snap, key, run.len())?;
-            column.data.extend_from_slice(&rows);
+            column.data.push(&rows);
         }
         Ok(())
     }
@@ -742,7 +729,7 @@ fn open_vertex_columns(
         let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
         let ty = resolve_column_type(snap, &array, first.as_ref())?;
         let fill = ty.sentinel();
-        let data = Vec::new();
+        let data = RowPages::new(ty.size());
         Ok(VertexColumn { name, array, ty, data, is_loaded: false, fill, is_new: false })
     };
     names.into_iter().map(open).collect()

@@ -1,6 +1,6 @@
 //! The history of a store: the log of commits, undo, and the state of the head.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use zvf_format::num::to_u64;
 use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::{doc_bytes, parse_doc};
-use crate::changes::Changes;
+use crate::changes::{Changes, KeyContents, read_blob};
 use crate::error::{EditError, Result, fail, foreign_change_error, missing_commit_error, refused};
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
@@ -260,7 +260,8 @@ pub(crate) fn plan_undo(
     }
     let mut bounds = Json::Null;
     let (mut changes, mut before) = (Changes::default(), Changes::default());
-    for (key, bytes) in then {
+    for (key, blob) in then {
+        let bytes = read_blob(&blob)?;
         let now = snap.get(&key)?;
         let bytes = match (&*key, bytes, &now) {
             ("zarr.json", Some(bytes), Some(now)) => {
@@ -296,9 +297,9 @@ fn reverse_commits(
     journal: &Journal,
     snap: &Snapshot,
     target: u64,
-) -> Result<(HashMap<String, Option<Bytes>>, ReversedCommits)> {
+) -> Result<(KeyContents, ReversedCommits)> {
     let mut reversed = ReversedCommits::default();
-    let mut then: HashMap<String, Option<Bytes>> = HashMap::new();
+    let mut then = KeyContents::new();
     let pinned = journal.pinned.as_ref().zip(journal.place.versions());
     if let Some((pinned, (_, options))) = pinned {
         let (contents, bodies) = pinned.contents_since(target, options)?;

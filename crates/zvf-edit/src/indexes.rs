@@ -12,6 +12,7 @@ use zvf_metadata::DtypeKind;
 use crate::arrays::{Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result, fail, unsupported};
+use crate::manifest_table::{DENSE_LAYOUT, ManifestTable};
 use crate::numbers::{NONE, Vid};
 use crate::row_array::RowArray;
 use crate::scalar::{Categories, ColumnType, Scalar};
@@ -67,6 +68,12 @@ impl RowColumn {
         self.ty.scalar.kind() != DtypeKind::Bool || self.states_absence()
     }
 
+    /// Returns whether a row is absent, or as one that was never set.
+    pub(crate) fn is_missing(&self, row: &[u8]) -> bool {
+        let is_unset = self.ty.scalar.kind() != DtypeKind::Bool && row == self.ty.sentinel();
+        is_unset || self.is_absent(row)
+    }
+
     /// Returns whether a row is absent. A number other than NaN is only where the document says so.
     pub(crate) fn is_absent(&self, row: &[u8]) -> bool {
         let means_absent = match self.ty.scalar.kind() {
@@ -82,9 +89,7 @@ impl Objects {
     pub(crate) fn open(snap: &Snapshot, path: &str, axes: usize) -> Result<Option<Self>> {
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
-        let Some(manifests) = RowArray::open(snap, &format!("{path}/manifests"))? else {
-            return Ok(None);
-        };
+        let Some(manifests) = RowArray::open_manifests(snap, path)? else { return Ok(None) };
         let rows = manifests.rows.len();
         let count = read_count(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
@@ -98,7 +103,7 @@ impl Objects {
         let mut manifests = manifests;
         manifests.truncate(count);
         let ids = match attrs["layout"].as_str() {
-            Some("vlen_manifests_v2") => DenseArray::open_ids(snap, path)?,
+            Some("vlen_manifests_v2" | DENSE_LAYOUT) => DenseArray::open_ids(snap, path)?,
             Some("vlen_manifests_v1") => None,
             _ => {
                 return unsupported(format!(
@@ -140,10 +145,12 @@ impl Objects {
     }
 
     /// Creates an index without objects.
-    pub(crate) fn create(path: &str, axes: usize) -> Result<Self> {
+    pub(crate) fn create(path: &str, axes: usize, is_dense: bool) -> Result<Self> {
+        let layout = if is_dense { DENSE_LAYOUT } else { "vlen_manifests_v2" };
         let doc = serde_json::json!({"attributes": {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": axes,
-            "layout": "vlen_manifests_v2", "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
-        let manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
+            "layout": layout, "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
+        let mut manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
+        manifests.table = is_dense.then(|| ManifestTable::create(path, axes)).transpose()?;
         let ids = DenseArray::create_ids(path)?;
         Ok(Self {
             doc,

@@ -39,7 +39,7 @@ use zvf_publish::{KeyedFolder, PublishError, TargetIdentity, TargetLock};
 use zvf_store::Key;
 use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark};
 
-use crate::changes::{Blob, Changes};
+use crate::changes::{Blob, Changes, KeyContents};
 use crate::epoch::Epoch;
 use crate::error::{At, EditError, Result, fail, replaced_store_error, unsupported};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
@@ -248,31 +248,29 @@ impl Journal {
     }
 
     /// Reads the old bytes of the keys of a record.
-    pub(crate) fn read_before(
-        &self,
-        record: &CommitRecord,
-    ) -> Result<HashMap<String, Option<Bytes>>> {
+    pub(crate) fn read_before(&self, record: &CommitRecord) -> Result<KeyContents> {
         let staged = record.staged("old");
-        let unavailable = || {
-            EditError::unsupported(format!(
+        let mut before = KeyContents::new();
+        let needed = record.keys.iter().any(|entry| entry.old.is_some());
+        let old_bytes = match needed {
+            true => self.side.open(&staged)?.hold_few()?,
+            false => Blob::Held(Bytes::new()),
+        };
+        if needed && old_bytes.len() == 0 && !self.side.exists(&staged)? {
+            return unsupported(format!(
                 "the bytes before commit {} were removed by gc",
                 record.seq
-            ))
-        };
-        let mut before = HashMap::new();
-        let needed = record.keys.iter().any(|entry| entry.old.is_some());
-        let old_bytes = if needed { self.side.get(&staged)? } else { None };
+            ));
+        }
         for entry in &record.keys {
-            let read = |span: StagedSpan| -> Result<Bytes> {
-                Ok(span.slice(old_bytes.as_ref().ok_or_else(unavailable)?, &staged)?)
-            };
-            before.insert(entry.key.to_string(), entry.old.map(read).transpose()?);
+            let old = entry.old.map(|span| old_bytes.span(span, &staged));
+            before.insert(entry.key.to_string(), old.transpose()?);
         }
         let accepted = record.staged("accepted");
         for listed in self.side.walk(&accepted)? {
             if let Some(key) = listed.strip_prefix(&accepted).and_then(|key| key.strip_prefix('/'))
             {
-                before.insert(key.to_owned(), self.side.get(&listed)?);
+                before.insert(key.to_owned(), Some(self.side.open(&listed)?.hold_few()?));
             }
         }
         Ok(before)

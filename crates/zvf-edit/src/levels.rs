@@ -1,11 +1,13 @@
 //! Coarser levels in a commit: what an edit of level 0 updates at once, and how levels are marked as stale.
 //!
 //! ```text
-//! index          of levels that keep ids: grows with level 0, and removed objects are emptied (`owners`)
+//! index          of levels that keep ids: grows with level 0, and removed objects are emptied (`kept_columns`)
 //! links          between the levels: ends that moved get new rows, links with a removed end are dropped
 //! stale          zvf.stale of the level: since which head, in which boxes, which objects
 //! columns        zvf.columns_changed of the level: level 0 has more or fewer columns of vertices or links
 //! ```
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
@@ -18,10 +20,10 @@ use crate::dense::DenseArray;
 use crate::error::{At, EditError, Result};
 use crate::geometry::Geometry;
 use crate::grid::{read_sizes, root_chunk_shape};
-use crate::indexes::{count_objects, manifest_bytes, open_row_columns};
+use crate::indexes::{count_objects, manifest_bytes, open_row_column, open_row_columns};
+use crate::kept_columns::{LevelObjects, SEGMENT_ID, VERTEX_COUNT, clear_vertex_counts};
 use crate::links::{End, LinkFamily, moved_end};
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
-use crate::owners::withdraw_owners;
 use crate::rebuild::{RebuildResult, Tally};
 use crate::row_array::RowArray;
 use crate::snapshot::Snapshot;
@@ -43,6 +45,19 @@ pub(crate) fn list_coarser(snap: &Snapshot) -> Result<Vec<u32>> {
 }
 
 impl Transaction {
+    /// Returns the path of the group of each kind at each level that has it, level 0 first.
+    pub(crate) fn level_groups(&self) -> Result<Vec<String>> {
+        let mut groups = Vec::new();
+        for kind in &self.kinds {
+            groups.push(kind.path.clone());
+            for level in list_coarser(&self.snap)? {
+                let path = kind.group_at_level(level);
+                groups.extend(read_doc(&self.snap, &path)?.map(|_| path));
+            }
+        }
+        Ok(groups)
+    }
+
     /// Updates coarser levels for the changes of level 0. Returns the levels that are stale now.
     pub(crate) fn update_levels(
         &self,
@@ -64,8 +79,7 @@ impl Transaction {
             }
             if geometric {
                 let kinds = self.kinds.iter().map(|geometry| geometry.group_at_level(level));
-                let paths: std::collections::BTreeSet<String> =
-                    kinds.chain([level.to_string()]).collect();
+                let paths: BTreeSet<String> = kinds.chain([level.to_string()]).collect();
                 for path in paths {
                     self.mark_stale(&path, rebuilt, tally, changes)?;
                 }
@@ -157,7 +171,7 @@ impl Transaction {
         }
         let index = format!("{path}/object_index");
         let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
-        let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else {
+        let Some(mut manifests) = RowArray::open_manifests(&self.snap, &index)? else {
             return Ok(());
         };
         let mut ids = DenseArray::open_ids(&self.snap, &index)?;
@@ -167,15 +181,43 @@ impl Transaction {
         while manifests.rows.len() < count {
             manifests.rows.push(empty.clone());
         }
-        let mut removed = Vec::new();
+        let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
         for object in objects.list.iter().filter(|object| object.existed && !object.exists) {
             if let Some(row) = object.row
                 && let Some(blob) = manifests.rows.get_mut(row as usize)
             {
                 removed.push(std::mem::replace(blob, empty.clone()));
+                emptied.insert(row as usize);
             }
         }
-        withdraw_owners(&self.snap, objects, path, (&removed, &manifests.rows), changes)?;
+        let attributes = format!("{path}/object_attributes");
+        if !removed.is_empty() {
+            let segments =
+                open_row_column(&self.snap, &format!("{attributes}/{SEGMENT_ID}"), SEGMENT_ID)?;
+            let (manifests, rank) = (manifests.rows.as_slice(), objects.rank);
+            let mut numbered: Vec<(u32, i64)> =
+                objects.list.iter().filter_map(|object| Some((object.row?, object.id))).collect();
+            numbered.sort_unstable();
+            let ids = numbered.into_iter().map(|(_, id)| id).collect();
+            let level_objects = LevelObjects { path, manifests, ids, rank };
+            let removed = Some(removed.as_slice());
+            level_objects.write_fragments(&self.snap, removed, segments.as_ref(), changes)?;
+        }
+        let columns = match count == before {
+            false => open_row_columns(&self.snap, &attributes)?,
+            true if emptied.is_empty() => Vec::new(),
+            true => {
+                let path = format!("{attributes}/{VERTEX_COUNT}");
+                open_row_column(&self.snap, &path, VERTEX_COUNT)?.into_iter().collect()
+            }
+        };
+        for mut column in columns {
+            column.array.resize(count);
+            if column.is_kept() {
+                clear_vertex_counts(&mut column, &emptied, before);
+            }
+            column.array.flush(changes, false)?;
+        }
         if let Some(ids) = &mut ids {
             ids.resize(count);
             for object in &objects.list {
@@ -195,10 +237,6 @@ impl Transaction {
             changes.put_doc(&index, &doc)?;
         }
         if count != before {
-            for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
-                column.array.resize(count);
-                column.array.flush(changes, false)?;
-            }
             level["attributes"]["zarr_vectors_level"]["inherited_num_objects"] = json!(count);
             // Empty rows before `built_rows` are objects that the level was built without.
             if level["attributes"]["zvf"]["built_rows"].is_null() {

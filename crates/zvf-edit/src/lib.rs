@@ -28,15 +28,17 @@
 //!
 //! ```text
 //! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
-//!   row_array, dense, indexes, references, numbers, scalar, widths
-//! script, operation, fields, select, objects, vertices, linking,         operations of a script
-//!   grouping, columns, new_column, new_rows, append, expect,
+//!   row_chunks, row_array, dense, manifest_table, indexes,
+//!   references, kept_columns, numbers, scalar, widths
+//! script, operation, fields, select, objects, vertices,       operations of a script
+//!   linking, grouping, columns, new_column, new_rows, append, expect,
 //!   parts, follow, geometry_links
 //! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key
 //! journal, apply, record, epoch, stamp, medium, place,        the write-ahead log, and where store and log lie
-//! history, diff, audit, collect, stores                       log and undo, comparison, checks, garbage, checkout and merge
-//! levels, recipe, refresh, owners                             coarser levels in a commit
-//! vacuum, divide, renumber, rewrite, store_copy, attach       commands that change a whole store in one commit
+//! history, diff, audit, collect, stores                       log, undo, diff, checks, gc, checkout, merge
+//! levels, recipe, refresh                                     coarser levels in a commit
+//! vacuum, divide, renumber, rewrite, manifest_form,           commands that change a whole store in one commit
+//!   data_repair, store_copy, attach
 //! versions                                                    stores in repositories of versions
 //! error
 //! ```
@@ -52,6 +54,7 @@ mod audit;
 mod changes;
 mod collect;
 mod columns;
+mod data_repair;
 mod dense;
 mod diff;
 mod divide;
@@ -69,9 +72,12 @@ mod groups;
 mod history;
 mod indexes;
 mod journal;
+mod kept_columns;
 mod levels;
 mod linking;
 mod links;
+mod manifest_form;
+mod manifest_table;
 mod manifests;
 mod medium;
 mod new_column;
@@ -80,7 +86,6 @@ mod numbers;
 mod objects;
 mod operation;
 mod options;
-mod owners;
 mod parts;
 mod place;
 mod plan;
@@ -92,6 +97,8 @@ mod refresh;
 mod renumber;
 mod rewrite;
 mod row_array;
+mod row_chunks;
+mod row_pages;
 mod scalar;
 mod script;
 mod select;
@@ -111,10 +118,12 @@ mod widths;
 pub use attach::{Join, attach};
 pub use audit::{JournalFinding, check_journal};
 pub use collect::{Collect, gc, parse_duration};
+pub use data_repair::{DataRepair, repair_data};
 pub use diff::{Side, diff};
 pub use divide::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
 pub use error::EditError;
 pub use history::{Undo, failure, find_commit, has_objects, head, log, settle, show, undo};
+pub use manifest_form::rewrite_manifests;
 pub use options::{CommitOptions, Refresh};
 pub use place::Place;
 pub use rewrite::{Rewrite, commit_levels, is_committed};

@@ -78,16 +78,17 @@ impl Transaction {
         self.kinds[kind].load_links_of(ends)?;
         let mut sorted_ends = ends.to_vec();
         sorted_ends.sort_unstable();
-        let Some(family) = &self.kinds[kind].links else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
         // No link joins no vertices.
-        let first = sorted_ends.first().map(|first| family.records_at(*first));
-        let mut found = first.unwrap_or_default();
-        found.retain(|number| {
-            let record = &family.records[*number as usize];
-            let mut record_ends: Vec<Vid> = record.vertices().collect();
-            record_ends.sort_unstable();
-            record_ends == sorted_ends
-        });
+        if let Some((family, first)) = self.kinds[kind].links.as_ref().zip(sorted_ends.first()) {
+            found = family.records_at(*first);
+            found.retain(|number| {
+                let record = &family.records[*number as usize];
+                let mut record_ends: Vec<Vid> = record.vertices().collect();
+                record_ends.sort_unstable();
+                record_ends == sorted_ends
+            });
+        }
         refuse_if(found.is_empty(), "no link joins these vertices")?;
         Ok(found)
     }

@@ -260,6 +260,16 @@ impl LinkFamily {
         }
     }
 
+    /// Returns the offsets of an array, the shape of its rows, and whether it has the links within
+    /// chunks.
+    pub(crate) fn describe(&self, offsets: &str) -> Result<(Offsets, link::RowShape, bool)> {
+        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
+        let parsed = Offsets::parse(offsets, rank, width)?;
+        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        let shape = self.row_shape(&self.arrays[offsets], intra)?;
+        Ok((parsed, shape, intra))
+    }
+
     /// Loads the records of a cell, unless they are loaded. `end` maps a row of level 0 to an end.
     fn load_cell(
         &mut self,
@@ -278,10 +288,8 @@ impl LinkFamily {
             self.loaded.insert(cell, 0);
             return Ok(());
         };
-        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
-        let parsed = Offsets::parse(offsets, rank, width)?;
-        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
-        let (body, shape) = (self.policy.body(intra), self.row_shape(array, intra)?);
+        let (parsed, shape, intra) = self.describe(offsets)?;
+        let (body, width) = (self.policy.body(intra), self.policy.link_width());
         let records = LinkCell::parse(&bytes, body, shape).at(&array.path)?;
         let key = ChunkKey::new(source)?;
         let chunks =
@@ -692,7 +700,11 @@ impl LinkColumn {
 }
 
 /// Returns the chunk of each end of a record: `source` for the first, and `anchor` moved by the offset of each other.
-fn end_chunks(source: &Chunk, anchor: &ChunkKey, offsets: &Offsets) -> Result<Vec<Chunk>> {
+pub(crate) fn end_chunks(
+    source: &Chunk,
+    anchor: &ChunkKey,
+    offsets: &Offsets,
+) -> Result<Vec<Chunk>> {
     let others = offsets
         .iter()
         .map(|step| anchor.components().iter().zip(step).map(|(a, o)| a.checked_add(*o)).collect());

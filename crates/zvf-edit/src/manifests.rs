@@ -28,6 +28,7 @@ impl Geometry {
         out: &mut Changes,
     ) -> Result<()> {
         let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
+        let counted = self.count_all_vertices()?;
         let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
         manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
         let Some(mut objects) = self.objects.take() else { return Ok(()) };
@@ -39,7 +40,9 @@ impl Geometry {
         }
         self.set_object_columns(&objects, grew, tally);
         objects.flush(&self.path, out)?;
+        let rows = objects.manifests.rows.len();
         self.objects = Some(objects);
+        self.set_vertex_counts(counted, changed, rows)?;
         if !self.object_columns.is_empty() {
             self.ensure_group("object_attributes", out)?;
         }
@@ -128,7 +131,7 @@ impl Geometry {
     /// Writes the values of objects to the rows of columns, and the fill value for removed objects.
     fn set_object_columns(&mut self, objects: &Objects, grew: bool, tally: &mut Tally) {
         let count = objects.manifests.rows.len();
-        for column in &mut self.object_columns {
+        for column in self.object_columns.iter_mut().filter(|column| !column.is_kept()) {
             if grew || column.array.len() < count {
                 column.array.resize(count);
             }
@@ -183,7 +186,9 @@ impl Objects {
                 for earlier in 0..row {
                     ids.set_row(num::usize_from_u32(earlier), &i64::from(earlier).to_le_bytes());
                 }
-                self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
+                if self.manifests.table.is_none() {
+                    self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
+                }
                 self.ids.insert(ids)
             }
         };

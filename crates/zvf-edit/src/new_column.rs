@@ -17,6 +17,7 @@ use crate::geometry::{FragmentColumn, VertexColumn};
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::links::LinkColumn;
+use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
 use crate::transaction::{OperationResult, Transaction};
 
@@ -180,7 +181,8 @@ impl Transaction {
         let path = format!("{}/vertex_attributes/{}", geometry.path, column.name);
         let array = CellArray::create(&geometry.vertices, &path, column.cell_attrs("attribute"));
         let NewColumn { name, ty, fill, .. } = column;
-        let data = fill.repeat(geometry.home.len());
+        let mut data = RowPages::new(ty.size());
+        data.push(&fill.repeat(geometry.home.len()));
         let column = VertexColumn { name, array, ty, data, is_loaded: true, fill, is_new: true };
         geometry.columns.push(column);
         Ok(())
@@ -249,6 +251,13 @@ impl Transaction {
             attrs["fill_sentinel_meaning"] = json!("absent"); // both values of `bool` are meant
         }
         let mut array = column.create_dense(&path, OBJECT_COLUMN_CHUNK_ROWS, count, attrs)?;
+        let ids = geometry.objects.iter().filter_map(|objects| objects.ids.as_ref());
+        let columns = geometry.object_columns.iter().map(|column| &column.array);
+        for like in ids.chain(columns) {
+            if like.stored.shard_chunks.is_some() && array.stored.shard_chunks.is_none() {
+                array.stored.shard_like(&like.stored)?;
+            }
+        }
         let NewColumn { name, ty, fill, .. } = column;
         for object in geometry.objects.iter_mut().flat_map(|objects| &mut objects.list) {
             match object.row {

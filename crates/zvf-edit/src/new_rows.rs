@@ -38,8 +38,7 @@ impl Geometry {
         let new = positions.map(|position| self.new_vertex(position, owner));
         let new = new.collect::<Result<Vec<Vid>>>()?;
         for (column, values) in self.columns.iter_mut().zip(values) {
-            let from = column.data.len() - values.len();
-            column.data[from..].copy_from_slice(values);
+            column.data.push(values);
         }
         Ok(new)
     }

@@ -22,6 +22,9 @@ pub(crate) fn vertex_number(count: usize) -> Result<Vid> {
     })
 }
 
+/// Maximum number of fragments of an object, as a range can name 2^62 of them in a few bytes.
+pub(crate) const MAX_OBJECT_REFERENCES: u64 = 100_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -130,13 +130,17 @@ pub(crate) struct Split {
 impl Transaction {
     /// Adds an object without vertices, and returns its number.
     pub(crate) fn new_object(&mut self, kind: usize, id: i64) -> Result<u32> {
+        let is_dense = self.root["attributes"]["zarr_vectors"]["manifest_layout"] == "dense";
         let geometry = &mut self.kinds[kind];
         let objects = match geometry.objects.take() {
             Some(objects) => objects,
             None if geometry.kind == Kind::PointCloud => {
                 return refused("the points of this store have no objects; use vertex.add");
             }
-            None => Objects::create(&format!("{}/object_index", geometry.path), geometry.axes)?,
+            None => {
+                let path = format!("{}/object_index", geometry.path);
+                Objects::create(&path, geometry.axes, is_dense)?
+            }
         };
         let objects = geometry.objects.insert(objects);
         let number = object_number(objects.list.len())?;
@@ -253,6 +257,7 @@ impl Transaction {
         self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
         let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
         let column = column.ok_or_else(|| missing_column_error("objects", name))?;
+        refuse_if(column.is_kept(), "vertex_count is kept by the store and never set")?;
         column.ty.encode_or(&column.array.fill, name, value)
     }
 
@@ -384,8 +389,8 @@ impl Transaction {
 
     /// Copies the values of an object to another.
     fn copy_values(&mut self, kind: usize, from: u32, to: u32) -> Result<()> {
-        let names: Vec<String> =
-            self.kinds[kind].object_columns.iter().map(|column| column.name.clone()).collect();
+        let columns = self.kinds[kind].object_columns.iter().filter(|column| !column.is_kept());
+        let names: Vec<String> = columns.map(|column| column.name.clone()).collect();
         for name in names {
             if let Some(row) = self.kinds[kind].object_row(from, &name) {
                 self.kinds[kind].object_mut(to)?.values.insert(name, row);

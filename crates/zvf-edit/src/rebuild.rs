@@ -147,9 +147,9 @@ pub(crate) struct Piece {
     /// The sort key: whether it has no object, the least id of its objects, then its index among their pieces.
     key: (bool, i64, usize),
     /// The unchanged objects that name it.
-    owners: Vec<u32>,
+    pub(crate) owners: Vec<u32>,
     /// The changed object that has it, and its index among the pieces of the object.
-    changed: Option<(u32, usize)>,
+    pub(crate) changed: Option<(u32, usize)>,
     pub(crate) old: Option<u32>,
     pub(crate) vertices: Vec<Vid>,
 }
@@ -168,6 +168,7 @@ impl Geometry {
             self.load_chunk(*chunk)?;
         }
         self.load_links(&involved)?;
+        self.update_segments()?;
         if self.kind == Kind::Line {
             // Load lines before `write_objects`, which changes manifests.
             let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
@@ -474,9 +475,9 @@ impl Geometry {
         }
         payload[1] = index.encode();
         for (column, values) in self.columns.iter().zip(&mut payload[2..]) {
-            let vertices = pieces.iter().flat_map(|piece| &piece.vertices);
+            let mut vertices = pieces.iter().flat_map(|piece| &piece.vertices);
             if column.is_loaded {
-                vertices.for_each(|v| values.extend_from_slice(column.row(*v)));
+                vertices.try_for_each(|v| column.data.copy_row(*v, values))?;
                 continue;
             }
             // New vertices have values, so that the column would be loaded.
@@ -535,6 +536,9 @@ impl Geometry {
     /// Returns the value of a fragment in a column, which it inherits from the old fragment of its first vertex.
     fn fragment_value(&self, column: usize, chunk: u32, piece: &Piece) -> Result<Vec<u8>> {
         let column = &self.fragment_columns[column];
+        if column.is_kept() {
+            return self.piece_segment(piece);
+        }
         if column.name == "object_id" {
             let owner = match (piece.changed, piece.owners.as_slice()) {
                 (Some((object, _)), _) => self.known_object(object)?.id,

@@ -228,7 +228,7 @@ impl Transaction {
     fn kept_rows(&self, level: u32) -> Result<Vec<usize>> {
         let path = self.kinds[0].group_at_level(level);
         let doc = read_doc(&self.snap, &path)?.unwrap_or_default(); // a missing one has no index
-        let index = RowArray::open(&self.snap, &format!("{path}/object_index/manifests"))?;
+        let index = RowArray::open_manifests(&self.snap, &format!("{path}/object_index"))?;
         let Some(index) = index else {
             return Err(unsupported_level(level, "it has no index of objects"));
         };

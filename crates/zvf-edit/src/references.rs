@@ -10,6 +10,7 @@ use zvf_format::{Class, num};
 use crate::arrays::Chunk;
 use crate::error::{At, EditError, Result};
 use crate::geometry::Geometry;
+use crate::numbers::MAX_OBJECT_REFERENCES;
 
 impl Geometry {
     /// Builds the inverted index from fragments to objects, unless it is loaded.
@@ -145,6 +146,3 @@ pub(crate) fn fragment_number(fragment: u64) -> Result<u32> {
         )
     })
 }
-
-/// Maximum number of fragments of an object, as a range can name 2^62 of them in a few bytes.
-const MAX_OBJECT_REFERENCES: u64 = 100_000_000;

@@ -9,24 +9,28 @@
 //! An id names another object afterwards, so the commit cannot be undone and conflicts with every other.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::{CellArray, read_doc};
+use crate::arrays::{parse_doc, read_doc};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{At, EditError, Result, unsupported};
 use crate::geometry::Geometry;
-use crate::indexes::{column_type, count_objects, open_row_column, open_row_columns};
+use crate::history::open_store_journal;
+use crate::indexes::{count_objects, open_row_column, open_row_columns, read_count};
 use crate::journal::Journal;
+use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
+use crate::place::Place;
 use crate::row_array::RowArray;
-use crate::script::{CommitResult, commit_after, report_rewrite};
+use crate::script::{CommitResult, commit_after, report_commit, report_rewrite};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -39,20 +43,62 @@ struct Numbering {
 
 /// Renumbers all objects in one commit.
 pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
-    let mut transaction = Transaction::begin(journal, std::path::Path::new("."))?;
-    let mut changes = transaction.renumber()?;
+    let mut transaction = Transaction::begin(journal, Path::new("."))?;
+    let changes = transaction.renumber()?;
+    commit_rewritten(journal, &transaction, changes, "renumber", (true, dry_run))
+}
+
+/// Makes the changes of an operation on the whole store, and commits them.
+pub(crate) fn commit_whole(
+    store: impl Into<Place>,
+    operation: &str,
+    change: impl FnOnce(&Transaction) -> Result<Changes>,
+) -> Result<Json> {
+    let journal = open_store_journal(&store.into())?;
+    let transaction = Transaction::begin(&journal, Path::new("."))?;
+    let changes = change(&transaction)?;
+    let committed = commit_rewritten(&journal, &transaction, changes, operation, (false, false))?;
+    report_commit(&journal, false, committed)
+}
+
+/// States in the document of the root whether the store has a capability.
+pub(crate) fn set_capability(root: &mut Json, token: &str, is_there: bool) {
+    let tokens = &mut root["attributes"]["zarr_vectors"]["format_capabilities"];
+    let mut list = tokens.as_array().cloned().unwrap_or_default(); // absent is empty
+    list.retain(|known| known != token);
+    list.extend(is_there.then(|| json!(token)));
+    *tokens = list.into();
+}
+
+/// Commits the changes of an operation on the whole store, which conflicts with every other.
+fn commit_rewritten(
+    journal: &Arc<Journal>,
+    transaction: &Transaction,
+    mut changes: Changes,
+    operation: &str,
+    (is_irreversible, dry_run): (bool, bool),
+) -> Result<CommitResult> {
     let mut before = Changes::default();
     transaction.drop_unchanged(&mut changes, &mut before)?;
     if changes.is_empty() {
         return Ok(CommitResult::default());
     }
+    let root = changes.get("zarr.json")?.flatten();
+    let mut root = root.map_or_else(|| Ok(transaction.root.clone()), |root| parse_doc(&root))?;
+    if journal.pinned.is_none() {
+        root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+    }
+    changes.put_doc("", &root)?;
+    transaction.drop_unchanged(&mut changes, &mut before)?;
     let head = transaction.head();
-    let mut text = report_rewrite(head + 1, Some("renumber"), &changes);
-    text["irreversible"] = json!(true);
-    let message = Some("renumber".to_owned());
+    let mut text = report_rewrite(head + 1, Some(operation), &changes);
+    if is_irreversible {
+        text["irreversible"] = json!(true);
+    }
+    let message = Some(operation.to_owned());
     let options = CommitOptions { message, dry_run, ..CommitOptions::default() };
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
-    let operations = [json!({"op": "renumber"})];
+    let operations = [json!({"op": operation})];
     commit_after(journal, (&changes, &before), text, (body, &operations), head, &options)
 }
 
@@ -90,7 +136,6 @@ impl Transaction {
         self.groups.renumber(&new);
         self.groups.flush(&self.snap, &mut changes)?;
         let mut root = self.root.clone();
-        root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
         root["attributes"]["zvf"]["next_id"] = json!(next);
         changes.put_doc("", &root)?;
         Ok(changes)
@@ -112,10 +157,6 @@ impl Transaction {
             self.renumber_index(path, numbering, changes)?;
         } else if let Some(name) = block["zvf.coarsening"]["source_id"].as_str() {
             self.renumber_sources(&format!("{path}/object_attributes/{name}"), name, new, changes)?;
-        }
-        if is_first || block["preserves_object_ids"] == true {
-            let owners = format!("{path}/fragment_attributes/object_id");
-            self.renumber_owners(&owners, new, changes)?;
         }
         let old = level.clone();
         let attributes = &mut level["attributes"];
@@ -146,7 +187,7 @@ impl Transaction {
     ) -> Result<()> {
         let index = format!("{path}/object_index");
         let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
-        let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else {
+        let Some(mut manifests) = RowArray::open_manifests(&self.snap, &index)? else {
             return Ok(());
         };
         let count = numbering.rows.len();
@@ -182,6 +223,7 @@ impl Transaction {
         if doc != old {
             changes.put_doc(&index, &doc)?;
         }
+        let mut segments = None;
         for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
             let (old, size) = (column.array.bytes.clone(), column.array.size);
             let fill = column.array.fill.clone();
@@ -191,8 +233,13 @@ impl Transaction {
                 .flat_map(|row| old.get(row * size..(row + 1) * size).unwrap_or(&fill).to_vec())
                 .collect();
             column.array.flush(changes, false)?;
+            segments = if column.name == SEGMENT_ID { Some(column) } else { segments };
         }
-        Ok(())
+        let rank =
+            read_count(&index, &doc["attributes"], "sid_ndim")?.unwrap_or(self.kinds[0].axes);
+        let ids = (numbering.first..).take(count).collect();
+        let objects = LevelObjects { path, manifests: &manifests.rows, ids, rank };
+        objects.write_fragments(&self.snap, None, segments.as_ref(), changes)
     }
 
     /// Renumbers the column of a renumbered level that holds the ids of its objects at level 0.
@@ -214,38 +261,4 @@ impl Transaction {
         }
         column.array.flush(changes, false)
     }
-
-    /// Renumbers the column `object_id` of fragments.
-    fn renumber_owners(
-        &self,
-        path: &str,
-        new: &HashMap<i64, i64>,
-        changes: &mut Changes,
-    ) -> Result<()> {
-        let Some(mut array) = CellArray::open(&self.snap, path)? else { return Ok(()) };
-        let scalar = column_type(&array.doc["attributes"], 1)?.scalar;
-        for chunk in array.chunks() {
-            let Some(bytes) = array.read(&self.snap, &chunk)? else { continue };
-            let mut renamed = Vec::with_capacity(bytes.len());
-            for row in bytes.chunks_exact(scalar.size()) {
-                let id = match scalar.to_i64(row) {
-                    Some(old) if old >= 0 || new.contains_key(&old) => {
-                        new.get(&old).copied().unwrap_or(NO_OWNER) // of a removed object
-                    }
-                    // Negative numbers and NaN are not ids, and stay.
-                    Some(_) | None => {
-                        renamed.extend_from_slice(row);
-                        continue;
-                    }
-                };
-                let bytes = scalar.encode_id(id).at(path)?;
-                renamed.extend(bytes);
-            }
-            array.put_chunk(&chunk, renamed);
-        }
-        array.flush(&self.snap, changes)
-    }
 }
-
-/// The owner of a fragment without an object.
-const NO_OWNER: i64 = -1;

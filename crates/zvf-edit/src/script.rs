@@ -587,7 +587,8 @@ fn repeat_after_conflict(
         let record = need_listed(&log_key(seq), journal.read_record(seq)?)?;
         let written: Option<Vec<String>> =
             serde_json::from_value(record.body()?["written"].take())?;
-        for item in written.unwrap_or_default() {
+        // A commit that does not say what it wrote may have written anything.
+        for item in written.unwrap_or_else(|| vec![EVERY_ITEM.to_owned()]) {
             if old
                 .read_items
                 .iter()

@@ -130,21 +130,20 @@ impl Transaction {
     /// Stores a fingerprint of a selection, which can be compared with one on another head.
     fn record_selection(&mut self, selection: &Selection) {
         let geometry = &self.kinds[selection.kind];
-        let mut fingerprint = Vec::with_capacity(selection.vertices.len() * 16);
+        // The order of rows may differ on another head.
+        let has_order = geometry.is_ordered() || geometry.kind == zvf_model::Kind::Skeleton;
+        let (mut fingerprint, mut row) = (num::to_u64(selection.vertices.len()), Vec::new());
         for v in &selection.vertices {
             let id =
                 geometry.object(geometry.owner[*v as usize]).map_or(i64::MIN, |object| object.id);
-            fingerprint.extend(id.to_le_bytes());
-            fingerprint.extend_from_slice(geometry.position_bytes(*v));
+            row.clear();
+            row.extend(if has_order { fingerprint } else { 0 }.to_le_bytes());
+            row.extend(id.to_le_bytes());
+            row.extend_from_slice(geometry.position_bytes(*v));
+            let hash = hash_bytes(&row);
+            fingerprint = if has_order { hash } else { fingerprint.wrapping_add(hash) };
         }
-        if !geometry.is_ordered() && geometry.kind != zvf_model::Kind::Skeleton {
-            // The order of rows may differ on another head.
-            let size = 8 + geometry.scalar.size() * geometry.axes;
-            let mut rows: Vec<&[u8]> = fingerprint.chunks_exact(size).collect();
-            rows.sort_unstable();
-            fingerprint = rows.concat();
-        }
-        self.selections.push(hash_bytes(&fingerprint));
+        self.selections.push(fingerprint);
     }
 
     fn evaluate(&mut self, selector: &Selector) -> Result<Selection> {
@@ -244,7 +243,16 @@ impl Transaction {
             let predicate = parse_condition(text)?;
             self.check_columns(kind, &predicate, &[Scope::Vertex, Scope::Object])?;
             let geometry = &self.kinds[kind];
-            vertices.retain(|v| predicate.holds(&mut |column| geometry.value_at(*v, column)));
+            let mut failed = Ok(());
+            vertices.retain(|v| {
+                predicate.holds(&mut |column| {
+                    geometry.value_at(*v, column).unwrap_or_else(|error| {
+                        failed = Err(error);
+                        Value::Null
+                    })
+                })
+            });
+            failed?;
         }
         if let Some(value) = &selector.nearest {
             let to = parse_vector(value, axes, "nearest")?;
@@ -383,28 +391,28 @@ impl Geometry {
         let mut free: Vec<Vid> = (0..num::index_u32(self.home.len()))
             .filter(|v| self.alive[*v as usize] && self.owner[*v as usize] == NONE)
             .collect();
-        free.sort_by_cached_key(|v| {
+        let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.len())).collect();
+        chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk as usize]);
+        let mut places = vec![0; chunks.len()];
+        (0_u32..).zip(chunks).for_each(|(place, chunk)| places[chunk as usize] = place);
+        free.sort_unstable_by_key(|v| {
             let (home, row) = self.home[*v as usize];
-            let key = self.chunk_keys.get(home as usize).cloned();
-            (key.is_none(), key, row, *v)
+            (places.get(home as usize).copied().unwrap_or(NONE), row, *v) // new ones are last
         });
         all.extend(free);
         Ok(all)
     }
 
     /// Returns the value of a column at a vertex.
-    pub(crate) fn value_at(&self, v: Vid, column: &ColumnRef) -> Value {
-        match column.scope {
+    fn value_at(&self, v: Vid, column: &ColumnRef) -> Result<Value> {
+        Ok(match column.scope {
             Scope::Vertex => {
-                let vertex_column = self.columns.iter().find(|stored| stored.name == column.name);
-                let Some(vertex_column) = vertex_column else {
-                    return Value::Null;
-                };
-                vertex_column.ty.decode_value(vertex_column.row(v), column.index as usize)
+                let stored = &self.columns[self.need_column(&column.name)?];
+                stored.ty.decode_value(&stored.data.row(v)?, column.index as usize)
             }
             Scope::Object => self.object_value(self.owner[v as usize], column),
             Scope::Fragment | Scope::Group | Scope::Link => Value::Null,
-        }
+        })
     }
 
     /// Returns the value of a column of an object; null when it is absent.

@@ -13,7 +13,7 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_store::record::{RECENT_COMMITS, RecordKey, StagedSpan};
 
-use crate::changes::{Blob, Changes, read_blob};
+use crate::changes::{Blob, Changes, KeyContents, read_blob};
 use crate::error::{Result, foreign_change_error, missing_commit_error};
 use crate::journal::Journal;
 
@@ -36,14 +36,14 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 struct LaterCommits {
     last_seq: u64,
-    before: HashMap<String, Option<Bytes>>,
+    before: KeyContents,
 }
 
 impl Snapshot {
     /// Opens the store at its current head. Pending commits are applied, or read from their staged
     /// bytes where this process may not write.
     pub(crate) fn open(journal: &Arc<Journal>) -> Result<Self> {
-        let mut pending = HashMap::new();
+        let mut pending = KeyContents::new();
         let head = match journal.apply_all_pending() {
             Err(error) if error.class == Class::PermissionDenied => {
                 journal.read_pending(&mut pending)?
@@ -117,7 +117,7 @@ impl Snapshot {
         }
         loop {
             if let Some(old) = self.later.borrow().before.get(key) {
-                return Ok(old.clone().map(Blob::Held));
+                return Ok(old.clone());
             }
             let bytes = self.journal.store.get_twice(key)?;
             self.journal.check_in_place()?;
@@ -197,13 +197,13 @@ impl Snapshot {
 
 impl Journal {
     /// Reads the new bytes of pending commits. Returns the head.
-    fn read_pending(&self, keys: &mut HashMap<String, Option<Bytes>>) -> Result<u64> {
+    fn read_pending(&self, keys: &mut KeyContents) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
         for record in self.read_records(&pending, false)? {
             let name = record.staged("new");
-            let whole = self.side.get(&name)?.unwrap_or_default(); // spans in a missing file are refused
+            let whole = self.side.open(&name)?.hold_few()?; // spans in a missing file are refused
             for RecordKey { key, new, .. } in record.keys {
-                let bytes = new.map(|span| span.slice(&whole, &name)).transpose()?;
+                let bytes = new.map(|span| whole.span(span, &name)).transpose()?;
                 keys.insert(key.to_string(), bytes);
             }
         }

@@ -18,10 +18,11 @@ use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::columns::ColumnScope;
 use crate::error::{
-    At, EditError, Result, fail, missing_column_error, missing_commit_error, refused,
+    At, EditError, Result, fail, missing_column_error, missing_commit_error, refuse_if, refused,
 };
 use crate::geometry::Geometry;
 use crate::history::{hold_for_reading, open_store_journal, plan_undo};
+use crate::indexes::RowColumn;
 use crate::journal::{Journal, need_listed};
 use crate::new_column::NewColumn;
 use crate::new_rows::NewRows;
@@ -50,10 +51,8 @@ fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
 
 fn check_is_free(out: &Path) -> Result<()> {
     if out.exists() || journal_folder(out)?.exists() {
-        return fail(
-            Class::AlreadyExists,
-            format!("{} is there already; give another name", out.display()),
-        );
+        let text = format!("{} is there already; give another name", out.display());
+        return fail(Class::AlreadyExists, text);
     }
     Ok(())
 }
@@ -168,7 +167,8 @@ pub fn split(
     let named = || list.iter().zip(&names);
     if !dry_run {
         let staging = begin_output(&journal, folder)?;
-        for kind in &mut whole.kinds {
+        // What many parts need is read once; boxes are few, and each reads what it needs.
+        for kind in whole.kinds.iter_mut().filter(|_| !matches!(by, Division::Boxes(_))) {
             kind.load_all()?;
             kind.load_all_links()?;
         }
@@ -220,10 +220,8 @@ fn find_parts(transaction: &Transaction, by: &Division) -> Result<Parts> {
             let axes = transaction.kinds[0].axes;
             for (number, [low, high]) in boxes.iter().enumerate() {
                 if low.len() != axes || high.len() != low.len() {
-                    return refused(format!(
-                        "box {number} has {} values, expected {axes}",
-                        low.len()
-                    ));
+                    let found = low.len();
+                    return refused(format!("box {number} has {found} values, expected {axes}"));
                 }
                 parts.list.push((number.to_string(), PartContent::Box(low.clone(), high.clone())));
             }
@@ -297,7 +295,7 @@ impl Geometry {
                 data.parents.insert(i, *parent);
             }
         }
-        for column in &self.object_columns {
+        for column in self.object_columns.iter().filter(|column| !column.is_kept()) {
             let row = self.object_row(object, &column.name);
             let row = row.filter(|row| !column.is_absent(row));
             let value = row.as_ref().map_or(Json::Null, |row| row_json(&column.ty, row));
@@ -437,11 +435,16 @@ impl Transaction {
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
         for theirs in &mut source.kinds {
             let kind = self.find_kind(Some(theirs.kind.token()))?;
+            let mut columns = theirs.fragment_columns.iter();
+            let is_lost = columns.any(|column| column.name != "object_id" && !column.is_kept());
+            refuse_if(is_lost, "columns of fragments are not joined; drop them first")?;
             theirs.load_all()?;
             theirs.load_all_values()?;
             theirs.load_all_links()?;
-            self.add_missing_columns(kind, theirs)?;
-            let mut twin: HashMap<Vid, Vid> = HashMap::new();
+            let has_objects = !self.kinds[kind].existing_objects().is_empty();
+            let columns = &theirs.object_columns;
+            self.add_missing_columns(ColumnScope::Object, kind, columns, has_objects)?;
+            let (has_links, mut twin) = (theirs.links.is_some(), HashMap::new());
             for (id, object) in theirs.existing_objects() {
                 let new = match ids {
                     MergeIds::Shift => id.checked_add(shift).ok_or_else(|| {
@@ -459,7 +462,7 @@ impl Transaction {
                 let lines = new_vertices.iter().zip(lines);
                 let lines = lines.filter_map(|(v, line)| Some(*v).zip(line.copied()));
                 self.kinds[kind].line_of.extend(lines);
-                twin.extend(vertices.into_iter().zip(new_vertices));
+                twin.extend(vertices.into_iter().zip(new_vertices).filter(|_| has_links));
             }
             let all_vertices = theirs.all_vertices()?;
             let owner = &theirs.owner;
@@ -468,11 +471,11 @@ impl Transaction {
             for free in free.chunks(COPIED_VERTICES) {
                 let rows = self.copy_rows(kind, theirs, free)?;
                 let new_vertices = self.kinds[kind].add_rows(NONE, &rows)?;
-                twin.extend(free.iter().copied().zip(new_vertices));
+                twin.extend(free.iter().copied().zip(new_vertices).filter(|_| has_links));
             }
             self.copy_records(kind, theirs, &twin)?;
         }
-        self.copy_groups(source, &new_ids);
+        self.copy_groups(source, &new_ids)?;
         if let Some(name) = group {
             let to = self
                 .groups
@@ -499,8 +502,11 @@ impl Transaction {
         refuse_difference("axes", axes(self), axes(source))
     }
 
-    /// Copies the groups of another store, whose objects have new ids. Groups with the same name are merged.
-    fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) {
+    /// Copies the groups of another store, whose objects have new ids. Groups with the same name
+    /// are merged, and must not have different values.
+    fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<()> {
+        let has_groups = !self.groups.list.is_empty();
+        self.add_missing_columns(ColumnScope::Group, 0, &source.groups.columns, has_groups)?;
         for (number, theirs) in source.groups.list.iter().enumerate() {
             let same = theirs.name.as_ref().and_then(|name| {
                 (0..self.groups.list.len())
@@ -510,44 +516,68 @@ impl Transaction {
             for id in theirs.members.iter().filter_map(|id| new_ids.get(id)) {
                 self.join_group(to, *id);
             }
-            if same.is_none() {
-                self.copy_group_values(source, number, to);
-            }
+            self.copy_group_values(source, number, to, same.is_some())?;
         }
+        Ok(())
     }
 
-    /// Copies the values of a group of another store in the columns that both stores have.
-    fn copy_group_values(&mut self, source: &Self, number: usize, to: usize) {
-        let count = self.groups.list.len();
-        for theirs in &source.groups.columns {
-            let ours = self
-                .groups
-                .columns
-                .iter_mut()
-                .find(|ours| ours.name == theirs.name && ours.ty == theirs.ty);
-            let Some(ours) = ours else { continue };
+    /// Copies the values of a group of another store. A value of a group that was there must be the
+    /// same.
+    fn copy_group_values(
+        &mut self,
+        source: &Self,
+        number: usize,
+        to: usize,
+        was_there: bool,
+    ) -> Result<()> {
+        let (count, group) = (self.groups.list.len(), self.groups.name(to));
+        for theirs in source.groups.columns.iter().filter(|theirs| number < theirs.array.len()) {
+            let row = theirs.array.row(number);
+            if theirs.is_missing(row) {
+                continue;
+            }
+            let mut columns = self.groups.columns.iter_mut();
+            let ours = columns.find(|ours| ours.name == theirs.name);
+            let ours = ours.ok_or_else(|| missing_column_error("groups", &theirs.name))?;
+            let row = ours.ty.encode_present(&theirs.name, &row_json(&theirs.ty, row))?;
             ours.array.resize(count);
-            if number < theirs.array.len() {
-                ours.array.set_row(to, theirs.array.row(number));
+            let before = ours.array.row(to);
+            if was_there && !ours.is_missing(before) && before != row {
+                let [found, before] = [&row[..], before].map(|row| row_json(&ours.ty, row));
+                return refused(format!(
+                    "group {group:?}: {} is {found}, expected {before} as in the store that is extended",
+                    theirs.name
+                ));
             }
+            ours.array.set_row(to, &row);
         }
+        Ok(())
     }
 
-    /// Adds the columns of objects that only the other store has.
-    fn add_missing_columns(&mut self, kind: usize, source: &Geometry) -> Result<()> {
-        for theirs in &source.object_columns {
-            if !self.column_exists(ColumnScope::Object, kind, &theirs.name) {
+    /// Adds the columns of objects or groups that only the other store has.
+    fn add_missing_columns(
+        &mut self,
+        scope: ColumnScope,
+        kind: usize,
+        columns: &[RowColumn],
+        has_rows: bool,
+    ) -> Result<()> {
+        for theirs in columns.iter().filter(|column| !column.is_kept()) {
+            if !self.column_exists(scope, kind, &theirs.name) {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
-                if ty.scalar.kind() == DtypeKind::Bool
-                    && !self.kinds[kind].existing_objects().is_empty()
-                {
+                if ty.scalar.kind() == DtypeKind::Bool && has_rows {
                     return refused(format!(
-                        "objects have no column {name:?}, and bool has no value for absent; add it first"
+                        "{}s have no column {name:?}, and bool has no value for absent; add it first",
+                        scope.word()
                     ));
                 }
-                let attrs = json!({"name": name, "dtype": ty.scalar.name()});
+                let mut attrs = json!({"name": name, "dtype": ty.scalar.name()});
+                let stored = theirs.array.stored.doc["attributes"].as_object();
+                let kept =
+                    stored.into_iter().flatten().filter(|(word, _)| KEPT_WORDS.contains(&&***word));
+                kept.for_each(|(word, value)| attrs[word] = value.clone());
                 let fill = ty.sentinel();
-                self.create_column(ColumnScope::Object, kind, NewColumn { name, ty, fill, attrs })?;
+                self.create_column(scope, kind, NewColumn { name, ty, fill, attrs })?;
             }
         }
         Ok(())
@@ -559,7 +589,7 @@ impl Transaction {
         let position = |i: usize| source.json_position(vertices[i]);
         let value = |i: usize, c: usize| {
             let column = &source.columns[c];
-            Ok(row_json(&column.ty, column.row(vertices[i])))
+            Ok(row_json(&column.ty, &column.data.row(vertices[i])?))
         };
         self.encode_rows(kind, vertices.len(), position, &names, value)
     }
@@ -571,24 +601,30 @@ impl Transaction {
         source: &Geometry,
         twin: &HashMap<Vid, Vid>,
     ) -> Result<()> {
-        if !self.kinds[kind].has_links() {
-            return Ok(());
-        }
         let Some(family) = &source.links else { return Ok(()) };
+        if !self.kinds[kind].has_links() {
+            // The parents of vertices are copied with them, values of their links are not.
+            return refuse_if(
+                !family.columns.is_empty(),
+                "columns of the links of skeletons and lines are not merged; drop them first",
+            );
+        }
         let mut ends: Vec<Vec<Vid>> = Vec::new();
-        let mut values: Map<String, Json> =
-            family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
+        let mut lists: Vec<Vec<Json>> = vec![Vec::new(); family.columns.len()];
         for record in family.records.iter().filter(|record| record.alive) {
             let record_ends: Option<Vec<Vid>> =
                 record.vertices().map(|v| twin.get(&v).copied()).collect();
-            let Some(record_ends) = record_ends else { continue };
-            ends.push(record_ends);
-            for (column, row) in family.columns.iter().zip(&record.values) {
-                if let Some(list) = values.get_mut(&column.name).and_then(Json::as_array_mut) {
-                    list.push(row_json(&column.ty, row));
-                }
+            ends.push(record_ends.ok_or_else(|| {
+                let text = "a link ends at a row that is in no fragment; run \"zvf validate\"";
+                EditError::new(Class::OutOfBounds, text).with_place(&family.path)
+            })?);
+            let columns = family.columns.iter().zip(&record.values);
+            for ((column, row), list) in columns.zip(&mut lists) {
+                list.push(row_json(&column.ty, row));
             }
         }
+        let names = family.columns.iter().map(|column| column.name.clone());
+        let values: Map<String, Json> = names.zip(lists.into_iter().map(Json::Array)).collect();
         self.add_records(kind, ends, (!values.is_empty()).then_some(&values))
     }
 }
@@ -600,6 +636,8 @@ fn refuse_difference<T: PartialEq + Debug>(what: &str, expected: T, found: T) ->
     refused(format!("the {what} are {found:?}, expected {expected:?}"))
 }
 
+/// What a new column takes over of the attributes of the one in the other store.
+const KEPT_WORDS: [&str; 4] = ["unit", "description", "encoding", "categories"];
 /// The root document.
 const ROOT: &str = "zarr.json";
 /// Vertices without an object that are copied together.

@@ -72,13 +72,18 @@ pub(crate) fn commit_rebuilt(
 }
 
 impl Transaction {
-    /// Drops empty rows at the end of the indexes, unless coarser levels have the same rows.
+    /// Drops empty rows at the end of the indexes, unless coarser levels have the same rows, and
+    /// blocks that no span names.
     fn drop_empty_rows(&mut self) -> Result<()> {
-        if !list_coarser(&self.snap)?.is_empty() {
-            return Ok(());
-        }
+        let keeps_rows = !list_coarser(&self.snap)?.is_empty();
         for geometry in &mut self.kinds {
             let Some(objects) = &mut geometry.objects else { continue };
+            if let Some(table) = &mut objects.manifests.table {
+                table.is_packed = true;
+            }
+            if keeps_rows {
+                continue;
+            }
             let last = objects.manifests.rows.iter().rposition(|row| has_references(row));
             let rows = last.map_or(0, |last| last + 1);
             if rows == objects.manifests.rows.len() {

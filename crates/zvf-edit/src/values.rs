@@ -97,8 +97,9 @@ impl Geometry {
             }
             for (row, v) in rows.iter().enumerate() {
                 let i = *v as usize;
-                let new = column.row(*v);
-                if self.alive[i] && old.get(row * width..(row + 1) * width) != Some(new) {
+                // A column may have fewer rows.
+                let old = old.get(row * width..(row + 1) * width).unwrap_or_default();
+                if self.alive[i] && !column.data.is_row(*v, old)? {
                     tally.vertices[3] += u64::from(!differs[row]);
                     differs[row] = true;
                 }
@@ -137,7 +138,8 @@ impl Geometry {
             self.vertices.put_chunk(key, positions);
         }
         for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
-            let bytes = rows.iter().map(|v| column.row(*v)).collect::<Vec<_>>().concat();
+            let mut bytes = Vec::with_capacity(rows.len() * column.ty.size());
+            rows.iter().try_for_each(|v| column.data.copy_row(*v, &mut bytes))?;
             if column.array.read(&self.snap, key)?.as_deref() != Some(&bytes[..]) {
                 column.array.put_chunk(key, bytes);
             }

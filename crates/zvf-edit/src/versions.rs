@@ -11,23 +11,18 @@
 //!
 //! Not here: the repository (`zvf_store::Versions`).
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use object_store::memory::InMemory;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_store::{Backend, CommitNote, CommittedVersion, Objects, OpenOptions, Versions};
 
-use crate::changes::Changes;
+use crate::changes::{Blob, Changes, KeyContents};
 use crate::error::{EditError, Result, missing_commit_error, refused};
 use crate::medium::{Medium, block_on};
 use crate::options::CommitOptions;
 use crate::stamp::{new_txid, writer_name};
-
-/// The bytes of keys at a version; `None` for a missing key.
-type KeyContents = HashMap<String, Option<Bytes>>;
 
 /// A repository, pinned to one of its versions.
 #[derive(Debug)]
@@ -197,7 +192,7 @@ impl Pinned {
     ) -> Result<(KeyContents, Vec<Json>)> {
         let then = self.open_at(number)?;
         if then.id == self.id {
-            return Ok((HashMap::new(), Vec::new()));
+            return Ok((KeyContents::new(), Vec::new()));
         }
         let (store, _) = then.open_media(options)?;
         if !store.exists("zarr.json")? {
@@ -208,8 +203,10 @@ impl Pinned {
         let keys =
             block_on(self.versions.changed_keys(&then.id, &self.id)).map_err(convert_error)?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let contents =
-            store.get_all(&keys)?.into_iter().map(|found| found.map(|found| found.bytes));
+        let contents = store
+            .get_all(&keys)?
+            .into_iter()
+            .map(|found| found.map(|found| Blob::Held(found.bytes)));
         let contents = keys.iter().map(|key| (*key).to_owned()).zip(contents).collect();
         let later = self.numbered_versions()?.take_while(|(at, _)| *at > number);
         // Versions of other programs have none.

@@ -4,6 +4,7 @@
 //! .NAME.zvf-build-ID, .NAME.zvf-new-ID, .NAME.zvf-lock    what was being made, and the lock     crate zvf_publish
 //! .NAME.zvf-ingest                                        a plan and what its tasks left        goes on
 //! .NAME.zvf-pyramid                                       levels that were made                 goes on
+//! .zvf-owner-ID                                          an owner file without a name yet      crate zvf_publish
 //! .tmp-*, .zvf-*.tmp                                      files of earlier versions, here and in the store
 //! *.ID.partial                                            files of zarr-vectors, in the store
 //! ```
@@ -17,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use zvf_publish::{Disk, FileLock, hidden_sibling, resolve_target};
+use zvf_publish::{Disk, FileLock, hidden_sibling, is_new_owner_in_use, resolve_target};
 use zvf_store::{Build, is_partial_file};
 use zvf_write::TaskPlan;
 
@@ -96,8 +97,12 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
     let mut found = Vec::new();
     if let Some(target) = target_of(address)? {
         if let Some(parent) = target.parent() {
+            list_owners(parent, &mut found).map_err(to_store_error)?;
             list_old(parent, false, &mut found).map_err(to_store_error)?;
         }
+        let mut journal = target.clone().into_os_string();
+        journal.push(".zvf");
+        list_owners(Path::new(&journal), &mut found).map_err(to_store_error)?;
         if target.is_dir() {
             list_old(&target, true, &mut found).map_err(to_store_error)?;
         }
@@ -209,13 +214,35 @@ fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Resul
         if inside && kind.is_dir() {
             list_old(&entry.path(), true, found)?;
         } else if kind.is_file() && is_old_name(&name, inside) {
-            let age = SystemTime::now().duration_since(entry.metadata()?.modified()?);
-            let old = age.is_ok_and(|age| age > GRACE);
-            let state = if old { State::Unused } else { State::InUse };
-            found.push(Leftover { path: entry.path(), state });
+            found.push(Leftover { path: entry.path(), state: state_by_age(&entry)? });
         }
     }
     Ok(())
+}
+
+/// Lists owner files of locks that did not get their name, here and among the files of a journal.
+/// Those whose owner is unknown go by their age.
+fn list_owners(folder: &Path, found: &mut Vec<Leftover>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        match is_new_owner_in_use(&entry.path()) {
+            None => {}
+            Some(false) => found.push(Leftover { path: entry.path(), state: State::Unused }),
+            Some(true) => {
+                found.push(Leftover { path: entry.path(), state: state_by_age(&entry)? });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn state_by_age(entry: &fs::DirEntry) -> io::Result<State> {
+    let age = SystemTime::now().duration_since(entry.metadata()?.modified()?);
+    Ok(if age.is_ok_and(|age| age > GRACE) { State::Unused } else { State::InUse })
 }
 
 fn is_old_name(name: &str, inside: bool) -> bool {
@@ -265,6 +292,11 @@ mod tests {
             (".tmp-18-0",              false, Some((".tmp-18-0", State::InUse))),
             (".tmp-mine",              true,  None),
             (".zvf-x7.tmp",            true,  Some((".zvf-x7.tmp", State::Unused))),
+            (".zvf-owner-1",           false, Some((".zvf-owner-1", State::Unused))),
+            (".zvf-owner-2",           false, Some((".zvf-owner-2", State::InUse))),
+            (".zvf-owner-3",           true,  Some((".zvf-owner-3", State::Unused))),
+            ("a.zvf/.zvf-owner-4",     false, Some(("a.zvf/.zvf-owner-4", State::Unused))),
+            ("a.zvf/.tmp-1-1",         true,  None),
             ("a/0/.tmp-repair-1",      true,  Some(("a/0/.tmp-repair-1", State::Unused))),
             ("a/0/c/0.0123456789abcdef0123456789abcdef.partial", true,
                 Some(("a/0/c/0.0123456789abcdef0123456789abcdef.partial", State::Unused))),
@@ -276,6 +308,27 @@ mod tests {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let file = fs::File::create(&path).unwrap();
+            if let Some(process) = Some(name).filter(|name| name.contains("owner")) {
+                // Process 1 has another start; this process writes the second one, nobody the
+                // third.
+                let process = match process.ends_with('2') {
+                    true => std::process::id(),
+                    false => 1,
+                };
+                let read = |path: &str| fs::read_to_string(path).unwrap().trim().to_owned();
+                let machine = read("/proc/sys/kernel/hostname");
+                let boot = read("/proc/sys/kernel/random/boot_id");
+                let space = fs::read_link("/proc/self/ns/pid").unwrap();
+                let stat = read("/proc/self/stat");
+                let start = match process {
+                    1 => "1",
+                    _ => stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap(),
+                };
+                let record =
+                    format!("{machine}\n{boot}\n{}\n{process}\n{start}\n", space.display());
+                let whole = if name.ends_with('3') { 0 } else { record.len() };
+                fs::write(&path, &record[..whole]).unwrap();
+            }
             if old {
                 file.set_modified(ago).unwrap();
             }
@@ -292,10 +345,10 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected);
-        assert_eq!(remove(&address, false).unwrap().len(), 7);
+        assert_eq!(remove(&address, false).unwrap().len(), 10);
         let left: Vec<State> =
             list(&address).unwrap().iter().map(|leftover| leftover.state).collect();
-        assert_eq!(left, [State::Resumable, State::Resumable, State::InUse]);
+        assert_eq!(left, [State::Resumable, State::Resumable, State::InUse, State::InUse]);
         assert_eq!(remove(&address, true).unwrap().len(), 2);
         assert!(folder.join("a/0/zarr.json").exists() && folder.join("a.zvf/repair-1/x").exists());
         fs::remove_dir_all(&folder).unwrap();

@@ -386,7 +386,8 @@ async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, 
         return Ok(fields);
     }
     for name in level.object_attribute_names().await?.names {
-        if let Some(attribute) = level.object_attribute(&name).await? {
+        let attribute = level.object_attribute(&name).await?;
+        if let Some(attribute) = attribute.filter(|attribute| !attribute.is_derived()) {
             fields.push(read_rows(&attribute, rows).await?);
         }
     }

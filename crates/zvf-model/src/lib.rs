@@ -46,7 +46,7 @@ pub use id::{LevelId, ObjectId};
 pub use kind::{Kind, UnknownKind};
 pub use level::{AttributeReader, ChunkFragments, LevelReader};
 pub use levels::{LevelLink, LevelLinks, VertexRow};
-pub use links::{LinkAttribute, LinkCells, LinkFamily, LinkRecords, LinkSegment};
+pub use links::{LinkAttribute, LinkCells, LinkFamily, LinkRecords, LinkSegment, read_two_widths};
 pub use objects::{FollowedObjects, FragmentVisit, ObjectIndex, ObjectManifest, ObjectRuns};
 pub use owners::{ChunkOwners, Near, Owner, Owners};
 pub use parametric::{Parametric, Shape, header, header_names};

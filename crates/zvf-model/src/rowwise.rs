@@ -53,6 +53,7 @@ struct Inner {
     absence: Absence,
     unit: Option<Arc<str>>,
     description: Option<Arc<str>>,
+    is_derived: bool,
     mask: OnceCell<Option<Bytes>>,
 }
 
@@ -84,8 +85,9 @@ impl RowAttribute {
         let absence = doc.absence();
         let text = |key: &str| doc.extras.get(key).and_then(|text| text.as_str()).map(Into::into);
         let (unit, description) = (text("unit"), text("description"));
+        let is_derived = doc.extras.get("derived") == Some(&true.into());
         let (name, mask) = (name.to_owned(), OnceCell::new());
-        let inner = Inner { name, array, width, absence, unit, description, mask };
+        let inner = Inner { name, array, width, absence, unit, description, is_derived, mask };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -105,6 +107,13 @@ impl RowAttribute {
     #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
+    }
+
+    /// Returns whether the writer states that the values follow from other arrays, so that a copy
+    /// in another store or format has no use.
+    #[must_use]
+    pub fn is_derived(&self) -> bool {
+        self.inner.is_derived
     }
 
     /// Returns the number of stored rows, including absent ones; a `u64`, because they are not in

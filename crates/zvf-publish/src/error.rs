@@ -86,8 +86,8 @@ pub enum PublishError {
     /// A stop was requested before anything was visible.
     #[error("stopped before anything was published")]
     Cancelled,
-    /// The target is visible, but may not survive a power failure.
-    #[error("it was published, but may not survive a loss of power")]
+    /// The target is or may be visible, and may not survive a power failure.
+    #[error("it may be published, and may not survive a loss of power")]
     Unknown(#[source] io::Error),
     /// An error of the operating system about one file or folder.
     #[error("{path}: cannot be read or written")]

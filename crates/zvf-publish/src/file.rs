@@ -127,13 +127,18 @@ impl AtomicFile {
         if !(self.options.replace && self.options.replace_changed) {
             check_unchanged(self.identity, found)?;
         }
-        self.options.gate.enter()?;
-        let renamed = if found.is_some() {
-            disk.rename(&self.temporary, &self.path)
-        } else {
-            disk.rename_new(&self.temporary, &self.path)
-        };
-        renamed.inspect_err(|_| self.options.gate.leave())?;
+        self.options.gate.pass(|| {
+            let renamed = if found.is_some() {
+                disk.rename(&self.temporary, &self.path)
+            } else {
+                disk.rename_new(&self.temporary, &self.path)
+            };
+            // A rename that fails may be done.
+            renamed.map_err(|error| match is_same(&self.file, &self.path) {
+                Ok(false) => error.into(),
+                Ok(true) | Err(_) => PublishError::Unknown(error),
+            })
+        })?;
         self.published = true;
         if self.options.sync {
             disk.sync_dir(lock.parent()).map_err(PublishError::Unknown)?;
@@ -199,6 +204,34 @@ mod tests {
 
     fn options(replace: bool) -> FileOptions {
         FileOptions { replace, ..FileOptions::default() }
+    }
+
+    #[test]
+    fn a_rename_that_fails_after_it_was_done_leaves_the_gate_closed() {
+        for (replaces, is_late) in [(false, false), (false, true), (true, false), (true, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a");
+            for nth in 0.. {
+                drop(fs::remove_file(&path));
+                if replaces {
+                    fs::write(&path, "old").unwrap();
+                }
+                let disk = Disk::default().with_failure_at(nth, 5, is_late);
+                let options = options(true);
+                let gate = options.gate.clone();
+                let published = AtomicFile::create(&disk, &path, options).and_then(|mut file| {
+                    file.write_all(b"new")?;
+                    file.publish()
+                });
+                let is_new = fs::read(&path).is_ok_and(|bytes| bytes == b"new");
+                let may_be = matches!(published, Ok(()) | Err(PublishError::Unknown(_)));
+                let what = format!("call {nth}, {is_late}: {published:?}");
+                assert_eq!((is_new, gate.is_entered()), (may_be, may_be), "{what}");
+                if disk.call_count() <= nth {
+                    break;
+                }
+            }
+        }
     }
 
     #[test]

@@ -48,6 +48,21 @@ impl CommitGate {
         }
     }
 
+    /// Passes the gate and runs `commit`, which makes something visible. Where it fails and nothing
+    /// became visible, the gate is open again: after [`PublishError::Unknown`] it is not.
+    pub(crate) fn pass<T>(
+        &self,
+        commit: impl FnOnce() -> Result<T, PublishError>,
+    ) -> Result<T, PublishError> {
+        let is_first = !self.is_entered();
+        self.enter()?;
+        let done = commit();
+        if is_first && matches!(&done, Err(error) if !matches!(error, PublishError::Unknown(_))) {
+            self.leave();
+        }
+        done
+    }
+
     /// Opens the gate again, because nothing became visible.
     pub fn leave(&self) {
         // Only from the state after `enter`.

@@ -75,7 +75,7 @@ pub use gate::CommitGate;
 pub use identity::{TargetIdentity, count_records, journal_folder};
 pub use keyed::{KeyedFolder, PreparedFile};
 pub use leftover::{Leftover, LeftoverKind, list_leftovers, remove_leftovers};
-pub use lock::FileLock;
+pub use lock::{FileLock, is_new_owner_in_use};
 pub use name::{hidden_sibling, resolve_target};
 pub use shared::SharedStagingDir;
 pub use staging::{ScratchDir, StagingDir, StagingOptions};

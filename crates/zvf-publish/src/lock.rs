@@ -100,6 +100,15 @@ impl FileLock {
     }
 }
 
+/// Returns whether a process may need `path`, under which it writes an owner file before the file
+/// gets its name; `None` for other files.
+#[must_use]
+pub fn is_new_owner_in_use(path: &Path) -> Option<bool> {
+    let name = path.file_name()?.as_encoded_bytes();
+    let is_dead = || fs::read_to_string(path).is_ok_and(|record| is_dead(&record));
+    name.starts_with(FRESH_OWNER.as_bytes()).then(|| !is_dead())
+}
+
 impl Drop for FileLock {
     fn drop(&mut self) {
         if self.removes {
@@ -160,7 +169,7 @@ fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     let owner = owner_path(path);
     for _ in 0..OWNER_TRIES {
         // It is first written under another name, so that it is never read while empty.
-        let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
+        let fresh = path.with_file_name(format!("{FRESH_OWNER}{}", unique_id()));
         fs::write(&fresh, owner_record())?;
         let made = match fs::hard_link(&fresh, &owner) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -189,13 +198,15 @@ fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
 /// Replaces the owner file of an ended process. Returns `false` if a faster process did, or if
 /// names cannot be exchanged.
 fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
-    let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
+    let fresh = path.with_file_name(format!("{FRESH_OWNER}{}", unique_id()));
     fs::write(&fresh, owner_record())?;
     let replace = || -> io::Result<bool> {
         if !disk.exchange(&fresh, owner)? {
             return Ok(false);
         }
-        let was_dead = is_dead(&fs::read_to_string(&fresh)?);
+        // Whoever removed the record meanwhile found that its process has ended.
+        let record = found(fs::read_to_string(&fresh))?;
+        let was_dead = record.is_none_or(|record| is_dead(&record));
         if !was_dead {
             disk.exchange(&fresh, owner)?;
         }
@@ -290,6 +301,8 @@ pub(crate) fn is_same(_file: &File, _path: &Path) -> io::Result<bool> {
 
 /// `starttime` in `/proc/PID/stat`, counted from the program name.
 const FIELD_OF_START: usize = 19;
+/// The name of an owner file that is being written, before an id.
+const FRESH_OWNER: &str = ".zvf-owner-";
 /// Number of attempts to create an owner file after a stale one was removed.
 const OWNER_TRIES: usize = 8;
 

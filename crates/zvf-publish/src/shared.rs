@@ -180,9 +180,8 @@ impl SharedStagingDir {
         }
         // As late as possible: an edit of the target may have started a journal since.
         check_unchanged(self.identity, read_replaced(&self.target, marker)?)?;
-        self.options.gate.enter()?;
-        let exchanged = exchange(&self.disk, &store, &self.target, &old, self.identity);
-        exchanged.inspect_err(|_| self.options.gate.leave()).map(drop)
+        let commit = || exchange(&self.disk, &store, &self.target, &old, self.identity);
+        self.options.gate.pass(commit).map(drop)
     }
 
     /// Returns whether the folder built in `work` has the name `target`. Nothing is repaired.

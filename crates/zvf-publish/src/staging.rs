@@ -280,11 +280,14 @@ impl StagingDir {
             // meanwhile.
             check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
         }
-        self.options.gate.enter()?;
-        let replaced =
-            exchange(disk, &self.store, target, &self.scratch.join(SCRATCH_OLD), self.identity);
-        let replaced = replaced.inspect_err(|_| self.options.gate.leave())?;
-        self.done.store(true, Ordering::SeqCst);
+        let old = self.scratch.join(SCRATCH_OLD);
+        let replaced = self.options.gate.pass(|| {
+            let replaced = exchange(disk, &self.store, target, &old, self.identity);
+            // Where the outcome is unknown, the scratch may hold the only copy of the old folder.
+            let is_kept = matches!(&replaced, Ok(_) | Err(PublishError::Unknown(_)));
+            self.done.store(is_kept, Ordering::SeqCst);
+            replaced
+        })?;
         if self.options.sync {
             disk.sync_dir(self.lock.parent()).map_err(PublishError::Unknown)?;
             disk.sync_dir(&self.scratch).map_err(PublishError::Unknown)?;
@@ -312,23 +315,20 @@ impl StagingDir {
             disk.sync_all(&self.held, &self.scratch)?;
             disk.sync_dir(self.lock.parent())?; // the next one finds the list by the name of the scratch
         }
-        self.options.gate.enter()?;
-        let identity = read_replaced(target, marker).map_err(PublishError::from);
-        let committed = identity
-            .and_then(|now| check_unchanged(self.identity, now))
-            .and_then(|()| addition.commit(disk, self.options.sync));
-        match &committed {
-            Ok(()) | Err(PublishError::Unknown(_)) => self.done.store(true, Ordering::SeqCst),
-            Err(_) => {
-                if addition::undo(disk, &self.scratch, target).is_err() {
-                    // The scratch folder stays with its list: the next process that takes the lock
-                    // tries again.
-                    self.done.store(true, Ordering::SeqCst);
-                }
-                self.options.gate.leave();
-            }
-        }
-        committed?;
+        self.options.gate.pass(|| {
+            let identity = read_replaced(target, marker).map_err(PublishError::from);
+            let committed = identity
+                .and_then(|now| check_unchanged(self.identity, now))
+                .and_then(|()| addition.commit(disk, self.options.sync));
+            let is_kept = match &committed {
+                Ok(()) | Err(PublishError::Unknown(_)) => true,
+                // The scratch folder stays with its list where the names stay: the next process
+                // that takes the lock tries again.
+                Err(_) => addition::undo(disk, &self.scratch, target).is_err(),
+            };
+            self.done.store(is_kept, Ordering::SeqCst);
+            committed
+        })?;
         if self.options.sync {
             disk.sync_dir(target).map_err(PublishError::Unknown)?;
         }
@@ -396,7 +396,26 @@ pub(crate) fn check_unchanged(
 /// Renames `new` to the target. Returns the current path of the replaced target.
 ///
 /// The replaced target is compared with `identity`: a different one gets its name back.
+///
+/// # Errors
+///
+/// [`PublishError::Unknown`] where the target is not as it was: a rename that fails may be done.
 pub(crate) fn exchange(
+    disk: &Disk,
+    new: &Path,
+    target: &Path,
+    old: &Path,
+    identity: Option<TargetIdentity>,
+) -> Result<Option<PathBuf>, PublishError> {
+    exchange_steps(disk, new, target, old, identity).map_err(|error| match (&error, identity) {
+        (PublishError::Changed { .. }, _) => error, // the different one has its name back
+        (_, Some(identity)) if identity.is_at(target) => error,
+        (_, None) if new.exists() => error,
+        _ => PublishError::Unknown(io::Error::other(error)),
+    })
+}
+
+fn exchange_steps(
     disk: &Disk,
     new: &Path,
     target: &Path,
@@ -413,7 +432,7 @@ pub(crate) fn exchange(
             return Ok(Some(new.to_owned()));
         }
         if !disk.exchange(new, target)? {
-            return Err(PublishError::Unknown(io::ErrorKind::Unsupported.into()));
+            return Err(io::Error::from(io::ErrorKind::Unsupported).into());
         }
         return Err(changed());
     }

@@ -97,9 +97,9 @@ def test_chunks_of_a_box_hold_each_point_once(tmp_path):
     ds = zvf.points(tmp_path / "a.zarrvectors", np.concatenate([xyz, [[5.0, 5.0], [10.0, 10.0]]]), chunk=2.5)
     for box in (None, ([2.5, 0.0], [10.0, 5.0])):
         query = ds.select() if box is None else ds.select(box=box)
-        words = query.by_chunk()
-        assert len(words) > 1
-        assert sum(ds.count(**w) for w in words) == query.count()
+        parts = query.by_chunk()
+        assert len(parts) > 1
+        assert sum(part.count() for part in parts) == query.count()
 
 
 def test_work_goes_on_where_it_was(tmp_path):

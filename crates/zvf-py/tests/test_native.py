@@ -394,7 +394,8 @@ def test_errors_are_builtins_too(tmp_path, cloud):
     [
         (np.zeros((3,)), ValueError),
         (np.zeros((3, 0)), ValueError),
-        (np.zeros((3, 3), dtype=object), TypeError),
+        (np.array([[0, "a", 1]], dtype=object), TypeError),
+        (np.array([[0, None, 1]], dtype=object), TypeError),
         (np.array([["a", "b", "c"]]), TypeError),
         (np.zeros((3, 3), dtype=complex), TypeError),
         (np.array([[np.nan, 0, 0]]), ValueError),

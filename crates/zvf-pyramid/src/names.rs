@@ -10,6 +10,8 @@ pub(crate) struct Names {
     pub(crate) weight: String,
     /// The id of an object at level 0.
     pub(crate) source_id: String,
+    /// Whether coarser levels get the columns that viewers expect, as level 0 has them.
+    pub(crate) has_kept_columns: bool,
 }
 
 impl Names {
@@ -24,9 +26,16 @@ impl Names {
         };
         let vertices = level.attribute_names().await?.names;
         let objects = level.object_attribute_names().await?.names;
+        let fragments = level.fragment_attribute_names().await?.names;
+        let has_kept_columns = objects.iter().any(|name| name == "vertex_count")
+            || fragments.iter().any(|name| name == SEGMENT);
         Ok(Self {
             weight: free(vertices, "count", "vertex_"),
             source_id: free(objects, "source_id", "zvf_"),
+            has_kept_columns,
         })
     }
 }
+
+/// The column of fragments with their segments; it is made anew.
+pub(crate) const SEGMENT: &str = "segment_id";

@@ -69,7 +69,10 @@ async fn search_values(
 ) -> Result<()> {
     let lowered = text.to_lowercase();
     for name in level.object_attribute_names().await?.names {
-        let Some(attribute) = level.object_attribute(&name).await? else { continue };
+        let attribute = level.object_attribute(&name).await?;
+        let Some(attribute) = attribute.filter(|attribute| !attribute.is_derived()) else {
+            continue;
+        };
         let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED_ROWS);
         let values = attribute.range(0..slots).await?;
         let mut rows = Vec::new();

@@ -4,7 +4,7 @@
 //! ```text
 //! for each chunk       key, rows, fragments, number of its first fragment and row in the level
 //! for each fragment    first row, last row, rows            only where geometry asks for it
-//!                      owner                                only where the column is there
+//!                      owner, segment                       only where the column is there
 //! ```
 //!
 //! A chunk that could not be read, or is not in the sample, has unknown rows and fragments: nothing
@@ -38,6 +38,8 @@ pub(crate) struct ChunkTable {
     pub(crate) ends: Option<Vec<Ends>>,
     /// The owner of each fragment according to its column, if kept.
     pub(crate) owners: Option<Vec<i64>>,
+    /// The segment of each fragment according to its column, where kept.
+    pub(crate) segments: Option<Vec<u64>>,
 }
 
 /// The first and last row of a fragment.

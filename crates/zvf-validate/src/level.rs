@@ -26,6 +26,8 @@ pub(crate) struct LevelState {
     pub(crate) vertex_columns: Vec<ChunkArray>,
     pub(crate) fragment_columns: Vec<ChunkArray>,
     pub(crate) link_fragments: Option<ChunkArray>,
+    /// Whether there is a column with the number of vertices of each object.
+    pub(crate) has_vertex_counts: bool,
     /// Whether vertices are encoded in a way this build does not decode.
     pub(crate) opaque: bool,
     /// Whether they are Draco streams.
@@ -113,6 +115,7 @@ impl LevelState {
             fragment_columns: Vec::new(),
             link_fragments: None,
             opaque: false,
+            has_vertex_counts: false,
             is_draco: false,
             reorders: false,
             chunks: Arc::default(),

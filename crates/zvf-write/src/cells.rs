@@ -367,7 +367,9 @@ pub(crate) const UNOWNED: u64 = 0;
 
 /// The column with the object of each fragment.
 pub(crate) const OWNER: &str = "object_id";
-const FRAGMENT: &str = "fragment_attribute";
+/// The column with the segment of each fragment.
+pub(crate) const SEGMENT: &str = "segment_id";
+pub(crate) const FRAGMENT: &str = "fragment_attribute";
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
-use zvf_metadata::{GroupDoc, LevelDoc};
+use zvf_metadata::{Dtype, GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use zvf_store::Build;
 
@@ -29,7 +29,7 @@ use crate::ingest::Ingest;
 use crate::level::vertex_count;
 use crate::objects::Objects;
 use crate::stages::Outcome;
-use crate::stages::{Ids, KWayMerge, for_each_place};
+use crate::stages::{Ids, KWayMerge, VERTEX_COUNT, for_each_place};
 use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteOptions};
 
@@ -249,7 +249,17 @@ impl<'a> KindWriter<'a> {
     /// As [`Writer::object_fields`](crate::Writer::object_fields).
     pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
         self.reserve_ids(ids.iter().copied());
-        self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)?;
+        // A column that the writer makes anew is not taken over.
+        let keeps_columns = self.ingest.options.keeps_columns();
+        let uint32 = "uint32".parse::<Dtype>().ok();
+        let is_count = |field: &Field| {
+            *field.name == *VERTEX_COUNT
+                && Some(field.column.dtype()) == uint32
+                && field.column.width() == 1
+        };
+        let fields: Vec<Field> =
+            fields.iter().filter(|field| !(keeps_columns && is_count(field))).cloned().collect();
+        self.ingest.objects.fields(self.ingest.schema.kind, ids, &fields)?;
         self.ingest.relieve()
     }
 

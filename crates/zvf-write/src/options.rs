@@ -28,6 +28,11 @@ pub struct WriteOptions {
     /// Write cells exactly as the reference implementation does: no owner column, link rows in
     /// input order, no checksums of indexes, one object per cell.
     pub compat: bool,
+    /// Leave out what viewers and tools of zarr-vectors expect, and no reader needs: the columns
+    /// `vertex_count` of objects and `segment_id` of fragments, and the marker of skeletons.
+    pub plain: bool,
+    /// Write manifests as numbers (0.9.4), which released versions of zarr-vectors do not read.
+    pub dense: bool,
     /// Once it is set, writing ends with an error: a push that spills stops at the next row, and
     /// [`Writer::finish`](crate::Writer::finish) at the next chunk.
     pub stop: Option<Arc<AtomicBool>>,
@@ -36,6 +41,11 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
+    /// Returns whether the columns that viewers and tools expect are written.
+    pub(crate) const fn keeps_columns(&self) -> bool {
+        !self.plain && !self.compat
+    }
+
     /// Returns the flag that long loops check.
     pub(crate) fn stop_flag(&self) -> StopFlag {
         StopFlag::new(self.stop.clone())
@@ -47,7 +57,8 @@ impl Default for WriteOptions {
         let (memory, scratch) = (512 << 20, None);
         let outside = Outside::Raise;
         let build = BuildOptions::default();
-        Self { memory, scratch, outside, compat: false, stop: None, build }
+        let (compat, plain, dense) = (false, false, false);
+        Self { memory, scratch, outside, compat, plain, dense, stop: None, build }
     }
 }
 

@@ -361,6 +361,10 @@ pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
     if outcome.grouped {
         block.format_capabilities.push(Capability::FragmentLinkGroups.into());
     }
+    if outcome.dense {
+        block.manifest_layout = Some("dense".to_owned());
+        block.format_capabilities.push(Capability::DenseManifests.into());
+    }
     if !schema.specs.scopes.is_empty() {
         block.attribute_specs = Some(schema.specs.to_value());
     }
@@ -370,6 +374,10 @@ pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
         block.datasets.push(Dataset::new("0", vec![1.0; schema.axes.len()], half));
     }
     root.ome = Some(Ome::new(name, &schema.axes, ["0"]).to_value());
+    if outcome.keeps_columns && schema.kinds().any(|kind| kind == Kind::Skeleton) {
+        let layout = serde_json::json!({"skeleton_layout": "linked_across_chunks"});
+        root.extras.insert("zarr_vectors_tools".to_owned(), layout);
+    }
     root.user_metadata = (!schema.user_metadata.is_empty()).then(|| schema.user_metadata.clone());
     root
 }

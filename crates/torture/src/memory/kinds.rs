@@ -57,7 +57,19 @@ pub(super) fn prepare_cases(zvf: &Zvf, scratch: &Path, size: u64) -> anyhow::Res
         let case = |[name, line]: [_; 2]| Case::new(format!("{name}-{kind}"), before, line);
         listed("readers").map(case).collect()
     };
-    Ok(stores.iter().flat_map(of_store).collect())
+    let mut all: Vec<Case> = stores.iter().flat_map(of_store).collect();
+    // Points of many columns, with a commit to undo.
+    let before = scratch.join("before/of-wide");
+    fs::create_dir_all(&before)?;
+    write_input("wide", &before.join("wide.csv"), size / 4)?;
+    let zvf = Zvf { place: before.clone(), ..zvf.clone() };
+    for line in
+        ["create -q wide.csv a.zv", "create -q wide.csv b.zv", "edit move -q a.zv --by 0,0,1"]
+    {
+        zvf.run(line)?;
+    }
+    all.extend(listed("editors").map(|[name, line]| Case::new(name, &before, line)));
+    Ok(all)
 }
 
 fn write_input(kind: &str, path: &Path, size: u64) -> anyhow::Result<()> {
@@ -65,6 +77,13 @@ fn write_input(kind: &str, path: &Path, size: u64) -> anyhow::Result<()> {
     match kind {
         "points" => {
             write_lines(path, "x,y,z,n", size, |n| format!("{},{},{},{n}", x(n), n / 200, n % 11))
+        }
+        "wide" => {
+            let names: Vec<String> = (0..WIDTH).map(|c| format!("a{c}")).collect();
+            write_lines(path, &format!("x,y,z,{}", names.join(",")), size, |n| {
+                let values: Vec<String> = (0..WIDTH).map(|c| (n * c % 9973).to_string()).collect();
+                format!("{},{},{},{}", x(n), n / 200, n % 11, values.join(","))
+            })
         }
         // Lines of forty vertices.
         "lines" => write_lines(path, "x,y,z,object", size, |n| {
@@ -104,5 +123,7 @@ fn write_input(kind: &str, path: &Path, size: u64) -> anyhow::Result<()> {
     }
 }
 
+/// The number of columns of points with many.
+const WIDTH: u64 = 18;
 /// The number of nodes of a tree.
 const TREE: u64 = 2000;

@@ -63,6 +63,14 @@ pub(crate) struct CreateOptions {
     /// Write a store that zarr-vectors can read: no shards, no checksums, no column of owners.
     #[arg(long, conflicts_with = "checksum", help_heading = "Layout")]
     compat: bool,
+    /// Leave out what viewers and tools of zarr-vectors expect: the columns vertex_count of objects
+    /// and segment_id of fragments, and the marker of skeletons.
+    #[arg(long, help_heading = "Layout")]
+    plain: bool,
+    /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
+    #[arg(long = "manifests", value_name = "FORM", default_value = "vlen", action = ArgAction::Set,
+        value_parser = choice(&MANIFESTS), conflicts_with = "compat", help_heading = "Layout")]
+    is_dense: bool,
     #[command(flatten)]
     coding: Coding,
     /// Replace a store that exists, in one step; not on object stores.
@@ -110,7 +118,7 @@ struct Reading {
     #[arg(long)]
     skip_bad_rows: bool,
     /// Read the rings of polygons as closed polylines.
-    #[arg(long, conflicts_with = "triangles")]
+    #[arg(long, hide_short_help = true, conflicts_with = "triangles")]
     rings: bool,
     /// The node table of an edge list: CSV with node_id, x, y, z.
     #[arg(long, value_name = "FILE")]
@@ -183,6 +191,10 @@ fn refuse_frags(_text: &str) -> Result<String, &'static str> {
 
 const SPACES: [(&str, bool, &str); 2] =
     [("world", true, "World coordinates"), ("stored", false, "Those of the file")];
+
+/// The forms of manifests, and whether they are dense.
+pub(crate) const MANIFESTS: [(&str, bool, &str); 2] =
+    [("vlen", false, "A blob for each object"), ("dense", true, "Numbers in two arrays")];
 
 impl CreateOptions {
     /// Returns the kind, where `--kind` is given.
@@ -286,7 +298,13 @@ impl CreateOptions {
             memory: write.memory / 2,
             ..ReadOptions::default()
         };
-        let write = WriteOptions { scratch: self.temp_dir.clone(), compat: self.compat, ..write };
+        let write = WriteOptions {
+            scratch: self.temp_dir.clone(),
+            compat: self.compat,
+            plain: self.plain,
+            dense: self.is_dense,
+            ..write
+        };
         if self.per_chunk == 0 {
             return refuse("--per-chunk must be at least 1");
         }

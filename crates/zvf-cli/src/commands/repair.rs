@@ -8,8 +8,9 @@ use clap::Args;
 use serde_json::json;
 use zvf::Timeouts;
 use zvf::clean::State;
+use zvf::edit::DataRepair;
 use zvf::repair::{Change, Place, Plan, plan};
-use zvf::validate::Options;
+use zvf::validate::{Finding, Options};
 
 use super::in_place::InPlace;
 use super::validate;
@@ -25,6 +26,7 @@ use crate::table::{self, count, format_count};
 #[command(after_help = "Examples:
   zvf repair --dry-run brain.zarrvectors
   zvf repair --in-place brain.zarrvectors
+  zvf repair --in-place --index-faces mesh.zarrvectors
   zvf repair --in-place s3://bucket/brain.zarrvectors")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct Repair {
@@ -39,10 +41,17 @@ pub(crate) struct Repair {
     /// No writer fills a level any more: write the lists of chunks where presence is deferred.
     #[arg(long)]
     end_deferral: bool,
+    /// Also sort the links of each chunk by fragment, and state it: one face group is then read
+    /// alone, as in stores that zvf writes.
+    #[arg(long, requires = "apply")]
+    index_faces: bool,
 }
 
 impl Repair {
     pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+        if self.index_faces {
+            self.repair_data(DataRepair::FaceIndex, session, out)?;
+        }
         // With a journal, the command repairs a copy, which is committed.
         let in_place = self.apply.then(|| InPlace::begin(&self.store, session)).transpose()?;
         let address = in_place.as_ref().map_or(self.store.as_str(), InPlace::address).to_owned();
@@ -59,13 +68,15 @@ impl Repair {
         tidied.extend(empty.iter().cloned());
         let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
         let mut round = 0_u32;
+        let mut rewrites;
         let plan = loop {
             round += 1;
-            let plan = self.plan_repairs(&address, session, (&name, &empty)).await?;
+            let mut plan = self.plan_repairs(&address, session, (&name, &empty)).await?;
+            rewrites = take_rewrites(&mut plan);
             if session.json() {
-                write_json(&plan, self.apply, &tidied, out)?;
+                write_json((&plan, &rewrites), self.apply, &tidied, out)?;
             } else {
-                write_text(&plan, out)?;
+                write_text(&plan, &rewrites, out)?;
             }
             let Some(place) = place.as_ref().filter(|_| !plan.is_empty() && round <= ROUNDS) else {
                 break plan;
@@ -80,15 +91,34 @@ impl Repair {
             }
         };
         if self.plan {
-            let nothing = plan.is_empty() && tidied.is_empty();
+            let nothing = plan.is_empty() && tidied.is_empty() && rewrites.is_empty();
             return Ok(if nothing { Outcome::Clean } else { Outcome::Findings });
         }
         in_place.map_or(Ok(()), |in_place| in_place.finish("repair", session, out))?;
+        for repair in [DataRepair::LinkWidths, DataRepair::Columns] {
+            if rewrites.iter().any(|(needed, _)| *needed == repair) {
+                self.repair_data(repair, session, out)?;
+            }
+        }
         let report = validate::look(session, &self.store, &Options::default(), out).await?;
         if !session.json() {
             writeln!(out, "{}: {}", self.store, validate::sum(&report))?;
         }
         Ok(if report.is_clean() { Outcome::Clean } else { Outcome::Findings })
+    }
+
+    /// Rewrites cells and rows of the store, as one commit that can be undone.
+    fn repair_data(
+        &self,
+        repair: DataRepair,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let report = zvf::edit::repair_data(session.place(&self.store)?, repair)?;
+        if !session.json() {
+            super::edit::print(&report, out)?;
+        }
+        Ok(())
     }
 
     /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
@@ -155,13 +185,34 @@ impl Repair {
     }
 }
 
-fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Takes the findings out of a plan that are repaired by rewriting cells or rows.
+fn take_rewrites(plan: &mut Plan) -> Vec<(DataRepair, Finding)> {
+    let (mut rewrites, mut left) = (Vec::new(), Vec::new());
+    for finding in std::mem::take(&mut plan.left) {
+        match (finding.rule.id, finding.subject.as_str()) {
+            ("C36", "row width") => rewrites.push((DataRepair::LinkWidths, finding)),
+            ("C45" | "C46", _) => rewrites.push((DataRepair::Columns, finding)),
+            _ => left.push(finding),
+        }
+    }
+    plan.left = left;
+    rewrites
+}
+
+fn write_text(
+    plan: &Plan,
+    rewrites: &[(DataRepair, Finding)],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     for change in &plan.changes {
         let verb = if change.before.is_some() { "replace" } else { "create" };
         writeln!(out, "{verb} {} ({})", change.path, change.rules.join(", "))?;
         for words in &change.words {
             writeln!(out, "  {words}")?;
         }
+    }
+    for (_, finding) in rewrites {
+        writeln!(out, "rewrite {} ({})", finding.path, finding.rule.id)?;
     }
     if !plan.left.is_empty() {
         writeln!(out, "not repaired, because the right value is unknown:")?;
@@ -177,14 +228,14 @@ fn write_text(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
         let more = format_count(plan.more, "finding");
         writeln!(out, "{more} did not fit into the plan: repair, then plan again")?;
     }
-    if plan.changes.is_empty() {
+    if plan.changes.is_empty() && rewrites.is_empty() {
         writeln!(out, "nothing to repair")?;
     }
     Ok(())
 }
 
 fn write_json(
-    plan: &Plan,
+    (plan, rewrites): (&Plan, &[(DataRepair, Finding)]),
     apply: bool,
     scratch: &[PathBuf],
     out: &mut dyn Write,
@@ -201,6 +252,7 @@ fn write_json(
     let plan = json!({
         "applied": apply,
         "changes": plan.changes.iter().map(change).collect::<Vec<_>>(),
+        "rewrites": rewrites.iter().map(|(_, finding)| validate::json_value(finding)).collect::<Vec<_>>(),
         "scratch": scratch,
         "more": plan.more,
         "left": plan.left.iter().map(validate::json_value).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 mod answers;
 mod create;
+mod declared;
 mod earlier;
 mod error_sources;
 mod faults;

@@ -12,7 +12,7 @@ use zvf_publish::Disk;
 use zvf_store::{OpenOptions, Store};
 
 use super::{GC, open, run, tree};
-use crate::changes::Changes;
+use crate::changes::{Blob, Changes};
 use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::{Collect, Editor, Place, Undo, gc, log, undo};
@@ -66,8 +66,11 @@ fn foreign_bytes_that_are_accepted_are_the_old_ones_of_the_commit() {
     assert!(!store.path().join(keys[1]).exists());
     let record = journal.read_record(2).unwrap().unwrap();
     let old = journal.read_before(&record).unwrap();
+    let is_held = |blob: &Blob| matches!(blob, Blob::Held(_));
+    assert!(old.values().flatten().all(is_held), "a file for each key would stay open");
     for (key, bytes) in keys.into_iter().zip(foreign) {
-        assert_eq!(old[key].as_deref(), Some(bytes.as_bytes()), "{key}");
+        let found = old[key].as_ref().unwrap().read().unwrap();
+        assert_eq!(found, bytes.as_bytes(), "{key}");
     }
     // They were kept before anything was written, so that whoever goes on needs no leave for it.
     let done = journal.side.folder().unwrap().path(&format!("done/{:020}", 2));

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::record::CommitRecord;
 
-use super::{GC, begin_on, move_all, open, positions, run, tree};
+use super::{GC, begin, begin_on, move_all, open, positions, run, tree};
 use crate::changes::Changes;
 use crate::options::CommitOptions;
 use crate::place::journal_folder;
@@ -63,6 +63,78 @@ fn a_copy_that_lost_files_is_not_committed() {
     assert_eq!(error.class, Class::FileChanged, "{error}");
 }
 
+/// Merges the store `from` into another one.
+fn join(into: &Unpacked, from: &Unpacked) -> Result<Json, crate::EditError> {
+    let options = CommitOptions::default();
+    crate::merge(into.path(), &[from.path().into()], crate::MergeIds::Shift, false, &options)
+}
+
+#[test]
+fn a_merge_takes_over_what_groups_have() {
+    let column = |name: &str, dtype: &str| {
+        let scope = "group";
+        json!({"op": "column.add", "scope": scope, "name": name, "dtype": dtype, "unit": "mm"})
+    };
+    let group = |name: &str, values: Json| json!({"op": "group.add", "name": name, "members": [], "values": values});
+    let [into, from, other] = [(); 3].map(|()| Unpacked::new("pl2_negative"));
+    run(into.path(), &[column("w", "float64"), group("both", json!({"w": 0.5}))]).unwrap();
+    let lines = [
+        column("only", "int16"),
+        column("w", "float32"),
+        group("both", json!({"only": 7})),
+        group("new", json!({"only": 8, "w": 2.5})),
+    ];
+    run(from.path(), &lines).unwrap();
+    join(&into, &from).unwrap();
+    let merged = begin(into.path());
+    let value = |name: &str, group: &str| {
+        let columns = &merged.groups.columns;
+        let column = columns.iter().find(|column| column.name == name).unwrap();
+        let row = column.array.row(merged.groups.find_group(&json!(group)).unwrap());
+        (!column.is_missing(row)).then(|| crate::stores::row_json(&column.ty, row))
+    };
+    let found = [("w", "both"), ("w", "new"), ("only", "both"), ("only", "new")];
+    let found = found.map(|(name, group)| value(name, group).unwrap());
+    assert_eq!(json!(found), json!([0.5, 2.5, 7, 8]));
+    let attrs = merged.groups.columns.iter().find(|column| column.name == "only");
+    assert_eq!(attrs.unwrap().array.stored.doc["attributes"]["unit"], "mm");
+
+    run(other.path(), &[column("w", "float64"), group("both", json!({"w": 3}))]).unwrap();
+    let error = join(&into, &other).unwrap_err();
+    assert!(error.message.contains("group \"both\": w is 3.0, expected 0.5"), "{error}");
+
+    let add = json!({"op": "column.add", "scope": "fragment", "name": "q", "dtype": "float32"});
+    run(from.path(), &[add]).unwrap();
+    let message = join(&into, &from).unwrap_err().message;
+    assert!(message.contains("columns of fragments are not joined"), "{message}");
+}
+
+#[test]
+fn a_merge_names_a_link_to_a_row_of_no_fragment() {
+    let [into, from] = [(); 2].map(|()| Unpacked::new("ms3_tri"));
+    let mut source = begin(from.path());
+    let kind = &mut source.kinds[0];
+    kind.load_all().unwrap();
+    kind.load_all_links().unwrap();
+    let end = kind.links.as_ref().unwrap().records[0].vertices().next().unwrap();
+    let (chunk, row) = kind.home[end as usize];
+    let key = kind.chunk_keys[chunk as usize].clone();
+    let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
+    index.push_range(0, u64::from(row)).unwrap();
+    kind.fragments.put_chunk(&key, index.encode());
+    // One that the index has not is in no fragment, as a program that only writes links may
+    // leave it.
+    let mut changes = Changes::default();
+    let snap = std::rc::Rc::clone(&source.snap);
+    source.kinds[0].fragments.flush(&snap, &mut changes).unwrap();
+    for (key, bytes) in changes.read_all().unwrap() {
+        fs::write(from.path().join(key), bytes.unwrap()).unwrap();
+    }
+    let error = join(&into, &from).unwrap_err();
+    assert!(error.message.contains("is in no fragment"), "{error}");
+    assert!(error.class == Class::OutOfBounds && log(into.path(), None).unwrap().is_empty());
+}
+
 #[test]
 fn a_file_that_is_a_relative_link_is_no_change() {
     let store = Unpacked::new("pl2_negative");
@@ -75,6 +147,20 @@ fn a_file_that_is_a_relative_link_is_no_change() {
     let report = rewrite.commit("repair", &CommitOptions::default()).unwrap();
     assert_eq!(report["changed"], false, "{report}");
     assert_eq!(tree(store.path()), before);
+}
+
+#[test]
+fn a_commit_that_does_not_say_what_it_wrote_conflicts_with_others() {
+    let store = Unpacked::new("pl2_negative");
+    run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
+    let journal = open(store.path());
+    let mut transaction = begin_on(&journal);
+    transaction.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
+    let staged = journal.stage("other", &Changes::default(), &Changes::default()).unwrap();
+    let body = json!({"seq": 2, "txid": "other", "epoch": null, "report": {}, "keys": []});
+    assert!(journal.append(2, (&body, &[]), &staged).unwrap());
+    let error = commit(&journal, transaction, &CommitOptions::default()).unwrap_err();
+    assert_eq!((error.class, &*error.conflicts), (Class::Conflict, &["*".to_owned()][..]));
 }
 
 #[test]

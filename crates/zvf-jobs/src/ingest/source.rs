@@ -30,7 +30,16 @@ pub(super) struct Source {
     draco: Option<DracoPositions>,
     records: Vec<(String, Json)>, // the headers of formats
     compat: bool,
+    #[serde(default = "older_plans_are_plain")]
+    plain: bool,
+    #[serde(default)]
+    dense: bool,
     replace: bool,
+}
+
+/// Plans that do not say so have tasks whose output does not count vertices.
+const fn older_plans_are_plain() -> bool {
+    true
 }
 
 /// A file as it was at the time of the plan.
@@ -73,6 +82,8 @@ impl Source {
             draco: recipe.draco,
             records: layout.records.clone(),
             compat: recipe.write.compat,
+            plain: recipe.write.plain,
+            dense: recipe.write.dense,
             replace: recipe.write.build.replace,
         })
     }
@@ -99,7 +110,7 @@ impl Source {
     /// Returns the options for reading and writing; memory and similar options come from the
     /// caller.
     pub(super) fn recipe(&self, mut write: WriteOptions) -> Result<Recipe, Error> {
-        write.compat = self.compat;
+        (write.compat, write.plain, write.dense) = (self.compat, self.plain, self.dense);
         write.build.replace = self.replace;
         Ok(Recipe {
             format: self.format.as_deref().and_then(Format::from_token),

@@ -93,6 +93,9 @@ pub struct AttributeSummary {
     pub unit: Option<String>,
     /// Its description.
     pub description: Option<String>,
+    /// Whether the store keeps it right itself, so that copies and exports leave it out.
+    #[serde(rename = "derived", skip_serializing_if = "std::ops::Not::not")]
+    pub is_derived: bool,
 }
 
 /// The links of a level to itself or to another level.
@@ -210,11 +213,8 @@ impl LevelSummary {
     }
 
     async fn node(&self, store: &Store, path: &str) -> Result<Option<std::sync::Arc<Node>>, Error> {
-        let level = match &self.kind {
-            Some(kind) => format!("{}/{kind}", self.level),
-            None => self.level.to_string(),
-        };
-        store.nodes().node(&format!("{level}/{path}")).await
+        let kind = self.kind.as_ref().map(|kind| format!("/{kind}")).unwrap_or_default();
+        store.nodes().node(&format!("{}{kind}/{path}", self.level)).await
     }
 
     /// Returns the metadata of an attribute: its own, then the declarations of the root.
@@ -231,7 +231,8 @@ impl LevelSummary {
             Some(Node::Group(doc)) => (Some(&doc.attributes), None),
             None => (None, None),
         };
-        let text = |key: &str| attributes?.get(key)?.as_str().map(str::to_owned);
+        let value = |key: &str| attributes?.get(key);
+        let text = |key: &str| value(key)?.as_str().map(str::to_owned);
         let declared = store.root().zarr_vectors.attribute_specs().and_then(Result::ok);
         let declared = declared.as_ref().and_then(|specs| specs.find(scope, &name));
         let own_type = array
@@ -244,11 +245,10 @@ impl LevelSummary {
             scope,
             dtype: text("dtype").or_else(|| declared.map(|d| d.dtype.clone())).or(own_type),
             width: width.or_else(|| declared.map(|declared| declared.channels)).unwrap_or(1),
-            categories: attributes
-                .and_then(|attributes| attributes.get("categories")?.as_array())
-                .map(Vec::len),
+            categories: value("categories").and_then(|found| Some(found.as_array()?.len())),
             unit: text("unit").or_else(|| declared?.unit.clone()),
             description: text("description").or_else(|| declared?.description.clone()),
+            is_derived: value("derived") == Some(&true.into()),
             name,
         })
     }

@@ -30,6 +30,7 @@ mod open;
 mod probe;
 mod records;
 mod segment;
+mod two_widths;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ use zvf_store::{KeyTable, LevelNode};
 pub use attribute::LinkAttribute;
 pub use records::LinkRecords;
 pub use segment::{LinkCells, LinkSegment};
+pub use two_widths::read_two_widths;
 
 /// The links of a level to itself or to one other level; cheap to clone.
 ///

@@ -249,6 +249,48 @@ fn nothing_is_visible_after_a_stop_and_nothing_is_cancelled_after_it_is() {
 }
 
 #[test]
+fn a_fault_at_any_call_leaves_the_gate_closed_where_something_may_be_visible() {
+    let mut unknown = 0;
+    for (replaces, whole) in [false, true].into_iter().flat_map(|r| disks().map(|disk| (r, disk))) {
+        let old = if replaces { "1" } else { "" };
+        let publish = |nth: usize, is_late: bool| {
+            let (place, options) = (Place::new(), replacing());
+            if replaces {
+                place.write("a/m", old);
+            }
+            let disk = whole.clone().with_failure_at(nth, 5, is_late);
+            let (gate, lock) = (options.gate.clone(), TargetLock::acquire(&disk, &place.at("a")));
+            let published =
+                lock.and_then(|lock| StagingDir::begin(lock, options)).and_then(|new| {
+                    new.put("m", &["2".into()])?;
+                    let published = new.publish();
+                    if !matches!(published, Ok(()) | Err(PublishError::Unknown(_))) {
+                        assert_eq!(place.read("a/m"), old, "call {nth}: the target is unchanged");
+                    }
+                    published
+                });
+            drop(TargetLock::acquire(&Disk::default(), &place.at("a")).unwrap());
+            (published, gate.is_entered(), place.read("a/m"), disk.call_count())
+        };
+        for nth in 0..publish(usize::MAX, false).3 {
+            for is_late in [false, true] {
+                let (published, is_entered, found, _) = publish(nth, is_late);
+                let what = format!("call {nth}, {is_late}: {published:?}, {found:?}");
+                match published {
+                    Ok(()) => assert!(is_entered && found == "2", "{what}"),
+                    Err(PublishError::Unknown(_)) => {
+                        unknown += 1;
+                        assert!(is_entered && (found == "2" || found == old), "{what}");
+                    }
+                    Err(_) => assert!(!is_entered && found == old, "{what}"),
+                }
+            }
+        }
+    }
+    assert!(unknown > 12, "{unknown}");
+}
+
+#[test]
 fn directories_that_were_made_go_with_what_was_not_published() {
     let place = Place::new();
     let target = place.at("x/y/a");

@@ -22,7 +22,9 @@ from .answers import Answer
 from .datasets import Dataset, aopen, open
 from .edits import Edit
 from .errors import Error, LossWarning
+from .history import attach, checkout, diff, divide, gc, join, vacuum
 from .queries import Level, Query, max_bytes, max_error, max_vertices
+from .sampling import Sampler
 from .tensors import Tensor, open_tensor, save_tensor
 from .tools import (
     Finding,
@@ -55,16 +57,23 @@ __all__ = [
     "LossWarning",
     "Query",
     "Report",
+    "Sampler",
     "Tensor",
     "View",
     "Writer",
     "__version__",
     "aopen",
+    "attach",
+    "checkout",
     "convert",
     "create",
+    "diff",
+    "divide",
     "errors",
+    "gc",
     "graph",
     "ingest",
+    "join",
     "lines",
     "max_bytes",
     "max_error",
@@ -84,6 +93,7 @@ __all__ = [
     "tasks",
     "unpack",
     "unshard",
+    "vacuum",
     "validate",
     "write",
 ]

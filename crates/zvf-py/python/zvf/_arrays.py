@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._losses import lose
-from .errors import ArgumentTypeError, SpaceError, shown, wrong_type, wrong_value
+from .errors import SpaceError, shown, wrong_type, wrong_value
 
 _KINDS = "biuf"
 
@@ -34,19 +34,28 @@ def as_array(value: Any, what: str) -> np.ndarray:
         raise wrong_value(what, "an array, or lists whose rows have one length", f"{shown(value)}: {error}") from None
 
 
-def _objects_found(array: np.ndarray, what: str) -> ArgumentTypeError:
-    """The exception for an array of Python objects: which of them is no number, and where."""
-    flat = array.ravel()
-    at = next((i for i, item in enumerate(flat) if isinstance(item, bool) or not isinstance(item, (int, float, np.number))), 0)
-    found = f"{shown(flat[at])} at {at}" if len(flat) else "none of them"
-    return wrong_type(what, "numbers of one type, not an array of Python objects", found)
+def is_missing(item: Any) -> bool:
+    """Whether a row has no value: ``None``, NaN, or what pandas has for it."""
+    return item is None or (isinstance(item, float) and item != item) or type(item).__name__ in ("NAType", "NaTType")
+
+
+def _of_objects(array: np.ndarray, what: str) -> np.ndarray:
+    """The numbers that an array of Python objects has; what is none is refused, and where."""
+    flat = array.ravel().tolist()
+    at = next((i for i, item in enumerate(flat) if isinstance(item, bool) or not isinstance(item, (int, float, np.number))), None)
+    found = np.zeros(0) if at is not None or not flat else np.array(flat)
+    if found.dtype.kind in "iu" or (len(found) and not any(isinstance(item, int) and abs(item) > 2**53 for item in flat)):
+        return found.reshape(array.shape)
+    lacks = at is not None and is_missing(flat[at])
+    said = "none of them" if not flat else f"no value at {at}" if lacks else f"{shown(flat[at or 0])} at {at or 0}"
+    raise wrong_type(what, "numbers of one type, not an array of Python objects", said)
 
 
 def numbers(value: Any, what: str) -> np.ndarray:
     """An array of numbers in native byte order and C order; at most one copy is made."""
     array = as_array(value, what)
     if array.dtype.kind == "O":
-        raise _objects_found(array, what)
+        array = _of_objects(array, what)
     if array.dtype.kind not in _KINDS:
         hint = ": write them as numbers, with .astype('int64')" if array.dtype.kind in "mM" else ""
         raise wrong_type(what, "numbers", f"{array.dtype}{hint}")
@@ -59,7 +68,7 @@ def positions(value: Any, what: str = "positions", dtype: Any = None) -> np.ndar
     """Positions as a two-dimensional array of float32 or float64."""
     array = as_array(value, what)
     if array.dtype.kind == "O":
-        raise _objects_found(array, what)
+        array = _of_objects(array, what)
     if array.dtype.kind not in _KINDS:
         raise wrong_type(what, "numbers", str(array.dtype))
     if array.ndim != 2:
@@ -105,6 +114,8 @@ def indices(value: Any, what: str, below: int | None = None) -> np.ndarray:
     array = as_array(value, what)
     if array.size == 0:
         return np.zeros(array.shape, dtype=np.int64)
+    if array.dtype.kind == "O":
+        array = _of_objects(array, what)
     if array.dtype.kind not in "iu":
         raise wrong_type(what, "whole numbers", str(array.dtype))
     if array.dtype.kind == "u" and array.dtype.itemsize == 8 and int(array.max()) > np.iinfo(np.int64).max:
@@ -169,6 +180,18 @@ def join_lines(lines: Sequence[Any], dtype: Any = None) -> tuple[np.ndarray, np.
     return np.concatenate(parts).astype(kind, copy=False), offsets
 
 
+def _with_missing(value: Any, what: str) -> np.ndarray:
+    """The values of one line, as objects where some are missing, so that those of all lines can be joined."""
+    dtype = getattr(value, "dtype", np.dtype(float))
+    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biu" and np.ma.is_masked(value):
+        return np.array(value.tolist(), dtype=object)
+    if hasattr(value, "to_pylist") or not isinstance(dtype, np.dtype):
+        items = value.to_pylist() if hasattr(value, "to_pylist") else list(value)
+        if any(is_missing(item) for item in items):
+            return np.array(items, dtype=object)
+    return as_array(value, what)
+
+
 def column_of_lines(name: str, value: Any, cuts: np.ndarray) -> Any:
     """A column of lines: one array over all vertices, or one for each line."""
     if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.ndim and len(value) == cuts[-1]:
@@ -177,7 +200,7 @@ def column_of_lines(name: str, value: Any, cuts: np.ndarray) -> Any:
     if not hasattr(value, "__len__"):
         raise wrong_type(f"column {name!r}", expected, shown(value))
     if len(value) == len(cuts) - 1:
-        arrays = [as_array(v, f"column {name!r}") for v in value]
+        arrays = [_with_missing(v, f"column {name!r}") for v in value]
         if all(a.ndim and len(a) == n for a, n in zip(arrays, np.diff(cuts))):
             return np.concatenate(arrays)
     if len(value) == cuts[-1]:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from . import _zvf
-from ._arrays import as_array, given, named, numbers
+from ._arrays import as_array, given, is_missing, named, numbers
 from ._losses import lose
 from .errors import ArgumentError, ArgumentTypeError, shown, wrong_type, wrong_value
 
@@ -227,11 +227,6 @@ def _take_times(array: np.ndarray, what: str, zone: str = "") -> _Taken:
     return _Taken(array, meaning=f"{'datetime' if array.dtype.kind == 'M' else 'duration'} {known}{zone}")
 
 
-def _is_missing(word: Any) -> bool:
-    """Whether a row has no value: ``None``, NaN, or what pandas has for it."""
-    return word is None or (isinstance(word, float) and word != word) or type(word).__name__ in ("NAType", "NaTType")
-
-
 def _take_text(words: list[Any], shape: tuple[int, ...]) -> _Taken:
     """Text as codes of its different words in their order, -1 where a row has none."""
     known: dict[Any, int] = {}
@@ -246,7 +241,7 @@ def _take_objects(array: np.ndarray, what: str) -> _Taken:
     """Python objects of one type, of which some may be missing."""
     flat = array.ravel().tolist()
     kinds = {type(item) for item in flat}
-    lacks = np.fromiter((_is_missing(item) for item in flat), dtype=bool, count=len(flat)) if kinds - {str} else np.zeros(len(flat), dtype=bool)
+    lacks = np.fromiter((is_missing(item) for item in flat), dtype=bool, count=len(flat)) if kinds - {str} else np.zeros(len(flat), dtype=bool)
     there = [item for item, missing in zip(flat, lacks) if not missing] if lacks.any() else flat
 
     def all_are(*types: type) -> bool:
@@ -310,7 +305,7 @@ def _objects_found(flat: list[Any], there: list[Any], what: str) -> ArgumentType
         hint = "give floats where rounding is no harm, or whole numbers of the smallest unit"
         return wrong_type(what, expected, f"{shown(there[0])}: {hint}")
     plain = (int, float, np.number)
-    at = next((i for i, item in enumerate(flat) if not _is_missing(item) and (isinstance(item, bool) or not isinstance(item, plain))), 0)
+    at = next((i for i, item in enumerate(flat) if not is_missing(item) and (isinstance(item, bool) or not isinstance(item, plain))), 0)
     return wrong_type(what, expected, f"{shown(flat[at])} at {at}")
 
 
@@ -331,20 +326,21 @@ def _counted(taken: _Taken, what: str) -> tuple[np.ndarray, str, str | None]:
 def fitted(entries: list[dict[str, Any]], known: dict[str, Any], rows: int) -> list[dict[str, Any]]:
     """The columns of a later piece as those of the first ones are: codes of the same categories, and what says which rows have a value.
 
-    ``known`` has the categories of a column, which grow, or whether some of its rows may have no value.
+    ``known`` has the categories of a column, which grow, and by the name of what would say so whether some rows may have no value.
     """
     names = {entry["name"] for entry in entries}
     for entry in list(entries):
         name, categories, validity = entry["name"], entry["categories"], f"{entry['name']}_valid"
         if (entry["description"] or "").startswith(_VALIDITY):
             continue
+        before = known.setdefault(validity, validity in names)
+        if before and validity not in names:
+            entries.append(_native(validity, np.ones(rows, dtype=bool), None, None, _VALIDITY + name))
+        elif validity in names and not before:
+            raise ArgumentError(f"column {name!r}: rows without a value, and none were among those before: begin with a masked array, numpy.ma")
         if categories is None:
-            before = known.setdefault(name, validity in names)
-            if before and validity not in names:
-                entries.append(_native(validity, np.ones(rows, dtype=bool), None, None, _VALIDITY + name))
-            elif validity in names and not before:
-                raise ArgumentError(f"column {name!r}: rows without a value, and none were among those before: begin with a masked array, numpy.ma")
-        elif categories != known.setdefault(name, categories):
+            continue
+        if categories != known.setdefault(name, categories):
             more = set(known[name])
             known[name] = [*known[name], *(c for c in categories if c not in more)]
             place = {category: code for code, category in enumerate(known[name])}
@@ -352,6 +348,30 @@ def fitted(entries: list[dict[str, Any]], known: dict[str, Any], rows: int) -> l
             codes = np.array([*(place[c] for c in categories), -1], dtype=np.int32)[raw.view(dtype).astype(np.int64)]
             entry.update(array=(codes.view(np.uint8), codes.dtype.name, width), categories=known[name])
     return entries
+
+
+def flagged(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Columns of objects, whose text and times have no room for "no value": a column says which rows have one, as it does for numbers."""
+    found = []
+    for entry in entries:
+        raw, dtype, width = entry["array"]
+        name, values, words = entry["name"], raw.view(dtype), entry["categories"]
+        lacks = np.zeros(len(values), dtype=bool)
+        if words is not None:
+            lacks, at = values < 0, words.index("") if "" in words else -1
+            if at >= 0 and (values == at).any():
+                lose(f"column {name!r}: empty text of an object is stored as no value")
+                lacks |= values == at
+        elif times_of(values.dtype, entry["unit"], entry["description"]) is not None:
+            lacks = values == _NONE
+        if lacks.any():
+            if width > 1:
+                raise wrong_value(f"column {name!r}", "no missing values among rows of several", f"{width} values a row")
+            stand_in = values[~lacks][0] if not lacks.all() else values.dtype.type(0)
+            found.append(_native(f"{name}_valid", ~lacks, None, None, _VALIDITY + name))
+            entry = {**entry, "array": given(np.where(lacks, stand_in, values)), "categories": [" "] if words is not None and lacks.all() else words}
+        found.append(entry)
+    return found
 
 
 def validity_of(fields: Mapping[str, tuple[Any, str | None]]) -> dict[str, str]:
@@ -391,8 +411,13 @@ def restored(codes: np.ndarray, entry: tuple[Any, ...], valid: np.ndarray | None
     """A column as it was written, from its stored values, its attributes, and which rows have one."""
     _, _, categories, unit, description = entry
     if categories is not None:
-        return _decoded(codes, categories[0])
+        decoded = _decoded(codes, categories[0])
+        if valid is None:
+            return decoded
+        return np.where(valid, decoded, np.array(None, dtype=object)) if decoded.dtype.kind == "O" else np.ma.masked_array(decoded, mask=~valid)
     times = times_of(codes.dtype, unit, description)
     if times is not None:
-        return codes.view(times)
+        return codes.view(times) if valid is None else np.where(valid, codes, _NONE).view(times)
+    if valid is not None and codes.dtype.kind == "U":
+        return np.where(valid, codes.astype(object), np.array(None, dtype=object))
     return codes if valid is None else np.ma.masked_array(codes, mask=~valid)

@@ -18,6 +18,7 @@ from .errors import shown, wrong_type, wrong_value
 
 _NAMES = "xyzwuvab"
 _BYTES_A_VERTEX = 16
+CHUNK_BYTES = 256 << 10  # of a chunk, unless another size is given
 
 
 def codecs_json(codec: Any) -> str | None:
@@ -44,18 +45,22 @@ def chunk_shape_for(points: np.ndarray, chunk: Any) -> list[float]:
     ndim = points.shape[1]
     if chunk is not None and not isinstance(chunk, str):
         return sizes("chunk", chunk, ndim)
-    per_chunk = max((chunk_bytes_of(chunk) or 256 << 10) // _BYTES_A_VERTEX, 1)
     if not len(points):
         return [1.0] * ndim
-    extent = (points.max(axis=0).astype(np.float64) - points.min(axis=0)).clip(min=0)
-    cells = max(len(points) / per_chunk, 1.0)
+    return chunk_shape_of(len(points), points.min(axis=0).astype(np.float64), points.max(axis=0), chunk_bytes_of(chunk))
+
+
+def chunk_shape_of(count: int, low: np.ndarray, high: np.ndarray, chunk_bytes: int | None = None) -> list[float]:
+    """The shape of chunks of about so many bytes, of so many points between two corners."""
+    extent = (high - low).clip(min=0)
+    cells = max(count / max((chunk_bytes or CHUNK_BYTES) // _BYTES_A_VERTEX, 1), 1.0)
     largest = float(extent.max()) or 1.0
     wide = extent > largest * 1e-6
     # Cubes, as many as are wanted over the axes that have an extent.
     volume = float(np.prod(extent[wide])) if wide.any() else 1.0
     edge = (volume / cells) ** (1.0 / max(int(wide.sum()), 1)) if wide.any() else 1.0
     edge = max(edge, largest * 1e-6) * (1.0 + 1e-9)
-    return [float(np.float32(edge))] * ndim
+    return [float(np.float32(edge))] * len(extent)
 
 
 def chunk_bytes_of(chunk: Any) -> int | None:

@@ -199,7 +199,7 @@ def object_table(query: Any) -> dict[str, np.ndarray]:
         of_parts = np.searchsorted(ids, answer.part_ids) if is_chain else np.zeros(0, dtype=np.int64)
         parts = np.bincount(of_parts, minlength=len(ids))
         lengths = np.bincount(of_parts, weights=_lengths(answer) if is_chain else None, minlength=len(ids))
-        of_objects = {name: answer[name][first].tolist() for name in answer if name.startswith("object.")}
+        of_objects = {name: answer[name][first] for name in answer if name.startswith("object.")}
         for at, number in enumerate(ids.tolist()):
             if number < 0:
                 continue
@@ -218,7 +218,11 @@ def object_table(query: Any) -> dict[str, np.ndarray]:
         table[f"{name}_min"] = np.array([found[number]["low"][axis] for number in ids_found])
         table[f"{name}_max"] = np.array([found[number]["high"][axis] for number in ids_found])
     for name in dict.fromkeys(name for number in ids_found for name in found[number]["row"]):
-        table[name] = np.array([found[number]["row"].get(name) for number in ids_found])
+        values = [found[number]["row"].get(name) for number in ids_found]
+        gone = [value is np.ma.masked for value in values]
+        there = next((value for value in values if value is not np.ma.masked), 0)
+        plain = np.array([there if lacks else value for value, lacks in zip(values, gone)])
+        table[name] = np.ma.masked_array(plain, mask=gone) if any(gone) else plain
     return table
 
 

@@ -86,6 +86,7 @@ class FileWords(TypedDict, total=False):
     keep_ids: bool
     kind: Any
     lod: Any
+    manifests: Any
     missing: Any
     no_header: bool
     no_weld: bool
@@ -94,6 +95,7 @@ class FileWords(TypedDict, total=False):
     object_attr: Any
     overwrite: bool
     per_chunk: Any
+    plain: bool
     positions: Any
     rings: bool
     scratch_dir: Any
@@ -145,6 +147,7 @@ class ConvertWords(TypedDict, total=False):
     level: Any
     limit: Any
     lod: Any
+    manifests: Any
     missing: Any
     mode: str
     no_header: bool
@@ -155,6 +158,7 @@ class ConvertWords(TypedDict, total=False):
     objects: Any
     order: str
     per_chunk: Any
+    plain: bool
     positions: Any
     prism: Any
     prism_axes: Any

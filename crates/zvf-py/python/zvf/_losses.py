@@ -29,23 +29,23 @@ class door:
             door._open.reset(self._token)
         if kind is None:
             for loss in self.losses:
-                _warn(loss)
+                warn(loss)
 
 
 def lose(loss: str) -> None:
     """Tell that something cannot be stored as it is."""
     through = door._open.get()
     if through is None:
-        _warn(loss)
+        warn(loss)
     elif through.strict:
         raise ArgumentError(f"{loss}; strict=True refuses it", op="write")
     else:
         through.losses[loss] = None
 
 
-def _warn(loss: str) -> None:
+def warn(message: str, category: type[Warning] = LossWarning) -> None:
     """Warns with the line that called the package."""
     depth, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "zvf":
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(loss, LossWarning, stacklevel=depth)
+    warnings.warn(message, category, stacklevel=depth)

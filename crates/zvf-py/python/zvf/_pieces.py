@@ -120,7 +120,8 @@ def _of_query(query: Query) -> Piece:
     dataset = query.dataset
     of_objects = dataset._object_columns()
     if "attributes" not in query.words and of_objects:  # all there is, those of objects too
-        query = query.select(attributes=[*dataset.level(0).attributes, *of_objects])
+        of_links = [f"link.{name}" for scope, name, _, _ in dataset._columns() if scope == "link"]
+        query = query.select(attributes=[*dataset.level(0).attributes, *of_objects, *of_links])
     piece = _of_answer(query.read() if kind in CHAINS else query.select(object_ids=True).read())
     ids = piece.part_ids if piece.part_ids is not None else piece.object_ids
     if ids is not None:
@@ -148,7 +149,7 @@ def _of_answer(answer: Answer) -> Piece:
             piece.part_attributes[own] = _values(answer[name])[first]
         else:
             piece.attributes[name] = _values(answer[name])
-    piece.element_attributes = {name: _values(answer[name]) for name in answer._element_fields()}
+    piece.element_attributes = {name: _values(answer._element(name)) for name in answer.element_keys()}
     return piece
 
 

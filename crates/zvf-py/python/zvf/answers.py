@@ -22,12 +22,13 @@ class Answer:
     Arrays are made once, view the memory of the answer without a copy, keep it alive, and are read-only.
     """
 
-    __slots__ = ("_native", "_cache", "_ask")
+    __slots__ = ("_native", "_cache", "_ask", "_of")
 
-    def __init__(self, native: Any, ask: Any = None) -> None:
+    def __init__(self, native: Any, ask: Any = None, of: Any = None) -> None:
         self._native = native
         self._cache: dict[str, Any] = {}
         self._ask = ask
+        self._of = of if ask is None else ask.dataset  # the dataset, which knows more of its columns
 
     def _once(self, name: str, make: Any) -> Any:
         if name not in self._cache:
@@ -92,10 +93,21 @@ class Answer:
         return self._elements() if self.kind == "mesh" else None
 
     def _fields(self) -> dict[str, tuple[Any, ...]]:
-        return self._once("fields", lambda: {entry[0]: entry for entry in self._native.fields()})
+        return self._once("fields", lambda: self._described(self._native.fields(), None))
 
     def _element_fields(self) -> dict[str, tuple[Any, ...]]:
-        return self._once("element_fields", lambda: {entry[0]: entry for entry in self._native.element_fields()})
+        return self._once("element_fields", lambda: self._described(self._native.element_fields(), "link"))
+
+    def _described(self, entries: list[tuple[Any, ...]], scope: str | None) -> dict[str, tuple[Any, ...]]:
+        """Columns by name; those of objects, parts and elements with the unit and the description that the store has of them."""
+        found = {entry[0]: entry for entry in entries}
+        for name, entry in found.items():
+            if self._of is not None and entry[3] is None and entry[4] is None and (scope or "." in name):
+                said = self._of._described().get((scope, name) if scope else tuple(name.split(".", 1)))
+                if said is not None:
+                    found[name] = (*entry[:3], said[0], said[1] if scope else _of_scope(said[1], name))
+                    self._cache["is_described"] = True
+        return found
 
     def _validity(self, elements: bool = False) -> dict[str, str]:
         """What says which rows have a value, by the column that it is about."""
@@ -205,6 +217,9 @@ class Answer:
         for name, (_, _, categories, unit, description) in fields.items():
             codes = self.codes(name)[kept]
             words = None
+            if codes.dtype.kind == "U":  # text of objects, which has no categories
+                distinct, codes = np.unique(codes, return_inverse=True)
+                words, codes = distinct.tolist(), codes.astype(np.int32)
             if categories is not None:
                 words = list(categories[0])
                 codes = np.where((codes < 0) | (codes >= len(words)) | (codes == categories[1]), -1, codes.astype(np.int64)).astype(np.int32)
@@ -274,7 +289,9 @@ class Answer:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The columns by Arrow's C interface: ``pa.table(answer)``, ``polars.DataFrame(answer)``."""
-        return self._native.arrow_stream(requested_schema)
+        self._fields()
+        whole = self._kept(np.ones(len(self), dtype=bool)) if self._cache.get("is_described") else self
+        return whole._native.arrow_stream(requested_schema)
 
     def to_arrow(self, of: str = "vertices") -> Any:
         """A ``pyarrow.Table`` with a row for each vertex, or ``of`` the ``"edges"`` or ``"faces"``."""
@@ -342,6 +359,12 @@ class Answer:
         parts = max(len(self.offsets) - 1, 0)
         cut = "" if self.complete and not self.truncated else ", not all"
         return f"<zvf.Answer {self.kind}: {len(self)} vertices, {parts} parts; {columns}{cut}>"
+
+
+def _of_scope(description: str | None, name: str) -> str | None:
+    """A description that says of which column it is, as an answer names that one."""
+    of = name.removesuffix("_valid")
+    return f"validity of {of}" if description == f"validity of {of.partition('.')[2]}" else description
 
 
 def _rebuilt(words: tuple[Any, ...], report: dict[str, Any], ask: Any) -> Answer:

@@ -30,19 +30,19 @@ def run(client: Any, plan: Tasks) -> Any:
 
 def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
     """One ``dask.delayed`` value for each chunk of a level that the query meets: ``function`` of what is in it."""
-    return _delayed(query, query.by_chunk(), function)
+    return _delayed(query.by_chunk(), function)
 
 
 def map_objects(query: Query, function: Callable[[Answer], Any], objects: int = 1000) -> list[Any]:
     """One ``dask.delayed`` value for so many objects each that the query may find: ``function`` of their lines."""
-    return _delayed(query, query.by_objects(objects), function)
+    return _delayed(query.by_objects(objects), function)
 
 
-def _delayed(query: Query, parts: list[dict[str, Any]], function: Callable[[Answer], Any]) -> list[Any]:
+def _delayed(parts: list[Query], function: Callable[[Answer], Any]) -> list[Any]:
     from dask.delayed import delayed
 
     call = delayed(_call)
-    return [call(query.dataset, words, function) for words in parts]
+    return [call(query, function) for query in parts]
 
 
 def bag(query: Query) -> Any:
@@ -52,8 +52,8 @@ def bag(query: Query) -> Any:
     return dask.bag.from_delayed([part for part in map_chunks(query, _alone)])
 
 
-def _call(dataset: Dataset, words: dict[str, Any], function: Callable[[Answer], Any]) -> Any:
-    return function(Query(dataset, words).read())
+def _call(query: Query, function: Callable[[Answer], Any]) -> Any:
+    return function(query.read())
 
 
 def _alone(answer: Answer) -> list[dict[str, Any]]:

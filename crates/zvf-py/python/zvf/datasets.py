@@ -290,13 +290,20 @@ class Dataset:
                 times = a["dtype"] == "int64" and times_of(np.dtype("int64"), a["unit"], a["description"]) is not None
                 # Whether whole numbers of links are codes of categories is not listed.
                 dtype = a["dtype"] if a.get("categories") is None and scope != "link" else None
-                found.append((scope, name, dtype, "" if times else flags.get(name)))
+                found.append((scope, name, dtype, flags.get(name, "" if times else None)))
         return found
 
+    def _described(self) -> dict[tuple[str, str], tuple[str | None, str | None]]:
+        """The unit and the description of each column that has one, by its scope and name."""
+        columns = [a for entry in self.info()["levels"] for a in entry.get("attributes", []) if a["unit"] or a["description"]]
+        return {(a["scope"], a["name"]): (a["unit"], a["description"]) for a in columns}
+
     def _object_columns(self, level: int = 0) -> list[str]:
-        """The columns of objects, as a query names them."""
+        """The columns of objects, as a query names them, but those that the store keeps right itself."""
+        entry = next(e for e in self.info()["levels"] if e["level"] == level)
+        derived = {a["name"] for a in entry.get("attributes", []) if a["scope"] == "object" and a.get("derived")}
         columns = [(name, flags) for scope, name, _, flags in self._columns(level) if scope == "object"]
-        return [f"object.{name}" for name, _ in columns if name not in {flags for _, flags in columns}]
+        return [f"object.{name}" for name, _ in columns if name not in derived | {flags for _, flags in columns}]
 
     def object_table(self, level: int = 0) -> dict[str, np.ndarray]:
         """What each object is, as columns for a frame: vertices, parts, exact bounds on each axis, of lines the length, its attributes.
@@ -427,7 +434,10 @@ class Dataset:
         level = self.info()["levels"][0]
         kind = words.pop("kind", None) or (self.kinds[0] if self.kinds else "point_cloud")
         said = words.pop("object_attributes", None)
+        scopes = {"link": "element", "fragment": "part"}
         with create(at, kind=kind, ndim=self.ndim, chunk=level["chunk_shape"], axes=self.axes) as writer:
+            for scope, name, _, flags in self._columns():
+                writer._known.setdefault((kind, scopes.get(scope, scope)), {})[f"{name}_valid"] = bool(flags)
             writer.push(thing, **words)
             if said:
                 ids = next((words[n] for n in ("part_ids", "object_ids") if words.get(n) is not None), None)

@@ -172,7 +172,10 @@ class Query:
             return Answer(self.dataset._native.run(self._query()).wait(), self)
         advance, end = reporter(progress, "read")
         try:
-            return Answer(self.dataset._native.run(self._query()).wait(advance), self)
+            answer = Answer(self.dataset._native.run(self._query()).wait(advance), self)
+            if advance is not None:
+                advance(len(answer), len(answer))
+            return answer
         finally:
             end()
 
@@ -220,7 +223,7 @@ class Query:
         try:
             while (batch := stream.next().wait()) is not None:
                 for part in [batch] if limit is None else batch.split(limit):
-                    yield Answer(part)
+                    yield Answer(part, of=self.dataset)
         finally:
             stream.close()
 
@@ -231,14 +234,19 @@ class Query:
         try:
             while (batch := await awaited(stream.next())) is not None:
                 for part in [batch] if limit is None else batch.split(limit):
-                    yield Answer(part)
+                    yield Answer(part, of=self.dataset)
         finally:
             stream.close()
 
-    def by_chunk(self) -> list[dict[str, Any]]:
-        """Keyword arguments for one sub-query per chunk of this query: together they find every point once.
+    def by_chunk(self) -> list[Query]:
+        """One query per chunk of this query: together they find every point once.
 
         For point clouds without a region but a box; other kinds of geometry lie in several chunks.
+
+        >>> import numpy as np, tempfile, zvf
+        >>> ds = zvf.points(tempfile.mkdtemp() + "/a.zarrvectors", np.random.default_rng(0).random((100, 3)), chunk=0.5)
+        >>> sum(query.count() for query in ds.select().by_chunk())
+        100
         """
         level = self.words.get("level", 0)
         if isinstance(level, tuple):
@@ -248,23 +256,23 @@ class Query:
             raise ArgumentError("work over chunks is for point clouds, all of them or those in a box")
         shape = np.asarray(info["chunk_shape"])
         low, high = self.words.get("box", self.dataset.bounds)
-        found = []
+        found: list[Query] = []
         for key in Level(self.dataset, level).chunks()[:, -len(shape) :]:
             corner = key * shape, (key + 1) * shape
             own = np.maximum(low, corner[0]), np.minimum(np.nextafter(high, np.inf), corner[1])
             if (own[0] < own[1]).all():
                 words = {k: v for k, v in self.words.items() if k != "box"}
-                found.append({**words, "half_open_box": (own[0].tolist(), own[1].tolist())})
+                found.append(Query(self.dataset, {**words, "half_open_box": (own[0].tolist(), own[1].tolist())}))
         return found
 
-    def by_objects(self, count: int = 1000) -> list[dict[str, Any]]:
-        """Keyword arguments for one sub-query per group of objects: together they find every part once.
+    def by_objects(self, count: int = 1000) -> list[Query]:
+        """One query per group of objects: together they find every part once.
 
         For lines, polylines and streamlines, whose vertices all belong to objects; of other kinds chunks are the parts.
 
         >>> import numpy as np, tempfile, zvf
         >>> ds = zvf.polylines(tempfile.mkdtemp() + "/a.zarrvectors", [np.full((2, 3), float(i)) for i in range(5)])
-        >>> [len(ds.read(**words)) for words in ds.select().by_objects(2)]
+        >>> [len(query) for query in ds.select().by_objects(2)]
         [4, 4, 2]
         """
         count = count_of("count", count)
@@ -283,7 +291,7 @@ class Query:
             if not ids and self.dataset.level(level).count():
                 raise ArgumentError("work over objects needs an index of objects, which this store does not have")
         ids = list(dict.fromkeys(ids))
-        return [{**self.words, "objects": ids[at : at + count]} for at in range(0, len(ids), count)]
+        return [Query(self.dataset, {**self.words, "objects": ids[at : at + count]}) for at in range(0, len(ids), count)]
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.read().__arrow_c_stream__(requested_schema)

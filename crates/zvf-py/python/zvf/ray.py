@@ -30,22 +30,22 @@ def run(plan: Tasks) -> Any:
 
 def map_chunks(query: Query, function: Callable[[Answer], Any]) -> list[Any]:
     """What ``function`` makes of each chunk that the query meets, in the order of the chunks."""
-    return _mapped(query, query.by_chunk(), function)
+    return _mapped(query.by_chunk(), function)
 
 
 def map_objects(query: Query, function: Callable[[Answer], Any], objects: int = 1000) -> list[Any]:
     """What ``function`` makes of so many objects each, in the order of the objects."""
-    return _mapped(query, query.by_objects(objects), function)
+    return _mapped(query.by_objects(objects), function)
 
 
-def _mapped(query: Query, parts: list[dict[str, Any]], function: Callable[[Answer], Any]) -> list[Any]:
+def _mapped(parts: list[Query], function: Callable[[Answer], Any]) -> list[Any]:
     ray: Any = import_module("ray")
 
     @ray.remote(max_retries=3)
-    def call(dataset: Dataset, words: dict[str, Any]) -> Any:
-        return function(Query(dataset, words).read())
+    def call(query: Query) -> Any:
+        return function(query.read())
 
-    return list(ray.get([call.remote(query.dataset, words) for words in parts]))
+    return list(ray.get([call.remote(query) for query in parts]))
 
 
 __all__ = ["ingest", "map_chunks", "map_objects", "run"]

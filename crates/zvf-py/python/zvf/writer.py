@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,15 +13,48 @@ import numpy as np
 from . import _zvf
 from ._arrays import column_of_lines, given, indices, join_lines, named
 from ._arrays import positions as as_positions
-from ._columns import columns, fitted
-from ._creating import chunk_shape_for
+from ._columns import columns, fitted, flagged
+from ._creating import chunk_shape_of
 from ._jobs import reporter
-from ._losses import door
+from ._losses import door, warn
 from ._pieces import CHAINS, Piece, is_thing, piece_of
 from ._words import text_of
 from .errors import ArgumentError, ArgumentTypeError, ExistsError, shown, wrong_value
 
 _RUNS = ("polyline", "streamline")
+
+
+_FIRST = 1 << 20  # vertices that determine the shape of chunks
+_HELD_BYTES = 256  # of memory that a vertex may take which waits, with its columns
+_TINY, _MANY, _HUGE = 16, 1000, 4 << 20  # vertices of a chunk, chunks, vertices of a chunk
+
+
+def _there_is(address: str) -> tuple[str, str]:
+    """The message for a name that is taken, and what to do about it."""
+    there, hint = "there is something already", "give another name, or overwrite=True to replace it"
+    if os.path.isdir(f"{address}.zvf") and not os.path.lexists(address):
+        there, hint = f"there is {address}.zvf, the journal of a store that is gone", "give another name, or overwrite=True to remove it"
+    return f"cannot write {address}: {there}; {hint}", hint
+
+
+def _copied(arg: Any) -> Any:
+    """An argument of the native writer with copies of its arrays."""
+    if isinstance(arg, np.ndarray):
+        return arg.copy()
+    if isinstance(arg, tuple):
+        return tuple(_copied(item) for item in arg)
+    if isinstance(arg, list) and arg and isinstance(arg[0], dict):
+        return [{name: _copied(item) for name, item in entry.items()} for entry in arg]
+    return arg
+
+
+def _of_size(vertices: int, chunks: int) -> str | None:
+    """What is wrong with the size of chunks, if anything."""
+    each = vertices / max(chunks, 1)
+    if (chunks > _MANY and each < _TINY) or each > _HUGE:
+        size = "tiny" if each < _TINY else "huge"
+        return f"chunks are {size}: {chunks} of them have {each:.3g} vertices each; leave chunk out, or give a size in bytes, such as chunk='256KiB'"
+    return None
 
 
 class Writer:
@@ -43,30 +77,55 @@ class Writer:
         self._words = words
         self._default = self.kind if words["also"] else None  # the native half may put another one first
         self._begun: Any = None
+        self._waiting: list[tuple[str, tuple[Any, ...]]] = []  # calls until the shape of chunks is known
+        self._corners: tuple[np.ndarray, np.ndarray] | None = None  # the lowest and the highest of what was pushed
         if words["chunk_shape"] is not None:
             self._begin()  # what cannot be written is refused here, not by the first push
+        elif not words["replace"] and (os.path.lexists(address) or os.path.isdir(f"{address}.zvf")):
+            said, hint = _there_is(address)
+            raise ExistsError(said, op="write", hint=hint)
         self._strict = strict
         self._known: dict[tuple[str, str], dict[str, Any]] = {}  # of columns pushed before, by kind and scope
         self._next = 0  # the id of the next object that has none
         self._vertices = 0
         self.report: dict[str, Any] | None = None
 
-    def _begin(self, points: np.ndarray | None = None) -> Any:
-        """The native writer; a chunk given in bytes gets its shape from the first points."""
+    def _begin(self) -> Any:
+        """The native writer, and what waits for it; a chunk given in bytes gets its shape from the points so far."""
         if self._begun is None:
             chunk = self._words.pop("chunk_bytes", None)
             if chunk is not None:
-                first = np.zeros((0, self._ndim)) if points is None else points
-                self._words["chunk_shape"] = chunk_shape_for(first, f"{chunk}b")
+                low, high = self._corners or (np.zeros(self._ndim), np.zeros(self._ndim))
+                shape = chunk_shape_of(self._vertices, low, high, chunk)
+                bins = self._words["bin_shape"]
+                self._words["chunk_shape"] = shape if bins is None else [np.ceil(side / own) * own for side, own in zip(shape, bins)]
+            journal = f"{self.address}.zvf"
+            if self._words["replace"] and os.path.isdir(journal) and not os.path.lexists(self.address):
+                shutil.rmtree(journal)  # that of a store that is gone
             try:
                 self._begun = _zvf.create(self.address, self._words).wait()
             except ExistsError as error:
-                there, hint = "something", "give another name, or overwrite=True to replace it"
-                if os.path.isdir(f"{self.address}.zvf") and not os.path.exists(self.address):
-                    there, hint = f"{self.address}.zvf, the journal of a store that is gone", "remove this folder, or give another name"
-                error._reword(f"cannot write {self.address}: there is {there} already; {hint}", hint)
+                error._reword(*_there_is(self.address))
                 raise
+            except ArgumentError as error:
+                if self._words["replace"] and os.path.isdir(journal):
+                    hint = "give another name, or move this folder away to give up the history"
+                    error._reword(f"cannot replace {self.address}: its history is {journal}; {hint}", hint)
+                raise
+            waiting, self._waiting = self._waiting, []
+            for call, args in waiting:
+                getattr(self._begun, call)(*args).wait()
         return self._begun
+
+    def _send(self, call: str, *args: Any) -> None:
+        """Calls the native writer, at once or once there is one: then with copies, as the caller may change arrays."""
+        if self._begun is not None:
+            getattr(self._begun, call)(*args).wait()
+        else:
+            self._waiting.append((call, tuple(_copied(arg) for arg in args)))
+            memory = self._words["memory"]
+            if self._vertices >= (_FIRST if memory is None else min(_FIRST, memory // _HELD_BYTES)):
+                self._begin()
 
     def _ids_of(self, piece: Piece) -> Any:
         """The objects of the piece that was pushed last, in the order that columns of them have."""
@@ -195,34 +254,45 @@ class Writer:
         of_vertices = self._fitted("vertex", kind, columns_given, len(points), "attributes")
         of_parts = self._fitted("part", kind, part_attributes, None if parts is None else len(parts[1]), "part_attributes")
         of_elements = self._fitted("element", kind, element_attributes, count, "element_attributes") if element_attributes else []
-        self._begin(points).push(given(points), of_vertices, parts, owners, of_parts, elements, of_elements, kind or self._default).wait()
+        if len(points):
+            low, high = points.min(axis=0).astype(np.float64), points.max(axis=0).astype(np.float64)
+            before = self._corners or (low, high)
+            self._corners = np.minimum(before[0], low), np.maximum(before[1], high)
         self._vertices += len(points)
+        self._send("push", given(points), of_vertices, parts, owners, of_parts, elements, of_elements, kind or self._default)
 
     def _fitted(self, scope: str, kind: str | None, attributes: Any, rows: int | None, what: str) -> list[dict[str, Any]]:
         """Columns as the native half takes them, like those that were pushed before."""
-        return fitted(columns(attributes, rows, what), self._known.setdefault((kind or self.kind, scope), {}), rows or 0)
+        entries = columns(attributes, rows, what)
+        return fitted(flagged(entries) if scope == "object" else entries, self._known.setdefault((kind or self.kind, scope), {}), rows or 0)
 
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
         """Declare objects and their attributes."""
         wanted = indices(ids, "ids").ravel()
         with door(self._strict):
             of_objects = self._fitted("object", kind, attributes, len(wanted), "object_attributes")
-        self._begin().object_columns(wanted.tolist(), of_objects, kind or self._default).wait()
+        self._send("object_columns", wanted.tolist(), of_objects, kind or self._default)
 
     def group(self, name: str | None, members: Any) -> None:
         """Add a group of objects."""
         label = None if name is None else text_of("the name of a group", name)
         what = "members" if name is None else f"members of the group {name!r}"
-        self._begin().group(label, indices(members, what).ravel().tolist()).wait()
+        self._send("group", label, indices(members, what).ravel().tolist())
 
     def finish(self, *, progress: Any = None) -> dict[str, Any]:
-        """Write everything and make the store visible; returns what was written."""
+        """Write everything and make the store visible; returns what was written.
+
+        A warning tells of chunks that are tiny or huge. ``progress`` gets the vertices that are written and their number.
+        """
         advance, end = reporter(progress, "write")
+        tell = advance and (lambda done, total: advance(done, total or self._vertices))
         try:
-            report: dict[str, Any] = self._begin().finish().wait(advance)
+            report: dict[str, Any] = self._begin().finish().wait(tell)
         finally:
             end()
         self.report = report
+        if said := _of_size(self._vertices, int(report.get("chunks", 0))):
+            warn(f"{self.address}: {said}", UserWarning)
         return report
 
     def abandon(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._arrays import as_array, column_of_lines, indices, join_lines, named, positions, sizes
-from ._creating import axes_of, binned_of, chunk_bytes_of, chunk_shape_for, codecs_json, declared_of, folder_of, shard_of
+from ._creating import CHUNK_BYTES, axes_of, binned_of, chunk_bytes_of, chunk_shape_for, codecs_json, declared_of, folder_of, shard_of
 from ._jobs import address_of, storage_pairs
 from ._keywords import StoreWords, keywords
 from ._losses import door
@@ -29,7 +29,7 @@ def create(
     *,
     kind: str | Sequence[str] = "point_cloud",
     ndim: int = 3,
-    chunk: Any = 100.0,
+    chunk: Any = None,
     bins: Any = None,
     bounds: Any = None,
     axes: Sequence[Any] | None = None,
@@ -57,8 +57,8 @@ def create(
         kind: ``point_cloud``, ``line``, ``polyline``, ``streamline``, ``graph``, ``skeleton`` or ``mesh``; several for a
             store of several kinds: each call of :meth:`Writer.push` then names one.
         ndim: the number of coordinates of a vertex, 1 to 8.
-        chunk: the size of a chunk, one number or one for each axis; or its size in bytes, such as ``"256KiB"``: then
-            the first points determine its shape.
+        chunk: the size of a chunk, one number or one for each axis; or its size in bytes [default: ``"256KiB"``]: then the
+            first million points, or all, determine its shape; they are held until then.
         bins: the size of a bin; a chunk holds a whole number of bins.
         bounds: the declared lowest and highest corner [default: those of the data].
         outside: what to do about vertices outside the declared bounds: ``raise`` an error, ``ignore`` points, or ``expand``.
@@ -88,7 +88,7 @@ def create(
     if not 1 <= ndim <= 8:
         raise wrong_value("ndim", "1 to 8", str(ndim))
     address, own = address_of(at)
-    chunk_bytes = chunk_bytes_of(chunk)
+    chunk_bytes = CHUNK_BYTES if chunk is None else chunk_bytes_of(chunk)
     shape = None if chunk_bytes else sizes("chunk", chunk, ndim)
     words = {
         "kind": kinds[0],

@@ -10,7 +10,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{LevelDoc as Document, Refinement, Token};
 use zvf_model::{Kind, LevelReader};
 use zvf_query::{Order, Query, Reader};
-use zvf_write::{LevelWriter, Outside, WriteOptions};
+use zvf_write::LevelWriter;
 
 use super::shares::Share;
 use super::source_levels;
@@ -37,12 +37,7 @@ pub(super) struct IncrementWriter<'a> {
 impl IncrementWriter<'_> {
     /// Writes the level.
     pub(super) async fn write(&self) -> Result<BuiltLevel> {
-        let options = self.kind_build.plan.options();
-        let write = WriteOptions {
-            memory: options.writing_bytes(),
-            outside: Outside::Expand,
-            ..WriteOptions::default()
-        };
+        let write = self.kind_build.write_options();
         let step = self.kind_build.step;
         let schema =
             self.kind_build.schema(source_levels::find_linked_level(self.levels).await?).await?;

@@ -12,6 +12,7 @@ use zvf_model::{Kind, LevelReader, LinkFamily};
 use zvf_store::Caching;
 
 use crate::error::unsupported_error;
+use crate::names::SEGMENT;
 
 /// Refuses levels that cannot be copied without loss.
 pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
@@ -22,8 +23,8 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
         if level.store().root().zarr_vectors.has(Capability::DenseManifests) {
             return refused("object index", "manifests that are not dense", "dense ones");
         }
-        let fragment_names = level.fragment_attribute_names().await?.names;
-        if let Some(name) = fragment_names.iter().find(|name| **name != *OWNER) {
+        let names = level.fragment_attribute_names().await?.names;
+        if let Some(name) = names.iter().find(|name| ![OWNER, SEGMENT].contains(&name.as_str())) {
             return refused("attributes of fragments", "none: fragments are rebuilt", name);
         }
         let of_links = level.link_attribute_names().await?.names;

@@ -85,6 +85,14 @@ struct CoarseningSummary {
     not_apart: Option<&'static str>,
 }
 
+impl KindBuild<'_> {
+    /// Returns the options for writing a level.
+    pub(crate) fn write_options(&self) -> WriteOptions {
+        let (memory, plain) = (self.plan.options().writing_bytes(), !self.names.has_kept_columns);
+        WriteOptions { memory, plain, outside: Outside::Expand, ..WriteOptions::default() }
+    }
+}
+
 /// Builds all kinds of a level.
 pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<BuiltLevel> {
     let mut refusals = Refusals { anew: Vec::new(), retains: true };
@@ -119,8 +127,11 @@ async fn attempt(
         sources.push(source);
     }
     let options = first.plan.options();
-    let memory = options.writing_bytes();
-    let write = WriteOptions { memory, outside: Outside::Expand, ..WriteOptions::default() };
+    let write = WriteOptions {
+        plain: !all.iter().any(|kind_build| kind_build.names.has_kept_columns),
+        dense: first.source.root().zarr_vectors.manifest_layout.as_deref() == Some("dense"),
+        ..first.write_options()
+    };
     let kind_sources: Vec<(&KindBuild<'_>, &KindSource)> = all.iter().zip(&sources).collect();
     let writer =
         LevelWriter::new(first.build, first.step.level, schema(&kind_sources).await?, &write);

@@ -151,6 +151,9 @@ async fn columns(
     for name in from.children("object_attributes").await?.names {
         let path = format!("object_attributes/{name}");
         let Some(array) = from.dense(&path).await? else { continue };
+        if array.attributes().get("derived") == Some(&true.into()) {
+            continue; // the numbers of vertices are those of level 0
+        }
         let columns = match array.shape() {
             [] | [_] => None,
             [_, columns @ ..] => {

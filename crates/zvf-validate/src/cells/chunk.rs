@@ -33,6 +33,8 @@ pub(crate) struct ChunkReport {
     pub(crate) reorders: bool,
     pub(crate) ends: Vec<Ends>,
     pub(crate) owners: Vec<i64>,
+    #[serde(default)]
+    pub(crate) segments: Vec<u64>,
     /// Columns whose cell has a wrong number of values: which, rows, values.
     pub(crate) misfits: Vec<(usize, bool, u64, u64)>,
     /// Columns whose cell has the declared width.
@@ -304,6 +306,9 @@ impl ChunkReport {
         }
         if plan.owner {
             self.owners = i64s_from_le(&bytes).collect();
+        }
+        if plan.segment {
+            self.segments = i64s_from_le(&bytes).map(i64::cast_unsigned).collect();
         }
     }
 }

@@ -39,6 +39,7 @@ use crate::validation::Validation;
 
 /// Checks everything about the cells of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<()> {
+    level.has_vertex_counts = crate::objects::columns::open_vertex_counts(level).await.is_some();
     let Some(plan) = Plan::new(run, level)? else { return Ok(()) };
     let Some(vertices) = level.vertices.clone() else { return Ok(()) };
     let plan = Arc::new(plan);
@@ -81,6 +82,7 @@ impl ChunkTotals {
         let mut chunks = ChunkTable::new(&vertices.keys);
         chunks.ends = plan.keeps_ends.then(Vec::new);
         chunks.owners = plan.fragment_columns.iter().any(|column| column.owner).then(Vec::new);
+        chunks.segments = plan.fragment_columns.iter().any(|column| column.segment).then(Vec::new);
         Self {
             chunks,
             extent: Extent::default(),
@@ -145,6 +147,7 @@ impl ChunkTotals {
         let n = saturating_usize(chunks.total_fragments() - fragments_before);
         append_or_drop(&mut chunks.ends, report.ends, n, fits);
         append_or_drop(&mut chunks.owners, report.owners, n, fits);
+        append_or_drop(&mut chunks.segments, report.segments, n, fits);
         self.extent = self.extent.union(&report.extent);
         self.reorders |= report.reorders;
         for (at, of_fragments) in report.fits {
@@ -199,6 +202,7 @@ impl ChunkTotals {
             return;
         }
         let owner = plan.fragment_columns.iter().any(|column| column.owner);
+        let segment = plan.fragment_columns.iter().any(|column| column.segment);
         let kinds = level.known_kinds();
         let has = |kind| kinds.contains(&kind);
         let line = has(GeometryType::Line);
@@ -206,6 +210,8 @@ impl ChunkTotals {
         let rules = [
             (C[25], level.has_objects()),
             (C[29], owner),
+            (C[45], level.has_vertex_counts),
+            (C[46], segment),
             (G[6], has(GeometryType::Skeleton)),
             (G[7], along),
             (G[8], line),
@@ -352,8 +358,8 @@ fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkK
 
 const FIRST_OF_C: [u32; 3] = [0, 9, 0];
 
-/// Returns the column that holds the owner of each fragment, where it can be compared.
-pub(crate) fn owner_path(level: &LevelState) -> Option<String> {
-    let columns: &[ChunkArray] = &level.fragment_columns;
-    columns.iter().find(|array| array.path.ends_with("/object_id")).map(|array| array.path.clone())
+/// Returns the path of a column of fragments that can be compared with the manifests.
+pub(crate) fn column_path(level: &LevelState, name: &str) -> Option<String> {
+    let path = level.path(&format!("fragment_attributes/{name}"));
+    level.fragment_columns.iter().any(|array| array.path == path).then_some(path)
 }

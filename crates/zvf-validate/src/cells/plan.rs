@@ -3,7 +3,7 @@
 use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_metadata::arrays::Vertices;
-use zvf_metadata::{CellEncoding, Dtype, GeometryType, Token};
+use zvf_metadata::{CellEncoding, Dtype, DtypeKind, GeometryType, Token};
 use zvf_model::open::column;
 
 use super::values::Positions;
@@ -58,6 +58,8 @@ pub(crate) struct ColumnPlan {
     pub(crate) categories: Option<(u64, Option<i64>)>,
     /// Whether the column is the owner column of fragments.
     pub(crate) owner: bool,
+    /// Whether the column has the segments of fragments.
+    pub(crate) segment: bool,
 }
 
 impl Plan {
@@ -101,7 +103,8 @@ impl Plan {
             vertex_columns,
             fragment_columns,
             keeps_ends: kinds.iter().any(|kind| along.contains(kind))
-                || level.node.meta().fragment_link_groups,
+                || level.node.meta().fragment_link_groups
+                || level.has_vertex_counts,
         }))
     }
 
@@ -167,6 +170,8 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Result<Option<ColumnPlan>> 
         named: doc.channel_names.as_ref().is_some_and(|names| !names.is_empty()) || width != 1,
         categories,
         owner: array.path.ends_with("/fragment_attributes/object_id") && dtype == Dtype::INT64,
+        segment: array.path.ends_with("/fragment_attributes/segment_id")
+            && (dtype.kind, dtype.size, width) == (DtypeKind::UInt, 8, 1),
         path: array.path.clone(),
     }))
 }

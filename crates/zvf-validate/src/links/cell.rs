@@ -6,6 +6,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
+use zvf_model::read_two_widths;
 
 use super::hash::pair;
 use super::segment::LinkChecks;
@@ -23,6 +24,9 @@ pub(crate) struct LinkReport {
     pub(crate) found: Findings,
     /// Rows of the cell; `None` if they could not be read.
     pub(crate) rows: Option<u64>,
+    /// Rows of the cell if rows of 64 bits were appended to those of 32 that its array states.
+    #[serde(default)]
+    pub(crate) two_widths: Option<u64>,
     pub(crate) bytes: u64,
     pub(crate) cells: u64,
     /// The number of different chunks of the ends of its records, and the index of the chunk of the cell among them.
@@ -77,11 +81,38 @@ pub(crate) fn check_cell(checks: &LinkChecks, key: &ChunkKey, cells: &[Cell]) ->
             }
         }
     }
+    report.two_widths = match &rows[0] {
+        Ok(Some(bytes)) if checks.shape.element().size() == 4 => {
+            count_two_widths(checks, key, bytes, fragments)
+        }
+        _ => report.rows,
+    };
     for ((path, row), cell) in checks.attributes.iter().zip(attributes) {
         report.check_attribute(path, *row, key, cell);
     }
     report.check_fragments(checks, key, fragments);
     report
+}
+
+/// Counts the rows of a cell that states 32 bits and may have 64.
+fn count_two_widths(
+    checks: &LinkChecks,
+    key: &ChunkKey,
+    bytes: &[u8],
+    fragments: &[Cell],
+) -> Option<u64> {
+    let chunks = checks.form.chunks(&checks.family, key)?;
+    let tables =
+        std::iter::once(&checks.source_chunks).chain(std::iter::repeat(&checks.target_chunks));
+    let rows =
+        chunks.iter().zip(tables).map(|(chunk, table)| table.rows(table.find(chunk.components())?));
+    let rows = rows.collect::<Option<Vec<u64>>>()?;
+    let index = match fragments {
+        [Ok(Some(index))] => FragmentIndex::parse(index).ok(),
+        _ => None,
+    };
+    let groups = read_two_widths((bytes, checks.body), index.as_ref(), checks.shape, &rows)?;
+    Some(groups.iter().map(|group| to_u64(group.len())).sum())
 }
 
 impl LinkReport {

@@ -164,6 +164,9 @@ fn link_checks(
     // The older families put both ends under the key of the cell.
     let target_chunks = target.map(|target| Arc::clone(&target.chunks)).unwrap_or_default();
     let attributes = segment.attributes.iter().map(|(array, row)| (array.path.clone(), *row));
+    // The other spelling of the statement, which tools read.
+    let states_groups =
+        segment.array.cells.attributes().get("link_groups") == Some(&"per_vertex_fragment".into());
     LinkChecks {
         fresh: run.found.new_empty(),
         path: segment.array.path.clone(),
@@ -175,7 +178,7 @@ fn link_checks(
         attributes: attributes.collect(),
         fragments: segment.fragments.as_ref().map(|array| array.path.clone()),
         wants_fragments: true,
-        grouped: level.node.meta().fragment_link_groups,
+        grouped: level.node.meta().fragment_link_groups || states_groups,
         source_chunks: Arc::clone(&level.chunks),
         target_chunks,
         has_target: target.is_some_and(|target| target.vertices.is_some()),

@@ -24,6 +24,8 @@ pub(super) struct Total {
     delta: Delta,
     /// Number of counted rows; `None` if a cell could not be read.
     physical: Option<u64>,
+    /// The same, if rows of 64 bits were appended to cells that state 32.
+    two_widths: Option<u64>,
     /// Whether every row was read, counted or not.
     complete: bool,
     /// Rows by the number of chunks of their ends, and by the index of the chunk of the copy.
@@ -53,6 +55,7 @@ impl Total {
         Self {
             delta: opened.delta,
             physical: complete.then_some(0),
+            two_widths: complete.then_some(0),
             complete,
             copies: BTreeMap::new(),
             parents: None,
@@ -90,6 +93,7 @@ impl Total {
         self.complete &= report.rows.is_some();
         if counted {
             self.physical = self.physical.zip(report.rows).map(|(sum, rows)| sum + rows);
+            self.two_widths = self.two_widths.zip(report.two_widths).map(|(sum, rows)| sum + rows);
             let (chunks, lead) = report.copies;
             let (n, sum) = self.copies.entry(chunks).or_default().entry(lead).or_default();
             *n += rows;
@@ -181,6 +185,11 @@ impl Total {
         if self.twice > 0 {
             let found = format!("{} rows that are a child twice", self.twice);
             run.add(G[6].at(&opened.path).expects("links", "one parent for each row", found));
+        }
+        let stated = opened.doc.num_physical_records.or(opened.doc.num_links);
+        if stated.is_some() && self.two_widths == stated && self.physical != stated {
+            let found = "int64 rows among them: rows of two widths, a fault of zarr-vectors 0.9.2";
+            run.add(C[36].at(&opened.path).expects("row width", "int32, as dtype says", found));
         }
         let Some(physical) = self.physical else { return };
         // Before 0.9 only this count tells how many links there were; if it is larger, links may be lost.
@@ -304,6 +313,7 @@ mod tests {
         let mut total = Total {
             delta: Delta::SAME,
             physical: None,
+            two_widths: None,
             complete: false,
             copies: BTreeMap::new(),
             parents: Some(vec![0]),

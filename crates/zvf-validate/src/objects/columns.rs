@@ -1,7 +1,9 @@
 //! Attributes of objects and groups: one row for each, with the declared type.
 
 use zvf_error::{Error, Result};
+use zvf_metadata::DtypeKind;
 use zvf_metadata::arrays::Rows;
+use zvf_store::DenseArray;
 
 use crate::array::check_orphan_folders;
 use crate::finding::Finding;
@@ -54,3 +56,16 @@ async fn column(
     run.take(C[2], path, array.present_mask().await)?;
     run.read_rows(path, &array).await
 }
+
+/// Opens the column with the number of vertices of each object, where a level has it in the usual
+/// type.
+pub(crate) async fn open_vertex_counts(level: &LevelState) -> Option<DenseArray> {
+    // A column that cannot be opened is another finding.
+    let array = level.node.dense(VERTEX_COUNT).await.ok().flatten()?;
+    let is_usual = array.shape().len() == 1
+        && (array.dtype().kind, array.dtype().size) == (DtypeKind::UInt, 4);
+    is_usual.then_some(array)
+}
+
+/// The column of objects that follows from the manifests.
+pub(super) const VERTEX_COUNT: &str = "object_attributes/vertex_count";

@@ -37,6 +37,9 @@ pub(crate) struct ManifestChecks {
     pub(crate) claims: bool,
     /// Whether the rows with geometry are reported.
     pub(crate) names: bool,
+    /// The column with the number of vertices of each object, and its path; empty when not
+    /// compared.
+    pub(crate) vertex_counts: (String, Vec<u32>),
 }
 
 /// One row of the index.
@@ -229,7 +232,9 @@ impl RowsReport {
             *last = None;
             return;
         }
-        if !checks.claims && !checks.lines && !checks.bridges && checks.parents.is_empty() {
+        let counts = !checks.vertex_counts.1.is_empty();
+        let sums_rows = checks.lines || checks.bridges || counts || !checks.parents.is_empty();
+        if !checks.claims && !sums_rows {
             return;
         }
         if fragments.is_empty() {
@@ -274,8 +279,14 @@ impl RowsReport {
         self.bridges.push((from.chunk.min(to.chunk), splitmix64(sum)));
     }
 
-    /// Checks G6, G8: the sums over the fragments of an object.
+    /// Checks C45, G6, G8: the sums over the fragments of an object.
     fn check_sums(&mut self, checks: &ManifestChecks, row: u64, sums: &Sums) {
+        let (path, counts) = &checks.vertex_counts;
+        let stated = counts.get(saturating_usize(row)).map(|count| u64::from(*count));
+        if let Some(stated) = stated.filter(|stated| sums.is_complete && *stated != sums.rows) {
+            let finding = C[45].at(path).in_row(row).with_offset(row * 4);
+            self.found.add(finding.expects("vertex_count", sums.rows, stated));
+        }
         if !sums.is_complete || sums.fragments == 0 {
             return;
         }

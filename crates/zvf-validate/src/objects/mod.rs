@@ -3,18 +3,19 @@
 //! ```text
 //! index.rs        documents, ids, counts                         C24, M20, M21, S17, P7 needs the ids
 //! dense.rs        manifests that are numbers                     C24
-//! manifest.rs     one manifest                                   C9, G6, G8
-//! here            totals over all manifests                      C24, C25, C29, G7
+//! manifest.rs     one manifest                                   C9, C45, G6, G8
+//! here            totals over all manifests                      C24, C25, C29, C46, G7
 //! columns.rs      attributes of objects and groups               C2, C23
 //! groups.rs       members of groups                              C26, C38
 //! ```
 
-mod columns;
+pub(crate) mod columns;
 mod dense;
 pub(crate) mod groups;
 mod index;
 mod manifest;
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use zvf_error::Result;
 use zvf_format::num::{checked_usize, saturating_u32, saturating_usize, to_u64, usize_from_u32};
-use zvf_metadata::GeometryType;
+use zvf_metadata::{DtypeKind, GeometryType};
 
 use self::index::Index;
 use self::manifest::{Entry, ManifestChecks, RowsReport, check_rows};
@@ -85,12 +86,13 @@ struct ManifestTotals {
 impl ManifestTotals {
     fn new(run: &mut Validation, level: &mut LevelState, index: &Index) -> Self {
         let fragments = level.chunks.total_fragments();
-        let is_enabled = run.options.takes_all() && run.options.wants_any(&[C[25], C[29]]);
+        let rules = [C[25], C[29], C[46]];
+        let is_enabled = run.options.takes_all() && run.options.wants_any(&rules);
         let mut owners = is_enabled && level.chunks.is_kept;
         let max_rows = u64::from(SEVERAL) - 1; // the numbers between "none" and "several"
         if owners && index.rows > max_rows {
             owners = false;
-            for rule in [C[25], C[29]] {
+            for rule in rules {
                 run.report_too_many(rule, &index.manifests.path(), "objects", max_rows, index.rows);
             }
         }
@@ -117,6 +119,7 @@ impl ManifestTotals {
             level.objects.present_rows = None;
             return Ok(());
         };
+        let vertex_counts = read_vertex_counts(run, level, index.rows).await;
         // A line inside one bin has one row.
         let shared = level.node.meta().shared_fragments;
         let checks = Arc::new(ManifestChecks {
@@ -132,6 +135,7 @@ impl ManifestTotals {
             bridges: self.bridges.is_some(),
             claims: self.owners.is_some(),
             names: run.options.takes_all() && level.objects.present_rows.is_some(),
+            vertex_counts: (level.path(columns::VERTEX_COUNT), vertex_counts),
         });
         let options = run.options.clone();
         let read_batch = |range: Range<usize>| {
@@ -182,6 +186,10 @@ impl ManifestTotals {
             level.objects.present_rows = None;
         } else if let Some(present_rows) = &mut level.objects.present_rows {
             *present_rows = std::mem::take(&mut self.present_rows);
+        }
+        if !unread && run.options.takes_all() && level.chunks.segments.is_some() {
+            let segments = read_segments(level, index.rows).await;
+            self.check_segments(run, level, segments.as_deref());
         }
         self.check_totals(run, level, index, unread);
         Ok(())
@@ -251,7 +259,7 @@ impl ManifestTotals {
     /// Checks C29: the owner column.
     fn check_owners(&self, run: &mut Validation, level: &LevelState) {
         let (Some(owners), Some(stated)) = (&self.owners, &level.chunks.owners) else { return };
-        let Some(path) = crate::cells::owner_path(level) else { return };
+        let Some(path) = crate::cells::column_path(level, "object_id") else { return };
         if owners.len() != stated.len() {
             return; // the column has other lengths, which is another finding
         }
@@ -269,18 +277,31 @@ impl ManifestTotals {
         if level.objects.has_ids && level.objects.ids.is_none() {
             return;
         }
-        let mut bad = owners
-            .iter()
-            .zip(stated)
-            .enumerate()
-            .filter(|(_, (owner, stated))| id(**owner) != **stated);
-        let Some((fragment, (owner, stated))) = bad.next() else { return };
-        let more = bad.count();
-        if let Some((key, n)) = level.chunks.locate(fragment) {
-            let found = format!("{stated}, and {more} more that differ");
-            let finding = C[29].at(path).in_cell(&key).with_offset(n * 8);
-            run.add(finding.expects(format!("owner of fragment {n}"), id(*owner), found));
-        }
+        let compared = owners.iter().zip(stated).map(|(owner, stated)| (id(*owner), *stated));
+        let bad = compared.enumerate().filter(|(_, (right, stated))| right != stated);
+        report_column(run, level, (C[29].at(path), "owner"), bad);
+    }
+
+    /// Checks C46: the segment of a fragment with one object. `segments` are those of a column of
+    /// objects; without it, the row is the segment, and other writers take the id.
+    fn check_segments(&self, run: &mut Validation, level: &LevelState, segments: Option<&[u64]>) {
+        let (Some(owners), Some(stated)) = (&self.owners, &level.chunks.segments) else { return };
+        let Some(path) = crate::cells::column_path(level, SEGMENT) else { return };
+        let right = |owner: u32| match segments {
+            Some(segments) => segments.get(usize_from_u32(owner - 1)).copied(),
+            None => Some(u64::from(owner) - 1),
+        };
+        let id = |owner: u32| {
+            let ids = level.objects.ids.as_ref().filter(|_| segments.is_none());
+            ids.and_then(|ids| ids.get(usize_from_u32(owner - 1))).map(|id| id.cast_unsigned())
+        };
+        let owned = owners.iter().zip(stated).enumerate();
+        let owned = owned.filter(|(_, (owner, _))| ![0, SEVERAL].contains(*owner));
+        let bad = owned.filter_map(|(fragment, (owner, stated))| {
+            let right = right(*owner).filter(|right| right != stated)?;
+            (id(*owner) != Some(*stated)).then_some((fragment, (right, *stated)))
+        });
+        report_column(run, level, (C[46].at(path), SEGMENT), bad);
     }
 
     /// Checks G7: the stored links are those that join the fragments of lines.
@@ -297,6 +318,57 @@ impl ManifestTotals {
     }
 }
 
+/// Reports the first fragment of a column with another value than the right one, which comes first.
+fn report_column<T: Display>(
+    run: &mut Validation,
+    level: &LevelState,
+    (finding, name): (Finding, &str),
+    mut bad: impl Iterator<Item = (usize, (T, T))>,
+) {
+    let Some((fragment, (right, stated))) = bad.next() else { return };
+    let more = bad.count();
+    if let Some((key, n)) = level.chunks.locate(fragment) {
+        let found = format!("{stated}, and {more} more that differ");
+        let finding = finding.in_cell(&key).with_offset(n * 8);
+        run.add(finding.expects(format!("{name} of fragment {n}"), right, found));
+    }
+}
+
+/// Reads the numbers of vertices of `rows` objects; none where they are not compared.
+async fn read_vertex_counts(run: &mut Validation, level: &LevelState, rows: u64) -> Vec<u32> {
+    let is_wanted = level.chunks.ends.is_some() && run.options.wants(C[45]);
+    let Some(array) = columns::open_vertex_counts(level).await.filter(|_| is_wanted) else {
+        return Vec::new();
+    };
+    if rows > run.options.max_kept_items {
+        let max = run.options.max_kept_items;
+        run.report_too_many(C[45], &level.path(columns::VERTEX_COUNT), "objects", max, rows);
+        return Vec::new();
+    }
+    // What cannot be read is another finding.
+    let bytes = array.rows(0..rows.min(array.len())).await.unwrap_or_default();
+    bytes.as_chunks().0.iter().map(|count| u32::from_le_bytes(*count)).collect()
+}
+
+/// Reads the segments of objects, where there is a column of integers for them.
+async fn read_segments(level: &LevelState, rows: u64) -> Option<Vec<u64>> {
+    let array = level.node.dense(&format!("object_attributes/{SEGMENT}")).await.ok().flatten()?;
+    let dtype = array.dtype();
+    if !matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt) || array.shape().len() != 1 {
+        return None;
+    }
+    let bytes = array.rows(0..rows.min(array.len())).await.ok()?;
+    let widen = |value: &[u8]| {
+        let is_negative = dtype.kind == DtypeKind::Int && value.last().is_some_and(|b| *b > 0x7f);
+        let mut wide = if is_negative { [0xff; 8] } else { [0; 8] };
+        wide.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+        u64::from_le_bytes(wide)
+    };
+    Some(bytes.chunks_exact(saturating_usize(dtype.size).max(1)).map(widen).collect())
+}
+
+/// The column of fragments that follows from the manifests.
+const SEGMENT: &str = "segment_id";
 /// The owner of a fragment that several rows name.
 const SEVERAL: u32 = u32::MAX;
 /// The owner column of fragments that no object, or several objects, name.

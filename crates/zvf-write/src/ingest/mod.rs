@@ -34,7 +34,7 @@ use crate::{Outside, WriteOptions};
 #[derive(Debug)]
 pub(crate) struct Ingest {
     pub(crate) schema: Schema,
-    options: WriteOptions,
+    pub(crate) options: WriteOptions,
     /// The scratch folder, which exists as long as a clone of it.
     pub(crate) scratch: SpillFolder,
     slices: Vec<Slice>, // what was put aside

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! `order` is the number of a run's first vertex; fragments that are whole objects are ordered by
-//! chunk. The highest bit of the chunk states that a line starts with the run.
+//! chunk. Rows are those of the chunk. The highest bit of the chunk states that a line starts with
+//! the run.
 //!
 //! Not here: the cells themselves ([`crate::cells`]).
 
@@ -255,12 +256,14 @@ fn push_entries(
     let chunk = sort_key_u32(done.chunk);
     for (fragment, group) in (0_u32..).zip(&done.groups) {
         let fragment_bytes = sort_key_u32(fragment);
+        let ends = [group.start, group.start + group.count - 1];
+        let ends = ends.map(|row| sort_key_u32(row_number(row))).concat();
         match grouping {
             Grouping::Bins => {}
             Grouping::Objects if group.group == UNOWNED => {}
             Grouping::Objects => {
                 let object = sort_key(object_of(group.group));
-                entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &[0; 8]])?;
+                entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &ends])?;
             }
             Grouping::Runs => {
                 let at = usize_from_u32(fragment);
@@ -268,8 +271,6 @@ fn push_entries(
                 let Some((run, first)) = run.zip(done.firsts.get(at).copied()) else {
                     return Err(task_error("rows", "an object for each run", "none"));
                 };
-                let ends = [group.start, group.start + group.count - 1];
-                let ends = ends.map(|row| sort_key_u32(row_number(row))).concat();
                 let chunk = if run.starts_line { done.chunk | STARTS_LINE } else { done.chunk };
                 let (order, chunk) = (sort_key_u64(first), sort_key_u32(chunk));
                 entries.push(&[&sort_key(run.object), &order, &chunk, &fragment_bytes, &ends])?;

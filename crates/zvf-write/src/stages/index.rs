@@ -9,18 +9,19 @@ use rayon::prelude::*;
 use zvf_error::{Error, Result};
 use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_metadata::arrays::ObjectIndex;
-use zvf_metadata::{Dtype, GroupDoc, path_segment};
+use zvf_metadata::arrays::{Column as ColumnAttributes, ObjectIndex, Rows};
+use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc, ManifestLayout, path_segment};
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 
 use super::cells::{CellsOutput, ENTRY, chunk_of};
 use super::merged_slices::MergedSlices;
 use super::slice::FieldRecord;
-use super::sorted::{KWayMerge, number, number_u32, sort_key};
+use super::sorted::{KWayMerge, number, number_u32, sort_key, sort_key_u32};
 use super::step_output::{StepOutput, Target};
-use crate::cells::Frame;
+use crate::cells::{FRAGMENT, Frame, SEGMENT};
 use crate::columns::row_bytes;
-use crate::error::roots_error;
+use crate::error::{roots_error, setting_error, task_error};
+use crate::level_columns::Grouping;
 use crate::objects::{absent_values, attribute_plan, put_values};
 use crate::spill_folder::SpillFolder;
 use crate::stop::StopFlag;
@@ -111,12 +112,13 @@ fn open_entries(merged: &MergedSlices, cells: &[&CellsOutput]) -> Result<KWayMer
     KWayMerge::open(entries, ENTRY, &merged.options.stop_flag())
 }
 
-/// Writes the index and the attributes of objects.
+/// Writes the index and the attributes of objects, and the segments of fragments.
 pub(crate) async fn write(
     merged: &MergedSlices,
     frame: &Frame<'_>,
     ids: &Ids,
     cells: &[&CellsOutput],
+    target: &Target,
 ) -> Result<()> {
     let rank = to_u64(frame.table.rank());
     let present = write_manifests(merged, frame, ids, cells).await?;
@@ -132,9 +134,18 @@ pub(crate) async fn write(
     })?;
     push_whole(&mut sink, &mut block, 1)?;
     sink.finish(|_| {}).await?;
-    let index = ObjectIndex::new(ids.count, present, rank, true);
+    let mut index = ObjectIndex::new(ids.count, present, rank, true);
+    if merged.options.dense {
+        index.layout = Some(ManifestLayout::DenseManifestsV1.into());
+    }
     frame.build.group(&frame.path("object_index"), &GroupDoc::new(index.to_attributes())).await?;
-    write_fields(merged, frame, ids).await
+    write_fields(merged, frame, ids).await?;
+    let (layout, grouping) = merged.layout();
+    let is_given = layout.fragment.iter().any(|attribute| *attribute.name == *SEGMENT);
+    if merged.options.keeps_columns() && grouping != Grouping::Bins && !is_given {
+        write_segments(merged, frame, ids, cells, target).await?;
+    }
+    Ok(())
 }
 
 /// Passes on a block of rows once it has this many bytes.
@@ -146,35 +157,159 @@ fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result
     Ok(())
 }
 
-/// Writes the manifest of each object, and returns how many have fragments.
+/// Writes the manifest of each object and the number of its vertices, and returns how many have
+/// fragments.
 async fn write_manifests(
     merged: &MergedSlices,
     frame: &Frame<'_>,
     ids: &Ids,
     cells: &[&CellsOutput],
 ) -> Result<u64> {
-    let path = frame.path("object_index/manifests");
-    let codecs = frame.with_checksum(RowPlan::manifests().codecs);
-    let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
+    let mut sink = ManifestSink::open(frame, merged.options.dense)?;
+    let mut counts = open_counts(merged, frame, ids)?;
     let mut entries = open_entries(merged, cells)?;
     let mut block = Manifests::default();
     ids.for_each(&merged.options.stop_flag(), |id| {
-        let before = block.fragments.len();
+        let (before, mut vertices) = (block.fragments.len(), 0);
         while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
             let (chunk, starts_line) = chunk_of(entry);
             let is_another = starts_line && block.fragments.len() > before;
             block.fragments.push((chunk, number_u32(entry, 20), is_another));
+            let [first, last] = [24, 28].map(|at| number_u32(entry, at));
+            let more = last.checked_sub(first).ok_or_else(|| {
+                task_error("entries", format!("a last row from {first} on"), last)
+            })?;
+            vertices += u64::from(more) + 1;
             entries.advance()?;
         }
         block.objects.push(before..block.fragments.len());
+        if let Some(sink) = &mut counts {
+            let max = u64::from(u32::MAX);
+            let count = u32::try_from(vertices).ok();
+            let count =
+                count.ok_or_else(|| Error::limit("vertices of an object", max, vertices))?;
+            block.counts.extend(count.to_le_bytes());
+            push_whole(sink, &mut block.counts, BLOCK_BYTES)?;
+        }
         if block.objects.len() >= BLOCK_OBJECTS || block.fragments.len() >= BLOCK_FRAGMENTS {
             block.write(frame, &mut sink)?;
         }
         Ok(())
     })?;
     block.write(frame, &mut sink)?;
-    sink.finish(|_| {}).await?;
+    sink.finish().await?;
+    if let Some(mut sink) = counts {
+        push_whole(&mut sink, &mut block.counts, 1)?;
+        sink.finish(|_| {}).await?;
+    }
     Ok(block.present)
+}
+
+/// Opens the column with the number of vertices of each object, unless there is one of that name or
+/// none is written.
+fn open_counts(merged: &MergedSlices, frame: &Frame<'_>, ids: &Ids) -> Result<Option<DenseSink>> {
+    let mut fields = merged.slices.iter().flat_map(|slice| &slice.fields);
+    if !merged.options.keeps_columns() || fields.any(|field| field.name == VERTEX_COUNT) {
+        return Ok(None);
+    }
+    let dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
+    let mut says = Rows::object_attribute(VERTEX_COUNT, dtype, vec![ids.count]);
+    says.fill_sentinel_meaning = None; // 0 is the number of an object without vertices
+    says.extras.insert(DERIVED.to_owned(), true.into());
+    let plan = DensePlan::object_attribute(dtype, None, FillValue::uint(0));
+    let plan = DensePlan { attributes: says.to_attributes(), ..plan };
+    let path = frame.path(&format!("object_attributes/{VERTEX_COUNT}"));
+    frame.build.dense(&path, plan).map(Some)
+}
+
+/// The arrays that manifests are written to.
+enum ManifestSink {
+    Blobs(Box<RowSink>),
+    /// Spans, blocks, and the number of blocks so far.
+    Dense(Box<[DenseSink; 2]>, u64),
+}
+
+impl ManifestSink {
+    fn open(frame: &Frame<'_>, is_dense: bool) -> Result<Self> {
+        if !is_dense {
+            let codecs = frame.with_checksum(RowPlan::manifests().codecs);
+            let plan = RowPlan { codecs, ..RowPlan::manifests() };
+            let sink = frame.build.rows(&frame.path("object_index/manifests"), plan)?;
+            return Ok(Self::Blobs(Box::new(sink)));
+        }
+        let open = |name: &str, columns: u64| {
+            let (columns, chunk_rows) = (Some(columns), Some(to_u64(BLOCK_OBJECTS)));
+            let plan = DensePlan { columns, chunk_rows, ..DensePlan::new(Dtype::INT64) };
+            frame.build.dense(&frame.path(&format!("object_index/{name}")), plan)
+        };
+        let blocks = open("manifest_blocks", to_u64(frame.table.rank()) + 1)?;
+        Ok(Self::Dense(Box::new([open("manifest_spans", 2)?, blocks]), 0))
+    }
+
+    async fn finish(self) -> Result<()> {
+        match self {
+            Self::Blobs(sink) => sink.finish(|_| {}).await.map(drop),
+            Self::Dense(sinks, _) => {
+                let [spans, blocks] = *sinks;
+                spans.finish(|_| {}).await?;
+                blocks.finish(|_| {}).await.map(drop)
+            }
+        }
+    }
+}
+
+/// Writes the segment of each fragment: the attribute of its object, or the row of the object; 0
+/// without an object.
+async fn write_segments(
+    merged: &MergedSlices,
+    frame: &Frame<'_>,
+    ids: &Ids,
+    cells: &[&CellsOutput],
+    target: &Target,
+) -> Result<()> {
+    let stop = merged.options.stop_flag();
+    let mut values = MergedField::open(merged, SEGMENT)?.filter(MergedField::is_integer);
+    let mut sorter = target.sorter("segments", 16, merged.options.memory / 8, &stop);
+    let (mut entries, mut row) = (open_entries(merged, cells)?, 0_u64);
+    ids.for_each(&stop, |id| {
+        let segment = match &mut values {
+            Some(values) => values.integer(id)?,
+            None => row,
+        };
+        while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
+            let place = sort_key_u32(merged.order.place(chunk_of(entry).0));
+            let fragment = sort_key_u32(number_u32(entry, 20));
+            sorter.push(&[&place, &fragment, &segment.to_le_bytes()])?;
+            entries.advance()?;
+        }
+        row += 1;
+        Ok(())
+    })?;
+    let (sorted, _) = sorter.finish()?;
+    let mut sorted = KWayMerge::open([&sorted], 16, &stop)?;
+    let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
+    let column = ColumnAttributes::new(FRAGMENT, SEGMENT, dtype, 1, Vec::new());
+    let sink = frame.numbers(&format!("fragment_attributes/{SEGMENT}"), column.to_attributes())?;
+    for chunks in
+        merged.order.chunks.chunk_by(|a, b| frame.order.shard(*a) == frame.order.shard(*b))
+    {
+        frame.check_stop()?;
+        for chunk in chunks {
+            let mut cell = Vec::new();
+            let place = merged.order.place(*chunk);
+            while let Some(record) = sorted.head().filter(|record| number_u32(record, 0) == place) {
+                cell.resize(usize_from_u32(number_u32(record, 4)) * 8, 0);
+                cell.extend_from_slice(&record[8..]);
+                sorted.advance()?;
+            }
+            // The only fragment of a chunk that no object names is that of vertices without one.
+            cell.resize(cell.len().max(8), 0);
+            sink.put(&frame.table.key(*chunk)?, cell.into())?;
+        }
+        sink.close_shard(&frame.table.key(chunks[0])?)?;
+    }
+    sink.finish(|_| {}).await?;
+    Ok(())
 }
 
 /// The manifests of some objects.
@@ -183,11 +318,53 @@ struct Manifests {
     fragments: Vec<(u32, u32, bool)>, // chunk, number there, and whether another line starts
     objects: Vec<Range<usize>>,       // of each, which of those
     present: u64,                     // objects that had fragments so far
+    counts: Vec<u8>,                  // the numbers of vertices that are not written yet
 }
 
 impl Manifests {
     /// Encodes them on all cores, and starts over.
-    fn write(&mut self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<()> {
+    fn write(&mut self, frame: &Frame<'_>, sink: &mut ManifestSink) -> Result<()> {
+        match sink {
+            ManifestSink::Blobs(sink) => self.write_blobs(frame, sink)?,
+            ManifestSink::Dense(sinks, count) => {
+                let [spans, blocks] = &mut **sinks;
+                self.write_blocks(frame, (spans, blocks), count)?;
+            }
+        }
+        self.present += to_u64(self.objects.iter().filter(|range| !range.is_empty()).count());
+        self.objects.clear();
+        self.fragments.clear();
+        Ok(())
+    }
+
+    /// Writes them as rows of blocks, of which there were `count`.
+    fn write_blocks(
+        &self,
+        frame: &Frame<'_>,
+        (spans, blocks): (&mut DenseSink, &mut DenseSink),
+        count: &mut u64,
+    ) -> Result<()> {
+        frame.check_stop()?;
+        if self.fragments.iter().any(|(.., is_another)| *is_another) {
+            let expected = "objects of one line each: others have no dense manifest".to_owned();
+            return Err(setting_error("manifests", expected, "dense"));
+        }
+        for range in &self.objects {
+            let start = if range.is_empty() { 0 } else { *count };
+            let span = [start, to_u64(range.len())].map(u64::to_le_bytes);
+            spans.push(span.as_flattened())?;
+            *count += to_u64(range.len());
+        }
+        let row = |(chunk, fragment, _): &(u32, u32, bool)| {
+            let chunk = frame.table.components(*chunk).iter().copied();
+            chunk.chain([i64::from(*fragment)]).flat_map(i64::to_le_bytes).collect::<Vec<u8>>()
+        };
+        let rows: Vec<u8> = self.fragments.iter().flat_map(row).collect();
+        blocks.push(&rows)
+    }
+
+    /// Writes them as blobs.
+    fn write_blobs(&self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<()> {
         let rank = to_u64(frame.table.rank());
         let blobs = self.objects.par_iter().map(|range| {
             frame.check_stop()?;
@@ -206,9 +383,6 @@ impl Manifests {
         for blob in blobs.collect::<Result<Vec<Vec<u8>>>>()? {
             sink.push(&blob)?;
         }
-        self.present += to_u64(self.objects.iter().filter(|range| !range.is_empty()).count());
-        self.objects.clear();
-        self.fragments.clear();
         Ok(())
     }
 }
@@ -253,50 +427,87 @@ async fn write_field(
     ids: &Ids,
     name: &str,
 ) -> Result<()> {
-    let mut given: Vec<(StepOutput, &FieldRecord, Dtype)> = Vec::new();
-    for slice in &merged.slices {
-        for (number, field) in slice.fields.iter().enumerate() {
-            if field.name == name {
-                let stored = slice.sorted_file(&format!("field-{number}"));
-                given.push((stored, field, field.dtype.parse::<Dtype>()?));
-            }
-        }
-    }
-    let Some((_, first, _)) = given.first() else { return Ok(()) };
-    let (dtype, width) = common_type(merged, &given)?;
+    let Some(mut field) = MergedField::open(merged, name)? else { return Ok(()) };
+    let (dtype, width) = field.ty;
     let stride = row_bytes(dtype, width);
     let found = ids.count.max(1).saturating_mul(to_u64(stride)); // to be compared
     let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
     if found > max {
         return Err(Error::limit("bytes of an attribute", max, found));
     }
-    let texts = [first.unit.as_deref(), first.description.as_deref()];
+    let texts = [field.record.unit.as_deref(), field.record.description.as_deref()];
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
-    let mut sources = Vec::with_capacity(given.len());
-    for (stored, _, stored_type) in &given {
-        let stride = row_bytes(*stored_type, width) + 16;
-        sources.push(KWayMerge::open([stored], stride, &merged.options.stop_flag())?);
-    }
     let path = frame.path(&format!("object_attributes/{}", path_segment(name)));
     let mut sink = frame.build.dense(&path, plan)?;
-    let none = absent_values(dtype, usize_from_u32(width));
-    let (mut block, mut value) = (Vec::new(), none.clone());
+    let mut block = Vec::new();
     ids.for_each(&merged.options.stop_flag(), |id| {
-        value.clone_from(&none);
-        for source in &mut sources {
-            while let Some(record) = source.head().filter(|record| number(record) <= id) {
-                if number(record) == id {
-                    put_values(&mut value, &record[16..], usize_from_u32(width));
-                }
-                source.advance()?;
-            }
-        }
-        block.extend_from_slice(&value);
+        block.extend_from_slice(field.value(id)?);
         push_whole(&mut sink, &mut block, BLOCK_BYTES)
     })?;
     push_whole(&mut sink, &mut block, 1)?;
     sink.finish(|_| {}).await?;
     Ok(())
+}
+
+/// The values of an attribute of objects, merged from all slices.
+struct MergedField<'a> {
+    record: &'a FieldRecord,
+    ty: (Dtype, u32),
+    sources: Vec<KWayMerge>,
+    none: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'a> MergedField<'a> {
+    fn open(merged: &'a MergedSlices, name: &str) -> Result<Option<Self>> {
+        let mut given: Vec<(StepOutput, &FieldRecord, Dtype)> = Vec::new();
+        for slice in &merged.slices {
+            for (number, field) in slice.fields.iter().enumerate() {
+                if field.name == name {
+                    let stored = slice.sorted_file(&format!("field-{number}"));
+                    given.push((stored, field, field.dtype.parse::<Dtype>()?));
+                }
+            }
+        }
+        let Some(record) = given.first().map(|(_, record, _)| *record) else { return Ok(None) };
+        let (dtype, width) = common_type(merged, &given)?;
+        let sources = given.iter().map(|(stored, _, stored_type)| {
+            let stride = row_bytes(*stored_type, width) + 16;
+            KWayMerge::open([stored], stride, &merged.options.stop_flag())
+        });
+        let (sources, none) =
+            (sources.collect::<Result<_>>()?, absent_values(dtype, usize_from_u32(width)));
+        Ok(Some(Self { record, ty: (dtype, width), sources, value: none.clone(), none }))
+    }
+
+    /// Returns the value of an object. Ids ascend from call to call.
+    fn value(&mut self, id: i64) -> Result<&[u8]> {
+        self.value.clone_from(&self.none);
+        for source in &mut self.sources {
+            while let Some(record) = source.head().filter(|record| number(record) <= id) {
+                if number(record) == id {
+                    put_values(&mut self.value, &record[16..], usize_from_u32(self.ty.1));
+                }
+                source.advance()?;
+            }
+        }
+        Ok(&self.value)
+    }
+
+    fn is_integer(&self) -> bool {
+        matches!(self.ty, (Dtype { kind: DtypeKind::Int | DtypeKind::UInt, .. }, 1))
+    }
+
+    /// Returns the value of an object, of integers, as a number of 64 bits.
+    fn integer(&mut self, id: i64) -> Result<u64> {
+        let (dtype, _) = self.ty;
+        let value = self.value(id)?;
+        let is_negative =
+            dtype.kind == DtypeKind::Int && value.last().is_some_and(|byte| *byte > 0x7f);
+        let mut wide = if is_negative { [0xff; 8] } else { [0; 8] };
+        wide.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+        Ok(u64::from_le_bytes(wide))
+    }
 }
 
 /// Returns the common type of the values of all slices: their type, or the longest text.
@@ -312,6 +523,10 @@ fn common_type(
     crate::objects::common_type(merged.schema.kind, fields.iter())
 }
 
+/// The column with the number of vertices of each object.
+pub(crate) const VERTEX_COUNT: &str = "vertex_count";
+/// The attribute of an array that follows from others, and is not exported.
+const DERIVED: &str = "derived";
 /// Maximum number of ids in a single chunk: more are divided, so that no reader must keep all of
 /// them.
 const ONE_CHUNK: u64 = 1 << 20;

@@ -165,6 +165,11 @@ impl<'a> Step<'a> {
         self.links.segment(frame, offsets, &self.merged.element_attributes, with_columns)
     }
 
+    /// Returns whether `sink` is the array of the links within chunks.
+    pub(super) fn is_within_chunks(&self, frame: &Frame<'_>, sink: &CellSink) -> bool {
+        sink.path() == frame.path(&format!("links/0/{}", self.zero))
+    }
+
     /// Adds the arrays of attributes to those of a segment that has none.
     pub(super) fn add_columns(
         &self,

@@ -43,12 +43,12 @@ use std::path::Path;
 use zvf_error::{Error, Result};
 use zvf_format::key::Offsets;
 use zvf_format::num::to_u64;
-use zvf_metadata::{LevelDoc, path_segment};
+use zvf_metadata::{LevelDoc, Object, path_segment};
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsOutput, CellsRecord, Part};
 pub(crate) use file::{Output, WrittenFile, open, temporary_path};
-pub(crate) use index::Ids;
+pub(crate) use index::{Ids, VERTEX_COUNT};
 pub(crate) use join::{JoinRecord, JoinedLinks};
 pub(crate) use links::LinksRecord;
 pub(crate) use merged_slices::MergedSlices;
@@ -84,6 +84,9 @@ pub(crate) struct Outcome {
     pub(crate) schema: Schema,
     pub(crate) bounds: [Vec<f64>; 2],
     pub(crate) grouped: bool,
+    /// Whether manifests are dense, and whether the columns that tools expect were written.
+    pub(crate) dense: bool,
+    pub(crate) keeps_columns: bool,
     pub(crate) explicit: bool,
     pub(crate) report: Report,
     /// The ids of all objects.
@@ -175,8 +178,12 @@ impl Stages {
         index::check_roots(merged)?;
         let frame = merged.frame(build);
         let grouping = merged.layout().1;
-        self.finish_cells(merged, &frame).await?;
-        let (links, rows, segments, grouped) = self.finish_links(merged, &frame).await?;
+        let grouped = merged.schema.kind.has_links()
+            && !merged.options.compat
+            && self.links.iter().all(|record| record.grouped);
+        let step = link_cells::Step::new(merged, &frame, None)?;
+        self.finish_cells(merged, &frame, (&step, grouped)).await?;
+        let (links, rows, segments) = self.finish_links(&frame, (&step, grouped)).await?;
         let target = folder.map_or(Target::Memory, |folder| Target::Files(folder.join("all")));
         let left: Vec<&CellsOutput> = self.cells.iter().map(|(_, left)| left).collect();
         let ids = Ids::gather(merged, &left, &target)?;
@@ -184,7 +191,7 @@ impl Stages {
         let points = merged.schema.kind == zvf_model::Kind::PointCloud;
         let indexed = !(bins && points && ids.count == 0 && !objects.needs_index());
         if indexed {
-            index::write(merged, &frame, &ids, &left).await?;
+            index::write(merged, &frame, &ids, &left, &target).await?;
             objects.write_groups(build, merged.geometry, merged.schema.kind).await?;
         }
         let description = LevelDescription {
@@ -192,7 +199,7 @@ impl Stages {
             columns: merged.columns.as_ref(),
             vertices: merged.vertex_count(),
             indexed,
-            owners: !bins && !merged.options.compat,
+            owners: !bins && !merged.options.compat, // and segments
             links: merged.schema.kind.has_links() || links > 0,
             grouped,
             explicit: merged.has_explicit_edges(),
@@ -231,7 +238,8 @@ impl Stages {
         let placed = self.cells.into_iter().map(|(_, left)| left.places);
         let placed = merged.records_locations.then(|| placed.collect());
         let explicit = merged.has_explicit_edges();
-        Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
+        let (dense, keeps_columns) = (merged.options.dense, merged.options.keeps_columns());
+        Ok(Outcome { schema, bounds, grouped, dense, keeps_columns, explicit, report, ids, placed })
     }
 
     /// Checks that every input vertex and element was written.
@@ -263,10 +271,16 @@ impl Stages {
     }
 
     /// Finishes the open arrays, or otherwise those of vertices, fragments and attributes.
-    async fn finish_cells(&mut self, merged: &MergedSlices, frame: &Frame<'_>) -> Result<()> {
+    async fn finish_cells(
+        &mut self,
+        merged: &MergedSlices,
+        frame: &Frame<'_>,
+        (step, grouped): (&link_cells::Step<'_>, bool),
+    ) -> Result<()> {
         if let Some(open) = self.open.as_mut() {
             for sink in open.drain(..) {
-                sink.finish(|_| {}).await?;
+                let states_groups = grouped && step.is_within_chunks(frame, &sink);
+                sink.finish(|attributes| state_groups(attributes, states_groups)).await?;
             }
             return Ok(());
         }
@@ -275,44 +289,40 @@ impl Stages {
         let meaning = if grouping == Grouping::Bins { &bins } else { &Meaning::Objects };
         let parts: Vec<&Part> = self.cells.iter().flat_map(|(record, _)| &record.parts).collect();
         for sink in Arrays::new(frame, layout, meaning)?.into_sinks() {
-            end(sink, &parts).await?;
+            end(sink, &parts, false).await?;
         }
         Ok(())
     }
 
-    /// Finishes the arrays of links: links, rows, arrays between chunks, and whether links are
-    /// grouped.
+    /// Finishes the arrays of links: links, rows, arrays between chunks.
     async fn finish_links(
         &self,
-        merged: &MergedSlices,
         frame: &Frame<'_>,
-    ) -> Result<(u64, u64, u64, bool)> {
-        let step = link_cells::Step::new(merged, frame, None)?;
+        (step, grouped): (&link_cells::Step<'_>, bool),
+    ) -> Result<(u64, u64, u64)> {
         let total = |field: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(field).sum::<u64>();
         let inside = total(&|record| record.inside);
         let rows = total(&|record| record.rows) + inside;
         let between = self.joins.iter().map(|(record, _)| record.between);
         let logical = inside + between.sum::<u64>();
         if !step.elements && logical == 0 {
-            return Ok((0, 0, 0, false));
+            return Ok((0, 0, 0));
         }
         let mut segments: Vec<&Vec<Vec<i64>>> =
             self.links.iter().flat_map(|record| &record.segments).collect();
         segments.sort();
         segments.dedup();
         if self.open.is_none() {
-            self.end_links(&step, frame, &segments, inside > 0).await?;
+            self.end_links((step, grouped), frame, &segments, inside > 0).await?;
         }
         step.describe(frame, logical, rows).await?;
-        let grouped = step.elements && self.links.iter().all(|record| record.grouped);
-        let count = to_u64(segments.len());
-        Ok((logical, rows, count, grouped && !merged.options.compat))
+        Ok((logical, rows, to_u64(segments.len())))
     }
 
     /// Finishes the arrays of links that other processes wrote to.
     async fn end_links(
         &self,
-        step: &link_cells::Step<'_>,
+        (step, grouped): (&link_cells::Step<'_>, bool),
         frame: &Frame<'_>,
         segments: &[&Vec<Vec<i64>>],
         inside: bool,
@@ -329,14 +339,23 @@ impl Stages {
             sinks.extend(step.segment(frame, &offsets, true)?.into_sinks());
         }
         for sink in sinks {
-            end(sink, &parts).await?;
+            let states_groups = grouped && step.is_within_chunks(frame, &sink);
+            end(sink, &parts, states_groups).await?;
         }
         Ok(())
     }
 }
 
+/// States in the attributes of the links within chunks that they are grouped by fragment: the
+/// spelling of tools, beside the statement of the level.
+fn state_groups(attributes: &mut Object, states_groups: bool) {
+    if states_groups {
+        attributes.insert("link_groups".to_owned(), "per_vertex_fragment".into());
+    }
+}
+
 /// Finishes an array with all its written cells, which must exist.
-async fn end(sink: CellSink, parts: &[&Part]) -> Result<()> {
+async fn end(sink: CellSink, parts: &[&Part], states_groups: bool) -> Result<()> {
     let parts_of_sink = || parts.iter().filter(|part| part.path == sink.path());
     let keys: Vec<Box<str>> = parts_of_sink().flat_map(|part| &part.keys).cloned().collect();
     let lost = sink.find_missing(&keys).await?;
@@ -347,6 +366,6 @@ async fn end(sink: CellSink, parts: &[&Part]) -> Result<()> {
     for part in parts_of_sink() {
         sink.record_external(&part.keys)?;
     }
-    sink.finish(|_| {}).await?;
+    sink.finish(|attributes| state_groups(attributes, states_groups)).await?;
     Ok(())
 }

@@ -21,6 +21,7 @@ cp -r stores/polyline.zarrvectors roads.zarrvectors
 for name in brain tracts old-tracts new-tracts merged; do
     cp -r stores/streamline.zarrvectors $name.zarrvectors
 done
+cp -r stores/mesh.zarrvectors mesh.zarrvectors
 cp -r stores/graph.zarrvectors net.zarrvectors
 cp -r stores/skeleton.zarrvectors neurons.zarrvectors
 rm -r stores

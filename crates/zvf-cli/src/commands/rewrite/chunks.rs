@@ -13,7 +13,7 @@ use crate::commands::how::CreateOptions;
 use crate::commands::in_place::InPlace;
 use crate::commands::nested;
 use crate::commands::query::limit_to_memory;
-use crate::outcome::CommandResult;
+use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 
 impl Rewrite {
@@ -27,6 +27,13 @@ impl Rewrite {
             .reader(source)
             .await
             .with_context(|| format!("cannot rewrite {}", self.store))?;
+        if reader.store().level(0).await?.meta().is_deferred() {
+            return refuse(format!(
+                "cannot rewrite {}: writers still fill it; end the deferral of level 0 by \
+                 \"zvf repair --in-place --end-deferral\"",
+                self.store
+            ));
+        }
         let query = limit_to_memory(Query::all(), session);
         let kinds = all_kinds(&session.level(reader.store(), 0).await?).into_iter();
         let sources = kinds.map(|kind| StoreSource {

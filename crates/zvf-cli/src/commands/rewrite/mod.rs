@@ -9,8 +9,10 @@ use std::io::Write;
 use clap::Args;
 use zvf::store::{Arrange, CodecPipeline, Rearrangement};
 
+use crate::arguments::choice;
 use crate::commands::coding::{Coding, Shards, shards};
-use crate::commands::how::ChunkShapes;
+use crate::commands::edit;
+use crate::commands::how::{ChunkShapes, MANIFESTS};
 use crate::outcome::{CommandResult, refuse};
 use crate::session::Session;
 
@@ -27,6 +29,9 @@ use crate::session::Session;
 /// With --format-version a store of format 0.6, 0.7 or 0.8 becomes one of 0.9.2, with the same answers to every query.
 /// Chunks, the order of vertices, ids of objects, groups, attributes, links and levels stay what they are. Bridges of lines
 /// and polylines, which those formats stored without the rows they join, are created again.
+///
+/// With --manifests the object indexes of all levels get another form, in one commit that "zvf
+/// history undo" takes back.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf rewrite brain.zarrvectors new.zarrvectors --shard 8
@@ -35,7 +40,8 @@ use crate::session::Session;
   zvf rewrite brain.zarrvectors --in-place --codec blosc --blosc-block-size 16KiB
   zvf rewrite brain.zarrvectors finer.zarrvectors --chunk-shape 50,50,50 --bin-shape 10
   zvf rewrite old.zarrvectors --format-version 0.9.2 --dry-run
-  zvf rewrite s3://bucket/old.zarrvectors migrated.zarrvectors --format-version 0.9.2 --shard 8")]
+  zvf rewrite s3://bucket/old.zarrvectors migrated.zarrvectors --format-version 0.9.2 --shard 8
+  zvf rewrite brain.zarrvectors --in-place --manifests dense")]
 pub(crate) struct Rewrite {
     /// The store: a folder or a URL.
     store: String,
@@ -57,6 +63,10 @@ pub(crate) struct Rewrite {
     /// Print what a newer format would change, and write nothing.
     #[arg(long, requires = "format_version")]
     dry_run: bool,
+    /// The form of manifests: vlen, or dense, which zarr-vectors 0.9.2 does not read.
+    #[arg(long = "manifests", value_name = "FORM", requires = "in_place",
+        value_parser = choice(&MANIFESTS), conflicts_with_all = ["shard", "codec", "checksum", "format_version", "chunk", "bin"])]
+    is_dense: Option<bool>,
     #[command(flatten)]
     shapes: ChunkShapes,
     #[command(flatten)]
@@ -65,6 +75,10 @@ pub(crate) struct Rewrite {
 
 impl Rewrite {
     pub(crate) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
+        if let Some(is_dense) = self.is_dense {
+            let report = zvf::edit::rewrite_manifests(session.place(&self.store)?, is_dense)?;
+            return session.print(out, &report, |out| edit::print(&report, out));
+        }
         let codecs = self.coding.given_codecs()?;
         if self.shapes.is_given() {
             return self.divide_anew(session, out).await;
@@ -78,7 +92,7 @@ impl Rewrite {
             None => {
                 return refuse(
                     "nothing to change is given; give --shard, --codec, --chunk-shape, \
-                     --bin-shape or --format-version",
+                     --bin-shape, --manifests or --format-version",
                 );
             }
         };

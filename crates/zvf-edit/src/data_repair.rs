@@ -1,0 +1,278 @@
+//! Repairs of cells and rows that other cells determine, each in one commit that can be undone.
+//!
+//! ```text
+//! columns       vertex_count of objects, segment_id and object_id of fragments
+//! link widths   rows of 64 bits in cells that state 32 become rows of 32
+//! face index    links within chunks are sorted by the fragment of their rows; the level says so
+//! ```
+
+use serde_json::{Value as Json, json};
+use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
+use zvf_format::key::{ChunkKey, Offsets};
+use zvf_format::link::{self, Body, LinkCell, RowShape};
+use zvf_format::{Class, num};
+use zvf_model::read_two_widths;
+
+use crate::arrays::{CellArray, Chunk, bounding_chunks, read_doc};
+use crate::changes::Changes;
+use crate::error::{At, EditError, Result, refused};
+use crate::follow::LINK_GROUPS;
+use crate::indexes::{Objects, open_row_column, read_count};
+use crate::kept_columns::{LevelObjects, SEGMENT_ID, need_fragments};
+use crate::links::{LinkFamily, end_chunks};
+use crate::place::Place;
+use crate::renumber::{commit_whole, set_capability};
+use crate::snapshot::Snapshot;
+
+/// What is repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DataRepair {
+    /// The columns `vertex_count` of objects, `segment_id` and `object_id` of fragments.
+    Columns,
+    /// Cells of links to which rows of another width were appended.
+    LinkWidths,
+    /// Not a fault: the groups of links by fragment, which older stores do not have.
+    FaceIndex,
+}
+
+/// Repairs all levels of a store, in one commit.
+///
+/// # Errors
+///
+/// When there is no store, the right data does not follow from the rest, or another process commits
+/// meanwhile.
+pub fn repair_data(store: impl Into<Place>, repair: DataRepair) -> Result<Json> {
+    let operation = match repair {
+        DataRepair::Columns => "repair columns",
+        DataRepair::LinkWidths => "repair link widths",
+        DataRepair::FaceIndex => "index faces",
+    };
+    commit_whole(store, operation, |transaction| {
+        let mut changes = Changes::default();
+        for path in transaction.level_groups()? {
+            let (snap, axes) = (&transaction.snap, transaction.kinds[0].axes);
+            let level = RepairedLevel { snap, path: &path, axes };
+            match repair {
+                DataRepair::Columns => level.count_columns(&mut changes),
+                DataRepair::LinkWidths => level.narrow_links(&mut changes),
+                DataRepair::FaceIndex => level.index_faces(&mut changes),
+            }?;
+        }
+        if repair == DataRepair::FaceIndex && !changes.is_empty() {
+            let mut root = transaction.root.clone();
+            set_capability(&mut root, GROUPED, true);
+            changes.put_doc("", &root)?;
+        }
+        Ok(changes)
+    })
+}
+
+/// A level of a kind that is repaired.
+struct RepairedLevel<'a> {
+    snap: &'a Snapshot,
+    path: &'a str,
+    axes: usize,
+}
+
+impl RepairedLevel<'_> {
+    /// Counts the columns of a level again that the store keeps.
+    fn count_columns(&self, out: &mut Changes) -> Result<()> {
+        let (snap, path, axes) = (self.snap, self.path, self.axes);
+        let index = format!("{path}/object_index");
+        let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
+        let segments = format!("{path}/object_attributes/{SEGMENT_ID}");
+        let segments = open_row_column(snap, &segments, SEGMENT_ID)?;
+        let ids = index.list.iter().map(|object| object.id).collect();
+        let (manifests, rank) = (index.manifests.rows.as_slice(), index.rank);
+        let objects = LevelObjects { path, manifests, ids, rank };
+        objects.write_vertex_counts(snap, out)?;
+        objects.write_fragments(snap, None, segments.as_ref(), out)
+    }
+
+    /// Writes cells of links with rows of two widths again, with rows of the width that their
+    /// arrays state.
+    fn narrow_links(&self, out: &mut Changes) -> Result<()> {
+        let (snap, path) = (self.snap, self.path);
+        let Some(mut family) = LinkFamily::open(snap, path, 0, self.axes)? else { return Ok(()) };
+        let names: Vec<String> = family.arrays.keys().cloned().collect();
+        let vertex_fragments = need_fragments(snap, path)?;
+        let (mut total, mut wide_cells) = (0, 0);
+        for name in names {
+            let (offsets, shape, intra) = family.describe(&name)?;
+            for chunk in family.arrays[&name].chunks() {
+                let Some(bytes) = family.arrays[&name].read_stored(snap, &chunk)? else { continue };
+                let body = if intra { Body::Flat } else { Body::Inline };
+                if shape.element().size() != 4 {
+                    total += num::to_u64(LinkCell::parse(&bytes, body, shape)?.len());
+                    continue;
+                }
+                let index = match (&family.fragments, intra) {
+                    (Some(fragments), true) => fragments.read_stored(snap, &chunk)?,
+                    _ => None,
+                };
+                let rows = self.rows_of_ends(&family, &vertex_fragments, (&chunk, &offsets))?;
+                let index = index.as_deref().map(FragmentIndex::parse).transpose()?;
+                let groups = read_two_widths((&bytes, body), index.as_ref(), shape, &rows);
+                let groups = groups.ok_or_else(|| {
+                    let text = format!(
+                        "{path}/links/0/{name} of chunk {chunk:?}: its rows name others than there are, whatever their width"
+                    );
+                    EditError::new(Class::OutOfBounds, text)
+                })?;
+                let count: usize = groups.iter().map(Vec::len).sum();
+                total += num::to_u64(count);
+                let groups: Vec<&[_]> = groups.iter().map(Vec::as_slice).collect();
+                let narrow = link::encode(&groups, body, shape)?;
+                if bytes == narrow {
+                    continue;
+                }
+                wide_cells += 1;
+                if let Some(array) = family.arrays.get_mut(&name) {
+                    array.put_chunk(&chunk, narrow);
+                }
+                if let Some(fragments) = family.fragments.as_mut().filter(|_| intra) {
+                    let counts = groups.iter().map(|group| num::to_u64(group.len()));
+                    fragments.put_chunk(&chunk, encode_spans(counts)?);
+                }
+            }
+        }
+        let stated = read_count(path, &family.doc["attributes"], "num_links")?.map(num::to_u64);
+        if wide_cells > 0 && stated.is_some_and(|stated| stated != total) {
+            return refused(format!(
+                "{path}/links/0: expected {} links, as num_links says, found {total} in rows of two widths",
+                stated.unwrap_or(total)
+            ));
+        }
+        let arrays = family.arrays.values_mut().chain(family.fragments.iter_mut());
+        for array in arrays.filter(|_| wide_cells > 0) {
+            array.flush(snap, out)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of rows of the chunk of each end of the links of a cell.
+    fn rows_of_ends(
+        &self,
+        family: &LinkFamily,
+        fragments: &CellArray,
+        (source, offsets): (&Chunk, &Offsets),
+    ) -> Result<Vec<u64>> {
+        let anchor = family.policy.anchor().map_chunk(&ChunkKey::new(source)?)?;
+        let rows = end_chunks(source, &anchor, offsets)?.into_iter().map(|chunk| {
+            let blob = fragments.read_stored(self.snap, &chunk)?.unwrap_or_default();
+            let index = FragmentIndex::parse(&blob).at(&fragments.path);
+            Ok(if blob.is_empty() { 0 } else { index?.extent() })
+        });
+        rows.collect()
+    }
+
+    /// Sorts the links within each chunk by the fragment of their rows, and states that in both
+    /// spellings.
+    fn index_faces(&self, out: &mut Changes) -> Result<()> {
+        let (snap, path) = (self.snap, self.path);
+        let Some(mut family) = LinkFamily::open(snap, path, 0, self.axes)? else { return Ok(()) };
+        let mut within = None;
+        for name in family.arrays.keys() {
+            let (_, shape, intra) = family.describe(name)?;
+            within = if intra { Some((shape, name.clone())) } else { within };
+        }
+        let Some((shape, name)) = within else { return Ok(()) };
+        let vertex_fragments = need_fragments(snap, path)?;
+        let mut link_fragments = match family.fragments.take() {
+            Some(array) => array,
+            None => CellArray::create(
+                &vertex_fragments,
+                &format!("{path}/link_fragments"),
+                json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"}),
+            ),
+        };
+        let Some(mut links) = family.arrays.remove(&name) else { return Ok(()) };
+        let mut columns: Vec<(usize, CellArray)> = Vec::new();
+        for column in &mut family.columns {
+            columns.extend(column.arrays.remove(&name).map(|array| (column.ty.size(), array)));
+        }
+        if let Some((low, high)) = bounding_chunks(&vertex_fragments.chunks()) {
+            link_fragments.extend_grid(&low, &high)?;
+        }
+        for chunk in vertex_fragments.chunks() {
+            let blob = vertex_fragments.read_stored(snap, &chunk)?.unwrap_or_default();
+            let index = FragmentIndex::parse(&blob).at(&vertex_fragments.path)?;
+            let bytes = links.read_stored(snap, &chunk)?.unwrap_or_default();
+            let owners = group_links(&bytes, shape, &index);
+            let owners = owners.at(&format!("{path}/links/0/{name} of chunk {chunk:?}"))?;
+            let mut order: Vec<usize> = (0..owners.len()).collect();
+            order.sort_by_key(|at| owners[*at]);
+            let mut counts = vec![0_u64; num::saturating_usize(index.len())];
+            owners.iter().for_each(|owner| counts[*owner] += 1);
+            link_fragments.put_chunk(&chunk, encode_spans(counts)?);
+            links.put_chunk(&chunk, sort_rows(&bytes, shape.size().into(), &order));
+            for (size, array) in &mut columns {
+                let values = array.read_stored(snap, &chunk)?.unwrap_or_default();
+                if values.len() == order.len() * *size {
+                    array.put_chunk(&chunk, sort_rows(&values, *size, &order));
+                }
+            }
+        }
+        links.set_attribute(LINK_GROUPS, json!("per_vertex_fragment"));
+        let sorted = [&mut links, &mut link_fragments].into_iter();
+        for array in sorted.chain(columns.iter_mut().map(|(_, array)| array)) {
+            array.flush(snap, out)?;
+        }
+        let Some(mut level) = read_doc(snap, path)? else { return Ok(()) };
+        level["attributes"]["zarr_vectors_level"][GROUPED] = json!(true);
+        out.put_doc(path, &level)
+    }
+}
+
+/// Returns the fragment of each link of a chunk.
+///
+/// # Errors
+///
+/// When a link joins rows of two fragments, or of none: then links have no groups.
+fn group_links(bytes: &[u8], shape: RowShape, index: &FragmentIndex<'_>) -> Result<Vec<usize>> {
+    // Spans, and not a table of rows: a range may claim any number of them.
+    let mut spans: Vec<(u64, u64, usize)> = Vec::new();
+    for (number, fragment) in index.iter().enumerate() {
+        match fragment {
+            Fragment::Range { start, count } => spans.push((start, count, number)),
+            Fragment::Rows(_) => spans.extend(fragment.rows().map(|row| (row, 1, number))),
+        }
+    }
+    spans.sort_unstable();
+    let owner = |row: &u64| {
+        let before = spans.partition_point(|(start, ..)| start <= row).checked_sub(1)?;
+        let (start, count, number) = spans[before];
+        (row - start < count).then_some(number)
+    };
+    let cell = LinkCell::parse(bytes, Body::Flat, shape)?;
+    let fragment = |record: link::LinkRecord| {
+        let mut ends = record.rows().iter().map(owner);
+        let first = ends.next().flatten();
+        first.filter(|first| ends.all(|end| end == Some(*first))).ok_or_else(|| {
+            EditError::invalid(format!(
+                "the link of rows {:?} joins two fragments: links are not grouped by fragment",
+                record.rows()
+            ))
+        })
+    };
+    cell.records().map(fragment).collect()
+}
+
+/// Returns rows of so many bytes in another order.
+fn sort_rows(bytes: &[u8], size: usize, order: &[usize]) -> Vec<u8> {
+    order.iter().flat_map(|row| bytes[row * size..(row + 1) * size].iter().copied()).collect()
+}
+
+/// Encodes consecutive spans of these lengths.
+fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
+    let (mut index, mut start) = (FragmentIndexBuilder::new(), 0);
+    for count in counts {
+        index.push_range(start, count)?;
+        start += count;
+    }
+    Ok(index.encode())
+}
+
+/// The statement of a level, and the token of a store, that links are grouped by fragment.
+const GROUPED: &str = "fragment_link_groups";

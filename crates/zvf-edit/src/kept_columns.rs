@@ -1,0 +1,305 @@
+//! Columns that the store keeps: they follow from other arrays, and viewers and tools expect them.
+//!
+//! ```text
+//! object_attributes/vertex_count    uint32, for each row of the index the rows of all fragments of its manifest
+//! fragment_attributes/segment_id    uint64, for each fragment the segment of an object that has it, else 0
+//! fragment_attributes/object_id     the id of the object that has it, -1 for none, -2 for several
+//! ```
+//!
+//! The segment of an object is its value in `object_attributes/segment_id`, where there is such a
+//! column of integers, else the number of its row. Columns of other types with these names belong
+//! to the user.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use zvf_format::fragment::FragmentIndex;
+use zvf_format::{Class, num};
+use zvf_metadata::DtypeKind;
+use zvf_model::Value;
+
+use crate::arrays::{CellArray, Chunk};
+use crate::changes::Changes;
+use crate::error::{At, EditError, Result};
+use crate::geometry::{FragmentColumn, Geometry};
+use crate::indexes::{RowColumn, column_type, open_row_column};
+use crate::rebuild::{ChangedObject, Piece};
+use crate::references::read_references;
+use crate::scalar::{ColumnType, Scalar};
+use crate::snapshot::Snapshot;
+
+pub(crate) const VERTEX_COUNT: &str = "vertex_count";
+pub(crate) const SEGMENT_ID: &str = "segment_id";
+/// The owner of a fragment that no object has, and of one that several have.
+const NO_OWNER: i64 = -1;
+const SEVERAL_OWNERS: i64 = -2;
+
+impl RowColumn {
+    /// Returns whether the store keeps the column: the number of vertices of each object.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.name == VERTEX_COUNT && is_unsigned(&self.ty, 4)
+    }
+
+    /// Returns a value of the column as a segment, if the column is one of segments.
+    fn segment(&self, row: &[u8]) -> Option<u64> {
+        match self.ty.decode_value(row, 0) {
+            Value::Int(value) => Some(value.cast_unsigned()),
+            Value::UInt(value) => Some(value),
+            Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
+        }
+        .filter(|_| self.ty.width == 1)
+    }
+}
+
+impl FragmentColumn {
+    /// Returns whether the store keeps the column: the segment of each fragment.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.name == SEGMENT_ID && is_unsigned(&self.ty, 8)
+    }
+}
+
+/// Returns whether a column has one number without a sign in each row, of so many bytes.
+fn is_unsigned(ty: &ColumnType, bytes: usize) -> bool {
+    ty.width == 1 && ty.scalar.kind() == DtypeKind::UInt && ty.scalar.size() == bytes
+}
+
+impl Geometry {
+    /// Returns the segment of an object after the edit.
+    fn segment_of(&self, object: u32) -> Result<u64> {
+        let column = self.object_columns.iter().find(|column| column.name == SEGMENT_ID);
+        let value = column.and_then(|column| column.segment(&self.object_row(object, SEGMENT_ID)?));
+        // A new object gets the row of its number.
+        let row = self.known_object(object)?.row.unwrap_or(object);
+        Ok(value.unwrap_or(row.into()))
+    }
+
+    /// Returns the segment of a fragment of a rebuilt chunk.
+    pub(crate) fn piece_segment(&self, piece: &Piece) -> Result<Vec<u8>> {
+        let object = piece.changed.map(|(object, _)| object).or(piece.owners.first().copied());
+        let segment = object.map_or(Ok(0), |object| self.segment_of(object))?;
+        Ok(segment.to_le_bytes().to_vec())
+    }
+
+    /// Sets the segments of the fragments of objects whose segment changed, and of all where
+    /// columns came or went.
+    pub(crate) fn update_segments(&mut self) -> Result<()> {
+        let Some(at) = self.fragment_columns.iter().position(FragmentColumn::is_kept) else {
+            return Ok(());
+        };
+        let mut columns = self.object_columns.iter();
+        let is_new = columns.any(|column| column.name == SEGMENT_ID && column.array.stored.is_new);
+        let path = format!("{}/object_attributes/{SEGMENT_ID}", self.path);
+        let is_erased = self.erased_rows.iter().any(|array| array.stored.path == path);
+        let all = self.fragment_columns[at].is_new || is_new || is_erased;
+        for object in self.object_numbers() {
+            let state = self.known_object(object)?;
+            if state.exists && (all || state.values.contains_key(SEGMENT_ID)) {
+                let segment = self.segment_of(object)?.to_le_bytes();
+                let references = self.references(object)?;
+                let set = references.into_iter().map(|place| (place, segment.to_vec()));
+                self.fragment_columns[at].set.extend(set);
+            }
+        }
+        if self.fragment_columns[at].is_new {
+            self.fragment_columns[at].fill = vec![0; 8];
+        }
+        Ok(())
+    }
+
+    /// Counts the vertices of all objects where the column of them is new. Manifests are those
+    /// before the edit.
+    pub(crate) fn count_all_vertices(&mut self) -> Result<Vec<(u32, usize)>> {
+        let mut columns = self.object_columns.iter();
+        if !columns.any(|column| column.is_kept() && column.array.stored.is_new) {
+            return Ok(Vec::new());
+        }
+        let counts = self.object_numbers().map(|object| {
+            self.load_object(object)?;
+            Ok((object, self.known_object(object)?.vertices.len()))
+        });
+        counts.collect()
+    }
+
+    /// Sets the numbers of vertices of the `counted` objects, and of changed, removed and new ones.
+    pub(crate) fn set_vertex_counts(
+        &mut self,
+        counted: Vec<(u32, usize)>,
+        changed: &[ChangedObject],
+        rows: usize,
+    ) -> Result<()> {
+        let Some(at) = self.object_columns.iter().position(RowColumn::is_kept) else {
+            return Ok(());
+        };
+        let size = self.object_columns[at].array.size;
+        self.object_columns[at].array.bytes.resize(rows * size, 0);
+        let changed = changed.iter().map(|(object, pieces)| {
+            (*object, pieces.iter().map(|(_, vertices)| vertices.len()).sum())
+        });
+        for (object, count) in counted.into_iter().chain(changed) {
+            let row = self.known_object(object)?.row.filter(|row| (*row as usize) < rows);
+            if let Some(row) = row {
+                self.object_columns[at].array.set_row(row as usize, &vertex_count(count)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Encodes a number of vertices.
+fn vertex_count(count: usize) -> Result<[u8; 4]> {
+    let count = u32::try_from(count).map_err(|_large| {
+        EditError::new(
+            Class::LimitExceeded,
+            format!("an object has {count} vertices, more than 2^32"),
+        )
+    })?;
+    Ok(count.to_le_bytes())
+}
+
+/// The objects of a level, from which its columns of fragments follow.
+pub(crate) struct LevelObjects<'a> {
+    /// The path of the level.
+    pub(crate) path: &'a str,
+    /// A manifest and an id for each row.
+    pub(crate) manifests: &'a [Bytes],
+    pub(crate) ids: Vec<i64>,
+    /// The number of components of a chunk key.
+    pub(crate) rank: usize,
+}
+
+impl LevelObjects<'_> {
+    /// Writes the columns of fragments that name their object, where the level has them: all of
+    /// them, or those in chunks that `emptied` manifests name. `segments` is the column of segments
+    /// of objects, where there is one.
+    pub(crate) fn write_fragments(
+        &self,
+        snap: &Snapshot,
+        emptied: Option<&[Bytes]>,
+        segments: Option<&RowColumn>,
+        out: &mut Changes,
+    ) -> Result<()> {
+        if let Some((column, scalar)) = self.open_column(snap, "object_id")? {
+            let owner = |rows: &[usize]| match rows {
+                [] => scalar.encode_id(NO_OWNER),
+                [row] => scalar.encode_id(self.ids[*row]),
+                _ => scalar.encode_id(SEVERAL_OWNERS),
+            };
+            self.write_column(snap, emptied, column, &owner, out)?;
+        }
+        let column = self.open_column(snap, SEGMENT_ID)?;
+        let is_kept = |scalar: Scalar| is_unsigned(&ColumnType::from_scalar(scalar), 8);
+        let Some((column, _)) = column.filter(|(_, scalar)| is_kept(*scalar)) else {
+            return Ok(());
+        };
+        let segment = |rows: &[usize]| {
+            let Some(row) = rows.first().copied() else { return Ok(vec![0; 8]) };
+            let column = segments.filter(|column| row < column.array.len());
+            let value = column.and_then(|column| column.segment(column.array.row(row)));
+            Ok::<_, EditError>(value.unwrap_or(num::to_u64(row)).to_le_bytes().to_vec())
+        };
+        self.write_column(snap, emptied, column, &segment, out)
+    }
+
+    fn open_column(&self, snap: &Snapshot, name: &str) -> Result<Option<(CellArray, Scalar)>> {
+        let path = format!("{}/fragment_attributes/{name}", self.path);
+        let Some(column) = CellArray::open(snap, &path)? else { return Ok(None) };
+        let scalar = column_type(&column.doc["attributes"], 1)?.scalar;
+        Ok(Some((column, scalar)))
+    }
+
+    /// Writes a column: for each fragment the value of the rows that name it.
+    fn write_column(
+        &self,
+        snap: &Snapshot,
+        emptied: Option<&[Bytes]>,
+        mut column: CellArray,
+        value: &dyn Fn(&[usize]) -> Result<Vec<u8>>,
+        out: &mut Changes,
+    ) -> Result<()> {
+        let references = |blob: &Bytes| read_references(blob, self.rank).at(self.path);
+        let mut only = BTreeSet::new();
+        for blob in emptied.into_iter().flatten() {
+            only.extend(references(blob)?.into_iter().map(|(chunk, _)| chunk));
+        }
+        let is_written = |chunk: &Chunk| emptied.is_none() || only.contains(chunk);
+        let mut named: BTreeMap<Chunk, Vec<(u32, usize)>> = BTreeMap::new();
+        for (row, blob) in self.manifests.iter().take(self.ids.len()).enumerate() {
+            let here = references(blob)?.into_iter().filter(|(chunk, _)| is_written(chunk));
+            here.for_each(|(chunk, fragment)| {
+                named.entry(chunk).or_default().push((fragment, row))
+            });
+        }
+        let fragments = need_fragments(snap, self.path)?;
+        for chunk in fragments.chunks().into_iter().filter(is_written) {
+            let mut list = named.remove(&chunk).unwrap_or_default(); // no object is here
+            list.sort_unstable();
+            list.dedup();
+            let (mut cell, mut list) = (Vec::new(), list.into_iter().peekable());
+            for fragment in 0..num::index_u32(read_counts(snap, &fragments, &chunk)?.len()) {
+                let mut rows = Vec::new();
+                while let Some((_, row)) = list.next_if(|(named, _)| *named == fragment) {
+                    rows.push(row);
+                }
+                cell.extend(value(&rows).at(&column.path)?);
+            }
+            column.put_chunk(&chunk, cell);
+        }
+        column.flush(snap, out)
+    }
+
+    /// Writes the numbers of vertices of all objects of the level, where it has a column of them.
+    pub(crate) fn write_vertex_counts(&self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
+        let path = format!("{}/object_attributes/{VERTEX_COUNT}", self.path);
+        let column = open_row_column(snap, &path, VERTEX_COUNT)?.filter(RowColumn::is_kept);
+        let Some(mut column) = column else { return Ok(()) };
+        let fragments = need_fragments(snap, self.path)?;
+        let mut counts: BTreeMap<Chunk, Vec<usize>> = BTreeMap::new();
+        for chunk in fragments.chunks() {
+            let found = read_counts(snap, &fragments, &chunk)?;
+            counts.insert(chunk, found);
+        }
+        column.array.bytes.resize(self.manifests.len() * 4, 0);
+        for (row, manifest) in self.manifests.iter().enumerate() {
+            let mut total = 0;
+            for (chunk, fragment) in read_references(manifest, self.rank).at(self.path)? {
+                let count = counts.get(&chunk).and_then(|counts| counts.get(fragment as usize));
+                total += count.ok_or_else(|| {
+                    let text = format!(
+                        "{}/object_index: fragment {fragment} of chunk {chunk:?} is not there",
+                        self.path
+                    );
+                    EditError::new(Class::OutOfBounds, text)
+                })?;
+            }
+            column.array.set_row(row, &vertex_count(total)?);
+        }
+        column.array.flush(out, false)
+    }
+}
+
+/// Sets the numbers of vertices of the rows of a coarser level that were emptied, and of those from
+/// `before` on, to 0.
+pub(crate) fn clear_vertex_counts(
+    column: &mut RowColumn,
+    emptied: &BTreeSet<usize>,
+    before: usize,
+) {
+    for row in (0..column.array.len()).filter(|row| *row >= before || emptied.contains(row)) {
+        column.array.set_row(row, &[0; 4]);
+    }
+}
+
+/// Opens the fragments of a level, which has them.
+pub(crate) fn need_fragments(snap: &Snapshot, level: &str) -> Result<CellArray> {
+    let path = format!("{level}/vertex_fragments");
+    CellArray::open(snap, &path)?.ok_or_else(|| {
+        EditError::new(Class::NotFound, format!("{path}/zarr.json: the array is not there"))
+    })
+}
+
+/// Reads the number of rows of each fragment of a chunk.
+fn read_counts(snap: &Snapshot, fragments: &CellArray, chunk: &Chunk) -> Result<Vec<usize>> {
+    let Some(blob) = fragments.read_stored(snap, chunk)? else { return Ok(Vec::new()) };
+    let index = FragmentIndex::parse(&blob).at(&fragments.path)?;
+    Ok(index.iter().map(|fragment| num::saturating_usize(fragment.len())).collect())
+}
