@@ -17,6 +17,9 @@ export interface Node {
   low: Vec3;
   high: Vec3;
   children: Node[];
+  parent: Node | null;
+  /** The vertices that are stored of it, once it was loaded. */
+  stored: number | null;
   isRoot: boolean;
   data: CellData | null;
   gpu: GpuCell | null;
@@ -78,7 +81,7 @@ export class Tree {
       for (const node of nodes) {
         const key = node.cell.map((c, i) => Math.floor(((c + 0.5) * own[i]) / shape[i])).join();
         const parent = parents.get(key);
-        if (parent) parent.children.push(node);
+        if (parent) { parent.children.push(node); node.parent = parent; }
         else { node.isRoot = true; this.roots.push(node); }
       }
     });
@@ -95,10 +98,13 @@ export class Tree {
     return Math.max(...sizes.slice(0, 3));
   }
 
-  /** How many vertices a cell has; before it is loaded, those of a usual one. */
+  /** How many vertices a cell has; before it is loaded, its part of what the coarser cell above it has of its level, or those of
+   * a usual one. */
   vertices(node: Node): number {
-    if (node.data) return node.data.storedVertices;
-    const info = this.info(node.level);
+    if (node.data) return (node.stored = node.data.storedVertices);
+    if (node.stored !== null) return node.stored;
+    const info = this.info(node.level), { parent } = node, above = parent && this.info(parent.level).vertices;
+    if (parent && above && (parent.data || parent.stored !== null || parent.parent)) return (info.vertices * this.vertices(parent)) / above / parent.children.length;
     return info.chunks > 0 ? info.vertices / info.chunks : 0;
   }
 }
@@ -109,7 +115,7 @@ function makeNodes(info: LevelInfo, cells: Int32Array, axes: number, shown: numb
     const cell = Array.from(cells.subarray(at, at + axes));
     const side = (i: number, step: number) => (i < shown.length ? (cell[shown[i]] + step) * shape[shown[i]] : 0);
     nodes.push({
-      level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], isRoot: false,
+      level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], parent: null, stored: null, isRoot: false,
       data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, limit: Infinity, loadedLimit: Infinity, share: 1, loadedShare: 1, sample: null, took: 0,
     });
   }
@@ -225,8 +231,10 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
   }).reverse();
   const room = tree.isSampled ? points / LEAST_SHARE : points;
   let chosen = levels[0];
+  // How full finer cells are is not known before the coarsest have come.
+  const isKnown = tree.roots.every((root) => root.stored !== null || root.data || root.fault || !visible(root));
   // Coarsest first; a level that does not fit ends the search.
-  for (const next of levels.slice(1)) {
+  for (const next of isKnown ? levels.slice(1) : []) {
     if (chosen.pixels <= target || !next.nodes.length) break;
     if (next.total > room) { tree.limitedBy = "budget"; break; }
     chosen = next;

@@ -54,6 +54,17 @@ test("crowded lines are drawn by some of their objects, whole, and never by fewe
   }
 });
 
+test("how full a cell is, is known from the coarser one above it: a level that does not fit is not asked for", () => {
+  const tree = makeTree("streamline", [[2_000_000, 0, 4], [100_000, 1, 2]]), asked = new Set();
+  // Nine tenths of it lie in one corner.
+  const part = ({ level, cell }) => tree.info(level).vertices * (cell.every((at) => at < (level ? 1 : 2)) ? (level ? 0.9 : 0.9 / 8) : (level ? 0.1 / 7 : 0.1 / 56));
+  for (let round = 0; round < 10; round++) for (const node of cutTree(tree, look(30, [25, 25, 25]), options(300_000)).want) {
+    asked.add(node.level);
+    Object.assign(node, { data: { ownVertices: part(node) * node.share, storedVertices: part(node) }, loadedLimit: node.limit, loadedShare: node.share });
+  }
+  assert.deepEqual([...asked], [1]);
+});
+
 test("a crowded cell does not take the place of a coarser one that shows more", () => {
   const tree = makeTree("graph", [[2_000_000, 0, 1], [40_000, 3, 1]]);
   assert.ok(sum(settle(tree, look(180), 100_000)) >= 40_000);

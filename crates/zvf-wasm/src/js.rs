@@ -221,5 +221,5 @@ const CANCELLED: &str =
     r#"{"class":"Cancelled","key":null,"message":"no longer wanted","hint":null}"#;
 /// The least memory in which cells of usual stores can be read.
 const MIN_BUDGET_BYTES: u64 = 16 << 20;
-/// Requests of one handle at once; a page has several handles.
-const REQUESTS_IN_FLIGHT: usize = 8;
+/// Requests of one handle at once: the source of the page joins them, and limits what it sends.
+const REQUESTS_IN_FLIGHT: usize = 64;
