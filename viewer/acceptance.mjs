@@ -19,20 +19,22 @@ console.log("making stores");
 const stores = makeStores(program, folder, { points: Number(values.points) });
 const server = await startServer(program, Object.values(stores)), browser = await launchBrowser();
 
-/** A static host that knows ranges and nothing else. */
+/** A static host that knows ranges and nothing else; `asked` has what it was asked for. */
 async function serveFolder(root) {
+  const asked = [];
   const host = createServer((request, answer) => {
     const path = join(root, normalize(decodeURIComponent(new URL(request.url, "http://x").pathname)));
     let size;
-    try { if (!statSync(path).isFile()) throw new Error(); size = statSync(path).size; } catch { answer.writeHead(404).end(); return; }
+    try { if (!statSync(path).isFile()) throw new Error(); size = statSync(path).size; } catch { asked.push({ path, status: 404, first: 0, last: -1 }); answer.writeHead(404).end(); return; }
     const range = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? "");
-    const first = range ? (range[1] ? Number(range[1]) : size - Number(range[2])) : 0, last = range && range[1] && range[2] ? Math.min(size - 1, Number(range[2])) : size - 1;
+    const first = range ? (range[1] ? Number(range[1]) : Math.max(0, size - Number(range[2]))) : 0, last = range && range[1] && range[2] ? Math.min(size - 1, Number(range[2])) : size - 1;
+    asked.push({ path, status: range ? 206 : 200, first, last });
     const type = { html: "text/html", js: "text/javascript", css: "text/css" }[path.split(".").pop()] ?? "application/octet-stream";
     answer.writeHead(range ? 206 : 200, { "Content-Type": type, "Content-Length": last - first + 1, ...(range ? { "Content-Range": `bytes ${first}-${last}/${size}` } : {}) });
     createReadStream(path, { start: first, end: last }).pipe(answer);
   });
   await new Promise((resolve) => host.listen(0, "127.0.0.1", resolve));
-  return { url: `http://127.0.0.1:${host.address().port}`, end: () => { host.closeAllConnections(); host.close(); } };
+  return { url: `http://127.0.0.1:${host.address().port}`, asked, end: () => { host.closeAllConnections(); host.close(); } };
 }
 
 const bare = await measureBare(browser), factor = Math.max(1, bare / 80), results = { bare_ms: +bare.toFixed(1), factor: +factor.toFixed(2) };

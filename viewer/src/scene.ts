@@ -23,7 +23,9 @@ export interface StoreInfo {
 
 export interface Picked { kind: string; object: string | null; level: number; cell: number[]; row: number; position: number[]; attributes: Record<string, unknown>; exact: boolean }
 
-const LOADS_AT_ONCE = 16;
+/** Cells that are loaded at once. More are begun when few are left: cells that are asked for together are joined in requests. */
+const LOADS_AT_ONCE = 48;
+const FEW_LOADS = 12;
 /** Whole numbers with more values than this are no categories, unless the state says so. */
 const MAX_CODES = 24;
 
@@ -195,8 +197,9 @@ export class Scene {
     want.sort((a, b) => b.node.priority - a.node.priority);
     const wanted = new Set(want.map(({ node }) => node));
     for (const node of this.#loading) if (!wanted.has(node) && !node.isRoot) { this.pool.cancel(node.token); }
+    const most = this.#loading.size <= FEW_LOADS ? LOADS_AT_ONCE : 0;
     for (const { node, tree } of want) {
-      if (this.#loading.size >= LOADS_AT_ONCE) break;
+      if (this.#loading.size >= most) break;
       if (!this.#loading.has(node)) void this.load(node, tree);
     }
     this.evict();

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { KINDS, LARGE_IDS } from "./stores.mjs";
-import { countColoured, leave, openViewer, shareDiffering, takePixels, viewOf } from "./tools.mjs";
+import { countColoured, leave, openViewer, shareDiffering, takePixels, viewOf, writePage } from "./tools.mjs";
 
 const BACKGROUND = "#000000";
 const plain = { background: BACKGROUND, scaleBar: false };
@@ -300,9 +300,9 @@ export async function checkPictures({ browser, server, note }) {
 }
 
 /** The page that `zvf viewer` writes, from a plain static host, shows the same without our API. */
-export async function checkStaticHost({ browser, server, zvf, folder, stores, serveFolder, note }) {
+export async function checkStaticHost({ browser, server, program, folder, stores, serveFolder, note }) {
   const site = join(folder, "site");
-  zvf(["viewer", site, "--overwrite"]);
+  writePage(program, site);
   cpSync(stores.skeleton, join(site, "skeleton.zarrvectors"), { recursive: true });
   const host = await serveFolder(site), other = await openViewer(browser, `${host.url}/index.html#!${encodeURIComponent(JSON.stringify({ ...plain, store: "skeleton.zarrvectors/" }))}`);
   const own = await openViewer(browser, viewOf(server, "skeleton", plain));

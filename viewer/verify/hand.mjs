@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readdirSync, statSync, truncateSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { KINDS } from "./stores.mjs";
-import { countColoured, countOverlay, leave, openViewer, shareDiffering, startProxy, takePixels, viewOf } from "./tools.mjs";
+import { countColoured, countOverlay, leave, openViewer, shareDiffering, startProxy, takePixels, viewOf, writePage } from "./tools.mjs";
 
 const BACKGROUND = "#000000";
 const plain = { background: BACKGROUND, scaleBar: false };
@@ -192,6 +192,35 @@ export async function checkReads({ browser, server, stores, note }) {
   note({ requests: requests.length, read: bytes.transferred, stored });
   assert.ok(bytes.transferred <= stored * 1.5 + 50_000, `${bytes.transferred} bytes were read of ${stored}`);
   await leave(page, said);
+}
+
+/** Requests and megabytes of a first picture on a static host: what is there, and names that it can only try. */
+const MOST_ASKED = { large: [60, 8, 4], tracts: [60, 5, 2], sphere: [70, 5, 110], skeleton: [60, 5, 20] };
+
+/** Four readers ask one source: a first picture takes few requests, no byte comes twice, and going back asks for nothing. */
+export async function checkRequests({ browser, program, folder, serveFolder, note }) {
+  const site = join(folder, "page");
+  writePage(program, site);
+  const host = await serveFolder(folder), found = {};
+  try {
+    for (const [name, [requests, megabytes, tried]] of Object.entries(MOST_ASKED)) {
+      host.asked.length = 0;
+      const prepare = (page) => page.evaluateOnNewDocument(() => Object.defineProperty(navigator, "hardwareConcurrency", { value: 8 }));
+      const { page, ask, said } = await openViewer(browser, `${host.url}/page/index.html#!${encodeURIComponent(JSON.stringify({ ...plain, store: `../${name}.zarrvectors/` }))}`, { prepare });
+      await ask(() => window.zvfViewer.idle());
+      const all = host.asked.filter(({ path }) => path.includes(".zarrvectors/")), there = all.filter(({ status }) => status < 400), bytes = there.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+      found[name] = { requests: there.length, tried: all.length - there.length, MB: +(bytes / 1e6).toFixed(2) };
+      assert.ok(there.length <= requests && bytes <= megabytes * 1e6 && all.length - there.length <= tried, `${name}: ${JSON.stringify(found[name])}`);
+      const twice = there.filter((one, at) => there.slice(0, at).some((other) => other.path === one.path && other.first <= one.last && one.first <= other.last));
+      assert.deepEqual(twice, [], `${name}: what has come is asked for again`);
+      const before = all.length;
+      for (const turn of [[0, 0, 0, 1], [0.5, 0.5, 0.5, 0.5]]) await ask((orientation) => window.zvfViewer.setState({ camera: { orientation } }), turn);
+      found[name].turned = host.asked.filter(({ path }) => path.includes(".zarrvectors/")).length - before;
+      assert.ok(found[name].turned <= requests / 2, `${name}: turning asks for ${found[name].turned} more`);
+      assert.deepEqual(said.filter((line) => !/404/.test(line)), []);
+      await page.close();
+    }
+  } finally { host.end(); note(found); }
 }
 
 /** Answers whose body is empty are asked for again. */
