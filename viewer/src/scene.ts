@@ -24,8 +24,8 @@ export interface StoreInfo {
 export interface Picked { kind: string; object: string | null; level: number; cell: number[]; row: number; position: number[]; attributes: Record<string, unknown>; exact: boolean }
 
 /** Cells that are loaded at once. More are begun when few are left: cells that are asked for together are joined in requests. */
-const LOADS_AT_ONCE = 48;
-const FEW_LOADS = 12;
+const LOADS_AT_ONCE = 64;
+const FEW_LOADS = 16;
 /** Whole numbers with more values than this are no categories, unless the state says so. */
 const MAX_CODES = 24;
 

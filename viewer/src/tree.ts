@@ -148,6 +148,9 @@ function shareBudget(tree: Tree, nodes: Node[], points: number): number {
   return Math.min(total, points);
 }
 
+/** Whether it is known how full the cells below a cell are: not before the coarsest cell has come. */
+const isKnown = (node: Node): boolean => !node.isRoot || node.data !== null || node.stored !== null || node.fault !== null;
+
 /** Whether a cell has to be asked for: it is not there, or has far fewer or more vertices than it may have. */
 function isWanted(node: Node): boolean {
   if (node.fault) return false;
@@ -180,7 +183,7 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
   const push = (node: Node) => {
     const error = tree.error(node.level) * pixelsPerUnit(view, node.low, node.high);
     node.priority = error * closeness(view, node);
-    if (node.children.length && error > target) heap.push(node);
+    if (node.children.length && error > target && isKnown(node)) heap.push(node);
   };
   const roots = tree.roots.filter(visible);
   const chosen = tree.isUniform ? refineAlike(tree, view, options.points, target, visible, refined) : 0;
@@ -231,10 +234,8 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
   }).reverse();
   const room = tree.isSampled ? points / LEAST_SHARE : points;
   let chosen = levels[0];
-  // How full finer cells are is not known before the coarsest have come.
-  const isKnown = tree.roots.every((root) => root.stored !== null || root.data || root.fault || !visible(root));
   // Coarsest first; a level that does not fit ends the search.
-  for (const next of isKnown ? levels.slice(1) : []) {
+  for (const next of tree.roots.every((root) => isKnown(root) || !visible(root)) ? levels.slice(1) : []) {
     if (chosen.pixels <= target || !next.nodes.length) break;
     if (next.total > room) { tree.limitedBy = "budget"; break; }
     chosen = next;
