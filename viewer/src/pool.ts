@@ -24,8 +24,8 @@ const READER_BYTES = 16 * 2 ** 20;
 
 /** Requests under way at once, of all stores of a page. */
 const REQUESTS_AT_ONCE = 16;
-/** The part of the readers' memory that bytes are kept in for all of them. */
-const KEPT_SHARE = 0.25;
+/** Bytes are kept for all readers, this part of what these have: cells of lines read those around them as well. */
+const KEPT_SHARE = 0.75;
 
 export class Pool {
   readonly workers: Worker[] = [];

@@ -54,6 +54,8 @@ export class Tree {
   readonly isSampled: boolean;
   /** The part of the objects that is drawn. */
   share = 1;
+  /** The cells that finer ones stand for, in the last cut. */
+  refined = new Set<Node>();
   /** Why the last cut is not as fine as its target asks for; nothing where it is. */
   limitedBy: "" | "budget" = "";
 
@@ -136,6 +138,9 @@ export interface CutOptions {
 
 /** No cell alone takes more of the budget: others would go without. */
 const LARGEST_SHARE = 0.25;
+/** What is refined stays so until the budget is exceeded by this: what cells have is known better once they have come, and none should
+ * come for nothing. */
+const KEPT_ROOM = 1.08;
 /** Cells keep this many vertices, however crowded they are. */
 const FEWEST = 64;
 
@@ -198,11 +203,12 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (!children.length) continue;
     // What is thinned to less than its coarser cell shows less than that.
     const isThinned = !additive && gain < shown && children.some((child) => tree.vertices(child) > most);
-    if (total + cost > options.points || isThinned) { tree.limitedBy = "budget"; continue; }
+    if (total + cost > options.points * (tree.refined.has(node) ? KEPT_ROOM : 1) || isThinned) { tree.limitedBy = "budget"; continue; }
     total += cost;
     refined.add(node);
     for (const child of children) { child.limit = most; push(child); }
   }
+  tree.refined = refined;
   const draw: Node[] = [], want: Node[] = [];
   const complete = (node: Node): boolean => !visible(node) || (refined.has(node) ? node.children.every(complete) : !!node.data || !!node.fault);
   const walk = (node: Node, covered: boolean): void => {

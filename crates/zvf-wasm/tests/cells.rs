@@ -299,6 +299,21 @@ async fn faces_around_a_vertex_are_known_in_its_chunk() {
 }
 
 #[tokio::test]
+async fn steps_from_fragments_that_are_not_there_are_noted() {
+    let mut files = archives::files("sl3_streamlines");
+    let chunk = |path: &str| format!("0/vertex_fragments/c/{path}");
+    let one = files[&chunk("2/0/2")].clone();
+    assert!(files.insert(chunk("2/1/2"), one).is_some_and(|nine| nine.len() == 180));
+    let unpacked = Unpacked::from_files(&files);
+    let reader = Reader::new(unpacked.open().await);
+    let text = "{\"kind\": \"streamline\", \"level\": 0, \"cell\": [2, 1, 2]}";
+    let cell = zvf_wasm::load_cell(&reader, &CellRequest::parse(text).unwrap()).await.unwrap();
+    let classes: Vec<&str> =
+        cell.faults.iter().map(|fault| fault["class"].as_str().unwrap()).collect();
+    assert_eq!(classes, ["OutOfBounds"], "{:?}", cell.faults);
+}
+
+#[tokio::test]
 async fn a_truncated_chunk_costs_its_neighbours_what_ends_in_it() {
     let (mut store_count, mut noted_count) = (0, 0);
     for (id, part) in
