@@ -111,7 +111,7 @@ export class HttpSource implements Source {
 
   /** What is wanted, out of what is kept. */
   #answer(object: Stored, want: Want): Reply | null {
-    if (object.none) return object.none;
+    if (object.none) return copyOf(object.none);
     const { total, etag } = object, [from, to] = spanOf(object, want);
     if (total < 0) return null;
     if (from >= total && total > 0) return { status: 416, bytes: new Uint8Array(0), first: 0, total, etag };
@@ -161,7 +161,7 @@ export class HttpSource implements Source {
     for (const want of served) {
       if (!object.wants.includes(want)) continue;
       if ("error" in outcome) want.reject(outcome.error);
-      else if (outcome.reply.status >= 400) want.resolve(outcome.reply);
+      else if (outcome.reply.status >= 400) want.resolve(copyOf(outcome.reply));
       else if (holds(outcome.reply, fetch) || ++want.tries < TRIES) continue;
       else want.reject(new Error(`${object.url} has answered other parts than were asked for`));
       remove(object.wants, want);
@@ -300,6 +300,9 @@ function remove<T>(list: T[], one: T): boolean {
   if (at >= 0) list.splice(at, 1);
   return at >= 0;
 }
+
+/** An answer for one reader, which takes its bytes away. */
+const copyOf = (reply: Reply): Reply => ({ ...reply, bytes: reply.bytes.slice() });
 
 /** The first and the last byte of what is wanted, as far as the size is known. */
 function spanOf({ total }: Stored, { first, last, suffix }: Want): [number, number] {

@@ -82,7 +82,10 @@ test("the index of a small shard brings the shard", async () => {
 test("what is not there is asked for once, until all is asked for anew", async () => {
   const source = newSource();
   const calls = await withNetwork(() => new Response(null, { status: 404 }), async () => {
-    for (let at = 0; at < 3; at++) assert.equal((await source.get("k", -1, -1, 0, signal())).status, 404);
+    const answers = await Promise.all([0, 1, 2].map(() => source.get("k", -1, -1, 0, signal())));
+    answers.push(await source.get("k", -1, -1, 0, signal()));
+    assert.deepEqual(answers.map(({ status }) => status), [404, 404, 404, 404]);
+    assert.equal(new Set(answers.map(({ bytes }) => bytes.buffer)).size, 4, "each reader takes its bytes away");
     source.forget();
     await source.get("k", -1, -1, 0, signal());
   });
