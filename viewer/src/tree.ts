@@ -241,7 +241,7 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
   const room = tree.isSampled ? points / LEAST_SHARE : points;
   let chosen = levels[0];
   // Coarsest first; a level that does not fit ends the search.
-  for (const next of tree.roots.every((root) => isKnown(root) || !visible(root)) ? levels.slice(1) : []) {
+  for (const next of tree.byLevel.get(chosen?.level)?.every((node) => isKnown(node) || !visible(node)) ? levels.slice(1) : []) {
     if (chosen.pixels <= target || !next.nodes.length) break;
     if (next.total > room) { tree.limitedBy = "budget"; break; }
     chosen = next;

@@ -65,6 +65,13 @@ test("how full a cell is, is known from the coarser one above it: a level that d
   assert.deepEqual([...asked], [1]);
 });
 
+test("a finer cell without a coarser one above it holds up nothing", () => {
+  const tree = makeTree("streamline", [[80_000, 0, 4], [10_000, 2, 2]]), cells = new Map([[0, Int32Array.from([...tree.byLevel.get(0).flatMap(({ cell }) => cell), 9, 9, 9])], [1, Int32Array.from(tree.byLevel.get(1).flatMap(({ cell }) => cell))]]);
+  const strayed = new Tree("streamline", tree.levels, cells, 3, [0, 1, 2]);
+  assert.equal(strayed.roots.filter(({ level }) => level === 0).length, 1);
+  assert.ok(settle(strayed, makeView({ target: [120, 120, 120], orientation: [0.5, 0.5, 0.5, 0.5], distance: 400, fov: 45, projection: "perspective" }, 1280, 720, 173), 300_000).every(({ level }) => level === 0));
+});
+
 test("a crowded cell does not take the place of a coarser one that shows more", () => {
   const tree = makeTree("graph", [[2_000_000, 0, 1], [40_000, 3, 1]]);
   assert.ok(sum(settle(tree, look(180), 100_000)) >= 40_000);
