@@ -327,7 +327,7 @@ function missing(object: Stored): [number, number][] {
   const { total, wants, parts, fetches } = object;
   // What comes says how large the object is, and may be all of it.
   if (fetches.some(({ first }) => first < 0)) return [];
-  if (wants.some(({ first, suffix }) => first < 0 && !suffix)) return [[-1, -1]];
+  if (total < 0 && wants.some(({ first, suffix }) => first < 0 && !suffix)) return fetches.length ? [] : [[-1, -1]];
   const longest = Math.max(...wants.map(({ suffix }) => suffix));
   if (total < 0 && longest > 0) return [[-1, Math.max(longest, TAIL_BYTES)]];
   const there = [...parts.map(({ first, bytes }) => [first, first + bytes.length - 1]), ...fetches.map(({ first, last }) => [first, last < 0 ? Infinity : last])];

@@ -236,7 +236,7 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
   const levels = tree.levels.map((info) => {
     const nodes = tree.byLevel.get(info.level)!.filter(visible), error = tree.error(info.level);
     const most = nodes.reduce((largest, node) => Math.max(largest, pixelsPerUnit(view, node.low, node.high)), 0);
-    return { level: info.level, nodes, pixels: error * most, total: nodes.reduce((sum, node) => sum + tree.vertices(node), 0) };
+    return { level: info.level, nodes, pixels: error * most, total: Math.min(info.vertices, nodes.reduce((sum, node) => sum + tree.vertices(node), 0)) };
   }).reverse();
   const room = tree.isSampled ? points / LEAST_SHARE : points;
   let chosen = levels[0];

@@ -79,6 +79,18 @@ test("the index of a small shard brings the shard", async () => {
   assert.deepEqual(asked, [[0, 8999]]);
 });
 
+test("all of an object is asked for without what has come, or is on its way", async () => {
+  const source = newSource(), asked = [];
+  await withNetwork(serveWhole(asked), async () => {
+    const head = get(source, 0, 9);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    const { bytes, status } = await source.get("k", -1, -1, 0, signal());
+    assert.deepEqual([Buffer.compare(bytes, whole), status], [0, 200]);
+    await head;
+  });
+  assert.deepEqual(asked, [[0, 9], [10, 99_999]]);
+});
+
 test("what is not there is asked for once, until all is asked for anew", async () => {
   const source = newSource();
   const calls = await withNetwork(() => new Response(null, { status: 404 }), async () => {
