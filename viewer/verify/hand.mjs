@@ -195,7 +195,7 @@ export async function checkReads({ browser, server, stores, note }) {
 }
 
 /** Requests and megabytes of a first picture on a static host: what is there, and names that it can only try. */
-const MOST_ASKED = { large: [75, 8, 6], tracts: [60, 5, 2], sphere: [70, 5, 110], skeleton: [60, 5, 20] };
+const MOST_ASKED = { large: [75, 6, 6], tracts: [70, 3, 2], sphere: [40, 1, 110], skeleton: [120, 1, 12] };
 
 /** Four readers ask one source: a first picture takes few requests, no byte comes twice, and going back asks for nothing. */
 export async function checkRequests({ browser, program, folder, serveFolder, note }) {

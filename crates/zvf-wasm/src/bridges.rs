@@ -43,21 +43,16 @@ pub(crate) async fn find_steps(
         }
     }
     let jumps = find_jumps(level, &keys).await?;
-    let mut near = Vec::new();
     let mut far: BTreeMap<Vec<i64>, FarSteps> = BTreeMap::new();
-    let ends_of = |place: &Place| ends.get(&(place.0.components().to_vec(), place.1));
     for (from, to) in jumps {
-        match (ends_of(&from), ends_of(&to)) {
-            (Some([_, last]), Some([first, _])) => near.push(Some([*last, *first])),
-            (Some([_, last]), None) => {
-                let chunk = far.entry(to.0.components().to_vec());
-                chunk.or_insert_with(|| (to.0, Vec::new())).1.push((*last, to.1));
-            }
-            // The manifest names a fragment that the chunk does not have.
-            (None, _) => near.push(None),
+        let Some([_, last]) = ends.get(&(from.0.components().to_vec(), from.1)) else { continue };
+        if let Some([first, _]) = ends.get(&(to.0.components().to_vec(), to.1)) {
+            steps.push([*last, *first]);
+        } else {
+            let chunk = far.entry(to.0.components().to_vec());
+            chunk.or_insert_with(|| (to.0, Vec::new())).1.push((*last, to.1));
         }
     }
-    steps.extend(note_strays(near.into_iter(), faults));
     steps.extend(follow(level, far.into_values().collect(), faults).await?);
     Ok((steps, is_complete))
 }

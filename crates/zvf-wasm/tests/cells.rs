@@ -299,25 +299,6 @@ async fn faces_around_a_vertex_are_known_in_its_chunk() {
 }
 
 #[tokio::test]
-async fn steps_from_fragments_that_are_not_there_are_noted() {
-    let mut files = archives::files("sl3_streamlines");
-    let place = |chunk: &str| {
-        let path = format!("0/vertex_fragments/c/{chunk}");
-        files.iter().position(|(name, _)| *name == path).unwrap()
-    };
-    let (one, nine) = (place("2/0/2"), place("2/1/2"));
-    assert_eq!((files[one].1.len(), files[nine].1.len()), (52, 180));
-    files[nine].1 = files[one].1.clone();
-    let unpacked = Unpacked::from_files(&files);
-    let reader = Reader::new(unpacked.open().await);
-    let text = "{\"kind\": \"streamline\", \"level\": 0, \"cell\": [2, 1, 2]}";
-    let cell = zvf_wasm::load_cell(&reader, &CellRequest::parse(text).unwrap()).await.unwrap();
-    let classes: Vec<&str> =
-        cell.faults.iter().map(|fault| fault["class"].as_str().unwrap()).collect();
-    assert_eq!(classes, ["OutOfBounds"], "{:?}", cell.faults);
-}
-
-#[tokio::test]
 async fn a_truncated_chunk_costs_its_neighbours_what_ends_in_it() {
     let (mut store_count, mut noted_count) = (0, 0);
     for (id, part) in
