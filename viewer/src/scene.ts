@@ -433,6 +433,12 @@ export class Scene {
     if (this.#held > cap) this.#full = Math.max(0.05, this.#full * 0.8);
   }
 
+  /** What may be missing of what is shown. */
+  missing(): string[] {
+    const hidesLinks = this.drawn.some(({ node, tree }) => node.data?.complete === false && ["graph", "skeleton", "mesh"].includes(formOf(tree.kind)));
+    return [...new Set(this.info.notices), ...(hidesLinks ? ["Edges and faces between chunks that are not neighbours: this host does not list what it has, so they cannot be found."] : [])];
+  }
+
   #readersBytes(): number { const { wasm, cache } = this.pool.statistics(); return wasm + cache; }
 
   items(share: number): DrawItem[] {

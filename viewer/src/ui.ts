@@ -99,7 +99,7 @@ const titleOf = (kind: string) => (storeOf(kind) ? `${storeOf(kind)}: ` : "") + 
 
 /** Brings the panel in line with the state. Controls stay, with the focus and in the hand. */
 export function updatePanel(scene: Scene, actions: Actions): void {
-  const panel = byId("panel"), { info } = scene, next = document.createElement("aside");
+  const panel = byId("panel"), { info } = scene, missing = scene.missing(), next = document.createElement("aside");
   if (!panel.childElementCount) {
     const isTyped = (event: Event) => event.target instanceof HTMLInputElement && ["text", "number", "search"].includes(event.target.type);
     panel.addEventListener("input", (event) => { if (isTyped(event)) edited.add(event.target as Element); }, true);
@@ -115,7 +115,7 @@ export function updatePanel(scene: Scene, actions: Actions): void {
     section("View", false, ...viewControls(scene.state, actions)),
     section("Detail", false, ...detailControls(scene, actions)),
     // Hosts without a listing are usual: what they hide is said here.
-    ...(info.notices.length ? [section("What may be missing", false, ...[...new Set(info.notices)].map((text) => make("p", { class: "note" }, text)))] : []),
+    ...(missing.length ? [section("What may be missing", false, ...missing.map((text) => make("p", { class: "note" }, text)))] : []),
   );
   morphChildren(panel, next);
 }

@@ -7,6 +7,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 use zvf_model::{Categories, Kind, LevelId, LevelReader, Value};
 use zvf_query::Reader;
+use zvf_store::Notice;
 
 use crate::error::{error_to_json, request_error};
 
@@ -54,8 +55,19 @@ pub async fn describe_store(reader: &Reader) -> Result<Json> {
         "kinds": described,
         "groups": groups,
         "faults": faults,
-        "notices": reader.store().notices().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notices": describe_notices(reader),
     }))
+}
+
+/// Returns what may be missing. A root that specifies attributes names them all: a host that cannot list hides none.
+fn describe_notices(reader: &Reader) -> Vec<String> {
+    let names_all = matches!(reader.store().root().zarr_vectors.attribute_specs(), Some(Ok(_)));
+    let is_named = |notice: &Notice| {
+        matches!(notice, Notice::CannotEnumerate { key }
+            if names_all && key.name().is_some_and(|name| name.ends_with("_attributes")))
+    };
+    let notices = reader.store().notices().into_iter().filter(|notice| !is_named(notice));
+    notices.map(|notice| notice.to_string()).collect()
 }
 
 async fn add_level(
