@@ -132,7 +132,8 @@ export class Pool {
   }
 
   #lost(worker: number, message: string): void {
-    for (const [id, pending] of this.#pending) if (pending.worker === worker) {
+    // Without the worker that fetches, no reader goes on.
+    for (const [id, pending] of this.#pending) if (worker === HOST || pending.worker === worker) {
       this.#pending.delete(id);
       pending.reject(new StoreFault({ class: "Io", key: null, message, hint: "reload the page" }));
     }

@@ -351,6 +351,7 @@ function replyOf(answer: Response, bytes: Uint8Array, url: string): Reply {
   const range = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(answer.headers.get("Content-Range") ?? "");
   // Caches of browsers answer with the right head and a body that is empty or short.
   if (answer.status === 206 && range && bytes.length !== Number(range[2]) - Number(range[1]) + 1) throw new Error(`the body has ${bytes.length} bytes, its head says ${range[0]}`);
+  if (answer.status === 206 && !range) throw new Error("the answer does not show its Content-Range, which its host has to expose to other pages");
   let status = answer.status;
   // Some static hosts answer with a page of HTML where there is no file.
   if (status === 200 && /text\/html/.test(answer.headers.get("Content-Type") ?? "") && !url.endsWith(".html")) status = 404;

@@ -159,6 +159,10 @@ test("an object that was replaced is counted, and nothing of the old one is join
   await withNetwork(serveWhole([]), async () => { await get(same, 0, 9); assert.equal(await same.check(), false); });
 });
 
+test("a host that hides the header of parts is told", async () => {
+  await withNetwork(() => new Response(new Uint8Array(10), { status: 206 }), () => assert.rejects(newSource().get("k", 0, 9, 0, signal()), /Content-Range, which its host has to expose/));
+});
+
 test("an answer of another part than was asked for ends in an error", async () => {
   const source = newSource();
   await withNetwork(() => part(new Uint8Array(10), "bytes 0-9/100000"), () => assert.rejects(source.get("k", 500, 509, 0, signal()), /other parts/));
