@@ -2,10 +2,11 @@
 //   node viewer/acceptance.mjs ZVF FOLDER [--flight SECONDS] [--points N] [--only NAME,..]
 // ZVF is the command, FOLDER has room for stores. One line a check, then all figures as JSON; ends with 1 on any failure.
 
-import { createReadStream, mkdirSync, statSync } from "node:fs";
+import { createReadStream, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join, normalize } from "node:path";
 import { parseArgs } from "node:util";
+import { gunzipSync } from "node:zlib";
 import * as behaviour from "./verify/behaviour.mjs";
 import * as figures from "./verify/figures.mjs";
 import * as hand from "./verify/hand.mjs";
@@ -37,8 +38,20 @@ async function serveFolder(root) {
   return { url: `http://127.0.0.1:${host.address().port}`, asked, end: () => { host.closeAllConnections(); host.close(); } };
 }
 
+/** Writes the page for a static host; ZVF_PAGE as for a server. */
+function writePage(site) {
+  zvf(["view", "--write-page", site, "--overwrite"]);
+  const folder = process.env.ZVF_PAGE;
+  if (!folder) return;
+  const [policy] = /<meta http-equiv="Content-Security-Policy"[^>]*>/.exec(readFileSync(join(site, "index.html"), "utf8"));
+  for (const name of ["index.html", "viewer.css", "viewer.js", "worker.js", "zvf_wasm_bg.wasm"]) {
+    const bytes = gunzipSync(readFileSync(join(folder, `${name}.gz`)));
+    writeFileSync(join(site, name), name === "index.html" ? bytes.toString().replace('<meta charset="utf-8">', (charset) => `${charset}\n${policy}`) : bytes);
+  }
+}
+
 const bare = await measureBare(browser), factor = Math.max(1, bare / 80), results = { bare_ms: +bare.toFixed(1), factor: +factor.toFixed(2) };
-const context = { program, browser, server, zvf, stores, folder, bare, factor, seconds: Number(values.flight), serveFolder, restart: (words) => startServer(program, words) };
+const context = { program, browser, server, zvf, stores, folder, bare, factor, seconds: Number(values.flight), serveFolder, writePage, restart: (words) => startServer(program, words) };
 const checks = { ...figures, ...behaviour, ...hand }, wanted = values.only?.split(",");
 let failures = 0;
 for (const [name, check] of Object.entries(checks)) {

@@ -2,11 +2,10 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createServer, request as sendRequest } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { gunzipSync } from "node:zlib";
 import puppeteer from "puppeteer-core";
 
 /** Runs the command `zvf` and returns what it prints. */
@@ -14,20 +13,11 @@ export function runZvf(program, words, options = {}) {
   return execFileSync(program, words, { encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"], ...options });
 }
 
+/** The files below a folder. */
+export const listFiles = (folder) => readdirSync(folder, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)).sort();
+
 /** Runs the command with `--json` and returns the document. */
 export const askZvf = (program, words) => JSON.parse(runZvf(program, [...words, "--json"]));
-
-/** Writes the page for a static host; ZVF_PAGE as for a server. */
-export function writePage(program, site) {
-  runZvf(program, ["view", "--write-page", site, "--overwrite"]);
-  const folder = process.env.ZVF_PAGE;
-  if (!folder) return;
-  const [policy] = /<meta http-equiv="Content-Security-Policy"[^>]*>/.exec(readFileSync(join(site, "index.html"), "utf8"));
-  for (const name of ["index.html", "viewer.css", "viewer.js", "worker.js", "zvf_wasm_bg.wasm"]) {
-    const bytes = gunzipSync(readFileSync(join(folder, `${name}.gz`)));
-    writeFileSync(join(site, name), name === "index.html" ? bytes.toString().replace('<meta charset="utf-8">', (charset) => `${charset}\n${policy}`) : bytes);
-  }
-}
 
 /** Starts `zvf serve` on a free port of this machine; `end` stops it and waits for it. Where ZVF_PAGE names a folder, the page is that
  * one and not the one that the command was built with. */
