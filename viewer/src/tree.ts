@@ -100,13 +100,16 @@ export class Tree {
     return Math.max(...sizes.slice(0, 3));
   }
 
-  /** How many vertices a cell has; before it is loaded, its part of what the coarser cell above it has of its level, or those of
-   * a usual one. */
+  /** How many vertices a cell has; before it is loaded, its part of what the coarser cell above it has of its level, less that of
+   * the cells beside it that have come; or those of a usual one. */
   vertices(node: Node): number {
     if (node.data) return (node.stored = node.data.storedVertices);
     if (node.stored !== null) return node.stored;
     const info = this.info(node.level), { parent } = node, above = parent && this.info(parent.level).vertices;
-    if (parent && above && (parent.data || parent.stored !== null || parent.parent)) return (info.vertices * this.vertices(parent)) / above / parent.children.length;
+    if (parent && above && (parent.data || parent.stored !== null || parent.parent)) {
+      const known = parent.children.map(({ data, stored }) => data?.storedVertices ?? stored).filter((count) => count !== null);
+      return Math.max(0, (info.vertices * this.vertices(parent)) / above - known.reduce((sum, count) => sum + count, 0)) / (parent.children.length - known.length);
+    }
     return info.chunks > 0 ? info.vertices / info.chunks : 0;
   }
 }
