@@ -64,7 +64,7 @@ pub(super) fn prepare_cases(zvf: &Zvf, scratch: &Path, size: u64) -> anyhow::Res
     write_input("wide", &before.join("wide.csv"), size / 4)?;
     let zvf = Zvf { place: before.clone(), ..zvf.clone() };
     for line in
-        ["create -q wide.csv a.zv", "create -q wide.csv b.zv", "edit move -q a.zv --by 0,0,1"]
+        ["create -q wide.csv a.zv", "create -q wide.csv b.zv", "edit move -q a.zv --all --by 0,0,1"]
     {
         zvf.run(line)?;
     }
