@@ -44,6 +44,8 @@ from .api import (
 )
 from .core.backends import detect_scheme
 from .core.group import Group
+from .core.layout import runtime_capabilities
+from .core.object_layer import concurrency_contract
 from .core.store import FsGroup, create_store, open_store, rebind
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
 
@@ -79,6 +81,8 @@ __all__ = [
     "SchemaConflict",
     "FormatError",
     "coarsen_methods",
+    "concurrency_contract",
+    "runtime_capabilities",
     "__version__",
     "__api_version__",
     "FEATURES",

@@ -1,0 +1,324 @@
+"""API 1.3 of zarr-vectors: a level that several processes fill, against brute force, zarr-vectors itself, and what is refused."""
+
+from __future__ import annotations
+
+import filecmp
+import itertools
+import json
+import multiprocessing
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import zarr_vectors as reference
+import zvf
+import zvf.compat as zv
+from zvf.compat import building as zb
+from zvf.compat.core import object_layer
+from zvf.compat.core.link_groups import index_fragment_link_groups
+from zvf.compat.core.linking import partition_links
+from zvf.compat.exceptions import ArrayError, ConcurrentEditError, ShardOwnershipError, StoreError, ZVError
+
+BOUNDS, CHUNK, WORKERS, OBJECTS = ([-50.0] * 3, [99.0] * 3), (25.0,) * 3, 3, 40
+
+
+def paths():
+    """Paths through space by object, and their lengths."""
+    rng = np.random.default_rng(7)
+    return [np.clip(rng.uniform(-50, 95, 3) + np.cumsum(rng.normal(0, 9, (rng.integers(2, 20), 3)), axis=0), -50, 99).astype("f4") for _ in range(OBJECTS)]
+
+
+def plan():
+    """By chunk, the fragments (rows of each object); by object, its manifest; the links; which worker writes a chunk: that of its shard."""
+    fragments, manifests, chunks, vids = {}, {}, [], []
+    rows = {}
+    for number, path in enumerate(paths()):
+        cells = [tuple(cell) for cell in np.floor(path / CHUNK).astype(int).tolist()]
+        places = []
+        for cell in dict.fromkeys(cells):
+            own = path[[c == cell for c in cells]]
+            fragments.setdefault(cell, []).append(own)
+            manifests.setdefault(number, []).append((cell, len(fragments[cell]) - 1))
+        for cell in cells:
+            rows[cell] = rows.get(cell, -1) + 1
+            places.append((cell, rows[cell]))
+        for (a, i), (b, j) in itertools.pairwise(places):
+            chunks.append((a, b))
+            vids.append((i, j))
+    return fragments, manifests, np.array(chunks), np.array(vids)
+
+
+def manifest_arrays(manifests, numbers):
+    pairs = [manifests[n] for n in numbers]
+    offsets = np.cumsum([0, *map(len, pairs)])
+    return {"chunk_coords": np.array([c for own in pairs for c, _ in own]), "fragment_idx": np.array([f for own in pairs for _, f in own]), "manifest_offsets": offsets}
+
+
+def work(path, worker, sharded, lo, hi, block_at, out):
+    """One process: its cells, the links that belong to them, and the rows of its objects."""
+    level = zb.get_resolution_level(zb.open_store(path, mode="r+"), 0)
+    fragments, manifests, chunks, vids = plan()
+    anchors = [min(map(tuple, pair)) for pair in chunks.tolist()]
+    shard = lambda cell: tuple((c + 2) // 2 for c in cell)  # noqa: E731
+    own = lambda cell: sum(shard(cell)) % WORKERS == worker  # noqa: E731
+    written = {}
+
+    def write(mine):
+        for cell, groups in fragments.items():
+            if mine(cell):
+                zb.write_chunk_vertices(level, cell, groups, record_presence=False)
+                zb.write_chunk_attributes(level, "x", cell, [group[:, 0] for group in groups], record_presence=False)
+        pick = np.array([mine(cell) for cell in anchors])
+        zb.write_link_cells(level, chunks=chunks[pick], vids=vids[pick], attributes={"w": vids[pick].sum(axis=1).astype("f4")}, allocate=False)
+
+    if sharded:
+        for place in sorted({shard(cell) for cell in fragments if own(cell)}):
+            with zb.shard_transaction(level, place, io_threads=2) as transaction:
+                write(lambda cell: shard(cell) == place)
+            for name, keys in transaction.written.items():
+                written.setdefault(name, []).extend(keys)
+    else:
+        with zb.open_write_session(level, bounds=BOUNDS, chunk_shape=CHUNK):
+            write(own)
+    zb.write_object_manifests(level, **manifest_arrays(manifests, range(lo, hi)), mode="place", at=lo, block_at=block_at)
+    zb.write_object_attribute_columns(level, {"n": np.array([len(paths()[n]) for n in range(lo, hi)], "i4")}, mode="place", at=lo)
+    json.dump(written, open(out, "w"))
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["files", "shards"])
+@pytest.mark.parametrize("layout", ["vlen", "dense"])
+def test_a_level_that_processes_fill_is_sound_and_has_every_value(tmp_path, layout, sharded):
+    path = str(tmp_path / "made.zarrvectors")
+    fragments, manifests, chunks, vids = plan()
+    root = zb.create_store(path, bounds=BOUNDS, chunk_shape=CHUNK, geometry_types=["graph"], links_convention="explicit", manifest_layout=layout, shard_shape=2 if sharded else None)
+    level = zb.get_resolution_level(root, 0)
+    zb.create_resolution_level(root, 0, zb.LevelMetadata(level=0, vertex_count=0, arrays_present=["vertices"]))
+    zb.create_vertices_array(level, dtype="float32")
+    zb.create_attribute_array(level, "x", dtype="float32")
+    zb.defer_presence(level)
+    steps = {tuple((b - a).tolist()) for a, b in chunks} | {tuple((a - b).tolist()) for a, b in chunks}
+    for step in sorted(s for s in steps if s >= (0, 0, 0)):
+        zb.create_links_array(level, 2, sid_ndim=3, offsets=[step])
+        zb.create_link_attributes_array(level, "w", "float32", offsets=[step])
+    with zb.object_manifest_writer(level, at=0) as writer:  # the first objects come as a stream
+        for number in range(10):
+            writer.write(**manifest_arrays(manifests, [number]))
+    assert (writer.first_row, writer.end) == (0, 10) and zb.object_count(level) == 0
+    cuts = [10, 20, 31, OBJECTS]
+    starts = np.cumsum([sum(map(len, (manifests[n] for n in range(a, b)))) for a, b in itertools.pairwise([0, *cuts])]).tolist()
+    zb.reserve_object_rows(level, OBJECTS, n_blocks=starts[-1], columns={"n": "int32"})
+    zb.write_object_attributes(level, "n", np.array([len(paths()[n]) for n in range(10)], "i4"), mode="place", at=0)
+    assert zb.store_layout(root).min_reader == ("0.9.4" if layout == "dense" else "0.9.3") and zb.store_layout(level).presence_deferred
+    context = multiprocessing.get_context("spawn")
+    jobs = [context.Process(target=work, args=(path, w, sharded, cuts[w], cuts[w + 1], starts[w], tmp_path / f"{w}.json")) for w in range(WORKERS)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join(300)
+        assert job.exitcode == 0
+    level = zb.get_resolution_level(zb.open_store(path, mode="r+"), 0)
+    linked = zb.finalize_links(level, delta=0)
+    assert linked.num_links == linked.num_physical_records == len(vids)
+    if sharded:  # the workers said what they wrote
+        reports = [json.load(open(tmp_path / f"{w}.json")) for w in range(WORKERS)]
+        names = zb.per_chunk_array_paths(level)
+        said = {name: [key for report in reports for key in report.get(name, ())] for name in names}
+        assert {name: sorted(keys) for name, keys in said.items()} == {name: level.list_chunks(name) for name in names}
+        zb.set_presence(level, said, end_deferral=True)
+    else:
+        zb.rebuild_presence(level)
+    zb.commit_object_index(level, OBJECTS)
+    zb.refresh_arrays_present(level)
+    zb.update_level_metadata(level, vertex_count=sum(map(len, paths())))
+    zb.write_multiscale_metadata(zb.open_store(path, mode="r+"))
+    assert level.list_chunks("vertices") == sorted(".".join(map(str, cell)) for cell in fragments) and not level.presence_deferred()
+    report = zvf.open(path).validate(level=5)
+    assert report.ok, report.findings
+
+    ds, edges = zvf.open(path), lambda answer: sorted(map(tuple, np.sort(answer.positions[answer.edges].reshape(-1, 2, 3).view("f4,f4,f4")[..., 0], axis=1).tolist()))
+    for number, line in enumerate(paths()):
+        found = ds.read(objects=[number], attributes=["x", "object.n"])
+        wanted = np.concatenate([fragments[cell][f] for cell, f in sorted(manifests[number])])
+        assert np.array_equal(found.positions, wanted) and np.array_equal(found["x"], wanted[:, 0]) and set(found["object.n"].tolist()) == {len(line)}
+        assert edges(found) == sorted(tuple(sorted(map(tuple, pair.tolist()))) for pair in np.stack([line[:-1], line[1:]], axis=1))
+    cells = sorted(fragments)
+    batch = zb.read_cells(level, [*cells, (9, 9, 9)], ["vertices", "vertex_attributes/x", "links/0/0.0.0"], fragments=True)
+    assert not batch.errors and all(np.array_equal(batch["vertices"].rows(i), np.concatenate(fragments[cell])) for i, cell in enumerate(cells))
+    assert np.diff(batch.fragments.cell_offsets).tolist() == [len(fragments[cell]) for cell in cells] + [0]
+    csr = zb.read_object_manifests_csr(level, [31, 2])
+    assert [(tuple(c), f) for c, f in zip(csr.chunk_coords.tolist(), csr.fragment_idx.tolist())] == manifests[31] + manifests[2]
+    assert zb.store_layout(level).min_reader == ("0.9.4" if layout == "dense" else "0.9.0")
+
+    if layout == "vlen":  # which zarr-vectors 0.9.2 reads
+        old = reference.building.get_resolution_level(reference.building.open_store(path), 0)
+        assert [reference.building.read_object_manifests(old, ids=[n])[n] for n in (0, 17)] == [manifests[0], manifests[17]]
+        assert np.array_equal(np.concatenate(reference.building.read_object_vertices(old, 17)), np.concatenate([fragments[c][f] for c, f in manifests[17]]))
+        assert np.array_equal(reference.building.read_object_attributes(old, "n"), [len(p) for p in paths()])
+        as_set = lambda records: sorted(tuple(sorted((tuple(map(int, c)), int(v)) for c, v in record)) for record in records)  # noqa: E731
+        assert as_set(reference.building.read_links(old)) == as_set([list(zip(map(tuple, a), b)) for a, b in zip(chunks.tolist(), vids.tolist())])
+
+
+@pytest.mark.parametrize(("width", "directed", "store"), [(2, False, "canonical"), (3, False, "canonical"), (2, True, "canonical"), (3, False, "duplicate"), (2, False, "duplicate"), (1, False, "canonical")])
+def test_links_go_where_zarr_vectors_puts_them(tmp_path, width, directed, store):
+    from zarr_vectors.spatial.boundary import partition_records_by_offset
+
+    rng = np.random.default_rng(width)
+    chunks = rng.integers(0, 4, (60, 1, 3)) + rng.integers(-1, 2, (60, width, 3)) * (rng.random((60, 1, 1)) < 0.7)
+    vids = rng.integers(0, 4, (60, width))
+    level = zb.get_resolution_level(zb.create_store(tmp_path / "a", bounds=([-50.0] * 3, [150.0] * 3), chunk_shape=CHUNK), 0)
+    records = [list(zip(map(tuple, c), v)) for c, v in zip(chunks.tolist(), vids.tolist())]
+    want = partition_records_by_offset(records, width, 3, scale_src=(1, 1, 1), scale_trg=(1, 1, 1), directed=directed, store=store)
+    got = partition_links(level, chunks, vids, 0, directed, store)
+    assert set(got) == set(want)
+    for place, entries in want.items():
+        rows, numbers = got[place]
+        assert [(list(row[-width:]), n) for row, n in zip(rows.tolist(), numbers)] == [(list(v), n) for v, _, n in entries]
+        assert rows.shape[1] == width or [perm for perm, *_ in rows.tolist()] == [perm for _, perm, _ in entries]
+    for _ in range(2):
+        zb.write_link_cells(level, chunks=chunks, vids=vids, attributes={"w": vids.astype("i2")}, directed=directed, store=store)
+    assert zb.finalize_links(level).num_links == 120
+
+
+@pytest.mark.parametrize(("layout", "ids"), [("vlen", None), ("dense", None), ("dense", 1000)])
+def test_a_stream_of_manifests_stores_what_single_calls_store(tmp_path, monkeypatch, layout, ids):
+    monkeypatch.setattr(object_layer, "FLUSH_ROWS", 20_000)
+    rng, done, writes = np.random.default_rng(3), 0, []
+    while done < 70_000:
+        counts = rng.integers(0, 3, rng.integers(0, 9_000))
+        writes.append({"chunk_coords": rng.integers(0, 2, (counts.sum(), 3)), "fragment_idx": rng.integers(0, 99, counts.sum()), "manifest_offsets": np.cumsum([0, *counts])})
+        writes[-1] |= {} if ids is None else {"ids": ids + done + np.arange(len(counts))}
+        done += len(counts)
+    levels = []
+    for name, torn in (("calls", False), ("stream", True)):
+        level = zb.get_resolution_level(zb.create_store(tmp_path / name, bounds=BOUNDS, chunk_shape=CHUNK, manifest_layout=layout), 0)
+        levels.append(level)
+        if torn:  # a writer that dies leaves rows behind the committed count; the next one replaces them
+            with pytest.raises(KeyError), zb.object_manifest_writer(level, at=0) as writer:
+                for words in writes[:9]:
+                    writer.write(**words)
+                raise KeyError
+            with zb.object_manifest_writer(level, at=0, commit=True) as writer:
+                for words in writes:
+                    writer.write(**words)
+            assert writer.flushes > 2 and writer.end == done
+        else:
+            at = 0
+            for words in writes:
+                at = sum(zb.write_object_manifests(level, **words, mode="append", at=at))
+            zb.commit_object_index(level, done)
+    folders = [level.path / "object_index" for level in levels]
+    names = sorted(p.relative_to(folders[0]) for p in folders[0].rglob("*") if p.is_file())
+    assert names == sorted(p.relative_to(folders[1]) for p in folders[1].rglob("*") if p.is_file())
+    assert filecmp.cmpfiles(*folders, map(str, names), shallow=False)[1:] == ([], [])
+    before = zb.read_all_object_manifests_csr(levels[0])
+    zb.shard_object_layer(levels[0], zb.OBJECT_SHARD_ROW_MULTIPLE)
+    after = zb.read_all_object_manifests_csr(levels[0])
+    assert all(map(np.array_equal, before, after)) and zb.store_layout(levels[0]).object_shard_rows == 65_536 == zb.object_shard_rows(levels[0])
+
+
+def test_groups_of_links_follow_fragments(tmp_path):
+    level = zb.get_resolution_level(zb.create_store(tmp_path / "a", bounds=BOUNDS, chunk_shape=CHUNK, geometry_types=["graph"], links_convention="explicit"), 0)
+    xyz = np.random.default_rng(0).uniform(0, 25, (6, 3))
+    zb.write_chunk_vertices(level, (0, 0, 0), [xyz[:3], xyz[3:]])
+    zb.write_link_cells(level, chunks=np.zeros((4, 2, 3), int), vids=[[3, 4], [0, 1], [4, 5], [1, 2]])
+    zb.finalize_links(level)
+    assert index_fragment_link_groups(level, dry_run=True)[0] | {"would_stamp": True, "reordered": 1} == index_fragment_link_groups(level, dry_run=True)[0]
+    assert index_fragment_link_groups(tmp_path / "a")[0]["stamped"]
+    assert zb.read_cells(level, [(0, 0, 0)], ["links/0/0.0.0"])["links/0/0.0.0"].data.tolist() == [[0, 1], [1, 2], [3, 4], [4, 5]]
+    zb.update_level_metadata(level, vertex_count=6, arrays_present=["vertices", "links"])
+    assert zvf.open(tmp_path / "a").validate(level=5).ok and level.attrs["zarr_vectors_level"]["fragment_link_groups"]
+    zb.write_link_cells(level, chunks=np.zeros((1, 2, 3), int), vids=[[0, 5]])  # a write that knows nothing of it takes it back
+    assert "fragment_link_groups" not in level.attrs["zarr_vectors_level"]
+    assert "joins two vertex fragments" in index_fragment_link_groups(level)[0]["skipped"]
+
+
+class OnDevice(np.ndarray):
+    __cuda_array_interface__ = {}
+
+
+class Foreign:
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def refusals(level, tmp_path):
+    cuda, foreign, cell = np.zeros((1, 3), "i8").view(OnDevice), Foreign(), (0, 0, 0)
+    yield ArrayError, "device", lambda: zb.read_cells(level, [cell], device="cuda")
+    yield ArrayError, "device", lambda: zb.read_cells(level, [cell], decode="device")
+    yield ArrayError, "on a CUDA device", lambda: zb.read_cells(level, cuda)
+    yield ArrayError, "on the device 2", lambda: zb.write_chunk_vertices(level, cell, [foreign])
+    yield ArrayError, "on a CUDA device", lambda: zb.write_object_manifests(level, chunk_coords=cuda, fragment_idx=[0], mode="append")
+    yield ArrayError, "on the device 2", lambda: zb.write_link_cells(level, chunks=foreign, vids=foreign)
+    yield ArrayError, "not both", lambda: zb.write_link_cells(level, [[(cell, 1), (cell, 2)]], 3, chunks=[[cell, cell]], vids=[[1, 2]])
+    yield ArrayError, "no cell of a grid", lambda: zb.write_chunk_vertices(level, (9, 0, 0), [[[0, 0, 0]]])
+    yield ArrayError, "create function", lambda: zb.write_chunk_attributes(level, "none", cell, [[1.0]])
+    yield ArrayError, "int16 holds", lambda: zb.write_chunk_attributes(level, "small", cell, [[70_000]])
+    yield ArrayError, "exactly one", lambda: zb.write_chunk_fragments(level, cell)
+    yield ArrayError, "reserve_object_rows", lambda: zb.write_object_manifests(level, chunk_coords=[cell] * 9, fragment_idx=range(9), mode="place", at=3)
+    yield ArrayError, "not reserved", lambda: zb.write_object_attribute_columns(level, {"other": [1]}, mode="place", at=0)
+    yield ArrayError, "hold no manifest", lambda: zb.commit_object_index(level, 4)
+    yield ArrayError, "exceeds the 4", lambda: zb.commit_object_index(level, 5)
+    yield ArrayError, "committed", lambda: zb.write_object_manifests(level, chunk_coords=[cell], fragment_idx=[0], mode="append", at=0)
+    yield ArrayError, "positionally", lambda: zb.write_object_manifests(level, chunk_coords=[cell], fragment_idx=[0], ids=[70], mode="append", at=1)
+    yield ArrayError, "not sharded", lambda: zb.shard_of(level, cell)
+    yield StoreError, "defer_presence", lambda: zb.shard_transaction(level, cell).__enter__()
+    yield StoreError, "has no cells", lambda: zb.set_presence(level, {"none": []})
+    yield ArrayError, "no cell of a grid", lambda: zb.set_presence(level, {"vertices": ["0.0.0", "7.7.7"]})
+    yield AttributeError, "write_link_cells, then finalize_links", lambda: zb.write_links
+    yield ImportError, "device-decode", lambda: zv.require_api(">=1.3", features=["read-cells", "device-decode"])
+    yield PermissionError, "read-only", lambda: zb.write_chunk_vertices(zb.get_resolution_level(zb.open_store(level._shared.address), 0), cell, [])
+
+
+def test_what_is_refused(tmp_path):
+    root = zb.create_store(tmp_path / "a", bounds=BOUNDS, chunk_shape=CHUNK)
+    level = zb.get_resolution_level(root, 0)
+    zb.create_vertices_array(level)
+    zb.create_attribute_array(level, "small", "int16")
+    zb.reserve_object_rows(level, 4)
+    zb.write_object_manifests(level, chunk_coords=[(0, 0, 0)], fragment_idx=[0], mode="place", at=0)
+    zb.commit_object_index(level, 1)
+    for number, (kind, words, call) in enumerate(refusals(level, tmp_path)):
+        with pytest.raises(kind, match=words):
+            call()
+            pytest.fail(f"case {number} is not refused: {words}")
+    assert zv.concurrency_contract()["at_alignment"] == 65_536 and not zv.runtime_capabilities()["device_decode"]
+    zv.require_api(">=1.3,<2", features=sorted(zv.FEATURES))
+    shutil.copytree(tmp_path / "a", tmp_path / "a.zarrvectors.zvf")
+    shutil.copytree(tmp_path / "a", tmp_path / "a.zarrvectors")
+    with pytest.raises(StoreError, match="has a journal"):
+        zb.write_chunk_vertices(zb.get_resolution_level(zb.open_store(tmp_path / "a.zarrvectors", mode="r+"), 0), (0, 0, 0), [])
+
+
+def test_a_shard_that_another_writer_changed_is_not_overwritten(tmp_path):
+    root = zb.create_store(tmp_path / "a", bounds=BOUNDS, chunk_shape=CHUNK, shard_shape=2)
+    level = zb.get_resolution_level(root, 0)
+    zb.create_vertices_array(level)
+    zb.defer_presence(level)
+    zb.write_chunk_vertices(level, (0, 0, 0), [[[1, 2, 3]]])
+    with pytest.raises(ConcurrentEditError, match="another writer"), zb.shard_transaction(level, zb.shard_of(level, (0, 0, 0))):
+        zb.write_chunk_vertices(level, (0, 0, 1), [[[1, 2, 30]]])
+        zb.write_chunk_vertices(zb.get_resolution_level(root, 0), (0, 1, 0), [[[1, 30, 3]]])
+    assert level.list_chunks("vertices") == ["0.0.0", "0.1.0"] and not list((tmp_path / "a").rglob("*.partial"))
+    with pytest.raises(ShardOwnershipError), zb.shard_transaction(level, (1, 1, 1)) as transaction:
+        transaction.write_cells("vertices", [("-2.0.0", b"")])
+    with zb.shard_transaction(level, (1, 1, 1), mode="merge"):
+        zb.write_chunk_vertices(level, (1, 1, 1), [[[30, 30, 30]]])
+    with zb.shard_transaction(level, (2, 1, 1)):
+        zb.write_chunk_vertices(level, (3, 1, 1), [[[80, 30, 30]]])
+    assert zb.rebuild_presence(level, "vertices") == ["0.0.0", "0.1.0", "1.1.1", "3.1.1"]
+    array = tmp_path / "a/0/vertices/zarr.json"
+    document = json.loads(array.read_text())
+    bad = [("shape", [3, -1, 3]), ("shape", [1 << 70] * 3), ("chunk_grid", {}), ("codecs", []), ("codecs", 7), ("fill_value", {"a": 1}), ("data_type", "wrong"), ("attributes", 3)]
+    for key, value in [*bad, *((key, None) for key in document)]:
+        array.write_text(json.dumps({**document, key: value}))
+        try:
+            zb.read_cells(level, [(0, 0, 0)], on_error="raise")
+        except ZVError:
+            pass
+    array.write_text(json.dumps(document))
+    shard = tmp_path / "a/0/vertices/c/1/1/1"
+    whole = shard.read_bytes()
+    for cut in range(0, len(whole), 7):
+        shard.write_bytes(whole[:cut])
+        assert zb.read_cells(level, [(0, 0, 0)]).errors
