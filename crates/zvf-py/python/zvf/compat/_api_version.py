@@ -29,7 +29,6 @@ FEATURES: frozenset[str] = frozenset(
         "commit-object-index",
         "durable-writes",
         "store-layout",
-        "object-layer-shards",
         "concurrency-contract",
         "shard-transaction",
         "shard-transaction-io-threads",

@@ -34,13 +34,7 @@ from .constants import (
     XLEVEL_NONE,
 )
 from .core.cell_reads import CellBatch, CellColumn, CellReadError, FragmentColumn, read_cells, read_neighbourhood
-from .core.fragments import (
-    decode_fragment_index,
-    decode_object_manifest_blocks,
-    decode_object_manifests_csr,
-    encode_object_manifest_blocks,
-    encode_object_manifests_csr,
-)
+from .core.fragments import decode_fragment_index, decode_object_manifests_csr, encode_object_manifests_csr
 from .core.group import Group
 from .core.layout import StoreLayout, store_layout
 from .core.linking import (
@@ -50,6 +44,7 @@ from .core.linking import (
     finalize_links,
     intra_offsets,
     link_family_policy,
+    link_attributes_group_path,
     links_group_path,
     links_has_perm,
     links_path,
@@ -74,10 +69,8 @@ from .core.object_layer import (
     read_all_object_manifests_csr,
     read_object_manifests_csr,
     reserve_object_rows,
-    shard_object_layer,
     write_object_attribute_columns,
     write_object_attributes,
-    write_object_index,
     write_object_manifests,
 )
 from .core.writing import (
@@ -327,7 +320,8 @@ _INSTEAD = {
     **dict.fromkeys(("write_links", "write_link_attributes", "write_chunk_links", "write_chunk_link_attributes", "create_link_segments"), "write_link_cells, then finalize_links"),
     **dict.fromkeys(("read_links", "read_link_arrays", "read_chunk_links", "iter_link_cells"), "read_cells of the arrays below links"),
     **dict.fromkeys(("write_groupings", "write_groupings_attributes", "create_groupings_array"), "groups= of write_points and its kin, or ds.edit()"),
-    **dict.fromkeys(("create_object_index_array", "create_object_attributes_array"), "reserve_object_rows"),
+    **dict.fromkeys(("create_object_index_array", "create_object_attributes_array", "shard_object_layer"), "reserve_object_rows"),
+    **dict.fromkeys(("write_object_index", "encode_object_manifest_blocks"), "write_object_manifests of arrays, then commit_object_index"),
     "ObjectIndexAppender": "object_manifest_writer",
     "patch_object_manifests": "ds.edit()",
     "stored_objects": "rebuild_presence, which reads what is stored",

@@ -14,7 +14,7 @@ from ..constants import FRAGMENT_ATTRIBUTES, LINK_ATTRIBUTES, LINKS, VERTEX_ATTR
 from ..exceptions import ArrayError, ZVError
 from .fragments import Ints, decode_fragment_index, decode_ragged, host_array, host_device, offsets_of
 from .group import Group
-from .linking import _is_flat, flat_links, link_columns
+from .linking import flat_links, is_flat, link_columns
 from .store import read_root_metadata
 from .stored import Index
 from .writing import column_width, key_of, read_cell_bytes, stamped_dtype
@@ -96,7 +96,7 @@ def _decoder(level: Group, name: str, ndim: int | None) -> tuple[Any, tuple[int,
         )
     if parts[0] == LINKS:
         width = link_columns(level, name)
-        if _is_flat(name):
+        if is_flat(name):
             return lambda blob: flat_links(blob, dtype, width, name), (width,)
         return lambda blob: np.concatenate([np.empty((0, width), dtype), *decode_ragged(blob, dtype, width)]), (width,)
     if name == VERTICES:

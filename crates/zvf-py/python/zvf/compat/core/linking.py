@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..constants import LINK_ATTRIBUTES, LINK_FRAGMENTS, LINKS
 from ..exceptions import ArrayError
-from .fragments import ChunkFragmentIndex, Ints, as_type, decode_fragment_index, decode_ragged, encode_ragged, host_array, offsets_of
+from .fragments import Ints, decode_fragment_index, decode_ragged, encode_ragged, host_array, offsets_of, ranges_of
 from .group import Group
 from .metadata import chunk_scale_from_root
 from .store import read_level_metadata, read_root_metadata
@@ -59,7 +59,7 @@ def links_path(delta: int, offsets: Sequence[Sequence[int]]) -> str:
     return f"{links_group_path(delta)}/{offsets_segment(offsets)}"
 
 
-def links_has_perm(offsets: Sequence[Sequence[int]], *, delta: int, directed: bool, store: str) -> bool:
+def links_has_perm(offsets: Sequence[Sequence[int]], *, delta: int, directed: bool, store: str = "canonical") -> bool:
     """Whether rows say in which order their ends were given."""
     return any(map(any, offsets)) and delta == 0 and (store == "duplicate" or not directed)
 
@@ -78,8 +78,8 @@ def link_family_policy(level_group: Group, delta: int = 0) -> tuple[int, int, bo
 def create_links_family(level_group: Group, *, delta: int = 0, link_width: int = 2, sid_ndim: int | None = None, directed: bool = False, store: str = "canonical") -> None:
     """State what the links of a family agree on; one that states something else already is refused."""
     writable(level_group)
-    if store not in ("canonical", "duplicate"):
-        raise ArrayError(f"store: expected canonical or duplicate, found {store!r}")
+    if store != "canonical":
+        raise ArrayError(f"store: expected canonical, found {store!r}: links that are stored more than once are read, not written")
     wanted = (int(link_width), int(sid_ndim or len(read_root_metadata(level_group).chunk_shape)), bool(directed), store)
     path, stated = links_group_path(delta), link_family_policy(level_group, delta)
     if stated is not None and stated != wanted:
@@ -90,17 +90,9 @@ def create_links_family(level_group: Group, *, delta: int = 0, link_width: int =
 
 
 def create_links_array(
-    level_group: Group,
-    link_width: int,
-    dtype: Any = "int64",
-    *,
-    delta: int = 0,
-    sid_ndim: int | None = None,
-    offsets: Sequence[Sequence[int]] | None = None,
-    directed: bool = False,
-    store: str = "canonical",
-    exist_ok: bool = True,
-) -> None:
+    level_group: Group, link_width: int, dtype: Any = "int64", *, delta: int = 0, sid_ndim: int | None = None,
+    offsets: Sequence[Sequence[int]] | None = None, directed: bool = False, store: str = "canonical", exist_ok: bool = True,
+) -> None:  # fmt: skip
     """Create the array of the links that lead one way; ``link_fragments`` too where they stay in their chunk."""
     create_links_family(level_group, delta=delta, link_width=link_width, sid_ndim=sid_ndim or (len(offsets[0]) if offsets else None), directed=directed, store=store)
     policy = link_family_policy(level_group, delta)
@@ -113,47 +105,31 @@ def create_links_array(
         create_cell_array(level_group, LINK_FRAGMENTS, {"zv_array": LINK_FRAGMENTS, "encoding": "fragment_index_v1"})
 
 
+def link_attributes_group_path(name: str, delta: int = 0) -> str:
+    """The group of an attribute of links."""
+    return f"{LINK_ATTRIBUTES}/{name}/{links_group_path(delta).partition('/')[2]}"
+
+
 def create_link_attributes_array(
-    level_group: Group,
-    name: str,
-    dtype: Any = "float32",
-    *,
-    delta: int = 0,
-    sid_ndim: int | None = None,
-    link_width: int = 2,
-    offsets: Sequence[Sequence[int]] | None = None,
-    exist_ok: bool = True,
-    row_shape: Sequence[int] = (),
-) -> None:
+    level_group: Group, name: str, dtype: Any = "float32", *, delta: int = 0, sid_ndim: int | None = None, link_width: int = 2,
+    offsets: Sequence[Sequence[int]] | None = None, exist_ok: bool = True, row_shape: Sequence[int] = (),
+) -> None:  # fmt: skip
     """Create the array of an attribute of the links that lead one way."""
     way = intra_offsets(sid_ndim or len(read_root_metadata(level_group).chunk_shape), link_width) if offsets is None else offsets
-    family = f"{LINK_ATTRIBUTES}/{name}/{links_group_path(delta).partition('/')[2]}"
+    family = link_attributes_group_path(name, delta)
     make_groups(level_group, family, {"zv_array": "link_attribute_family", "name": name, "level_delta": int(delta)})
     stated = {"zv_array": "link_attribute", "name": name, "dtype": np.dtype(dtype).name, "row_shape": list(row_shape)}
     own = {"offsets": [list(map(int, one)) for one in way], "level_delta": int(delta)}
     create_cell_array(level_group, f"{family}/{offsets_segment(way)}", {**stated, **own}, exist_ok)
 
 
-def _placements(chunks: Ints, vids: Ints, delta: int, directed: bool, store: str) -> Iterator[tuple[Ints, Ints]]:
-    """The records, and the order in which the ends of each are stored; ``duplicate`` stores one more than once."""
-    number, width = vids.shape
-    identity = np.tile(np.arange(width), (number, 1))
-    if delta or (store == "canonical" and directed):
-        yield np.arange(number), identity
-        return
-    same = (chunks[:, :, None] == chunks[:, None]).all(axis=3)  # whether two ends are in one chunk
-    intra = same.all(axis=(1, 2))
-    order = identity
+def _order(chunks: Ints, vids: Ints) -> Ints:
+    """The order in which the ends of each record are stored: by chunk and row; as given where all are in one chunk."""
+    order = np.tile(np.arange(vids.shape[1]), (len(vids), 1))
+    intra = (chunks == chunks[:, :1]).all(axis=(1, 2))
     for keys in (vids, *np.moveaxis(chunks, 2, 0)[::-1]):
         order = np.take_along_axis(order, np.argsort(np.take_along_axis(keys, order, axis=1), axis=1, kind="stable"), axis=1)
-    if store == "canonical":
-        yield np.arange(number), np.where(intra[:, None], identity, order)
-        return
-    rank = np.argsort(order, axis=1)
-    for lead in range(width):
-        first = ~(same[:, lead] & (rank < rank[:, lead : lead + 1])).any(axis=1)  # the first end in its chunk leads
-        rows = np.flatnonzero(np.where(intra, lead == 0, first))
-        yield rows, np.tile([lead, *(k for k in range(width) if k != lead)], (len(rows), 1))
+    return np.where(intra[:, None], np.arange(vids.shape[1]), order)
 
 
 def _codes(sigma: Ints) -> Ints:
@@ -175,26 +151,23 @@ def _scales(level: Group, delta: int, rank: int) -> tuple[Ints, Ints]:
     return found[0], found[1]
 
 
-def partition_links(level: Group, chunks: Ints, vids: Ints, delta: int, directed: bool, store: str) -> dict[tuple[str, Index], tuple[Ints, Ints]]:
+def partition_links(level: Group, chunks: Ints, vids: Ints, delta: int, directed: bool) -> dict[tuple[str, Index], tuple[Ints, Ints]]:
     """For each array and cell, the rows that go there, and the numbers of their records."""
     width, rank = chunks.shape[1:]
     own, other = _scales(level, delta, rank)
-    parts = []
-    for records, sigma in _placements(chunks, vids, delta, directed, store):
-        placed = np.take_along_axis(chunks[records], sigma[:, :, None], axis=1)
-        way = (placed[:, 1:] - (placed[:, :1] * own) // other).reshape(len(records), -1)
-        rows = np.column_stack([_codes(sigma), np.take_along_axis(vids[records], sigma, axis=1)])
-        parts.append((np.column_stack([way, placed[:, 0]]), rows, records))
-    places, rows, records = (np.concatenate(group) for group in zip(*parts))
-    keys, inverse = np.unique(places, axis=0, return_inverse=True)
-    order = np.lexsort((records, inverse.reshape(-1)))
+    sigma = np.tile(np.arange(width), (len(vids), 1)) if delta or directed else _order(chunks, vids)
+    placed = np.take_along_axis(chunks, sigma[:, :, None], axis=1)
+    way = (placed[:, 1:] - (placed[:, :1] * own) // other).reshape(len(vids), -1)
+    rows = np.column_stack([_codes(sigma), np.take_along_axis(vids, sigma, axis=1)])
+    keys, inverse = np.unique(np.column_stack([way, placed[:, 0]]), axis=0, return_inverse=True)
+    order = np.argsort(inverse.reshape(-1), kind="stable")
     bounds = offsets_of(np.bincount(inverse.reshape(-1), minlength=len(keys)))
     found = {}
     for number, key in enumerate(keys.tolist()):
         offsets = [key[rank * k : rank * (k + 1)] for k in range(width - 1)]
         picked = order[bounds[number] : bounds[number + 1]]
-        skip = 0 if links_has_perm(offsets, delta=delta, directed=directed, store=store) else 1
-        found[offsets_segment(offsets), tuple(key[-rank:])] = (rows[picked][:, skip:], records[picked])
+        skip = 0 if links_has_perm(offsets, delta=delta, directed=directed) else 1
+        found[offsets_segment(offsets), tuple(key[-rank:])] = (rows[picked][:, skip:], picked)
     return found
 
 
@@ -208,20 +181,10 @@ def _records(links: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def write_link_cells(
-    level_group: Group,
-    links: Sequence[Any] | None = None,
-    sid_ndim: int | None = None,
-    *,
-    chunks: Any = None,
-    vids: Any = None,
-    attributes: Mapping[str, Any] | None = None,
-    delta: int = 0,
-    link_width: int | None = None,
-    dtype: Any = np.int64,
-    directed: bool = False,
-    store: str = "canonical",
-    allocate: bool = True,
-) -> LinkPartition:
+    level_group: Group, links: Sequence[Any] | None = None, sid_ndim: int | None = None, *, chunks: Any = None, vids: Any = None,
+    attributes: Mapping[str, Any] | None = None, delta: int = 0, link_width: int | None = None, dtype: Any = np.int64,
+    directed: bool = False, store: str = "canonical", allocate: bool = True,
+) -> LinkPartition:  # fmt: skip
     """Add records to the cells they belong to: as lists, or as arrays of chunks ``(M, L, D)`` and rows ``(M, L)``, with their attributes.
 
     Presence and counts are left to :func:`finalize_links`, which a coordinator calls once. Writers of one cell must take turns.
@@ -241,28 +204,19 @@ def write_link_cells(
     if any(len(values) != len(rows) or values.ndim > 2 for values in columns.values()):
         raise ArrayError(f"attributes: expected {len(rows)} rows in each, found the shapes {[values.shape for values in columns.values()]}")
     create_links_family(level_group, delta=delta, link_width=rows.shape[1], sid_ndim=at.shape[2], directed=directed, store=store)
-    buckets = partition_links(level_group, at, rows, delta, directed, store)
-    for segment in dict.fromkeys(segment for segment, _ in buckets):
-        name = f"{links_group_path(delta)}/{segment}"
-        offsets = parse_offsets(segment, sid_ndim=at.shape[2], link_width=rows.shape[1])
-        if not allocate and name not in level_group:
-            raise ArrayError(f"allocate=False: there is no array {name!r}; a coordinator creates it by create_links_array")
-        create_links_array(level_group, rows.shape[1], dtype, delta=delta, offsets=offsets, sid_ndim=at.shape[2], directed=directed, store=store)
-        own = {cell: found[0] for (seg, cell), found in buckets.items() if seg == segment}
-        held = _link_groups(level_group, name, own)
-        cells, cuts = {}, {}
-        for cell, added in own.items():
-            added = as_type(added, stamped_dtype(level_group, name), name)
-            groups = [*held[cell], added]
-            cells[cell] = encode_ragged(groups, added.dtype)
-            if _is_flat(name):
-                cells[cell] = b"".join(np.ascontiguousarray(group).tobytes() for group in groups)
-                bounds = offsets_of([len(group) for group in groups])
-                cuts[cell] = ChunkFragmentIndex(bounds[:-1], np.diff(bounds), np.ones(len(groups), bool), np.empty(0, np.int64)).encode()
-        write_cells(level_group, name, cells, False)
-        if cuts:
-            write_cells(level_group, LINK_FRAGMENTS, cuts, False)
-    partition = LinkPartition({place: found[1] for place, found in buckets.items()}, len(rows), sum(len(found[0]) for found in buckets.values()))
+    buckets = partition_links(level_group, at, rows, delta, directed)
+    words = {"delta": delta, "sid_ndim": at.shape[2], "directed": directed, "store": store}
+    for name, own in _by_array(links_group_path(delta), buckets, allocate, level_group).items():
+        offsets = parse_offsets(name.split("/")[-1], sid_ndim=at.shape[2], link_width=rows.shape[1])
+        create_links_array(level_group, rows.shape[1], dtype, offsets=offsets, **words)
+        stored = stamped_dtype(level_group, name)
+        groups = {cell: [*held, host_array(own[cell][0], name, stored)] for cell, held in link_groups(level_group, name, own).items()}
+        if is_flat(name):
+            write_cells(level_group, name, {cell: np.concatenate(parts).tobytes() for cell, parts in groups.items()}, False)
+            write_cells(level_group, LINK_FRAGMENTS, {cell: ranges_of([len(part) for part in parts]).encode() for cell, parts in groups.items()}, False)
+        else:
+            write_cells(level_group, name, {cell: encode_ragged(parts) for cell, parts in groups.items()}, False)
+    partition = LinkPartition({place: found[1] for place, found in buckets.items()}, len(rows), len(rows))
     for name, values in columns.items():
         write_link_attribute_cells(level_group, name, values, partition=partition, delta=delta, allocate=allocate)
     return partition
@@ -273,22 +227,27 @@ def write_link_attribute_cells(level_group: Group, attr_name: str, attr_data: An
     values, policy = host_array(attr_data, attr_name), link_family_policy(level_group, delta)
     if policy is None or len(values) != partition.num_links:
         raise ArrayError(f"{attr_name}: expected a value for each of {partition.num_links} links of {links_group_path(delta)}, found {len(values)}")
-    family = f"{LINK_ATTRIBUTES}/{attr_name}/{links_group_path(delta).partition('/')[2]}"
-    for segment in dict.fromkeys(segment for segment, _ in partition.cell_indices):
-        name = f"{family}/{segment}"
-        if not allocate and name not in level_group:
-            raise ArrayError(f"allocate=False: there is no array {name!r}; a coordinator creates it by create_link_attributes_array")
-        offsets = parse_offsets(segment, sid_ndim=policy[1], link_width=policy[0])
+    for name, own in _by_array(link_attributes_group_path(attr_name, delta), partition.cell_indices, allocate, level_group).items():
+        offsets = parse_offsets(name.split("/")[-1], sid_ndim=policy[1], link_width=policy[0])
         create_link_attributes_array(level_group, attr_name, values.dtype, delta=delta, offsets=offsets, row_shape=values.shape[1:])
         if list(values.shape[1:]) != list(level_group.read_array_meta(name).get("row_shape") or []):
             raise ArrayError(f"{name}: rows of the shape {values.shape[1:]} do not fit those that are there")
-        own = {cell: numbers for (seg, cell), numbers in partition.cell_indices.items() if seg == segment}
-        new = as_type(values, stamped_dtype(level_group, name), name)
-        held = read_cell_bytes(level_group, name, own)
-        write_cells(level_group, name, {cell: held[cell] + np.ascontiguousarray(new[numbers]).tobytes() for cell, numbers in own.items()}, False)
+        new, held = host_array(values, name, stamped_dtype(level_group, name)), read_cell_bytes(level_group, name, own)
+        write_cells(level_group, name, {cell: held[cell] + new[numbers].tobytes() for cell, numbers in own.items()}, False)
 
 
-def _is_flat(name: str) -> bool:
+def _by_array(group: str, cells: Mapping[tuple[str, Index], Any], allocate: bool, level: Group) -> dict[str, dict[Index, Any]]:
+    """What goes to each array of a group, by cell."""
+    found: dict[str, dict[Index, Any]] = {}
+    for (segment, cell), value in cells.items():
+        found.setdefault(f"{group}/{segment}", {})[cell] = value
+    missing = [] if allocate else [name for name in found if name not in level]
+    if missing:
+        raise ArrayError(f"allocate=False: there is no array {missing[0]!r}; a coordinator creates it by create_links_array or create_link_attributes_array")
+    return found
+
+
+def is_flat(name: str) -> bool:
     """Whether an array of links has plain rows: those that stay in their chunk."""
     return name.startswith(f"{LINKS}/0/") and not any(word.strip("0") for word in re.split(r"[._]", name.split("/")[2]) if word != "self")
 
@@ -304,21 +263,20 @@ def link_columns(level: Group, name: str) -> int:
     return policy[0] + int(links_has_perm(offsets, delta=delta, directed=policy[2], store=policy[3]) if perm is None else bool(perm))
 
 
-def _link_groups(level: Group, name: str, cells: Any) -> dict[Index, list[npt.NDArray[Any]]]:
-    """The groups of rows of cells of links."""
+def link_groups(level: Group, name: str, cells: Iterable[Index]) -> dict[Index, list[npt.NDArray[Any]]]:
+    """The groups of rows of cells of links, as they were written one after the other."""
     width, dtype = link_columns(level, name), stamped_dtype(level, name)
     blobs = read_cell_bytes(level, name, cells)
-    if not _is_flat(name):
-        return {cell: decode_ragged(blob, dtype, width) for cell, blob in blobs.items()}
-    cuts = read_cell_bytes(level, LINK_FRAGMENTS, cells)
+    if not is_flat(name):
+        return {cell: decode_ragged(blob, dtype, width) if blob else [] for cell, blob in blobs.items()}
+    cuts = read_cell_bytes(level, LINK_FRAGMENTS, blobs)
     found = {}
     for cell, blob in blobs.items():
         rows = flat_links(blob, dtype, width, name)
-        index = decode_fragment_index(cuts[cell]).ranges() if cuts[cell] else np.array([[0, len(rows)]][: len(rows)]).reshape(-1, 2)
-        bounds = offsets_of(index[:, 1]) if index is not None else np.zeros(1, np.int64)
-        if index is None or bounds[-1] != len(rows) or (index[:, 0] != bounds[:-1]).any():
+        index = decode_fragment_index(cuts[cell]) if cuts[cell] else ranges_of([len(rows)][: len(rows)])
+        if not np.array_equal(index.rows, np.arange(len(rows))):
             raise ArrayError(f"{name}: chunk {key_of(cell)}: its groups of links do not follow each other; nothing can be added to them")
-        found[cell] = [rows[a:b] for a, b in zip(bounds, bounds[1:])]
+        found[cell] = [rows[a:b] for a, b in zip(index.offsets, index.offsets[1:])]
     return found
 
 
@@ -335,23 +293,17 @@ def finalize_links(level_group: Group, *, delta: int = 0) -> LinkPartition:
     policy, family = link_family_policy(level_group, delta), links_group_path(delta)
     if policy is None:
         return LinkPartition({}, 0)
-    segments = sorted(level_group[family].children())
-    if not level_group.presence_deferred():
-        columns = [f"{LINK_ATTRIBUTES}/{name}/{family.partition('/')[2]}" for name in (level_group[LINK_ATTRIBUTES].children() if LINK_ATTRIBUTES in level_group else ())]
-        arrays = [f"{path}/{segment}" for path in (family, *(c for c in columns if c in level_group)) for segment in level_group[path].children()]
-        for name in [*arrays, *([LINK_FRAGMENTS] if LINK_FRAGMENTS in level_group and delta == 0 else [])]:
-            level_group.derive_nonempty_chunks(name, on_sharded="derive")
-    cells, physical, logical = {}, 0, 0
-    for segment in segments:
-        name = f"{family}/{segment}"
-        offsets = np.array(parse_offsets(segment, sid_ndim=policy[1], link_width=policy[0]), dtype=np.int64).reshape(policy[0] - 1, policy[1])
-        keys = [coords_of(key) for key in level_group.list_chunks(name)]
-        for cell, groups in _link_groups(level_group, name, keys).items():
-            number = sum(map(len, groups))
-            cells[segment, cell] = np.arange(physical, physical + number)
-            physical += number
-            ends = np.vstack([np.zeros((1, policy[1]), np.int64), offsets]) + cell if policy[3] == "duplicate" and policy[0] > 1 and delta == 0 else None
-            # Of the copies of a record, the one in the cell of its lowest chunk counts.
-            logical += number if ends is None or tuple(min(ends.tolist())) == cell else 0
-    set_attributes(level_group, family, {"num_links": logical, "num_physical_records": physical})
-    return LinkPartition(cells, logical, physical)
+    if policy[3] != "canonical":
+        raise ArrayError(f"{family}: its links are stored more than once; zvf repair counts them")
+    names = level_group[LINK_ATTRIBUTES].children() if LINK_ATTRIBUTES in level_group else []
+    groups = [family, *(path for path in (link_attributes_group_path(name, delta) for name in names) if path in level_group)]
+    arrays = [f"{path}/{segment}" for path in groups for segment in level_group[path].children()]
+    for name in [] if level_group.presence_deferred() else [*arrays, *([LINK_FRAGMENTS] if LINK_FRAGMENTS in level_group else [])]:
+        level_group.derive_nonempty_chunks(name, on_sharded="derive")
+    cells, total = {}, 0
+    for segment in level_group[family].children():
+        for cell, rows in link_groups(level_group, f"{family}/{segment}", map(coords_of, level_group.list_chunks(f"{family}/{segment}"))).items():
+            cells[segment, cell] = np.arange(total, total + sum(map(len, rows)))
+            total += len(cells[segment, cell])
+    set_attributes(level_group, family, {"num_links": total, "num_physical_records": total})
+    return LinkPartition(cells, total, total)

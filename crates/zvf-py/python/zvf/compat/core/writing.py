@@ -11,11 +11,11 @@ import numpy as np
 
 from ..constants import FRAGMENT_ATTRIBUTES, GROUP_ATTRIBUTES, GROUPS, LINK_FRAGMENTS, OBJECT_ATTRIBUTES, OBJECT_INDEX, VERTEX_ATTRIBUTES, VERTEX_FRAGMENTS, VERTICES
 from ..exceptions import ArrayError, MissingArrayError, ShardOwnershipError, StoreError
-from .fragments import ChunkFragmentIndex, Ints, as_type, decode_fragment_index, fragments_from, fragments_of, host_array, joined, offsets_of
+from .fragments import ChunkFragmentIndex, Ints, decode_fragment_index, fragments_from, fragments_of, host_array, offsets_of, ranges_of
 from .group import DEFERRED, PRESENCE, Group
 from .metadata import get_level_chunk_shape
-from .store import read_level_metadata, read_root_metadata
-from .stored import Index, StoredArray, change_document, codec_steps, create_array, exclusive, identity, publish, set_attributes, writable
+from .store import read_level_metadata, read_root_metadata, update_level_metadata
+from .stored import Index, StoredArray, change_document, codec_steps, create_array, exclusive, frame, identity, publish, set_attributes, writable
 
 _NONEMPTY = "nonempty_chunks"
 
@@ -82,10 +82,9 @@ class Staging:
 
 def framed(array: StoredArray, cells: Mapping[Index, bytes]) -> dict[Index, bytes | None]:
     """Cells as chunks of their array; those without bytes are removed."""
-    header = (1).to_bytes(4, "little")
     if not array.is_vlen or any(n != 1 for n in array.chunk):
         raise ArrayError(f"{array.name} has no cells: expected variable-length bytes, one cell a chunk")
-    return {array.index_of(at): header + len(data).to_bytes(4, "little") + data if data else None for at, data in cells.items()}
+    return {array.index_of(at): frame([data]) if data else None for at, data in cells.items()}
 
 
 def store_cells(level: Group, name: str, cells: Mapping[Index, bytes], stamped: Iterable[Index]) -> None:
@@ -178,21 +177,14 @@ def staged(level: Group, staging: Staging, plan: Mapping[str, Any] | None = None
 
 @contextlib.contextmanager
 def open_write_session(
-    level_group: Group,
-    *,
-    compressor: Any = None,
-    shard_shape: Any = None,
-    bounds: Any = None,
-    chunk_shape: Any = None,
-    bin_count: int | None = None,
-    durable: bool = True,
+    level_group: Group, *, compressor: Any = None, shard_shape: Any = None, bounds: Any = None, chunk_shape: Any = None, bin_count: int | None = None, durable: bool = True
 ) -> Iterator[None]:
-    """Arrays that are created inside get this grid, and cells that are written inside are stored together at its end."""
-    from ..building import level_grid_layout
+    """Arrays that are created inside get this grid; cells that are written inside are stored at its end, as durably as all are."""
+    from ..spatial.chunking import grid_layout
 
     if bounds is None or chunk_shape is None:
         raise ArrayError("open_write_session needs bounds and chunk_shape: they are the grid of the arrays")
-    origin, shape = level_grid_layout(bounds, chunk_shape)
+    origin, shape = grid_layout(bounds, chunk_shape)
     if bin_count is not None:
         origin, shape = (0, *origin), (int(bin_count), *shape)
     plan = {"origin": origin, "shape": shape, "steps": codec_steps(compressor)}
@@ -205,15 +197,13 @@ def open_write_session(
 class ShardTransaction(Staging):
     """One shard of the arrays of a level, written in memory and published together."""
 
-    def __init__(self, level: Group, shard_coords: Sequence[int], arrays: Iterable[str] | None, mode: str, durable: bool, io_threads: int | None) -> None:
+    def __init__(self, level: Group, shard_coords: Sequence[int], arrays: Iterable[str] | None, mode: str, io_threads: int | None) -> None:
         super().__init__(level)
-        if mode not in ("replace", "merge"):
-            raise ArrayError(f"mode: expected replace or merge, found {mode!r}")
-        if io_threads is not None and (type(io_threads) is not int or io_threads < 1):
-            raise ArrayError(f"io_threads: expected None, or a whole number of at least 1, found {io_threads!r}")
+        if mode not in ("replace", "merge") or (io_threads is not None and (type(io_threads) is not int or io_threads < 1)):
+            raise ArrayError(f"expected the mode replace or merge, and io_threads of at least 1, found {mode!r} and {io_threads!r}")
         if not level.presence_deferred():
             raise StoreError("shard_transaction: several writers share the list of presence of an array: call defer_presence(level) first")
-        self.shard_coords, self.mode, self.durable = tuple(int(s) for s in shard_coords), mode, durable
+        self.shard_coords, self.mode = tuple(int(s) for s in shard_coords), mode
         self.threads = min(io_threads or 1, 16)
         self.written: dict[str, list[str]] = {}
         self.published: list[str] = []
@@ -227,7 +217,7 @@ class ShardTransaction(Staging):
         self._before = {path: identity(path) for path in map(self._object, self._arrays.values())}
 
     def _object(self, array: StoredArray) -> Path:
-        return array.object_at(self.shard_coords)
+        return array.folder.joinpath("c", *map(str, self.shard_coords))
 
     def owns(self, array_name: str, chunk_key: Any) -> bool:
         """Whether a cell lies in the shard."""
@@ -266,15 +256,14 @@ class ShardTransaction(Staging):
         changes: list[Callable[[], Any]] = []
         with contextlib.ExitStack() as locks:
             for name, array in sorted(self._arrays.items()):
+                locks.enter_context(exclusive(array.folder))
                 cells, path = self.cells.get(name, {}), self._object(array)
                 if cells:
-                    locks.enter_context(exclusive(array.folder))
-                    changes += array.changes(framed(array, cells), alone=self.mode == "replace", before=self._before)
+                    changes += array.changes(framed(array, cells), self._before, self.mode == "replace")
                     self.written[name] = sorted(key_of(at) for at, data in cells.items() if data)
                 elif self.mode == "replace" and self._before[path] is not None:
-                    locks.enter_context(exclusive(array.folder))
                     changes.append(lambda path=path: (path, None, self._before[path]))  # type: ignore[misc]
-            done = publish(changes, durable=self.durable, threads=self.threads)
+            done = publish(changes, threads=self.threads)
         root = Path(self.level._shared.address)
         self.published = sorted(path.relative_to(root).as_posix() for path in done)
         self.level._shared.changed()
@@ -282,17 +271,11 @@ class ShardTransaction(Staging):
 
 @contextlib.contextmanager
 def shard_transaction(
-    level_group: Group,
-    shard_coords: Iterable[int],
-    *,
-    arrays: Iterable[str] | None = None,
-    mode: str = "replace",
-    durable: bool = True,
-    io_threads: int | None = None,
-    sweep: bool = True,
-) -> Iterator[ShardTransaction]:
+    level_group: Group, shard_coords: Iterable[int], *, arrays: Iterable[str] | None = None, mode: str = "replace",
+    durable: bool = True, io_threads: int | None = None, sweep: bool = True,
+) -> Iterator[ShardTransaction]:  # fmt: skip
     """Write one shard of a level, and publish it when the block ends; one that fails publishes nothing."""
-    transaction = ShardTransaction(level_group, tuple(shard_coords), arrays, mode, durable, io_threads)
+    transaction = ShardTransaction(level_group, tuple(shard_coords), arrays, mode, io_threads)
     with staged(level_group, transaction):
         if sweep:
             transaction.sweep()
@@ -318,7 +301,7 @@ def cell_objects(level_group: Group, array_name: str, chunk_coords: Iterable[Any
 
 def create_cell_array(level: Group, name: str, attributes: Mapping[str, Any], exist_ok: bool = True) -> None:
     """Create an array with a cell for each chunk, on the grid of the session or of the level."""
-    from ..building import level_grid_layout
+    from ..spatial.chunking import grid_layout
 
     writable(level)
     if name in level:
@@ -328,7 +311,7 @@ def create_cell_array(level: Group, name: str, attributes: Mapping[str, Any], ex
     root, meta = read_root_metadata(level), read_level_metadata(level, level.level)
     plan = dict(level._plan or {})
     if not plan:
-        origin, shape = level_grid_layout(root.bounds, get_level_chunk_shape(root, meta))
+        origin, shape = grid_layout(root.bounds, get_level_chunk_shape(root, meta))
         if meta.chunk_attribute_values:
             origin, shape = (0, *origin), (len(meta.chunk_attribute_values), *shape)
         plan = {"origin": origin, "shape": shape, "steps": codec_steps(getattr(level._shared, "codec", None))}
@@ -341,7 +324,7 @@ def create_cell_array(level: Group, name: str, attributes: Mapping[str, Any], ex
         shard = [shard] * rank if isinstance(shard, int) else [1] * (rank - len(shard)) + list(shard)
         if len(shard) != rank or any(type(n) is not int or n < 1 for n in shard):
             raise ArrayError(f"shard_shape: expected a whole number above 0 for each of {rank} axes, found {shard}")
-    create_array(level, name, shape=plan["shape"], chunk=[1] * rank, dtype=None, fill="", steps=plan["steps"], shard=shard, attributes={**own, **attributes})
+    create_array(level, name, plan["shape"], [1] * rank, None, "", plan["steps"], shard, {**own, **attributes})
 
 
 def create_vertices_array(level_group: Group, dtype: Any = "float32", encoding: str = "raw", *, exist_ok: bool = True) -> None:
@@ -354,19 +337,10 @@ def create_vertices_array(level_group: Group, dtype: Any = "float32", encoding: 
 
 def _column(family: str, tag: str) -> Callable[..., None]:
     def create(
-        level_group: Group,
-        name: str,
-        dtype: Any = "float32",
-        channel_names: Sequence[str] | None = None,
-        ncols: int | None = None,
-        extra_meta: Mapping[str, Any] | None = None,
-        *,
-        exist_ok: bool = True,
-        register_family: bool = False,
-    ) -> None:
+        level_group: Group, name: str, dtype: Any = "float32", channel_names: Sequence[str] | None = None, ncols: int | None = None,
+        extra_meta: Mapping[str, Any] | None = None, *, exist_ok: bool = True, register_family: bool = False,
+    ) -> None:  # fmt: skip
         """Create a column, of one value a row or of several channels."""
-        from .store import update_level_metadata
-
         width = len(channel_names) if channel_names else int(ncols or 1)
         if channel_names and ncols not in (None, width):
             raise ArrayError(f"channel_names has {width} names, ncols is {ncols}")
@@ -400,14 +374,15 @@ def stamped_dtype(level: Group, name: str) -> np.dtype[Any]:
         raise ArrayError(f"{name}: dtype: expected the name of a type, found {found!r}") from None
 
 
-def _rows_of(level: Group, name: str, groups: Iterable[Any], width: int) -> tuple[bytes, list[int]]:
+def _rows_of(level: Group, name: str, groups: Iterable[Any], width: int | None = None) -> tuple[bytes, list[int]]:
     """Groups of rows as one cell, and how many rows each has."""
     dtype = stamped_dtype(level, name)
-    parts = [as_type(host_array(group, name), dtype, name) for group in groups]
+    width = width or column_width(level, name)
+    parts = [host_array(group, name, dtype) for group in groups]
     parts = [part.reshape(-1, width) if part.ndim == 1 and width == 1 or not part.size else part for part in parts]
     if any(part.ndim != 2 or part.shape[1] != width for part in parts):
         raise ArrayError(f"{name}: expected rows of {width} values, found arrays of the shapes {[part.shape for part in parts][:9]}")
-    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts), [len(part) for part in parts]
+    return b"".join(part.tobytes() for part in parts), [len(part) for part in parts]
 
 
 def column_width(level: Group, name: str) -> int:
@@ -424,10 +399,8 @@ def write_chunk_vertices(level_group: Group, chunk_coords: Any, groups: Sequence
     cell, rank = coords_of(chunk_coords), len(read_root_metadata(level_group).chunk_shape)
     data, counts = _rows_of(level_group, VERTICES, groups, rank)
     write_cells(level_group, VERTICES, {cell: data}, record_presence)
-    bounds = offsets_of(counts)
-    index = ChunkFragmentIndex(bounds[:-1], np.diff(bounds), np.ones(len(counts), bool), np.empty(0, np.int64))
-    write_cells(level_group, VERTEX_FRAGMENTS, {cell: index.encode()}, record_presence)
-    return bounds[:-1] * rank * stamped_dtype(level_group, VERTICES).itemsize
+    write_cells(level_group, VERTEX_FRAGMENTS, {cell: ranges_of(counts).encode()}, record_presence)
+    return offsets_of(counts)[:-1] * rank * stamped_dtype(level_group, VERTICES).itemsize
 
 
 def write_chunk_attributes(
@@ -435,8 +408,7 @@ def write_chunk_attributes(
 ) -> None:
     """Write a column of the vertices of a chunk, a group for each fragment."""
     name = f"{VERTEX_ATTRIBUTES}/{attr_name}"
-    width = column_width(level_group, name) if name in level_group else 1
-    write_cells(level_group, name, {coords_of(chunk_coords): _rows_of(level_group, name, attr_groups, width)[0]}, record_presence)
+    write_cells(level_group, name, {coords_of(chunk_coords): _rows_of(level_group, name, attr_groups)[0]}, record_presence)
 
 
 def write_chunk_fragment_attributes(
@@ -444,35 +416,24 @@ def write_chunk_fragment_attributes(
 ) -> None:
     """Write a column of the fragments of a chunk, a row for each."""
     name = f"{FRAGMENT_ATTRIBUTES}/{attr_name}"
-    width = column_width(level_group, name) if name in level_group else 1
-    write_cells(level_group, name, {coords_of(chunk_coords): _rows_of(level_group, name, [data], width)[0]}, record_presence)
+    write_cells(level_group, name, {coords_of(chunk_coords): _rows_of(level_group, name, [data])[0]}, record_presence)
 
 
 def write_chunk_fragments(
-    level_group: Group,
-    chunk_coords: Any,
-    new_fragments: Iterable[Any] | None = None,
-    *,
-    csr: tuple[Any, Any] | None = None,
-    target: str = "vertex",
-    mode: str = "replace",
-    force_explicit: bool = False,
-    record_presence: bool = True,
-) -> Any:
+    level_group: Group, chunk_coords: Any, new_fragments: Iterable[Any] | None = None, *, csr: tuple[Any, Any] | None = None,
+    target: str = "vertex", mode: str = "replace", record_presence: bool = True,
+) -> Any:  # fmt: skip
     """Write the fragments of a chunk, or add some: as a list, whose numbers come back, or as ``csr``, rows and offsets, whose first number and count do."""
     if (new_fragments is None) == (csr is None):
         raise ArrayError("give exactly one of new_fragments and csr=(indices, offsets)")
     if target not in ("vertex", "link") or mode not in ("replace", "append"):
         raise ArrayError(f"expected the target vertex or link and the mode replace or append, found {target!r} and {mode!r}")
     name, cell = (VERTEX_FRAGMENTS if target == "vertex" else LINK_FRAGMENTS), coords_of(chunk_coords)
-    if csr is not None:
-        new = fragments_of(*csr, force_explicit=force_explicit)
-    else:
-        new = fragments_from(new_fragments or (), force_explicit=force_explicit)
+    new = fragments_of(*csr) if csr is not None else fragments_from(new_fragments or ())
     start, whole = 0, new
     if mode == "append" and (held := read_cell_bytes(level_group, name, [cell])[cell]):
         old = decode_fragment_index(held)
-        start, whole = old.num_fragments, joined(old, new)
+        start, whole = len(old), ChunkFragmentIndex(np.concatenate([old.rows, new.rows]), np.concatenate([old.offsets, old.offsets[-1] + new.offsets[1:]]))
     if len(new) or mode == "replace":
         write_cells(level_group, name, {cell: whole.encode()}, record_presence)
     return (start, len(new)) if csr is not None else list(range(start, start + len(new)))
