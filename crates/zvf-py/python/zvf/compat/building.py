@@ -33,64 +33,7 @@ from .constants import (
     XLEVEL_EXPLICIT,
     XLEVEL_NONE,
 )
-from .core.cell_reads import CellBatch, CellColumn, CellReadError, FragmentColumn, read_cells, read_neighbourhood
-from .core.fragments import decode_fragment_index, decode_object_manifests_csr, encode_object_manifests_csr
 from .core.group import Group
-from .core.layout import StoreLayout, store_layout
-from .core.linking import (
-    create_link_attributes_array,
-    create_links_array,
-    create_links_family,
-    finalize_links,
-    intra_offsets,
-    link_family_policy,
-    link_attributes_group_path,
-    links_group_path,
-    links_has_perm,
-    links_path,
-    parse_offsets,
-    write_link_attribute_cells,
-    write_link_cells,
-)
-from .core.object_layer import LAYOUT_DENSE as OBJECT_INDEX_LAYOUT_DENSE
-from .core.object_layer import LAYOUT_V1 as OBJECT_INDEX_LAYOUT_V1
-from .core.object_layer import LAYOUT_V2 as OBJECT_INDEX_LAYOUT_V2
-from .core.object_layer import MANIFEST_BUCKET as OBJECT_INDEX_MANIFEST_BUCKET
-from .core.object_layer import SHARD_ROW_MULTIPLE as OBJECT_SHARD_ROW_MULTIPLE
-from .core.object_layer import (
-    ManifestCSR,
-    ObjectManifestWriter,
-    aligned_regions,
-    commit_object_index,
-    concurrency_contract,
-    is_dense_index,
-    object_manifest_writer,
-    object_shard_rows,
-    read_all_object_manifests_csr,
-    read_object_manifests_csr,
-    reserve_object_rows,
-    write_object_attribute_columns,
-    write_object_attributes,
-    write_object_manifests,
-)
-from .core.writing import (
-    cell_objects,
-    create_attribute_array,
-    create_fragment_attribute_array,
-    create_vertices_array,
-    defer_presence,
-    end_presence_deferral,
-    open_write_session,
-    read_vertex_fragment_index,
-    set_presence,
-    shard_of,
-    shard_transaction,
-    write_chunk_attributes,
-    write_chunk_fragment_attributes,
-    write_chunk_fragments,
-    write_chunk_vertices,
-)
-from .core.writing import cell_arrays as per_chunk_array_paths
 from .core.metadata import (
     LevelMetadata,
     RootMetadata,
@@ -124,6 +67,8 @@ from .core.store import (
     remove_resolution_level,
     set_bounds,
 )
+from .core.writing import cell_arrays as per_chunk_array_paths
+from .core.writing import end_presence_deferral
 from .exceptions import ArrayError, MissingArrayError, ShardOwnershipError, StoreError
 from .multiresolution.registry import register_coarsen_strategy, register_selection_strategy
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
@@ -264,13 +209,11 @@ def level_grid_layout(bounds: Any, chunk_shape: Any) -> tuple[tuple[int, ...], t
 #: The methods of :class:`Group` that stay as they are.
 GROUP_SUPPORTED_METHODS: frozenset[str] = frozenset(
     {
-        "apply_presence",
         "array_exists",
         "attrs",
         "batched_writes",
         "children",
         "chunk_exists",
-        "collect_presence",
         "delete_subtree",
         "derive_nonempty_chunks",
         "list_chunks",
@@ -297,8 +240,25 @@ def level_info(level: Group) -> dict[str, Any]:
     return json.loads(level._shared.dataset()._native.summary().wait())["levels"][level.level]
 
 
+#: What writes and reads single cells and rows of objects, by module; it is imported when it is used.
+_OF_CELLS = {
+    "cell_reads": "CellBatch CellColumn CellReadError FragmentColumn read_cells read_neighbourhood",
+    "fragments": "decode_fragment_index decode_object_manifests_csr encode_object_manifests_csr",
+    "layout": "StoreLayout store_layout",
+    "linking": "create_link_attributes_array create_links_array create_links_family finalize_links intra_offsets link_attributes_group_path "
+    "link_family_policy links_group_path links_has_perm links_path parse_offsets write_link_attribute_cells write_link_cells",
+    "object_layer": "ManifestCSR OBJECT_INDEX_LAYOUT_DENSE OBJECT_INDEX_LAYOUT_V1 OBJECT_INDEX_LAYOUT_V2 OBJECT_INDEX_MANIFEST_BUCKET "
+    "OBJECT_SHARD_ROW_MULTIPLE ObjectManifestWriter aligned_regions commit_object_index concurrency_contract is_dense_index "
+    "object_manifest_writer object_shard_rows read_all_object_manifests_csr read_object_manifests_csr reserve_object_rows "
+    "write_object_attribute_columns write_object_attributes write_object_manifests",
+    "writing": "cell_objects create_attribute_array create_fragment_attribute_array create_vertices_array defer_presence open_write_session "
+    "read_vertex_fragment_index set_presence shard_of shard_transaction write_chunk_attributes write_chunk_fragment_attributes "
+    "write_chunk_fragments write_chunk_vertices",
+}
+
 #: Where else here the functions are that read chunks, which need this module themselves.
 _ELSEWHERE = {
+    **{name: f"zvf.compat.core.{module}" for module, names in _OF_CELLS.items() for name in names.split()},
     **dict.fromkeys(
         (
             "chunk_vertex_count",

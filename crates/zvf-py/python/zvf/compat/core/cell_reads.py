@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,24 +60,14 @@ class FragmentColumn:
     cell_offsets: Ints
 
 
-@dataclass(frozen=True)
-class CellBatch(Mapping[str, CellColumn]):
+class CellBatch(dict[str, CellColumn]):
     """What :func:`read_cells` read: a column for each array."""
 
-    chunk_coords: Ints
-    columns: dict[str, CellColumn]
-    errors: tuple[CellReadError, ...] = ()
-    device: str = "cpu"
-    fragments: FragmentColumn | None = None
+    device = "cpu"
 
-    def __getitem__(self, name: str) -> CellColumn:
-        return self.columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
+    def __init__(self, chunk_coords: Ints, columns: dict[str, CellColumn], errors: Sequence[CellReadError], fragments: FragmentColumn | None) -> None:
+        super().__init__(columns)
+        self.chunk_coords, self.columns, self.errors, self.fragments = chunk_coords, columns, tuple(errors), fragments
 
     def to_device(self, device: str) -> CellBatch:
         """The same batch; another device than the CPU is refused."""
@@ -116,18 +106,9 @@ def _decoder(level: Group, name: str, ndim: int | None) -> tuple[Any, tuple[int,
 
 
 def read_cells(
-    level_group: Group,
-    chunk_coords: Any,
-    arrays: Sequence[str] = (VERTICES,),
-    *,
-    ndim: int | None = None,
-    missing_arrays: str = "raise",
-    on_error: str = "record",
-    device: str | None = None,
-    decode: str = "auto",
-    io: str = "auto",
-    fragments: bool = False,
-) -> CellBatch:
+    level_group: Group, chunk_coords: Any, arrays: Sequence[str] = (VERTICES,), *, ndim: int | None = None, missing_arrays: str = "raise",
+    on_error: str = "record", device: str | None = None, decode: str = "auto", io: str = "auto", fragments: bool = False,
+) -> CellBatch:  # fmt: skip
     """Read cells of arrays as they are stored, each object once. A cell that holds nothing, or is outside the grid, has no rows."""
     host_device(device, decode, io)
     coords = host_array(chunk_coords, "chunk_coords", np.int64)
@@ -170,7 +151,7 @@ def read_cells(
         counts = np.concatenate([np.empty(0, np.int64), *(np.diff(bounds) for _, bounds in flats)])
         rows = np.concatenate([np.empty(0, np.int64), *(own for own, _ in flats)])
         found = FragmentColumn(rows, offsets_of(counts), offsets_of([len(bounds) - 1 for _, bounds in flats]))
-    return CellBatch(coords, columns, tuple(errors), fragments=found)
+    return CellBatch(coords, columns, errors, found)
 
 
 def read_neighbourhood(level_group: Group, chunk_coords: Any, arrays: Sequence[str] = (VERTICES,), *, halo: int = 1, **words: Any) -> CellBatch:

@@ -226,7 +226,7 @@ def decode_object_manifests_csr(blobs: Sequence[bytes], sid_ndim: int) -> tuple[
                 at, count = at + (8, 16, 4 + 8 * length)[mode], count + length
         except (struct.error, IndexError, ValueError) as error:
             raise error if isinstance(error, ArrayError) else ArrayError(f"Manifest blob truncated at {len(blob)} bytes") from error
-        if at != len(blob):
+        if at != len(blob) or 0 < at < 4:
             raise ArrayError(f"Manifest blob has {len(blob) - at} trailing bytes after {number} blocks")
         counts.append(count)
     return offsets_of(counts), np.concatenate(chunks), np.concatenate(frags)

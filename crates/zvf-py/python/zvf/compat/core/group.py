@@ -108,7 +108,6 @@ class Group:
         self._below = below
         self._staging: Any = None  # cells that are held until a session or a transaction ends
         self._plan: Any = None  # the grid of arrays that a session creates
-        self._collected: Any = None  # presence that is recorded later
 
     @property
     def is_local(self) -> bool:
@@ -318,24 +317,6 @@ class Group:
 
         with staged(self, Staging(self)):
             yield
-
-    @contextlib.contextmanager
-    def collect_presence(self) -> Iterator[dict[str, Any]]:
-        """Cells that are written inside are stored at once; their presence is recorded by :meth:`apply_presence`."""
-        if self._staging is not None or self._collected is not None:
-            raise StoreError("presence is recorded by the open session or collection; end it first")
-        self._collected = {}
-        try:
-            yield self._collected
-        finally:
-            self._collected = None
-
-    def apply_presence(self, pending: Mapping[str, Any]) -> None:
-        """Record the presence that was collected, once for each array."""
-        from .writing import stamp
-
-        for name, changed in pending.items():
-            stamp(self, name, changed)
 
     def chunk_grid_bounds(self, array_name: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
         """The first chunk of an array, and how many there are on each axis."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..constants import LINKS
+from ..constants import LINKS, OBJECT_INDEX
 from .group import Group
 from .linking import link_family_policy
-from .object_layer import LAYOUT_DENSE, LAYOUT_V1, LAYOUT_V2, OBJECT_INDEX, is_dense_index, object_shard_rows
+from .object_layer import OBJECT_INDEX_LAYOUT_DENSE, OBJECT_INDEX_LAYOUT_V1, OBJECT_INDEX_LAYOUT_V2, is_dense_index, object_shard_rows
 from .store import get_resolution_level, list_resolution_levels
 
-_FIRST_READER = {LAYOUT_V2: (0, 9, 2), LAYOUT_DENSE: (0, 9, 4)}
+_FIRST_READER = {OBJECT_INDEX_LAYOUT_V2: (0, 9, 2), OBJECT_INDEX_LAYOUT_DENSE: (0, 9, 4)}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def store_layout(root_or_level: Group, *, level: int = 0) -> StoreLayout:
     if number in list_resolution_levels(root):
         group = get_resolution_level(root, number)
         if OBJECT_INDEX in group:
-            index = LAYOUT_DENSE if is_dense_index(group) else group.read_array_meta(OBJECT_INDEX).get("layout") or LAYOUT_V1
+            index = OBJECT_INDEX_LAYOUT_DENSE if is_dense_index(group) else group.read_array_meta(OBJECT_INDEX).get("layout") or OBJECT_INDEX_LAYOUT_V1
         for name in group[LINKS].children() if LINKS in group else []:
             if (policy := link_family_policy(group, int(name))) is not None:
                 policies[int(name)] = (policy[2], policy[3])
@@ -54,11 +54,3 @@ def store_layout(root_or_level: Group, *, level: int = 0) -> StoreLayout:
         min_reader=".".join(map(str, oldest)),
         object_shard_rows=rows,
     )
-
-
-def runtime_capabilities(probe_device: bool = False) -> dict[str, Any]:
-    """What this package can do; nothing of it is on a device, whether there is one or not."""
-    here = ("read_cells", "read_neighbourhood", "csr_fragments", "array_manifests", "manifests_csr_read", "dense_manifests")
-    here += ("object_attribute_columns", "array_link_cells", "defer_presence", "append_safe_sharding", "concurrency_contract")
-    not_here = ("device_arrays", "device_decode", "gpu_codecs", "gpu_io", "gpu_encode", "batched_link_reads", "gds")
-    return {**dict.fromkeys(here, True), **dict.fromkeys(not_here, False)}

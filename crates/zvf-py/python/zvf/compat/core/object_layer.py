@@ -16,10 +16,11 @@ from .group import Group
 from .store import read_root_metadata, update_root_metadata
 from .stored import RowArray, codec_steps, create_array, exclusive, make_groups, set_attributes, writable
 
-LAYOUT_V1, LAYOUT_V2, LAYOUT_DENSE = "vlen_manifests_v1", "vlen_manifests_v2", "dense_manifests_v1"
-MANIFEST_BUCKET = 16_384  # rows of a chunk of manifests, ids, spans and blocks
+OBJECT_INDEX_LAYOUT_V1, OBJECT_INDEX_LAYOUT_V2 = "vlen_manifests_v1", "vlen_manifests_v2"
+OBJECT_INDEX_LAYOUT_DENSE = "dense_manifests_v1"
+OBJECT_INDEX_MANIFEST_BUCKET = 16_384  # rows of a chunk of manifests, ids, spans and blocks
 COLUMN_BUCKET = 65_536  # rows of a chunk of a column
-SHARD_ROW_MULTIPLE = 65_536
+OBJECT_SHARD_ROW_MULTIPLE = 65_536
 FLUSH_ROWS = 1 << 17  # that a writer of manifests holds
 MANIFESTS, IDS, SPANS, BLOCKS = (f"{OBJECT_INDEX}/{name}" for name in ("manifests", "object_ids", "manifest_spans", "manifest_blocks"))
 _EMPTY = bytes(4)  # a manifest without fragments
@@ -45,7 +46,7 @@ def is_dense_index(level_group: Group) -> bool:
     """Whether manifests are stored as arrays of whole numbers: as the index says, else as its arrays are."""
     if OBJECT_INDEX not in level_group:
         return False
-    return level_group.read_array_meta(OBJECT_INDEX).get("layout") == LAYOUT_DENSE or (MANIFESTS not in level_group and SPANS in level_group)
+    return level_group.read_array_meta(OBJECT_INDEX).get("layout") == OBJECT_INDEX_LAYOUT_DENSE or (MANIFESTS not in level_group and SPANS in level_group)
 
 
 class _Index:
@@ -55,7 +56,7 @@ class _Index:
         if SPANS not in level and MANIFESTS not in level:
             raise ArrayError(f"level {level.level} has no object index: write_object_manifests or reserve_object_rows makes it")
         self.level, self.meta, self.dense = level, level.read_array_meta(OBJECT_INDEX), is_dense_index(level)
-        self.stores_ids = IDS in level and (self.dense or self.meta.get("layout") == LAYOUT_V2)
+        self.stores_ids = IDS in level and (self.dense or self.meta.get("layout") == OBJECT_INDEX_LAYOUT_V2)
         self.rank, self.committed = self.meta.get("sid_ndim", 3), self.meta.get("num_objects", 0)
         if type(self.rank) is not int or not 1 <= self.rank <= 16 or type(self.committed) is not int or self.committed < 0:
             raise ArrayError(f"{OBJECT_INDEX}: expected sid_ndim and num_objects as whole numbers, found {self.rank!r} and {self.committed!r}")
@@ -115,12 +116,12 @@ def _make_index(level: Group, layout: str | None, sid_ndim: int | None, shard: i
     binned = bool((level.attrs.get("zarr_vectors_level") or {}).get("chunk_attribute_name"))
     rank = int(sid_ndim or len(read_root_metadata(level).chunk_shape) + binned)
     stated = {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": rank}
-    make_groups(level, OBJECT_INDEX, {**stated, **({"layout": LAYOUT_V1} if chosen == "vlen" else {"layout": LAYOUT_DENSE, "object_ids_sorted": True})})
+    make_groups(level, OBJECT_INDEX, {**stated, **({"layout": OBJECT_INDEX_LAYOUT_V1} if chosen == "vlen" else {"layout": OBJECT_INDEX_LAYOUT_DENSE, "object_ids_sorted": True})})
     if chosen == "vlen":
-        _make_array(level, MANIFESTS, 0, (), None, "AAAAAA==", MANIFEST_BUCKET, shard)
+        _make_array(level, MANIFESTS, 0, (), None, "AAAAAA==", OBJECT_INDEX_MANIFEST_BUCKET, shard)
     else:
         for name, tail, fill in ((BLOCKS, (rank + 1,), 0), (IDS, (), _UNWRITTEN), (SPANS, (2,), 0)):
-            _make_array(level, name, 0, tail, _WHOLE, fill, MANIFEST_BUCKET, shard)
+            _make_array(level, name, 0, tail, _WHOLE, fill, OBJECT_INDEX_MANIFEST_BUCKET, shard)
         if "dense_manifests" not in (block.get("format_capabilities") or []):
             update_root_metadata(Group(level._shared), add_capabilities=["dense_manifests"])
     return _Index(level)
@@ -194,7 +195,7 @@ def commit_object_index(
     if not 0 <= count <= table.rows:
         raise ArrayError(f"num_objects={count} exceeds the {table.rows} manifest rows of the index")
     stated: dict[str, Any] = {"zv_array": "object_index", "num_objects": count, "sid_ndim": int(sid_ndim or index.rank)}
-    stated["layout"] = LAYOUT_DENSE if index.dense else LAYOUT_V2 if index.stores_ids else LAYOUT_V1
+    stated["layout"] = OBJECT_INDEX_LAYOUT_DENSE if index.dense else OBJECT_INDEX_LAYOUT_V2 if index.stores_ids else OBJECT_INDEX_LAYOUT_V1
     if index.stores_ids:
         ids = RowArray(level_group, IDS).read(0, count)
         if missing := count - len(ids) + int((ids < 0).sum()):
@@ -295,7 +296,7 @@ def concurrency_contract(level_group: Group | None = None) -> dict[str, Any]:
     """What several processes may write at once, and at which multiples their ranges of rows must begin and end."""
     rows = object_shard_rows(level_group) if level_group is not None else None
     requires = ["reserve_object_rows", "mode='place'", "commit_object_index"]
-    alignment = {"at_alignment": rows or COLUMN_BUCKET, "block_alignment": rows or MANIFEST_BUCKET}
+    alignment = {"at_alignment": rows or COLUMN_BUCKET, "block_alignment": rows or OBJECT_INDEX_MANIFEST_BUCKET}
     return {"shard_is_unit": True, "concurrent_at_ranges": True, **alignment, "requires": requires}
 
 
@@ -314,8 +315,8 @@ def reserve_object_rows(
     """Make or grow the arrays of the objects to so many rows, once, before workers place theirs; nothing is committed."""
     writable(level_group)
     existing, shard = object_shard_rows(level_group), shard_rows or object_shard_rows(level_group)
-    if int(n_objects) < 0 or (shard_rows is not None and (shard_rows <= 0 or shard_rows % SHARD_ROW_MULTIPLE)):
-        raise ArrayError(f"n_objects={n_objects} is negative, or shard_rows={shard_rows} is no multiple of {SHARD_ROW_MULTIPLE}")
+    if int(n_objects) < 0 or (shard_rows is not None and (shard_rows <= 0 or shard_rows % OBJECT_SHARD_ROW_MULTIPLE)):
+        raise ArrayError(f"n_objects={n_objects} is negative, or shard_rows={shard_rows} is no multiple of {OBJECT_SHARD_ROW_MULTIPLE}")
     if object_layer_arrays(level_group) and existing != shard:
         raise ArrayError(f"the objects are laid out with shard_rows={existing}; new rows cannot be laid out with {shard_rows}")
     index = _make_index(level_group, layout, sid_ndim, shard)

@@ -92,11 +92,7 @@ def store_cells(level: Group, name: str, cells: Mapping[Index, bytes], stamped: 
     array = StoredArray(level, name)
     withdraw_claims(level, [name])
     array.write_chunks(framed(array, cells))
-    changed = {coords: bool(cells[coords]) for coords in stamped}
-    if level._collected is not None:
-        level._collected.setdefault(name, {}).update(changed)
-    else:
-        stamp(level, name, changed)
+    stamp(level, name, {coords: bool(cells[coords]) for coords in stamped})
     level._shared.changed()
 
 
@@ -164,8 +160,8 @@ def read_cell_bytes(level: Group, name: str, cells: Iterable[Index]) -> dict[Ind
 def staged(level: Group, staging: Staging, plan: Mapping[str, Any] | None = None) -> Iterator[Any]:
     """Holds the cells that are written to a level until the block ends; one that fails stores nothing."""
     writable(level)
-    if level._staging is not None or level._collected is not None:
-        raise StoreError("there is an open session, transaction or collection of presence on this level; end it first")
+    if level._staging is not None:
+        raise StoreError("there is an open session or transaction on this level; end it first")
     level._staging, level._plan = staging, plan
     try:
         yield staging
