@@ -6,8 +6,9 @@ import filecmp
 import itertools
 import json
 import multiprocessing
+import re
 import shutil
-import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -319,3 +320,11 @@ def test_a_shard_that_another_writer_changed_is_not_overwritten(tmp_path):
     for cut in range(0, len(whole), 7):
         shard.write_bytes(whole[:cut])
         assert zb.read_cells(level, [(0, 0, 0)]).errors
+
+
+def test_the_program_of_the_guide_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[3] / "docs/src/guide/filling-a-level.md").read_text()
+    exec(page.partition("```python\n")[2].partition("```")[0], {})
+    there, absent = (set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", part)) for part in page.partition("## What is there")[2].split("## What is not there"))
+    assert there <= zv.FEATURES and not absent & zv.FEATURES

@@ -6,8 +6,6 @@ reference is known wrong, the default is right; :data:`config` switches back.
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import building, exceptions
 from ._api_version import FEATURES, __api_version__, require_api
 from ._config import config
@@ -46,15 +44,11 @@ from .api import (
 )
 from .core.backends import detect_scheme
 from .core.group import Group
+from .core.object_layer import concurrency_contract
 from .core.store import FsGroup, create_store, open_store, rebind
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
 
 __version__ = "0.9.2"
-
-
-def concurrency_contract(level_group: Group | None = None) -> dict[str, Any]:
-    """What several processes may write at once, and at which multiples their ranges of rows must begin and end."""
-    return building.concurrency_contract(level_group)
 
 
 def runtime_capabilities(probe_device: bool = False) -> dict[str, bool]:

@@ -356,7 +356,9 @@ def _make_column(level: Group, name: str, dtype: np.dtype[Any], tail: tuple[int,
     return RowArray(level, path)
 
 
-def write_object_attributes(level_group: Group, attr_name: str, data: Any, *, fill_value: Any = None, mode: str = "replace", at: int | None = None) -> None:
+def write_object_attributes(
+    level_group: Group, attr_name: str, data: Any, *, present_mask: Any = None, fill_value: Any = None, mode: str = "replace", at: int | None = None
+) -> None:
     """Write a column of the objects: all of it, rows behind row ``at`` (``append``), or reserved rows (``place``)."""
     writable(level_group)
     if mode not in ("replace", "append", "place") or (mode == "replace" and at is not None) or (mode == "place" and at is None) or int(at or 0) < 0:
@@ -375,7 +377,10 @@ def write_object_attributes(level_group: Group, attr_name: str, data: Any, *, fi
         if mode != "place":
             array.resize(min(start, array.rows))
             array.resize(start + len(rows))  # rows between are the fill
-        array.write(start, host_array(rows, path, array.dtype))
+        rows = host_array(rows, path, array.dtype)
+        if present_mask is not None:
+            rows = np.where(host_array(present_mask, "present_mask").astype(bool).reshape(-1, *[1] * (rows.ndim - 1)), rows, array.fill).astype(array.dtype)
+        array.write(start, rows)
 
 
 def write_object_attribute_columns(

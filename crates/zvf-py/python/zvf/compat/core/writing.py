@@ -33,7 +33,7 @@ def coords_of(key: Any) -> Index:
         raise ArrayError(f"a cell: expected coordinates, or text such as 3.0.-1, found {key!r}") from None
 
 
-def cell_arrays(level: Group) -> list[str]:
+def cell_arrays(level_group: Group) -> list[str]:
     """The arrays of a level that have a cell for each chunk, those of links included."""
     found: list[str] = []
 
@@ -45,7 +45,7 @@ def cell_arrays(level: Group) -> list[str]:
             elif path.split("/")[0] not in (OBJECT_INDEX, OBJECT_ATTRIBUTES, GROUPS, GROUP_ATTRIBUTES):
                 found.append(path)
 
-    walk(level, "")
+    walk(level_group, "")
     return sorted(found)
 
 
