@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use crate::error::to_py_error;
 use crate::writer::codecs_from_json;
 
-/// Encodes the bytes of a chunk by steps as documents of arrays have them, those after the codec of items.
+/// Encodes the bytes of a chunk by the codecs of its document that follow the one of items.
 #[pyfunction]
 pub(crate) fn pack_chunk<'py>(
     py: Python<'py>,

@@ -16,13 +16,16 @@ __all__ = [
     "__version__",
     "build_levels",
     "call",
+    "crc32c",
     "create",
     "open",
     "open_tensor",
+    "pack_chunk",
     "read_arrow",
     "read_arrow_column",
     "run_program",
     "settle",
+    "unpack_chunk",
 ]
 __version__: str
 FEATURES: tuple[str, ...]

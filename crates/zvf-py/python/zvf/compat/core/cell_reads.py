@@ -14,10 +14,10 @@ from ..constants import FRAGMENT_ATTRIBUTES, LINK_ATTRIBUTES, LINKS, VERTEX_ATTR
 from ..exceptions import ArrayError, ZVError
 from .fragments import Ints, decode_fragment_index, decode_ragged, host_array, host_device, offsets_of
 from .group import Group
-from .linking import flat_links, is_flat, link_columns
+from .linking import flat_links, link_columns
 from .store import read_root_metadata
 from .stored import Index
-from .writing import column_width, key_of, read_cell_bytes, stamped_dtype
+from .writing import column_width, is_flat, key_of, read_cell_bytes, stamped_dtype
 
 
 @dataclass(frozen=True)

@@ -176,10 +176,10 @@ def decode_fragment_index(blob: bytes) -> ChunkFragmentIndex:
     return ChunkFragmentIndex(rows, offsets_of(counts))
 
 
-def manifest_csr(chunk_coords: Any, fragment_idx: Any, manifest_offsets: Any, sid_ndim: int) -> tuple[Ints, Ints, Ints]:
+def manifest_csr(chunk_coords: Any, fragment_idx: Any, manifest_offsets: Any, sid_ndim: int, blobs: Any = None) -> tuple[Ints, Ints, Ints]:
     """Offsets, chunks and fragments of manifests that are given as arrays, checked."""
-    if chunk_coords is None or fragment_idx is None:
-        raise ArrayError("manifests are given as arrays: chunk_coords= and fragment_idx=, with manifest_offsets= unless each object has one fragment")
+    if chunk_coords is None or fragment_idx is None or blobs is not None:
+        raise ArrayError("manifests are given as arrays, not encoded: chunk_coords= and fragment_idx=, with manifest_offsets= unless each has one fragment")
     frags = host_array(fragment_idx, "fragment_idx", np.int64).reshape(-1)
     coords = host_array(chunk_coords, "chunk_coords", np.int64)
     coords = coords if coords.size else coords.reshape(0, sid_ndim)

@@ -18,7 +18,7 @@ from .group import Group
 from .metadata import chunk_scale_from_root
 from .store import read_level_metadata, read_root_metadata
 from .stored import Index, make_groups, set_attributes, writable
-from .writing import coords_of, create_cell_array, key_of, read_cell_bytes, stamped_dtype, write_cells
+from .writing import coords_of, create_cell_array, in_turn, is_flat, key_of, read_cell_bytes, stamped_dtype, write_cells
 
 
 @dataclass
@@ -210,12 +210,12 @@ def write_link_cells(
         offsets = parse_offsets(name.split("/")[-1], sid_ndim=at.shape[2], link_width=rows.shape[1])
         create_links_array(level_group, rows.shape[1], dtype, offsets=offsets, **words)
         stored = stamped_dtype(level_group, name)
-        groups = {cell: [*held, host_array(own[cell][0], name, stored)] for cell, held in link_groups(level_group, name, own).items()}
-        if is_flat(name):
-            write_cells(level_group, name, {cell: np.concatenate(parts).tobytes() for cell, parts in groups.items()}, False)
-            write_cells(level_group, LINK_FRAGMENTS, {cell: ranges_of([len(part) for part in parts]).encode() for cell, parts in groups.items()}, False)
-        else:
-            write_cells(level_group, name, {cell: encode_ragged(parts) for cell, parts in groups.items()}, False)
+        with in_turn(level_group, name, *([LINK_FRAGMENTS] if is_flat(name) else [])):
+            groups = {cell: [*held, host_array(own[cell][0], name, stored)] for cell, held in link_groups(level_group, name, own).items()}
+            body = (lambda parts: np.concatenate(parts).tobytes()) if is_flat(name) else encode_ragged
+            write_cells(level_group, name, {cell: body(parts) for cell, parts in groups.items()}, False)
+            if is_flat(name):
+                write_cells(level_group, LINK_FRAGMENTS, {cell: ranges_of([len(part) for part in parts]).encode() for cell, parts in groups.items()}, False)
     partition = LinkPartition({place: found[1] for place, found in buckets.items()}, len(rows), len(rows))
     for name, values in columns.items():
         write_link_attribute_cells(level_group, name, values, partition=partition, delta=delta, allocate=allocate)
@@ -232,8 +232,10 @@ def write_link_attribute_cells(level_group: Group, attr_name: str, attr_data: An
         create_link_attributes_array(level_group, attr_name, values.dtype, delta=delta, offsets=offsets, row_shape=values.shape[1:])
         if list(values.shape[1:]) != list(level_group.read_array_meta(name).get("row_shape") or []):
             raise ArrayError(f"{name}: rows of the shape {values.shape[1:]} do not fit those that are there")
-        new, held = host_array(values, name, stamped_dtype(level_group, name)), read_cell_bytes(level_group, name, own)
-        write_cells(level_group, name, {cell: held[cell] + new[numbers].tobytes() for cell, numbers in own.items()}, False)
+        new = host_array(values, name, stamped_dtype(level_group, name))
+        with in_turn(level_group, name):
+            held = read_cell_bytes(level_group, name, own)
+            write_cells(level_group, name, {cell: held[cell] + new[numbers].tobytes() for cell, numbers in own.items()}, False)
 
 
 def _by_array(group: str, cells: Mapping[tuple[str, Index], Any], allocate: bool, level: Group) -> dict[str, dict[Index, Any]]:
@@ -245,11 +247,6 @@ def _by_array(group: str, cells: Mapping[tuple[str, Index], Any], allocate: bool
     if missing:
         raise ArrayError(f"allocate=False: there is no array {missing[0]!r}; a coordinator creates it by create_links_array or create_link_attributes_array")
     return found
-
-
-def is_flat(name: str) -> bool:
-    """Whether an array of links has plain rows: those that stay in their chunk."""
-    return name.startswith(f"{LINKS}/0/") and not any(word.strip("0") for word in re.split(r"[._]", name.split("/")[2]) if word != "self")
 
 
 def link_columns(level: Group, name: str) -> int:

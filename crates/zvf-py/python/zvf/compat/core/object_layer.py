@@ -127,6 +127,12 @@ def _make_index(level: Group, layout: str | None, sid_ndim: int | None, shard: i
     return _Index(level)
 
 
+def _check_mode(level: Group, mode: str, at: int | None) -> None:
+    writable(level)
+    if mode not in ("replace", "append", "place") or (mode == "replace" and at is not None) or (mode == "place" and at is None) or int(at or 0) < 0:
+        raise ArrayError(f'mode: expected replace, append or place; mode="place" needs at=, replace has none; found {mode!r} with at={at}')
+
+
 def write_object_manifests(
     level_group: Group, manifest_blobs: Any = None, *, chunk_coords: Any = None, fragment_idx: Any = None, manifest_offsets: Any = None,
     ids: Any = None, mode: str = "replace", at: int | None = None, layout: str | None = None, block_at: int | None = None,
@@ -136,13 +142,9 @@ def write_object_manifests(
     ``append`` adds them behind row ``at``, whose residue of a failed writer is dropped; ``place`` writes reserved rows, which
     several writers may do at once. :func:`commit_object_index` then says how many count.
     """
-    writable(level_group)
-    if mode not in ("replace", "append", "place") or (mode == "replace" and at is not None) or (mode == "place" and at is None) or int(at or 0) < 0:
-        raise ArrayError(f'mode: expected replace, append or place; mode="place" needs at=, replace has none; found {mode!r} with at={at}')
-    if manifest_blobs is not None:
-        raise ArrayError("manifest_blobs: manifests are given as arrays, by chunk_coords=, fragment_idx= and manifest_offsets=, not both or encoded")
+    _check_mode(level_group, mode, at)
     index = _Index(level_group) if mode == "place" else _make_index(level_group, layout, None, object_shard_rows(level_group))
-    given = manifest_csr(chunk_coords, fragment_idx, manifest_offsets, index.rank)
+    given = manifest_csr(chunk_coords, fragment_idx, manifest_offsets, index.rank, manifest_blobs)
     number, blocks_needed = len(given[0]) - 1, len(given[2])
     if mode == "place":
         start, block = int(at or 0), int(block_at or 0)
@@ -235,20 +237,20 @@ class ObjectManifestWriter:
             self.close()
         self._closed, self._held = True, []  # after an exception nothing more is written
 
-    def write(self, manifest_blobs: Any = None, *, ids: Any = None, **arrays: Any) -> tuple[int, int]:
+    def write(
+        self, manifest_blobs: Any = None, *, chunk_coords: Any = None, fragment_idx: Any = None, manifest_offsets: Any = None, ids: Any = None
+    ) -> tuple[int, int]:
         """Take the next objects, as :func:`write_object_manifests` does; returns their first row and number."""
         if self._closed:
             raise ArrayError("this manifest writer is closed")
         if self._index is None:
+            arrays: dict[str, Any] = {"chunk_coords": chunk_coords, "fragment_idx": fragment_idx, "manifest_offsets": manifest_offsets}
             first, number = write_object_manifests(self._level, manifest_blobs, **arrays, ids=ids, mode="append", at=self._at, layout=self._layout)
             self._index, self.first_row = _Index(self._level), first
             self._next = self.end = first + number
             self._counts = self._index.stores_ids and self._index.counts_from_zero(self.end)
             return first, number
-        if manifest_blobs is not None:
-            raise ArrayError("manifest_blobs: manifests are given as arrays, by chunk_coords=, fragment_idx= and manifest_offsets=, not both or encoded")
-        words = (arrays.get(name) for name in ("chunk_coords", "fragment_idx", "manifest_offsets"))
-        offsets, coords, frags = manifest_csr(*words, self._index.rank)
+        offsets, coords, frags = manifest_csr(chunk_coords, fragment_idx, manifest_offsets, self._index.rank, manifest_blobs)
         number = len(offsets) - 1
         new = self._index.ids_for(self.end, number, ids, self._counts)
         self._counts = self._counts and new is not None and np.array_equal(new, np.arange(self.end, self.end + number))
@@ -266,7 +268,7 @@ class ObjectManifestWriter:
         counts, coords, frags = (np.concatenate([one[k] for one in self._held]) for k in range(3))
         ids = np.concatenate([one[3] for one in self._held if one[3] is not None]) if self._held[0][3] is not None else None
         cut, head = int(counts[:rows].sum()), None if ids is None else ids[:rows]
-        arrays = {"chunk_coords": coords[:cut], "fragment_idx": frags[:cut], "manifest_offsets": offsets_of(counts[:rows])}
+        arrays: dict[str, Any] = {"chunk_coords": coords[:cut], "fragment_idx": frags[:cut], "manifest_offsets": offsets_of(counts[:rows])}
         write_object_manifests(self._level, **arrays, ids=head, mode="append", at=self._next)
         self._held = [(counts[rows:], coords[cut:], frags[cut:], None if ids is None else ids[rows:])]
         self._next += rows
@@ -360,9 +362,7 @@ def write_object_attributes(
     level_group: Group, attr_name: str, data: Any, *, present_mask: Any = None, fill_value: Any = None, mode: str = "replace", at: int | None = None
 ) -> None:
     """Write a column of the objects: all of it, rows behind row ``at`` (``append``), or reserved rows (``place``)."""
-    writable(level_group)
-    if mode not in ("replace", "append", "place") or (mode == "replace" and at is not None) or (mode == "place" and at is None) or int(at or 0) < 0:
-        raise ArrayError(f'mode: expected replace, append or place; mode="place" needs at=, replace has none; found {mode!r} with at={at}')
+    _check_mode(level_group, mode, at)
     rows, path = host_array(data, attr_name), f"{OBJECT_ATTRIBUTES}/{attr_name}"
     if mode == "place" and path not in level_group:
         raise ArrayError(f"{path} is not reserved; call reserve_object_rows first")

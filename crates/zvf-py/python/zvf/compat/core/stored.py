@@ -381,8 +381,8 @@ class RowArray(StoredArray):
         numbers = range(start // step, -(-stop // step)) if stop > start else range(0)
         chunks = self.read_chunks(map(self._at, numbers))
         parts = [self._rows_of(chunks.get(self._at(n)), n)[max(start - n * step, 0) : stop - n * step] for n in numbers]
-        cut = tuple(slice(0, whole) for whole in self.shape[1:])
-        return np.concatenate([np.empty((0, *self.shape[1:]), self.dtype), *(part[(slice(None), *cut)] for part in parts)])
+        cut = (slice(None), *(slice(0, whole) for whole in self.shape[1:]))
+        return np.concatenate([np.empty((0, *self.shape[1:]), self.dtype), *(part[cut] for part in parts)])
 
     def write(self, start: int, rows: Any) -> None:
         """Write rows that are there; the others of the chunks they are in stay."""
@@ -399,8 +399,9 @@ class RowArray(StoredArray):
                 chunk = self._rows_of(held, number)
                 if self.is_vlen and held is None:
                     chunk[:] = b""  # rows of a chunk that nobody wrote have no bytes
-                chunk[(slice(low - number * step, high - number * step), *cut)] = rows[low - start : high - start]
-                new[index] = frame(chunk) if self.is_vlen else chunk.astype(self.dtype.newbyteorder("<")).tobytes()
+                own = (slice(low - number * step, high - number * step), *cut)
+                chunk[own] = rows[low - start : high - start]
+                new[index] = frame(chunk.tolist()) if self.is_vlen else chunk.astype(self.dtype.newbyteorder("<")).tobytes()
             publish(self.changes(new))
         self.group._shared.changed()
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..constants import FRAGMENT_ATTRIBUTES, GROUP_ATTRIBUTES, GROUPS, LINK_FRAGMENTS, OBJECT_ATTRIBUTES, OBJECT_INDEX, VERTEX_ATTRIBUTES, VERTEX_FRAGMENTS, VERTICES
-from ..exceptions import ArrayError, MissingArrayError, ShardOwnershipError, StoreError
+from ..constants import FRAGMENT_ATTRIBUTES, GROUP_ATTRIBUTES, GROUPS, LINK_FRAGMENTS, LINKS, OBJECT_ATTRIBUTES, OBJECT_INDEX, VERTEX_ATTRIBUTES, VERTEX_FRAGMENTS, VERTICES
+from ..exceptions import ArrayError, ConcurrentEditError, MissingArrayError, ShardOwnershipError, StoreError
 from .fragments import ChunkFragmentIndex, Ints, decode_fragment_index, fragments_from, fragments_of, host_array, offsets_of, ranges_of
 from .group import DEFERRED, PRESENCE, Group
 from .metadata import get_level_chunk_shape
@@ -59,12 +59,11 @@ class Staging:
         self.level = level
         self.cells: dict[str, dict[Index, bytes]] = {}
         self.unstamped: dict[str, set[Index]] = {}
+        self.seen: dict[str, dict[Index, int]] = {}  # what was read of the store, hashed
 
     def put(self, name: str, cells: Mapping[Index, bytes], record: bool) -> None:
         """Hold cells."""
-        array = StoredArray(self.level, name)
-        for coords in cells:
-            array.index_of(coords)
+        framed(StoredArray(self.level, name), cells)
         self.cells.setdefault(name, {}).update(cells)
         if not record:
             self.unstamped.setdefault(name, set()).update(cells)
@@ -74,10 +73,16 @@ class Staging:
         return self.cells.get(name, {}).get(coords)
 
     def publish(self) -> None:
-        """Store what is held, and record presence, once for each array."""
-        cells, self.cells = self.cells, {}
-        for name, own in cells.items():
-            store_cells(self.level, name, own, {coords for coords in own if coords not in self.unstamped.get(name, ())})
+        """Store what is held, and record presence, once for each array; a cell that was read and has changed since is refused."""
+        with contextlib.ExitStack() as locks:
+            for name, own in sorted(self.cells.items()):
+                array, seen = StoredArray(self.level, name), self.seen.get(name, {})
+                locks.enter_context(exclusive(array.folder))
+                for coords, data in stored_cells(array, [coords for coords in own if coords in seen]).items():
+                    if hash(data) != seen[coords]:
+                        raise ConcurrentEditError(f"{name}: another writer changed the cell {key_of(coords)} meanwhile; nothing is written")
+            for name, own in self.cells.items():
+                store_cells(self.level, name, own, {coords for coords in own if coords not in self.unstamped.get(name, ())})
 
 
 def framed(array: StoredArray, cells: Mapping[Index, bytes]) -> dict[Index, bytes | None]:
@@ -110,23 +115,21 @@ def stamp(level: Group, name: str, changed: Mapping[Index, bool]) -> None:
     change_document(level, name, change)
 
 
+def is_flat(name: str) -> bool:
+    """Whether an array of links has plain rows: those that stay in their chunk."""
+    return name.startswith(f"{LINKS}/0/") and not name[len(LINKS) + 3 :].strip("0._") or name == f"{LINKS}/0/self"
+
+
 def withdraw_claims(level: Group, names: Iterable[str]) -> None:
     """Take back what a level states of fragments and link groups that a write to these arrays may break."""
-    words = set()
-    for name in names:
-        intra = name.startswith("links/0/") and not any(part not in "0._" for part in name[8:])
-        if name in (VERTICES, VERTEX_FRAGMENTS):
-            words.add("fragments_tile")
-        if name in (VERTEX_FRAGMENTS, LINK_FRAGMENTS) or intra:
-            words.add("fragment_link_groups")
-    block = level.attrs.get("zarr_vectors_level")
-    if not isinstance(block, dict) or not words.intersection(block):
-        return
-    change_document(level, "", lambda document: [document["attributes"]["zarr_vectors_level"].pop(word, None) for word in words])
-    if "fragment_link_groups" in words:
-        for name in cell_arrays(level):
-            if name.startswith("links/0/"):
-                change_document(level, name, lambda document: document["attributes"].pop("link_groups", None))
+    words = {"fragments_tile" for name in names if name in (VERTICES, VERTEX_FRAGMENTS)}
+    words |= {"fragment_link_groups" for name in names if name in (VERTEX_FRAGMENTS, LINK_FRAGMENTS) or is_flat(name)}
+    stated = words.intersection(level.attrs.get("zarr_vectors_level") or ())
+    if stated:
+        change_document(level, "", lambda document: [document["attributes"]["zarr_vectors_level"].pop(word) for word in stated])
+    for name in cell_arrays(level) if "fragment_link_groups" in stated else ():
+        if is_flat(name):
+            change_document(level, name, lambda document: document["attributes"].pop("link_groups", None))
 
 
 def write_cells(level: Group, name: str, cells: Mapping[Index, bytes], record: bool = True) -> None:
@@ -138,22 +141,37 @@ def write_cells(level: Group, name: str, cells: Mapping[Index, bytes], record: b
         store_cells(level, name, cells, cells if record else ())
 
 
-def read_cell_bytes(level: Group, name: str, cells: Iterable[Index]) -> dict[Index, bytes]:
-    """What cells hold, those of an open session included; one that holds nothing, or is outside the grid, has no bytes."""
-    array = StoredArray(level, name)
-    found: dict[Index, bytes] = {}
-    wanted: dict[Index, Index] = {}
-    for coords in cells:
-        held = level._staging.get(name, coords) if level._staging is not None else None
-        found[coords] = held or b""
-        if held is None:
-            with contextlib.suppress(ArrayError):
-                wanted[array.index_of(coords)] = coords
+def stored_cells(array: StoredArray, cells: Iterable[Index]) -> dict[Index, bytes]:
+    """What cells hold in the store; one that holds nothing, or is outside the grid, has no bytes."""
+    found, wanted = dict.fromkeys(cells, b""), {}
+    for coords in found:
+        with contextlib.suppress(ArrayError):
+            wanted[array.index_of(coords)] = coords
     for index, data in array.read_chunks(wanted).items():
         if len(data) < 8 or data[:4] != b"\1\0\0\0" or int.from_bytes(data[4:8], "little") != len(data) - 8:
-            raise ArrayError(f"{name}: cell {key_of(wanted[index])}: expected one item of {len(data) - 8} bytes")
+            raise ArrayError(f"{array.name}: cell {key_of(wanted[index])}: expected one item of {len(data) - 8} bytes")
         found[wanted[index]] = data[8:]
     return found
+
+
+def read_cell_bytes(level: Group, name: str, cells: Iterable[Index]) -> dict[Index, bytes]:
+    """What cells hold, those of an open session included."""
+    array, staging, wanted = StoredArray(level, name), level._staging, list(cells)
+    if staging is None:
+        return stored_cells(array, wanted)
+    held = {coords: data for coords in wanted if (data := staging.get(name, coords)) is not None}
+    found = stored_cells(array, [coords for coords in wanted if coords not in held])
+    staging.seen.setdefault(name, {}).update((coords, hash(data)) for coords, data in found.items())
+    return {**found, **held}
+
+
+@contextlib.contextmanager
+def in_turn(level: Group, *names: str) -> Iterator[None]:
+    """Lets no other writer at arrays while cells of them are read and written again."""
+    with contextlib.ExitStack() as locks:
+        for name in sorted({name for name in names if name in level}):
+            locks.enter_context(exclusive(level[name].path))
+        yield
 
 
 @contextlib.contextmanager
@@ -183,7 +201,7 @@ def open_write_session(
     origin, shape = grid_layout(bounds, chunk_shape)
     if bin_count is not None:
         origin, shape = (0, *origin), (int(bin_count), *shape)
-    plan = {"origin": origin, "shape": shape, "steps": codec_steps(compressor)}
+    plan: dict[str, Any] = {"origin": origin, "shape": shape, "steps": codec_steps(compressor)}
     if shard_shape is not None:
         plan["shard"] = shard_shape
     with staged(level_group, Staging(level_group), plan):
@@ -305,7 +323,7 @@ def create_cell_array(level: Group, name: str, attributes: Mapping[str, Any], ex
             raise ArrayError(f"there is an array {name!r} already")
         return
     root, meta = read_root_metadata(level), read_level_metadata(level, level.level)
-    plan = dict(level._plan or {})
+    plan: dict[str, Any] = dict(level._plan or {})
     if not plan:
         origin, shape = grid_layout(root.bounds, get_level_chunk_shape(root, meta))
         if meta.chunk_attribute_values:
@@ -427,11 +445,12 @@ def write_chunk_fragments(
     name, cell = (VERTEX_FRAGMENTS if target == "vertex" else LINK_FRAGMENTS), coords_of(chunk_coords)
     new = fragments_of(*csr) if csr is not None else fragments_from(new_fragments or ())
     start, whole = 0, new
-    if mode == "append" and (held := read_cell_bytes(level_group, name, [cell])[cell]):
-        old = decode_fragment_index(held)
-        start, whole = len(old), ChunkFragmentIndex(np.concatenate([old.rows, new.rows]), np.concatenate([old.offsets, old.offsets[-1] + new.offsets[1:]]))
-    if len(new) or mode == "replace":
-        write_cells(level_group, name, {cell: whole.encode()}, record_presence)
+    with in_turn(level_group, name):
+        if mode == "append" and (held := read_cell_bytes(level_group, name, [cell])[cell]):
+            old = decode_fragment_index(held)
+            start, whole = len(old), ChunkFragmentIndex(np.concatenate([old.rows, new.rows]), np.concatenate([old.offsets, old.offsets[-1] + new.offsets[1:]]))
+        if len(new) or mode == "replace":
+            write_cells(level_group, name, {cell: whole.encode()}, record_presence)
     return (start, len(new)) if csr is not None else list(range(start, start + len(new)))
 
 
