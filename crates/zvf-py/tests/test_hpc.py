@@ -261,6 +261,8 @@ def test_a_shard_that_another_writer_changed_is_not_overwritten(tmp_path):
     assert level.list_chunks("vertices") == ["0.0.0", "0.1.0"] and not list((tmp_path / "a").rglob("*.partial"))
     with pytest.raises(ShardOwnershipError), zb.shard_transaction(level, (1, 1, 1)) as transaction:
         transaction.write_cells("vertices", [("-2.0.0", b"")])
+    with pytest.raises(ShardOwnershipError), zb.shard_transaction(level, (1, 1, 1), arrays=["vertices"]):
+        zb.write_chunk_vertices(level, (0, 0, 0), [])
     for place, mode in (((1, 1, 1), "merge"), ((3, 1, 1), "replace")):
         with zb.shard_transaction(level, zb.shard_of(level, place), mode=mode):
             zb.write_chunk_vertices(level, place, [[np.multiply(place, 25)]])

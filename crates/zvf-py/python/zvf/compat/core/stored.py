@@ -204,7 +204,7 @@ class StoredArray:
 
     def __init__(self, group: Group, name: str) -> None:
         if name not in group:
-            raise MissingArrayError(f"{group.url} has no array {name!r}")
+            raise MissingArrayError(f"{group.url} has no array {name!r}: a coordinator creates it, by the create function of its family, before cells are written")
         self.group, self.name, self.folder = group, name, group[name].path
         document = group[name]._document()
         self.attributes: dict[str, Any] = document.get("attributes") or {}

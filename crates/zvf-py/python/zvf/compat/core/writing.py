@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..constants import FRAGMENT_ATTRIBUTES, GROUP_ATTRIBUTES, GROUPS, LINK_FRAGMENTS, LINKS, OBJECT_ATTRIBUTES, OBJECT_INDEX, VERTEX_ATTRIBUTES, VERTEX_FRAGMENTS, VERTICES
-from ..exceptions import ArrayError, ConcurrentEditError, MissingArrayError, ShardOwnershipError, StoreError
+from ..exceptions import ArrayError, ConcurrentEditError, ShardOwnershipError, StoreError
 from .fragments import ChunkFragmentIndex, Ints, decode_fragment_index, fragments_from, fragments_of, host_array, offsets_of, ranges_of
 from .group import DEFERRED, PRESENCE, Group
 from .metadata import get_level_chunk_shape
@@ -56,14 +56,15 @@ class Staging:
     """Cells of a level that are held, and published together."""
 
     def __init__(self, level: Group) -> None:
-        self.level = level
+        self.level, self.rank = level, len(read_root_metadata(level).chunk_shape)
+        self.arrays: dict[str, StoredArray] = {}  # as they were when they were first used
         self.cells: dict[str, dict[Index, bytes]] = {}
         self.unstamped: dict[str, set[Index]] = {}
         self.seen: dict[str, dict[Index, int]] = {}  # what was read of the store, hashed
 
     def put(self, name: str, cells: Mapping[Index, bytes], record: bool) -> None:
         """Hold cells."""
-        framed(StoredArray(self.level, name), cells)
+        framed(open_array(self.level, name), cells)
         self.cells.setdefault(name, {}).update(cells)
         if not record:
             self.unstamped.setdefault(name, set()).update(cells)
@@ -83,6 +84,15 @@ class Staging:
                         raise ConcurrentEditError(f"{name}: another writer changed the cell {key_of(coords)} meanwhile; nothing is written")
             for name, own in self.cells.items():
                 store_cells(self.level, name, own, {coords for coords in own if coords not in self.unstamped.get(name, ())})
+
+
+def open_array(level: Group, name: str) -> StoredArray:
+    """An array of a level; a session opens each once."""
+    if level._staging is None:
+        return StoredArray(level, name)
+    if name not in level._staging.arrays:
+        level._staging.arrays[name] = StoredArray(level, name)
+    return level._staging.arrays[name]
 
 
 def framed(array: StoredArray, cells: Mapping[Index, bytes]) -> dict[Index, bytes | None]:
@@ -156,7 +166,7 @@ def stored_cells(array: StoredArray, cells: Iterable[Index]) -> dict[Index, byte
 
 def read_cell_bytes(level: Group, name: str, cells: Iterable[Index]) -> dict[Index, bytes]:
     """What cells hold, those of an open session included."""
-    array, staging, wanted = StoredArray(level, name), level._staging, list(cells)
+    array, staging, wanted = open_array(level, name), level._staging, list(cells)
     if staging is None:
         return stored_cells(array, wanted)
     held = {coords: data for coords in wanted if (data := staging.get(name, coords)) is not None}
@@ -221,21 +231,22 @@ class ShardTransaction(Staging):
         self.threads = min(io_threads or 1, 16)
         self.written: dict[str, list[str]] = {}
         self.published: list[str] = []
-        self._arrays = {name: StoredArray(level, name) for name in (cell_arrays(level) if arrays is None else arrays)}
-        for name, array in self._arrays.items():
+        self._owned = {name: StoredArray(level, name) for name in (cell_arrays(level) if arrays is None else arrays)}
+        self.arrays = dict(self._owned)
+        for name, array in self._owned.items():
             if array.shard is None:
                 raise ArrayError(f"shard_transaction: {name} is not sharded; whole shards are published")
             first = [s * n for s, n in zip(self.shard_coords, array.shard)]
             if len(self.shard_coords) != len(array.shape) or any(not 0 <= i < n for i, n in zip(first, array.shape)):
                 raise ArrayError(f"shard_transaction: {self.shard_coords} is no shard of {name}, which has {array.shape} cells")
-        self._before = {path: identity(path) for path in map(self._object, self._arrays.values())}
+        self._before = {path: identity(path) for path in map(self._object, self._owned.values())}
 
     def _object(self, array: StoredArray) -> Path:
         return array.folder.joinpath("c", *map(str, self.shard_coords))
 
     def owns(self, array_name: str, chunk_key: Any) -> bool:
         """Whether a cell lies in the shard."""
-        array = self._arrays.get(array_name)
+        array = self._owned.get(array_name)
         with contextlib.suppress(ArrayError):
             return array is not None and array.object_of(array.index_of(coords_of(chunk_key))) == self._object(array)
         return False
@@ -269,7 +280,7 @@ class ShardTransaction(Staging):
         withdraw_claims(self.level, self.cells)
         changes: list[Callable[[], Any]] = []
         with contextlib.ExitStack() as locks:
-            for name, array in sorted(self._arrays.items()):
+            for name, array in sorted(self._owned.items()):
                 locks.enter_context(exclusive(array.folder))
                 cells, path = self.cells.get(name, {}), self._object(array)
                 if cells:
@@ -379,9 +390,7 @@ create_fragment_attribute_array = _column(FRAGMENT_ATTRIBUTES, "fragment_attribu
 
 def stamped_dtype(level: Group, name: str) -> np.dtype[Any]:
     """The type of the values of an array, as it says."""
-    if name not in level:
-        raise MissingArrayError(f"there is no array {name!r}: a coordinator creates it once, by the create function of its family, before cells are written")
-    found = level.read_array_meta(name).get("dtype")
+    found = open_array(level, name).attributes.get("dtype")
     try:
         return np.dtype(found if isinstance(found, str) else "int64")
     except TypeError:
@@ -401,7 +410,7 @@ def _rows_of(level: Group, name: str, groups: Iterable[Any], width: int | None =
 
 def column_width(level: Group, name: str) -> int:
     """How many values a row of a column has."""
-    meta = level.read_array_meta(name)
+    meta = open_array(level, name).attributes
     row = meta.get("row_shape")
     return len(meta.get("channel_names") or ()) or (int(row[0]) if isinstance(row, list) and row and type(row[0]) is int and row[0] > 0 else 1)
 
@@ -410,7 +419,8 @@ def write_chunk_vertices(level_group: Group, chunk_coords: Any, groups: Sequence
     """Write the vertices of a chunk, a fragment for each group; returns the byte each group begins at."""
     if VERTICES not in level_group:
         create_vertices_array(level_group, dtype)
-    cell, rank = coords_of(chunk_coords), len(read_root_metadata(level_group).chunk_shape)
+    cell = coords_of(chunk_coords)
+    rank = level_group._staging.rank if level_group._staging is not None else len(read_root_metadata(level_group).chunk_shape)
     data, counts = _rows_of(level_group, VERTICES, groups, rank)
     write_cells(level_group, VERTICES, {cell: data}, record_presence)
     write_cells(level_group, VERTEX_FRAGMENTS, {cell: ranges_of(counts).encode()}, record_presence)
