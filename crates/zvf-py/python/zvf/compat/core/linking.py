@@ -18,7 +18,7 @@ from .group import Group
 from .metadata import chunk_scale_from_root
 from .store import read_level_metadata, read_root_metadata
 from .stored import Index, make_groups, set_attributes, writable
-from .writing import coords_of, create_cell_array, in_turn, is_flat, key_of, read_cell_bytes, stamped_dtype, write_cells
+from .writing import column_width, coords_of, create_cell_array, in_turn, is_flat, key_of, read_cell_bytes, stamped_dtype, write_cells
 
 
 @dataclass
@@ -205,21 +205,40 @@ def write_link_cells(
         raise ArrayError(f"attributes: expected {len(rows)} rows in each, found the shapes {[values.shape for values in columns.values()]}")
     create_links_family(level_group, delta=delta, link_width=rows.shape[1], sid_ndim=at.shape[2], directed=directed, store=store)
     buckets = partition_links(level_group, at, rows, delta, directed)
-    words = {"delta": delta, "sid_ndim": at.shape[2], "directed": directed, "store": store}
-    for name, own in _by_array(links_group_path(delta), buckets, allocate, level_group).items():
-        offsets = parse_offsets(name.split("/")[-1], sid_ndim=at.shape[2], link_width=rows.shape[1])
-        create_links_array(level_group, rows.shape[1], dtype, offsets=offsets, **words)
-        stored = stamped_dtype(level_group, name)
-        with in_turn(level_group, name, *([LINK_FRAGMENTS] if is_flat(name) else [])):
-            groups = {cell: [*held, host_array(own[cell][0], name, stored)] for cell, held in link_groups(level_group, name, own).items()}
-            body = (lambda parts: np.concatenate(parts).tobytes()) if is_flat(name) else encode_ragged
-            write_cells(level_group, name, {cell: body(parts) for cell, parts in groups.items()}, False)
-            if is_flat(name):
-                write_cells(level_group, LINK_FRAGMENTS, {cell: ranges_of([len(part) for part in parts]).encode() for cell, parts in groups.items()}, False)
     partition = LinkPartition({place: found[1] for place, found in buckets.items()}, len(rows), len(rows))
-    for name, values in columns.items():
-        write_link_attribute_cells(level_group, name, values, partition=partition, delta=delta, allocate=allocate)
+    arrays = _by_array(links_group_path(delta), buckets, allocate, level_group)
+    for name in arrays:
+        offsets = parse_offsets(name.split("/")[-1], sid_ndim=at.shape[2], link_width=rows.shape[1])
+        create_links_array(level_group, rows.shape[1], dtype, delta=delta, sid_ndim=at.shape[2], offsets=offsets, directed=directed, store=store)
+    for attr_name, values in columns.items():
+        _create_columns(level_group, attr_name, values, delta, partition, allocate)
+    paths = [f"{link_attributes_group_path(name, delta)}/{array.split('/')[-1]}" for name in columns for array in arrays]
+    with in_turn(level_group, LINK_FRAGMENTS, *arrays, *paths):
+        groups = {name: link_groups(level_group, name, own) for name, own in arrays.items()}
+        for attr_name in columns:  # all is checked before anything is written
+            _check_aligned(level_group, attr_name, delta, groups)
+        for name, own in arrays.items():
+            stored = stamped_dtype(level_group, name)
+            cells = {cell: [*held, host_array(own[cell][0], name, stored)] for cell, held in groups[name].items()}
+            body = (lambda parts: np.concatenate(parts).tobytes()) if is_flat(name) else encode_ragged
+            write_cells(level_group, name, {cell: body(parts) for cell, parts in cells.items()}, False)
+            if is_flat(name):
+                write_cells(level_group, LINK_FRAGMENTS, {cell: ranges_of([len(part) for part in parts]).encode() for cell, parts in cells.items()}, False)
+        for attr_name, values in columns.items():
+            write_link_attribute_cells(level_group, attr_name, values, partition=partition, delta=delta, allocate=allocate)
     return partition
+
+
+def _check_aligned(level: Group, attr_name: str, delta: int, groups: Mapping[str, Mapping[Index, Any]], added: Mapping[str, Mapping[Index, Any]] | None = None) -> None:
+    """Fails where cells have links without values of an attribute: further values would be those of other links."""
+    for name, cells in groups.items():
+        path = f"{link_attributes_group_path(attr_name, delta)}/{name.split('/')[-1]}"
+        held = read_cell_bytes(level, path, cells) if path in level else {}
+        row = column_width(level, path) * stamped_dtype(level, path).itemsize if path in level else 1
+        for cell, own in cells.items():
+            links, values = sum(map(len, own)), len(held.get(cell, b"")) // row + (len(added[path][cell]) if added is not None else 0)
+            if links != values:
+                raise ArrayError(f"{path}: the cell {key_of(cell)} has {links} links and {values} values: values are written with their links")
 
 
 def write_link_attribute_cells(level_group: Group, attr_name: str, attr_data: Any, *, partition: LinkPartition, delta: int = 0, allocate: bool = True) -> None:
@@ -227,15 +246,26 @@ def write_link_attribute_cells(level_group: Group, attr_name: str, attr_data: An
     values, policy = host_array(attr_data, attr_name), link_family_policy(level_group, delta)
     if policy is None or len(values) != partition.num_links:
         raise ArrayError(f"{attr_name}: expected a value for each of {partition.num_links} links of {links_group_path(delta)}, found {len(values)}")
-    for name, own in _by_array(link_attributes_group_path(attr_name, delta), partition.cell_indices, allocate, level_group).items():
-        offsets = parse_offsets(name.split("/")[-1], sid_ndim=policy[1], link_width=policy[0])
-        create_link_attributes_array(level_group, attr_name, values.dtype, delta=delta, offsets=offsets, row_shape=values.shape[1:])
-        if list(values.shape[1:]) != list(level_group.read_array_meta(name).get("row_shape") or []):
-            raise ArrayError(f"{name}: rows of the shape {values.shape[1:]} do not fit those that are there")
-        new = host_array(values, name, stamped_dtype(level_group, name))
-        with in_turn(level_group, name):
-            held = read_cell_bytes(level_group, name, own)
+    arrays = _create_columns(level_group, attr_name, values, delta, partition, allocate)
+    links = {f"{links_group_path(delta)}/{name.split('/')[-1]}": own for name, own in arrays.items()}
+    with in_turn(level_group, *arrays):
+        _check_aligned(level_group, attr_name, delta, {name: link_groups(level_group, name, own) for name, own in links.items()}, arrays)
+        for name, own in arrays.items():
+            new, held = host_array(values, name, stamped_dtype(level_group, name)), read_cell_bytes(level_group, name, own)
             write_cells(level_group, name, {cell: held[cell] + new[numbers].tobytes() for cell, numbers in own.items()}, False)
+
+
+def _create_columns(level: Group, attr_name: str, values: Any, delta: int, partition: LinkPartition, allocate: bool) -> dict[str, dict[Index, Any]]:
+    """The arrays of an attribute for the links of a partition, and the links of each cell."""
+    policy = link_family_policy(level, delta)
+    assert policy is not None, "the links are there"
+    arrays = _by_array(link_attributes_group_path(attr_name, delta), partition.cell_indices, allocate, level)
+    for name in arrays:
+        offsets = parse_offsets(name.split("/")[-1], sid_ndim=policy[1], link_width=policy[0])
+        create_link_attributes_array(level, attr_name, values.dtype, delta=delta, offsets=offsets, row_shape=values.shape[1:])
+        if list(values.shape[1:]) != list(level.read_array_meta(name).get("row_shape") or []):
+            raise ArrayError(f"{name}: rows of the shape {values.shape[1:]} do not fit those that are there")
+    return arrays
 
 
 def _by_array(group: str, cells: Mapping[tuple[str, Index], Any], allocate: bool, level: Group) -> dict[str, dict[Index, Any]]:

@@ -75,6 +75,7 @@ class Staging:
 
     def publish(self) -> None:
         """Store what is held, and record presence, once for each array; a cell that was read and has changed since is refused."""
+        withdraw_claims(self.level, self.cells)
         with contextlib.ExitStack() as locks:
             for name, own in sorted(self.cells.items()):
                 array, seen = StoredArray(self.level, name), self.seen.get(name, {})
@@ -177,10 +178,12 @@ def read_cell_bytes(level: Group, name: str, cells: Iterable[Index]) -> dict[Ind
 
 @contextlib.contextmanager
 def in_turn(level: Group, *names: str) -> Iterator[None]:
-    """Lets no other writer at arrays while cells of them are read and written again."""
+    """Lets no other writer at arrays while cells of them are read and written again; a session sees to that at its end."""
     with contextlib.ExitStack() as locks:
-        for name in sorted({name for name in names if name in level}):
-            locks.enter_context(exclusive(level[name].path))
+        if level._staging is None:
+            withdraw_claims(level, names)
+        for name in sorted({name for name in names if name in level}) if level._staging is None else ():
+            locks.enter_context(exclusive(level[name].path))  # in one order, so that nobody waits for somebody who waits
         yield
 
 
@@ -458,10 +461,21 @@ def write_chunk_fragments(
     with in_turn(level_group, name):
         if mode == "append" and (held := read_cell_bytes(level_group, name, [cell])[cell]):
             old = decode_fragment_index(held)
+            if target == "vertex":
+                _check_fragment_columns(level_group, cell, len(old) + len(new))
             start, whole = len(old), ChunkFragmentIndex(np.concatenate([old.rows, new.rows]), np.concatenate([old.offsets, old.offsets[-1] + new.offsets[1:]]))
         if len(new) or mode == "replace":
             write_cells(level_group, name, {cell: whole.encode()}, record_presence)
     return (start, len(new)) if csr is not None else list(range(start, start + len(new)))
+
+
+def _check_fragment_columns(level: Group, cell: Index, total: int) -> None:
+    """Fails where a column of fragments has other rows than fragments: each has one."""
+    for name in level[FRAGMENT_ATTRIBUTES].children() if FRAGMENT_ATTRIBUTES in level else ():
+        path = f"{FRAGMENT_ATTRIBUTES}/{name}"
+        rows = len(read_cell_bytes(level, path, [cell])[cell]) // (stamped_dtype(level, path).itemsize * column_width(level, path))
+        if rows not in (0, total):
+            raise ArrayError(f"{path}: chunk {key_of(cell)} has {rows} rows: first write those of all {total} fragments, by write_chunk_fragment_attributes")
 
 
 def read_vertex_fragment_index(level_group: Group, chunk_coords: Any) -> ChunkFragmentIndex:
