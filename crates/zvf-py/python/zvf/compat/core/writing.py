@@ -178,12 +178,12 @@ def read_cell_bytes(level: Group, name: str, cells: Iterable[Index]) -> dict[Ind
 
 @contextlib.contextmanager
 def in_turn(level: Group, *names: str) -> Iterator[None]:
-    """Lets no other writer at arrays while cells of them are read and written again; a session sees to that at its end."""
+    """Lets no other writer at arrays while cells of them are read and written again, or held."""
+    if level._staging is None:
+        withdraw_claims(level, names)
     with contextlib.ExitStack() as locks:
-        if level._staging is None:
-            withdraw_claims(level, names)
-        for name in sorted({name for name in names if name in level}) if level._staging is None else ():
-            locks.enter_context(exclusive(level[name].path))  # in one order, so that nobody waits for somebody who waits
+        for name in sorted({name for name in names if name in level}):  # in one order, so that nobody waits for somebody who waits
+            locks.enter_context(exclusive(level[name].path))
         yield
 
 
