@@ -291,7 +291,7 @@ _INSTEAD = {
 def __getattr__(name: str) -> Any:
     if name in _ELSEWHERE:
         return getattr(import_module(_ELSEWHERE[name]), name)
-    instead = _INSTEAD.get(name, "what docs/src/guide/from-zarr-vectors.md names instead")
+    instead = _INSTEAD.get(name, 'what the guide "From zarr-vectors to zvf" names instead')
     raise AttributeError(f"zvf.compat.building has no {name!r}: use {instead}")
 
 

@@ -135,7 +135,8 @@ def withdraw_claims(level: Group, names: Iterable[str]) -> None:
     """Take back what a level states of fragments and link groups that a write to these arrays may break."""
     words = {"fragments_tile" for name in names if name in (VERTICES, VERTEX_FRAGMENTS)}
     words |= {"fragment_link_groups" for name in names if name in (VERTEX_FRAGMENTS, LINK_FRAGMENTS) or is_flat(name)}
-    stated = words.intersection(level.attrs.get("zarr_vectors_level") or ())
+    block = level.attrs.get("zarr_vectors_level")
+    stated = words.intersection(block if isinstance(block, dict) else ())
     if stated:
         change_document(level, "", lambda document: [document["attributes"]["zarr_vectors_level"].pop(word) for word in stated])
     for name in cell_arrays(level) if "fragment_link_groups" in stated else ():
