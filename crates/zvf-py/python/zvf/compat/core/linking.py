@@ -49,8 +49,13 @@ def parse_offsets(segment: str, *, sid_ndim: int, link_width: int) -> tuple[Inde
     return tuple(tuple(int(word) for word in part.split(".")) for part in parts)
 
 
+MAX_AXES, MAX_WIDTH = 16, 1 << 16
+
+
 def intra_offsets(sid_ndim: int, link_width: int) -> tuple[Index, ...]:
     """The offsets of links that stay in their chunk."""
+    if not 0 < sid_ndim <= MAX_AXES or not 0 < link_width <= MAX_WIDTH:
+        raise ArrayError(f"expected 1 to {MAX_AXES} axes and links of 1 to {MAX_WIDTH} ends, found {sid_ndim} and {link_width}")
     return ((0,) * sid_ndim,) * (link_width - 1)
 
 
