@@ -144,15 +144,17 @@ export async function openStore(location: StoreLocation, options: OpenOptions = 
   return new ZvfStore(await faulty(openHandle(source, options.packName ?? name, options.budgetBytes ?? 128 * 2 ** 20)));
 }
 
+/** What is kept of the bytes that came, beside what the reader keeps. */
+const KEPT_BYTES = 16 * 2 ** 20;
+
 function sourceOf(location: StoreLocation, options: OpenOptions): { source: ByteSource; name: string } {
-  const counters = newCounters();
   if (location instanceof Map) {
     const names = [...location.keys()], pack = names.length === 1 && names[0].endsWith(".tet") ? names[0] : "";
-    return { source: new FileSource(location, counters), name: pack };
+    return { source: new FileSource(location, newCounters()), name: pack };
   }
   if (typeof location === "string" || location instanceof URL) {
     const url = new URL(location, globalThis.location?.href).href, bare = url.replace(/\/+$/, "");
-    return { source: new HttpSource(url, options.requests ?? 8, counters), name: bare.endsWith(".tet") ? decodeURIComponent(bare.split("/").pop()!) : "" };
+    return { source: new HttpSource(url, options.requests ?? 8, KEPT_BYTES), name: bare.endsWith(".tet") ? decodeURIComponent(bare.split("/").pop()!) : "" };
   }
   return { source: location, name: "" };
 }

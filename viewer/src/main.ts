@@ -134,7 +134,7 @@ async function openStores(module: WebAssembly.Module, stores: string[], source: 
     const pool = new Pool("worker.js", Math.max(1, Math.floor(workers / count)));
     const url = source ? undefined : new URL(address, location.href.split("#")[0]).href;
     const name = url ? (url.replace(/\/+$/, "").endsWith(".tet") ? decodeURIComponent(url.replace(/\/+$/, "").split("/").pop()!) : "") : source!.name;
-    await pool.open(module, source ?? { url, name, keys: await keysOf(url!) }, bytes / count);
+    await pool.open(module, source ?? { url, name, keys: await keysOf(url!) }, bytes / count, count);
     return { name: storeName(address, source), pool, info: await pool.ask(0, "info", []).done };
   };
   if (count === 1) return openOne(stores[0] ?? "");
@@ -286,10 +286,7 @@ async function countCondition(of: Scene): Promise<void> {
 }
 
 /** Whether the store was changed under the page: what does not fit together is then no fault of the store. */
-async function wasChanged({ pool, info }: Scene): Promise<boolean> {
-  const answers = [0, 1, 2, 3].map((worker) => pool.ask(worker, "changed", [info.kinds[0].kind]).done.catch(() => false));
-  return (await Promise.all(answers)).some(Boolean);
-}
+const wasChanged = ({ pool }: Scene): Promise<boolean> => pool.changed().catch(() => false);
 
 /** Says why a host does not answer: gone, or closed to other pages. */
 async function explainHost(of: Scene | null, fault: { class: string; key: string | null; message: string; hint: string | null }): Promise<void> {

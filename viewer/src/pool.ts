@@ -1,7 +1,7 @@
 // Workers with one reader each; the same cell always goes to the same one.
 
-import type { Answered, Counters } from "./source.ts";
-import { newCounters, REMEMBERED } from "./source.ts";
+import { newCounters, type Counters } from "./source.ts";
+import { newStatus, sumUp, type Status } from "./status.ts";
 
 export interface Fault { class: string; key: string | null; message: string; hint: string | null }
 
@@ -17,30 +17,24 @@ export interface StoreSource { url?: string; files?: Map<string, Blob>; name: st
 
 /** An idle worker with more memory than this is replaced: memory of WebAssembly never shrinks. */
 const LARGE_WORKER_BYTES = 192 * 2 ** 20;
+/** The number of the worker that fetches, beside those of the readers. */
+const HOST = -1;
 /** The least that a reader gets. */
 const READER_BYTES = 16 * 2 ** 20;
 
-/** What workers have asked for, and the memory that they hold. */
-export interface Status { counters: Counters; wasm: number; recent: Answered[] }
-
-const newStatus = (): Status => ({ counters: newCounters(), wasm: 0, recent: [] });
-
-function sumUp(all: Status[]): Status {
-  const sum = newStatus();
-  for (const { counters, wasm, recent } of all) {
-    sum.wasm += wasm;
-    sum.recent.push(...recent);
-    for (const key of Object.keys(counters) as (keyof Counters)[]) sum.counters[key] += counters[key];
-  }
-  sum.recent = sum.recent.sort((a, b) => a.at - b.at).slice(-REMEMBERED);
-  return sum;
-}
+/** Requests under way at once, of all stores of a page. */
+const REQUESTS_AT_ONCE = 16;
+/** Bytes are kept for all readers, this part of what these have: cells of lines read those around them as well. */
+const KEPT_SHARE = 0.75;
 
 export class Pool {
   readonly workers: Worker[] = [];
   readonly #script: string;
   readonly #pending = new Map<number, Pending>();
   readonly #status: Status[] = [];
+  /** The worker that fetches for all readers; none where files were dropped. */
+  #host: Worker | null = null;
+  #hosted = newStatus();
   /** What workers have counted that were replaced. */
   readonly #retired = newCounters();
   #opened: Record<string, unknown> | null = null;
@@ -62,14 +56,28 @@ export class Pool {
     return worker;
   }
 
-  /** Opens a store with readers that share `budget` bytes for what they read. */
-  async open(wasm: WebAssembly.Module, source: StoreSource, budget: number): Promise<void> {
-    const atOnce = Math.max(2, Math.floor(16 / this.workers.length));
+  /** Opens a store with readers that share `budget` bytes for what they read; it is one of `stores`. */
+  async open(wasm: WebAssembly.Module, source: StoreSource, budget: number, stores = 1): Promise<void> {
     const each = Math.max(READER_BYTES, Math.floor(budget / this.workers.length));
     this.#large = Math.min(LARGE_WORKER_BYTES, 4 * each);
-    this.#opened = { wasm, ...source, atOnce, budget: each };
-    await Promise.all(this.workers.map((_, i) => this.ask(i, "open", [this.#opened]).done));
+    if (source.url) {
+      this.#host = new Worker(this.#script, { type: "module" });
+      this.#host.onmessage = ({ data: { id, value, status } }) => { this.#see(status); this.#settle(id, value); };
+      this.#host.onerror = (event) => this.#lost(HOST, event.message || "the worker that fetches ended");
+      this.#host.postMessage({ id: 0, op: "host", args: [{ url: source.url, keys: source.keys ?? null, atOnce: Math.max(2, Math.floor(REQUESTS_AT_ONCE / stores)), cache: budget * KEPT_SHARE }] });
+    }
+    this.#opened = { wasm, files: source.files, name: source.name, canList: !!source.keys, budget: each };
+    await Promise.all(this.workers.map((_, i) => this.#openReader(i)));
   }
+
+  /** Opens the store in a reader, which asks the one source for bytes. */
+  #openReader(i: number): Promise<void> {
+    const { port1, port2 } = new MessageChannel();
+    this.#host?.postMessage({ id: 0, op: "port", args: [port1] }, [port1]);
+    return this.#ask(i, "open", [{ ...this.#opened, port: this.#host ? port2 : null }], this.#host ? [port2] : []).done;
+  }
+
+  #see(status: Status): void { if (status.order > this.#hosted.order) this.#hosted = status; }
 
   /** Puts a new worker in the place of one that has nothing to do. */
   #replace(i: number): void {
@@ -78,40 +86,54 @@ export class Pool {
     this.workers[i].terminate();
     this.workers[i] = this.#start(i);
     this.#status[i] = newStatus();
-    this.ask(i, "open", [this.#opened]).done.catch(() => {});
+    this.#openReader(i).catch(() => {});
   }
 
   /** Asks worker `index`; the token cancels. */
-  ask(index: number, op: string, args: unknown[]): { done: Promise<any>; token: number } {
+  ask(index: number, op: string, args: unknown[]): { done: Promise<any>; token: number } { return this.#ask(index % this.workers.length, op, args, []); }
+
+  #ask(worker: number, op: string, args: unknown[], transfer: Transferable[]): { done: Promise<any>; token: number } {
     const id = this.#next++;
-    const worker = index % this.workers.length;
     const done = new Promise<any>((resolve, reject) => this.#pending.set(id, { resolve, reject, worker }));
-    this.workers[worker].postMessage({ id, op, args });
+    (worker === HOST ? this.#host! : this.workers[worker]).postMessage({ id, op, args }, transfer);
     return { done, token: id };
   }
+
+  /** Whether the store was changed since it was opened. */
+  changed(): Promise<boolean> { return this.#host ? this.#ask(HOST, "changed", [], []).done : Promise.resolve(false); }
+
+  /** Lets everything be fetched anew. */
+  forget(): void { this.#host?.postMessage({ id: 0, op: "forget", args: [] }); }
 
   cancel(token: number): void {
     const pending = this.#pending.get(token);
     if (pending) this.workers[pending.worker].postMessage({ id: 0, op: "cancel", args: [token] });
   }
 
-  statistics(): Status { return sumUp([{ ...newStatus(), counters: this.#retired }, ...this.#status]); }
+  statistics(): Status { return sumUp([{ ...newStatus(), counters: this.#retired }, this.#hosted, ...this.#status]); }
 
-  close(): void { for (const worker of this.workers) worker.terminate(); }
+  close(): void { for (const worker of [...this.workers, this.#host]) worker?.terminate(); }
 
   #answer(data: any, worker: number, from: Worker): void {
     if (this.workers[worker] !== from) return;
     this.#status[worker] = data.status;
-    const pending = this.#pending.get(data.id);
-    if (!pending) return;
-    this.#pending.delete(data.id);
-    if (data.fault) pending.reject(new StoreFault(data.fault));
-    else pending.resolve(data.value);
+    if (data.seen) this.#see(data.seen);
+    if (!this.#settle(data.id, data.value, data.fault)) return;
     if (data.status.wasm > this.#large && this.#opened && ![...this.#pending.values()].some((one) => one.worker === worker)) this.#replace(worker);
   }
 
+  #settle(id: number, value: unknown, fault?: Fault): boolean {
+    const pending = this.#pending.get(id);
+    if (!pending) return false;
+    this.#pending.delete(id);
+    if (fault) pending.reject(new StoreFault(fault));
+    else pending.resolve(value);
+    return true;
+  }
+
   #lost(worker: number, message: string): void {
-    for (const [id, pending] of this.#pending) if (pending.worker === worker) {
+    // Without the worker that fetches, no reader goes on.
+    for (const [id, pending] of this.#pending) if (worker === HOST || pending.worker === worker) {
       this.#pending.delete(id);
       pending.reject(new StoreFault({ class: "Io", key: null, message, hint: "reload the page" }));
     }
@@ -119,7 +141,7 @@ export class Pool {
 }
 
 /** What a scene asks: one store, or several. */
-export type StorePool = Pick<Pool, "ask" | "cancel" | "statistics" | "close">;
+export type StorePool = Pick<Pool, "ask" | "cancel" | "changed" | "forget" | "statistics" | "close">;
 
 /** The kind of geometry of a name that may have a store before it: `mesh` of `brain/mesh`. */
 export const formOf = (kind: string): string => kind.slice(kind.lastIndexOf("/") + 1);
@@ -187,6 +209,10 @@ export class JoinedPool implements StorePool {
     const asked = this.#tokens.get(token);
     if (asked) asked.pool.cancel(asked.token);
   }
+
+  async changed(): Promise<boolean> { return (await Promise.all(this.#stores.map(({ pool }) => pool.changed()))).some(Boolean); }
+
+  forget(): void { for (const { pool } of this.#stores) pool.forget(); }
 
   statistics(): Status { return sumUp(this.#stores.map(({ pool }) => pool.statistics())); }
 

@@ -23,7 +23,9 @@ export interface StoreInfo {
 
 export interface Picked { kind: string; object: string | null; level: number; cell: number[]; row: number; position: number[]; attributes: Record<string, unknown>; exact: boolean }
 
-const LOADS_AT_ONCE = 16;
+/** Cells that are loaded at once. More are begun when few are left: cells that are asked for together are joined in requests. */
+const LOADS_AT_ONCE = 64;
+const FEW_LOADS = 16;
 /** Whole numbers with more values than this are no categories, unless the state says so. */
 const MAX_CODES = 24;
 
@@ -195,8 +197,9 @@ export class Scene {
     want.sort((a, b) => b.node.priority - a.node.priority);
     const wanted = new Set(want.map(({ node }) => node));
     for (const node of this.#loading) if (!wanted.has(node) && !node.isRoot) { this.pool.cancel(node.token); }
+    const most = this.#loading.size <= FEW_LOADS ? LOADS_AT_ONCE : 0;
     for (const { node, tree } of want) {
-      if (this.#loading.size >= LOADS_AT_ONCE) break;
+      if (this.#loading.size >= most) break;
       if (!this.#loading.has(node)) void this.load(node, tree);
     }
     this.evict();
@@ -378,6 +381,7 @@ export class Scene {
   /** Asks again for cells that could not be read. */
   retry(): void {
     this.faults.length = 0;
+    this.pool.forget();
     for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) node.fault = null;
     this.touch();
   }
@@ -390,6 +394,7 @@ export class Scene {
       if (data) this.drop(node);
       this.#versions.set(tree.kind, (this.#versions.get(tree.kind) ?? 0) + 1);
       node.fault = null;
+      if (!keepData) node.stored = null;
       if (keepData && data) this.place(node, tree, data);
     }
     this.touch();
@@ -419,7 +424,7 @@ export class Scene {
   /** Lets go of what was not drawn for longest, never of what is drawn or of the coarsest level. */
   evict(): void {
     // The readers' memory is part of the budget, but some of it is always left for what is drawn.
-    const { bytes } = this.state.budget, cap = Math.max(bytes * 0.3, bytes * 0.95 - this.pool.statistics().wasm);
+    const { bytes } = this.state.budget, cap = Math.max(bytes * 0.3, bytes * 0.95 - this.#readersBytes());
     if (this.#held <= cap) { this.#full = Math.min(1, this.#full * 1.02); return; }
     const drawn = new Set(this.drawn.map(({ node }) => node)), candidates: Node[] = [];
     for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.data && !node.isRoot && !drawn.has(node)) candidates.push(node);
@@ -427,6 +432,14 @@ export class Scene {
     for (const node of candidates) { if (this.#held <= cap * 0.9) return; this.drop(node); }
     if (this.#held > cap) this.#full = Math.max(0.05, this.#full * 0.8);
   }
+
+  /** What may be missing of what is shown. */
+  missing(): string[] {
+    const hidesLinks = this.drawn.some(({ node, tree }) => node.data?.complete === false && ["graph", "skeleton", "mesh"].includes(formOf(tree.kind)));
+    return [...new Set(this.info.notices), ...(hidesLinks ? ["Edges and faces between chunks that are not neighbours: this host does not list what it has, so they cannot be found."] : [])];
+  }
+
+  #readersBytes(): number { const { wasm, cache } = this.pool.statistics(); return wasm + cache; }
 
   items(share: number): DrawItem[] {
     const items: DrawItem[] = [], { selected } = this.state;
@@ -513,14 +526,14 @@ export class Scene {
       if (node.data.ownVertices < node.data.storedVertices) shown.thinned++;
       levels.add(node.level);
     }
-    const { counters, wasm, recent } = this.pool.statistics(), sorted = [...this.frames].sort((a, b) => a - b);
+    const { counters, wasm, cache, recent } = this.pool.statistics(), sorted = [...this.frames].sort((a, b) => a - b);
     let gpu = 0, cpu = 0;
     for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.gpu) { gpu += node.gpu.bytes; cpu += node.bytes - node.gpu.bytes; }
     const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
     const { transferred, ...requests } = counters;
     return {
       shown, share: this.share, levels: [...levels].sort((a, b) => a - b), ms: { last: this.frames[this.frames.length - 1] ?? 0, p50: at(0.5), p95: at(0.95) },
-      requests, recent, bytes: { transferred, decoded: this.#decoded, gpu, cpu, wasm }, budget: { ...this.state.budget },
+      requests, recent, bytes: { transferred, decoded: this.#decoded, gpu, cpu, wasm, cache }, budget: { ...this.state.budget },
     };
   }
 

@@ -22,170 +22,235 @@ export interface Source {
   get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply>;
 }
 
-interface Part { first: number; last: number; reply: Promise<Reply> }
+/** What a reader waits for: a part from `first` to `last`, from `first` to the end (`last` is -1), the last `suffix` bytes, or all (`first` is -1). */
+interface Want { first: number; last: number; suffix: number; tries: number; resolve: (reply: Reply) => void; reject: (error: unknown) => void }
+
+/** Bytes of an object that are kept. */
+interface Part { first: number; bytes: Uint8Array; used: number }
+
+/** A request under way: a part, the last bytes (`last` is -1), or all (`first` is -1). */
+interface Fetch { first: number; last: number; abort: AbortController }
+
+/** What is known of one object: its version, its size once an answer has said it, and that there is none. */
+interface Stored { url: string; etag: string | null; total: number; parts: Part[]; none: Reply | null; wants: Want[]; fetches: Fetch[] }
 
 const DEADLINE_MS = 30_000;
 const TRIES = 4;
-/** Bytes of parts that are kept beside what the reader keeps: it reads cells that lie near each other in one request. */
-const PART_BYTES = 16 * 2 ** 20;
+/** How long a want waits for others of the same object: readers ask for cells beside each other within this time. */
+const GATHER_MS = 4;
+/** Wants this close to each other are one request, or closer than a part of what they are long. */
+const GAP_BYTES = 8192;
+const GAP_SHARE = 1 / 8;
+/** One request has no more than this, unless one want has. */
+const RUN_BYTES = 2 * 2 ** 20;
+/** The end of an object is asked for with what lies before it: an index of a shard that is small comes with the shard. */
+const TAIL_BYTES = 16 * 1024;
+/** Objects up to this size are fetched whole. */
+const SMALL_BYTES = 64 * 1024;
 /** Objects that are asked for again where something does not fit together. */
 const CHECKED = 32;
-/** Bytes of objects that a host without ranges sent whole, and that are kept. */
+/** Bytes that are kept of a host without ranges, which sends objects whole. */
 const WHOLE_BYTES = 128 * 2 ** 20;
 
-/** Objects below a URL. A request that fails in passing is sent again; one that is dropped is aborted. `keys` is the address
- * that lists names, where the host has one. */
+/** Objects below a URL, for all readers of the page. What several ask for is fetched once, what lies side by side is one request, and
+ * what nobody waits for any more is not fetched. A request that fails in passing is sent again. `keys` is the address that lists names,
+ * where the host has one. */
 export class HttpSource implements Source {
-  readonly counters: Counters;
+  readonly counters: Counters = newCounters();
   /** The last answers, the newest last. */
   readonly recent: Answered[] = [];
   readonly list?: (prefix: string, deep: boolean) => Promise<Names>;
+  /** Told when the counters have changed. */
+  onChange: () => void = () => {};
   readonly #base: string;
   readonly #atOnce: number;
-  readonly #waiting: (() => void)[] = [];
-  /** What came whole where a part was asked for, the latest used last. */
-  readonly #whole = new Map<string, Reply>();
-  #wholeBytes = 0;
-  readonly #tags = new Map<string, string>();
-  /** Parts that were fetched, or are under way, by their object: what lies between cells comes along, and is asked for next. */
-  readonly #parts = new Map<string, Part[]>();
-  #partBytes = 0;
+  readonly #cacheBytes: number;
+  readonly #objects = new Map<string, Stored>();
+  /** Objects that somebody waits for, who came first first. */
+  readonly #asked = new Set<Stored>();
+  readonly #names = new Map<string, Promise<Names>>();
+  #held = 0;
+  #clock = 0;
+  #timer = 0;
+  #hasRanges = true;
 
-  constructor(base: string, atOnce: number, counters: Counters, keys: string | null = null) {
+  constructor(base: string, atOnce: number, cacheBytes: number, keys: string | null = null) {
     this.#base = base.replace(/\/+$/, "");
     this.#atOnce = atOnce;
-    this.counters = counters;
+    this.#cacheBytes = cacheBytes;
     if (keys) this.list = (prefix, deep) => this.#list(keys, prefix, deep);
   }
 
-  async #list(keys: string, prefix: string, deep: boolean): Promise<Names> {
-    const url = `${keys}?prefix=${encodeURIComponent(prefix)}&deep=${deep}`, signal = new AbortController().signal;
-    await this.#enter(signal);
-    try {
-      const { status, bytes } = await this.#tries(url, null, signal), said = new TextDecoder().decode(bytes);
-      if (status !== 200) throw new Error(`the names below ${prefix} cannot be listed: status ${status}`);
-      return JSON.parse(said);
-    } finally {
-      this.#leave();
-    }
-  }
+  /** Bytes that are kept. */
+  get held(): number { return this.#held; }
 
-  async get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply> {
+  get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply> {
     // A store in one file is its own base: its only key is its name.
     const url = this.#base.endsWith(".tet") || key === "" ? this.#base : `${this.#base}/${key.split("/").map(encodeURIComponent).join("/")}`;
-    const range = suffix > 0 ? `bytes=-${suffix}` : first >= 0 ? `bytes=${first}-${last >= 0 ? last : ""}` : null;
-    const kept = range ? this.#whole.get(url) : undefined;
-    if (kept) {
-      this.#whole.delete(url);
-      this.#whole.set(url, kept);
-      return kept;
-    }
-    if (first >= 0 && last >= first) return this.#getPart(url, first, last, signal);
-    return this.#fetch(url, range, signal);
+    let object = this.#objects.get(url);
+    if (!object) this.#objects.set(url, (object = { url, etag: null, total: -1, parts: [], none: null, wants: [], fetches: [] }));
+    const stored = object;
+    return new Promise((resolve, reject) => {
+      const want: Want = { first, last, suffix, tries: 0, resolve, reject };
+      if (signal.aborted) { reject(signal.reason); return; }
+      const reply = this.#answer(stored, want);
+      if (reply) { resolve(reply); return; }
+      stored.wants.push(want);
+      this.#asked.add(stored);
+      signal.addEventListener("abort", () => { if (remove(stored.wants, want)) { reject(signal.reason); this.#giveUp(stored); } });
+      this.#schedule();
+    });
   }
 
-  async #fetch(url: string, range: string | null, signal: AbortSignal): Promise<Reply> {
-    await this.#enter(signal);
-    try {
-      const reply = await this.#tries(url, range, signal);
-      this.#note(url, reply);
-      if (range && reply.status === 200) this.#keep(url, reply);
-      return reply;
-    } finally {
-      this.#leave();
-    }
+  /** Aborts what is under way for nobody. */
+  #giveUp(object: Stored): void {
+    for (const fetch of object.fetches) if (!object.wants.some((want) => meets(object, want, fetch))) fetch.abort.abort(new Error("no longer wanted"));
+    if (!object.wants.length) this.#asked.delete(object);
+    this.#changed();
   }
 
-  /** Fetches of a part only what is not there or under way. */
-  async #getPart(url: string, first: number, last: number, signal: AbortSignal): Promise<Reply> {
-    const parts = this.#parts.get(url) ?? [], holds = (at: number) => parts.filter((part) => part.first <= at && part.last >= at);
-    const head = holds(first).sort((a, b) => b.last - a.last)[0], tail = head && head.last >= last ? undefined : holds(last).sort((a, b) => a.first - b.first)[0];
-    const from = head ? head.last + 1 : first, to = tail ? tail.first - 1 : last;
-    if (head || tail) {
-      const middle = from <= to ? this.#fetchPart(url, from, to, signal) : null;
-      const [a, b, c] = await Promise.allSettled([head?.reply, middle, tail?.reply]);
-      // Who asked first may have given up, or the object was replaced: then all of it is asked for.
-      const replies = [a, b, c].map((one) => (one.status === "fulfilled" ? one.value : undefined) ?? null), some = replies.filter((one) => one !== null);
-      if ([a, b, c].every(({ status }) => status === "fulfilled") && some.every(({ status, etag }) => status === 206 && etag === some[0].etag)) {
-        const bytes = new Uint8Array(last - first + 1);
-        for (const { bytes: own, first: start } of some) {
-          const low = Math.max(first, start), high = Math.min(last + 1, start + own.length);
-          if (high > low) bytes.set(own.subarray(low - start, high - start), low - first);
-        }
-        return { ...some[0], bytes, first };
+  /** What is wanted, out of what is kept. */
+  #answer(object: Stored, want: Want): Reply | null {
+    if (object.none) return copyOf(object.none);
+    const { total, etag } = object, [from, to] = spanOf(object, want);
+    if (total < 0) return null;
+    if (from >= total && total > 0) return { status: 416, bytes: new Uint8Array(0), first: 0, total, etag };
+    const bytes = new Uint8Array(Math.max(0, to - from + 1));
+    for (let at = from; at <= to; ) {
+      const part = object.parts.find(({ first, bytes }) => first <= at && first + bytes.length > at);
+      if (!part) return null;
+      const some = part.bytes.subarray(at - part.first, to + 1 - part.first);
+      bytes.set(some, at - from);
+      part.used = ++this.#clock;
+      at += some.length;
+    }
+    return { status: want.first < 0 && !want.suffix ? 200 : 206, bytes, first: from, total, etag };
+  }
+
+  #schedule(): void {
+    this.#changed();
+    this.#timer ||= setTimeout(() => { this.#timer = 0; this.#send(); }, GATHER_MS) as unknown as number;
+  }
+
+  /** Sends requests for what is wanted, as many as may be under way. */
+  #send(): void {
+    for (const object of this.#asked) {
+      for (const [first, last] of missing(object)) {
+        if (this.counters.inFlight >= this.#atOnce) { this.#changed(); return; }
+        void this.#fetch(object, first, last);
       }
-      signal.throwIfAborted();
     }
-    return this.#fetchPart(url, first, last, signal);
+    this.#changed();
   }
 
-  #fetchPart(url: string, first: number, last: number, signal: AbortSignal): Promise<Reply> {
-    const reply = this.#fetch(url, `bytes=${first}-${last}`, signal), part: Part = { first, last, reply };
-    const list = this.#parts.get(url) ?? [], drop = () => { const at = list.indexOf(part); if (at >= 0) { list.splice(at, 1); this.#partBytes -= last - first + 1; } };
-    list.push(part);
-    this.#parts.delete(url); // the latest is last
-    this.#parts.set(url, list);
-    this.#partBytes += last - first + 1;
-    // An answer of another length would be joined wrongly.
-    reply.then(({ status, bytes }) => { if (status !== 206 || bytes.length !== last - first + 1) drop(); }, drop);
-    for (const [other, { length }] of this.#parts) {
-      if (this.#partBytes <= PART_BYTES) break;
-      for (const { first, last } of this.#parts.get(other)!.splice(0, other === url ? length - 1 : length)) this.#partBytes -= last - first + 1;
-      if (other !== url) this.#parts.delete(other);
+  async #fetch(object: Stored, first: number, last: number): Promise<void> {
+    const fetch: Fetch = { first, last, abort: new AbortController() };
+    object.fetches.push(fetch);
+    this.counters.inFlight++;
+    const range = first < 0 ? (last < 0 ? null : `bytes=-${last}`) : `bytes=${first}-${last < 0 ? "" : last}`;
+    const served = object.wants.filter((want) => meets(object, want, fetch));
+    let outcome: { reply: Reply } | { error: unknown };
+    try {
+      outcome = { reply: await this.#tries(object.url, range, fetch.abort.signal) };
+    } catch (error) {
+      outcome = { error };
     }
-    return reply;
+    this.counters.inFlight--;
+    remove(object.fetches, fetch);
+    if ("reply" in outcome) this.#keep(object, outcome.reply, range !== null);
+    for (const want of served) {
+      if (!object.wants.includes(want)) continue;
+      if ("error" in outcome) want.reject(outcome.error);
+      else if (outcome.reply.status >= 400) want.resolve(copyOf(outcome.reply));
+      else if (holds(outcome.reply, fetch) || ++want.tries < TRIES) continue;
+      else want.reject(new Error(`${object.url} has answered other parts than were asked for`));
+      remove(object.wants, want);
+    }
+    for (const want of [...object.wants]) {
+      const reply = this.#answer(object, want);
+      if (reply) { remove(object.wants, want); want.resolve(reply); }
+    }
+    if (!object.wants.length) this.#asked.delete(object);
+    this.#evict();
+    this.#schedule();
   }
 
-  /** A host without ranges sends all of an object for each part of it: it is asked once. */
-  #keep(url: string, reply: Reply): void {
-    if (this.#whole.has(url)) return;
-    this.#whole.set(url, reply);
-    this.#wholeBytes += reply.bytes.length;
-    for (const [other, { bytes }] of this.#whole) {
-      if (this.#wholeBytes <= WHOLE_BYTES || this.#whole.size === 1) break;
-      this.#whole.delete(other);
-      this.#wholeBytes -= bytes.length;
+  /** Keeps what came, as a part of its object. */
+  #keep(object: Stored, reply: Reply, isPart: boolean): void {
+    const { status, bytes, first, total, etag } = reply;
+    if (NONE.includes(status)) { object.none = reply; return; }
+    if (status >= 400) return;
+    this.#note(object, etag);
+    if (status === 200 && isPart && bytes.length > SMALL_BYTES) this.#hasRanges = false;
+    object.total = total;
+    object.none = null;
+    object.parts = object.parts.filter((part) => {
+      const isWithin = part.first >= first && part.first + part.bytes.length <= first + bytes.length;
+      if (isWithin) this.#held -= part.bytes.length;
+      return !isWithin;
+    });
+    object.parts.push({ first, bytes, used: ++this.#clock });
+    this.#held += bytes.length;
+  }
+
+  /** An object of another version than before: what is kept of it goes. */
+  #note(object: Stored, etag: string | null): void {
+    if (etag && object.etag && object.etag !== etag) { this.counters.changed++; this.#drop(object); }
+    object.etag = etag;
+    this.#objects.delete(object.url); // the latest is last
+    this.#objects.set(object.url, object);
+  }
+
+  #drop(object: Stored): void {
+    for (const { bytes } of object.parts) this.#held -= bytes.length;
+    object.parts = [];
+    object.total = -1;
+    object.none = null;
+  }
+
+  /** Lets go of what was used longest ago. */
+  #evict(): void {
+    const most = this.#hasRanges ? this.#cacheBytes : Math.max(this.#cacheBytes, WHOLE_BYTES);
+    if (this.#held <= most) return;
+    const parts = [...this.#objects.values()].flatMap((object) => object.parts.map((part) => ({ object, part }))).sort((a, b) => a.part.used - b.part.used);
+    for (const { object, part } of parts.slice(0, -1)) {
+      if (this.#held <= most * 0.8) return;
+      remove(object.parts, part);
+      this.#held -= part.bytes.length;
     }
+  }
+
+  /** Asks anew for everything: what could not be read may be there now. */
+  forget(): void {
+    for (const object of this.#objects.values()) this.#drop(object);
+    this.#names.clear();
   }
 
   /** Looks whether any of the objects that were read last was replaced since. */
   async check(): Promise<boolean> {
-    const signal = new AbortController().signal;
-    await Promise.all([...this.#tags.keys()].slice(-CHECKED).map(async (url) => { try { this.#note(url, await this.#tries(url, "bytes=0-0", signal)); } catch { /* what is gone is said elsewhere */ } }));
+    const signal = new AbortController().signal, known = [...this.#objects.values()].filter(({ etag }) => etag).slice(-CHECKED);
+    await Promise.all(known.map(async (object) => { try { this.#note(object, (await this.#tries(object.url, "bytes=0-0", signal)).etag); } catch { /* what is gone is said elsewhere */ } }));
+    for (const object of this.#objects.values()) object.none = null;
     return this.counters.changed > 0;
   }
 
-  #dropParts(url: string): void {
-    for (const { first, last } of this.#parts.get(url) ?? []) this.#partBytes -= last - first + 1;
-    this.#parts.delete(url);
+  #changed(): void {
+    let queued = 0;
+    for (const { wants } of this.#asked) queued += wants.length;
+    this.counters.queued = queued;
+    this.onChange();
   }
 
-  #note(url: string, { status, etag }: Reply): void {
-    if (!etag || status >= 400) return;
-    const before = this.#tags.get(url);
-    if (before !== undefined && before !== etag) { this.counters.changed++; this.#dropParts(url); }
-    this.#tags.delete(url); // the latest is last
-    this.#tags.set(url, etag);
-  }
-
-  #leave(): void {
-    this.counters.inFlight--;
-    this.#waiting.shift()?.();
-  }
-
-  async #enter(signal: AbortSignal): Promise<void> {
-    if (this.counters.inFlight >= this.#atOnce) {
-      this.counters.queued++;
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve);
-        signal.addEventListener("abort", () => {
-          const at = this.#waiting.indexOf(resolve);
-          if (at >= 0) { this.#waiting.splice(at, 1); resolve(); }
-        });
-      });
-      this.counters.queued--;
-    }
-    this.counters.inFlight++;
+  #list(keys: string, prefix: string, deep: boolean): Promise<Names> {
+    const url = `${keys}?prefix=${encodeURIComponent(prefix)}&deep=${deep}`, known = this.#names.get(url);
+    if (known) return known;
+    const asked = this.#tries(url, null, new AbortController().signal).then(({ status, bytes }) => {
+      if (status !== 200) throw new Error(`the names below ${prefix} cannot be listed: status ${status}`);
+      return JSON.parse(new TextDecoder().decode(bytes)) as Names;
+    });
+    this.#names.set(url, asked);
+    asked.catch(() => this.#names.delete(url));
+    return asked;
   }
 
   async #tries(url: string, range: string | null, signal: AbortSignal): Promise<Reply> {
@@ -227,11 +292,66 @@ export class HttpSource implements Source {
 }
 
 const RETRIED = [408, 429, 500, 502, 503, 504];
+/** What is not there; hosts of public files often refuse to say that. */
+const NONE = [403, 404, 410];
+
+function remove<T>(list: T[], one: T): boolean {
+  const at = list.indexOf(one);
+  if (at >= 0) list.splice(at, 1);
+  return at >= 0;
+}
+
+/** An answer for one reader, which takes its bytes away. */
+const copyOf = (reply: Reply): Reply => ({ ...reply, bytes: reply.bytes.slice() });
+
+/** The first and the last byte of what is wanted, as far as the size is known. */
+function spanOf({ total }: Stored, { first, last, suffix }: Want): [number, number] {
+  const end = total < 0 ? Infinity : total - 1;
+  if (suffix) return [total < 0 ? 0 : Math.max(0, total - suffix), end];
+  return [Math.max(0, first), last < 0 ? end : Math.min(last, end)];
+}
+
+/** Whether a request brings anything of what is wanted. */
+function meets(object: Stored, want: Want, { first, last }: Fetch): boolean {
+  if (first < 0) return true;
+  const [from, to] = spanOf(object, want);
+  return from <= (last < 0 ? Infinity : last) && to >= first;
+}
+
+/** Whether an answer has what its request asked for, as far as there is so much. */
+const holds = ({ first, bytes, total }: Reply, asked: Fetch): boolean => asked.first < 0 || (first <= asked.first && first + bytes.length > (asked.last < 0 ? total - 1 : Math.min(asked.last, total - 1)));
+
+/** The requests that an object needs: what is wanted, neither kept nor under way, and what lies between. `[-1, n]` are the last
+ * n bytes, `[-1, -1]` is all. */
+function missing(object: Stored): [number, number][] {
+  const { total, wants, parts, fetches } = object;
+  // What comes says how large the object is, and may be all of it.
+  if (fetches.some(({ first }) => first < 0)) return [];
+  if (total < 0 && wants.some(({ first, suffix }) => first < 0 && !suffix)) return fetches.length ? [] : [[-1, -1]];
+  const longest = Math.max(...wants.map(({ suffix }) => suffix));
+  if (total < 0 && longest > 0) return [[-1, Math.max(longest, TAIL_BYTES)]];
+  const there = [...parts.map(({ first, bytes }) => [first, first + bytes.length - 1]), ...fetches.map(({ first, last }) => [first, last < 0 ? Infinity : last])];
+  const gaps: [number, number][] = [];
+  for (const span of total >= 0 && total <= SMALL_BYTES ? [[0, total - 1]] : wants.map((want) => spanOf(object, want))) {
+    let rest = [span];
+    for (const [low, high] of there) rest = rest.flatMap(([from, to]) => (low > to || high < from ? [[from, to]] : [[from, low - 1], [high + 1, to]].filter(([a, b]) => a <= b)));
+    gaps.push(...(rest as [number, number][]));
+  }
+  const runs: [number, number][] = [];
+  for (const [from, to] of gaps.sort((a, b) => a[0] - b[0])) {
+    const run = runs.at(-1), length = run ? run[1] - run[0] + 1 : 0;
+    if (run && to <= run[1]) continue;
+    if (run && from - run[1] - 1 <= Math.max(GAP_BYTES, length * GAP_SHARE) && to - run[0] < RUN_BYTES) run[1] = to;
+    else runs.push([run ? Math.max(from, run[1] + 1) : from, to]);
+  }
+  return runs.map(([from, to]) => [from, to === Infinity ? -1 : to]);
+}
 
 function replyOf(answer: Response, bytes: Uint8Array, url: string): Reply {
   const range = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(answer.headers.get("Content-Range") ?? "");
   // Caches of browsers answer with the right head and a body that is empty or short.
   if (answer.status === 206 && range && bytes.length !== Number(range[2]) - Number(range[1]) + 1) throw new Error(`the body has ${bytes.length} bytes, its head says ${range[0]}`);
+  if (answer.status === 206 && !range) throw new Error("the answer does not show its Content-Range, which its host has to expose to other pages");
   let status = answer.status;
   // Some static hosts answer with a page of HTML where there is no file.
   if (status === 200 && /text\/html/.test(answer.headers.get("Content-Type") ?? "") && !url.endsWith(".html")) status = 404;

@@ -17,6 +17,9 @@ export interface Node {
   low: Vec3;
   high: Vec3;
   children: Node[];
+  parent: Node | null;
+  /** The vertices that are stored of it, once it was loaded. */
+  stored: number | null;
   isRoot: boolean;
   data: CellData | null;
   gpu: GpuCell | null;
@@ -51,6 +54,8 @@ export class Tree {
   readonly isSampled: boolean;
   /** The part of the objects that is drawn. */
   share = 1;
+  /** The cells that finer ones stand for, in the last cut. */
+  refined = new Set<Node>();
   /** Why the last cut is not as fine as its target asks for; nothing where it is. */
   limitedBy: "" | "budget" = "";
 
@@ -78,7 +83,7 @@ export class Tree {
       for (const node of nodes) {
         const key = node.cell.map((c, i) => Math.floor(((c + 0.5) * own[i]) / shape[i])).join();
         const parent = parents.get(key);
-        if (parent) parent.children.push(node);
+        if (parent) { parent.children.push(node); node.parent = parent; }
         else { node.isRoot = true; this.roots.push(node); }
       }
     });
@@ -95,10 +100,16 @@ export class Tree {
     return Math.max(...sizes.slice(0, 3));
   }
 
-  /** How many vertices a cell has; before it is loaded, those of a usual one. */
+  /** How many vertices a cell has; before it is loaded, its part of what the coarser cell above it has of its level, less that of
+   * the cells beside it that have come; or those of a usual one. */
   vertices(node: Node): number {
-    if (node.data) return node.data.storedVertices;
-    const info = this.info(node.level);
+    if (node.data) return (node.stored = node.data.storedVertices);
+    if (node.stored !== null) return node.stored;
+    const info = this.info(node.level), { parent } = node, above = parent && this.info(parent.level).vertices;
+    if (parent && above && (parent.data || parent.stored !== null || parent.parent)) {
+      const known = parent.children.map(({ data, stored }) => data?.storedVertices ?? stored).filter((count) => count !== null);
+      return Math.max(0, (info.vertices * this.vertices(parent)) / above - known.reduce((sum, count) => sum + count, 0)) / (parent.children.length - known.length);
+    }
     return info.chunks > 0 ? info.vertices / info.chunks : 0;
   }
 }
@@ -109,7 +120,7 @@ function makeNodes(info: LevelInfo, cells: Int32Array, axes: number, shown: numb
     const cell = Array.from(cells.subarray(at, at + axes));
     const side = (i: number, step: number) => (i < shown.length ? (cell[shown[i]] + step) * shape[shown[i]] : 0);
     nodes.push({
-      level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], isRoot: false,
+      level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], parent: null, stored: null, isRoot: false,
       data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, limit: Infinity, loadedLimit: Infinity, share: 1, loadedShare: 1, sample: null, took: 0,
     });
   }
@@ -130,6 +141,9 @@ export interface CutOptions {
 
 /** No cell alone takes more of the budget: others would go without. */
 const LARGEST_SHARE = 0.25;
+/** What is refined stays so until the budget is exceeded by this: what cells have is known better once they have come, and none should
+ * come for nothing. */
+const KEPT_ROOM = 1.08;
 /** Cells keep this many vertices, however crowded they are. */
 const FEWEST = 64;
 
@@ -141,6 +155,9 @@ function shareBudget(tree: Tree, nodes: Node[], points: number): number {
   for (const node of nodes) node.limit = share < 1 ? Math.max(FEWEST, Math.ceil(tree.vertices(node) * share)) : Math.ceil(points);
   return Math.min(total, points);
 }
+
+/** Whether it is known how full the cells below a cell are: not before the coarsest cell has come. */
+const isKnown = (node: Node): boolean => !node.isRoot || node.data !== null || node.stored !== null || node.fault !== null;
 
 /** Whether a cell has to be asked for: it is not there, or has far fewer or more vertices than it may have. */
 function isWanted(node: Node): boolean {
@@ -174,7 +191,7 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
   const push = (node: Node) => {
     const error = tree.error(node.level) * pixelsPerUnit(view, node.low, node.high);
     node.priority = error * closeness(view, node);
-    if (node.children.length && error > target) heap.push(node);
+    if (node.children.length && error > target && isKnown(node)) heap.push(node);
   };
   const roots = tree.roots.filter(visible);
   const chosen = tree.isUniform ? refineAlike(tree, view, options.points, target, visible, refined) : 0;
@@ -189,11 +206,12 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (!children.length) continue;
     // What is thinned to less than its coarser cell shows less than that.
     const isThinned = !additive && gain < shown && children.some((child) => tree.vertices(child) > most);
-    if (total + cost > options.points || isThinned) { tree.limitedBy = "budget"; continue; }
+    if (total + cost > options.points * (tree.refined.has(node) ? KEPT_ROOM : 1) || isThinned) { tree.limitedBy = "budget"; continue; }
     total += cost;
     refined.add(node);
     for (const child of children) { child.limit = most; push(child); }
   }
+  tree.refined = refined;
   const draw: Node[] = [], want: Node[] = [];
   const complete = (node: Node): boolean => !visible(node) || (refined.has(node) ? node.children.every(complete) : !!node.data || !!node.fault);
   const walk = (node: Node, covered: boolean): void => {
@@ -221,12 +239,12 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
   const levels = tree.levels.map((info) => {
     const nodes = tree.byLevel.get(info.level)!.filter(visible), error = tree.error(info.level);
     const most = nodes.reduce((largest, node) => Math.max(largest, pixelsPerUnit(view, node.low, node.high)), 0);
-    return { level: info.level, nodes, pixels: error * most, total: nodes.reduce((sum, node) => sum + tree.vertices(node), 0) };
+    return { level: info.level, nodes, pixels: error * most, total: Math.min(info.vertices, nodes.reduce((sum, node) => sum + tree.vertices(node), 0)) };
   }).reverse();
   const room = tree.isSampled ? points / LEAST_SHARE : points;
   let chosen = levels[0];
   // Coarsest first; a level that does not fit ends the search.
-  for (const next of levels.slice(1)) {
+  for (const next of tree.byLevel.get(chosen?.level)?.every((node) => isKnown(node) || !visible(node)) ? levels.slice(1) : []) {
     if (chosen.pixels <= target || !next.nodes.length) break;
     if (next.total > room) { tree.limitedBy = "budget"; break; }
     chosen = next;

@@ -99,7 +99,7 @@ const titleOf = (kind: string) => (storeOf(kind) ? `${storeOf(kind)}: ` : "") + 
 
 /** Brings the panel in line with the state. Controls stay, with the focus and in the hand. */
 export function updatePanel(scene: Scene, actions: Actions): void {
-  const panel = byId("panel"), { info } = scene, next = document.createElement("aside");
+  const panel = byId("panel"), { info } = scene, missing = scene.missing(), next = document.createElement("aside");
   if (!panel.childElementCount) {
     const isTyped = (event: Event) => event.target instanceof HTMLInputElement && ["text", "number", "search"].includes(event.target.type);
     panel.addEventListener("input", (event) => { if (isTyped(event)) edited.add(event.target as Element); }, true);
@@ -115,7 +115,7 @@ export function updatePanel(scene: Scene, actions: Actions): void {
     section("View", false, ...viewControls(scene.state, actions)),
     section("Detail", false, ...detailControls(scene, actions)),
     // Hosts without a listing are usual: what they hide is said here.
-    ...(info.notices.length ? [section("What may be missing", false, ...[...new Set(info.notices)].map((text) => make("p", { class: "note" }, text)))] : []),
+    ...(missing.length ? [section("What may be missing", false, ...missing.map((text) => make("p", { class: "note" }, text)))] : []),
   );
   morphChildren(panel, next);
 }
@@ -141,7 +141,7 @@ function layerSection(scene: Scene, actions: Actions, kind: string, open: boolea
   if (colour.by === "attribute") controls.push(...valueControls(scene, kind, patch));
   controls.push(slider("Opacity", layer.opacity, 0.05, 1, 0.05, (opacity) => patch({ opacity })));
   if (formOf(kind) === "point_cloud") {
-    controls.push(choice("Size", layer.size.mode, [["adaptive", "As far as they are apart"], ["fixed", "Pixels"], ["world", "Units of the store"]], (mode) => patch({ size: { mode } })));
+    controls.push(choice("Size", layer.size.mode, [["adaptive", "By distance"], ["fixed", "Pixels"], ["world", "Units of the store"]], (mode) => patch({ size: { mode } })));
     controls.push(layer.size.mode === "world" ? row("Units", make("input", { type: "number", step: "any", min: 0, value: layer.size.value, change: (event: Event) => patch({ size: { value: Number((event.target as HTMLInputElement).value) } }) })) : slider("Pixels", layer.size.value, 1, 12, 0.5, (value) => patch({ size: { value } })));
   } else if (formOf(kind) === "mesh") controls.push(check("Wireframe", layer.wireframe, (wireframe) => patch({ wireframe })));
   else controls.push(slider("Width", layer.width, 1, 8, 0.5, (width) => patch({ width })));

@@ -1,11 +1,14 @@
 // A worker: one reader in its own memory, asked by messages.
 
 import init, { memoryBytes, openStore, type StoreHandle } from "../pkg/zvf_wasm.js";
+import { PortSource, SourceHost } from "./ports.ts";
 import { FileSource, HttpSource, newCounters } from "./source.ts";
+import { newStatus } from "./status.ts";
 
 const counters = newCounters();
 let store: StoreHandle | null = null;
-let source: HttpSource | null = null;
+let source: PortSource | null = null;
+let host: SourceHost | null = null;
 let ready: Promise<unknown> | null = null;
 let opening: Promise<unknown> = Promise.resolve();
 
@@ -13,10 +16,10 @@ export interface Call { id: number; op: string; args: any[] }
 
 async function run(op: string, args: any[], id: number): Promise<{ value: any; transfer?: Transferable[] }> {
   if (op === "open") {
-    const { wasm, url, files, name, keys, atOnce, budget } = args[0];
+    const { wasm, port, files, name, canList, budget } = args[0];
     ready ??= init({ module_or_path: wasm });
     await ready;
-    source = files ? null : new HttpSource(url, atOnce, counters, keys);
+    source = port ? new PortSource(port, canList) : null;
     store = await openStore(source ?? new FileSource(files, counters), name, budget);
     return { value: null };
   }
@@ -24,7 +27,6 @@ async function run(op: string, args: any[], id: number): Promise<{ value: any; t
   await opening;
   if (!store) throw new Error("no store is open");
   switch (op) {
-    case "changed": return { value: (await source?.check()) ?? false };
     case "info": return { value: JSON.parse(await store.info()) };
     case "cells": { const cells = await store.cells(args[0], args[1]); return { value: cells, transfer: [cells.buffer as ArrayBuffer] }; }
     case "loadCell": {
@@ -45,14 +47,21 @@ async function run(op: string, args: any[], id: number): Promise<{ value: any; t
 self.onmessage = async (event: MessageEvent<Call>) => {
   const { id, op, args } = event.data;
   if (op === "cancel") { store?.cancel(args[0]); return; }
-  const status = () => ({ counters: { ...counters }, wasm: ready ? safeMemory() : 0, recent: source?.recent ?? [] });
+  if (op === "host") { const { url, keys, atOnce, cache } = args[0]; host = new SourceHost(new HttpSource(url, atOnce, cache, keys), (status) => self.postMessage({ id: 0, status })); return; }
+  if (host) {
+    if (op === "port") host.serve(args[0]);
+    else if (op === "forget") host.source.forget();
+    else { const value = await host.source.check(); self.postMessage({ id, value, status: host.status() }); }
+    return;
+  }
+  const status = () => ({ ...newStatus(), counters: { ...counters }, wasm: ready ? safeMemory() : 0 }), seen = () => source?.seen ?? null;
   try {
     const running = run(op, args, id);
     if (op === "open") opening = running.catch(() => {});
     const { value, transfer } = await running;
-    self.postMessage({ id, value, status: status() }, { transfer: transfer ?? [] });
+    self.postMessage({ id, value, status: status(), seen: seen() }, { transfer: transfer ?? [] });
   } catch (error) {
-    self.postMessage({ id, fault: faultOf(error), status: status() });
+    self.postMessage({ id, fault: faultOf(error), status: status(), seen: seen() });
   }
 };
 

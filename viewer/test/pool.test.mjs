@@ -12,6 +12,8 @@ test("several stores are asked as one", async () => {
   const store = (name) => ({
     ask: (index, op, args) => { asked.push([name, op, ...args]); return { done: Promise.resolve(op === "search" ? [{ kind: "mesh", object: "7" }] : null), token: 5 }; },
     cancel: (token) => asked.push([name, "cancel", token]),
+    changed: () => Promise.resolve(name === "b"),
+    forget: () => asked.push([name, "forget"]),
   });
   const info = (low, high, groups) => ({ axes: [{ name: "x", unit: "um" }], bounds: [[low], [high]], kinds: [{ kind: "mesh" }], groups: { count: groups.length, list: groups.map((name, group) => ({ group, name })) }, faults: [], notices: [] });
   const pool = new JoinedPool([{ name: "a", pool: store("a") }, { name: "b", pool: store("b") }]);
@@ -27,5 +29,8 @@ test("several stores are asked as one", async () => {
   const { token } = pool.ask(0, "cells", ["b/mesh", 0]);
   pool.cancel(token);
   assert.deepEqual(asked.at(-1), ["b", "cancel", 5]);
+  assert.equal(await pool.changed(), true);
+  pool.forget();
+  assert.deepEqual(asked.slice(-2), [["a", "forget"], ["b", "forget"]]);
   assert.equal(formOf("mesh") + storeOf("mesh") + storeOf("x/y/mesh"), "meshx/y");
 });

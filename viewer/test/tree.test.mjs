@@ -54,6 +54,27 @@ test("crowded lines are drawn by some of their objects, whole, and never by fewe
   }
 });
 
+test("how full a cell is, is known from the coarser one above it: a level that does not fit is not asked for", () => {
+  // Nine tenths of it lie in one corner, whose cells come last.
+  const tree = makeTree("streamline", [[2_000_000, 0, 4], [100_000, 1, 2], [50_000, 8, 1]]), asked = new Set(), isFull = ({ cell }) => cell.every((at) => at < 1);
+  const part = (node) => tree.info(node.level).vertices * (node.level === 2 ? 1 : node.level === 1 ? (isFull(node) ? 0.9 : 0.1 / 7) : isFull({ cell: node.cell.map((at) => at >> 1) }) ? 0.9 / 8 : 0.1 / 56);
+  for (let round = 0; round < 10; round++) {
+    const { want } = cutTree(tree, look(180), options(300_000)), some = want.some((node) => !isFull(node)) ? want.filter((node) => !isFull(node)) : want;
+    for (const node of some.length ? some : want) {
+      asked.add(node.level);
+      Object.assign(node, { data: { ownVertices: part(node) * node.share, storedVertices: part(node) }, loadedLimit: node.limit, loadedShare: node.share });
+    }
+  }
+  assert.deepEqual([...asked], [2, 1]);
+});
+
+test("a finer cell without a coarser one above it holds up nothing", () => {
+  const tree = makeTree("streamline", [[80_000, 0, 4], [10_000, 2, 2]]), cells = new Map([[0, Int32Array.from([...tree.byLevel.get(0).flatMap(({ cell }) => cell), 9, 9, 9])], [1, Int32Array.from(tree.byLevel.get(1).flatMap(({ cell }) => cell))]]);
+  const strayed = new Tree("streamline", tree.levels, cells, 3, [0, 1, 2]);
+  assert.equal(strayed.roots.filter(({ level }) => level === 0).length, 1);
+  assert.ok(settle(strayed, makeView({ target: [120, 120, 120], orientation: [0.5, 0.5, 0.5, 0.5], distance: 400, fov: 45, projection: "perspective" }, 1280, 720, 173), 300_000).every(({ level }) => level === 0));
+});
+
 test("a crowded cell does not take the place of a coarser one that shows more", () => {
   const tree = makeTree("graph", [[2_000_000, 0, 1], [40_000, 3, 1]]);
   assert.ok(sum(settle(tree, look(180), 100_000)) >= 40_000);

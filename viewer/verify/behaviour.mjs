@@ -1,10 +1,10 @@
 // Checks of what the page does: kinds, picks, states, conditions, faults, keys, several stores.
 
 import assert from "node:assert/strict";
-import { cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { KINDS, LARGE_IDS } from "./stores.mjs";
-import { countColoured, leave, openViewer, shareDiffering, takePixels, viewOf } from "./tools.mjs";
+import { countColoured, leave, listFiles, openViewer, shareDiffering, takePixels, viewOf } from "./tools.mjs";
 
 const BACKGROUND = "#000000";
 const plain = { background: BACKGROUND, scaleBar: false };
@@ -158,32 +158,12 @@ export async function checkConditions({ browser, server, zvf, stores, note }) {
   await leave(page, said);
 }
 
-/** A cell that was cut short is named with class and key, and the others are drawn. */
-export async function checkCutCell({ browser, server, folder, stores, note, restart, zvf }) {
-  const broken = join(folder, "broken.zarrvectors");
-  zvf(["convert", stores.point_cloud, broken, "--chunk-shape", "25", "--shard", "none", "--overwrite"]); // a file for each of several chunks
-  const cells = list(join(broken, "0")).filter((path) => /vertices/.test(path) && !/zarr\.json$/.test(path));
-  truncateSync(cells[0], Math.floor(statSync(cells[0]).size / 2));
-  const own = await restart([broken]);
-  try {
-    const { page, ask, said } = await openViewer(browser, viewOf(own, "broken", { ...plain, level: 0 }));
-    const errors = await ask(() => window.zvfViewer.errors()), text = await page.evaluate(() => [...document.querySelectorAll("[role=alert], [role=status], [role=log]")].map((one) => one.textContent).join(" "));
-    const shown = (await ask(() => window.zvfViewer.stats())).shown;
-    note({ class: errors[0]?.class, key: errors[0]?.key, vertices: shown.vertices });
-    assert.ok(errors.length && errors[0].class && errors[0].key, JSON.stringify(errors));
-    assert.ok(text.includes(errors[0].class) && text.includes(errors[0].key), text);
-    assert.ok(shown.vertices > 0);
-    assert.deepEqual(said.filter((line) => line.startsWith("uncaught")), []);
-    await page.close();
-  } finally { await own.end(); }
-}
-
 /** A store that does not say which chunks it has, as those before 0.9: the server lists them. */
 export async function checkListing({ browser, folder, stores, note, restart, zvf }) {
   const silent = join(folder, "silent.zarrvectors");
   zvf(["convert", stores.point_cloud, silent, "--chunk-shape", "25", "--shard", "none", "--overwrite"]);
   let removed = 0;
-  for (const path of list(silent).filter((path) => path.endsWith("zarr.json"))) {
+  for (const path of listFiles(silent).filter((path) => path.endsWith("zarr.json"))) {
     const document = JSON.parse(readFileSync(path, "utf8"));
     if (!document.attributes?.nonempty_chunks) continue;
     delete document.attributes.nonempty_chunks;
@@ -202,10 +182,6 @@ export async function checkListing({ browser, folder, stores, note, restart, zvf
     note({ removed, vertices: seen });
     assert.ok(removed > 0 && seen[0] > 0 && seen[0] === seen[1], `${seen}`);
   } finally { await own.end(); }
-}
-
-function list(folder) {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? list(join(folder, entry.name)) : [join(folder, entry.name)]));
 }
 
 /** Every control has a name and can be reached; fingers zoom; a phone keeps to its budget. */
@@ -300,9 +276,9 @@ export async function checkPictures({ browser, server, note }) {
 }
 
 /** The page that `zvf viewer` writes, from a plain static host, shows the same without our API. */
-export async function checkStaticHost({ browser, server, zvf, folder, stores, serveFolder, note }) {
+export async function checkStaticHost({ browser, server, writePage, folder, stores, serveFolder, note }) {
   const site = join(folder, "site");
-  zvf(["viewer", site, "--overwrite"]);
+  writePage(site);
   cpSync(stores.skeleton, join(site, "skeleton.zarrvectors"), { recursive: true });
   const host = await serveFolder(site), other = await openViewer(browser, `${host.url}/index.html#!${encodeURIComponent(JSON.stringify({ ...plain, store: "skeleton.zarrvectors/" }))}`);
   const own = await openViewer(browser, viewOf(server, "skeleton", plain));

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { leave, openViewer, randomFrom, startProxy, viewOf } from "./tools.mjs";
+import { leave, measureBare, openViewer, randomFrom, startProxy, viewOf } from "./tools.mjs";
 
 const MIB = 2 ** 20, SCREEN_PIXELS = 1280 * 720;
 
@@ -32,8 +32,7 @@ const storedBytes = ({ levels }) => levels.reduce((sum, { stored }) => sum + (st
 /** A frame of 100 000 points against the same in plain WebGL 2; frames while it moves. */
 export async function checkFrames({ browser, server, bare, factor, note }) {
   const { page, ask, said } = await openViewer(browser, viewOf(server, "large", { budget: { points: 100_000 } }));
-  const { vertices } = (await ask(() => window.zvfViewer.stats())).shown;
-  const times = await ask(() => Array.from({ length: 9 }, () => window.zvfViewer.frame()).sort((a, b) => a - b));
+  const { vertices } = (await ask(() => window.zvfViewer.stats())).shown, times = await ask(() => Array.from({ length: 9 }, () => window.zvfViewer.frame()).sort((a, b) => a - b));
   const most = 3 * bare * Math.max(1, vertices / 100_000) + 20;
   note({ vertices, frame_ms: +times[4].toFixed(1), bare_ms: +bare.toFixed(1), most_ms: +most.toFixed(1) });
   assert.ok(times[4] <= most, `a frame takes ${times[4]} ms`);
@@ -41,8 +40,9 @@ export async function checkFrames({ browser, server, bare, factor, note }) {
   const moving = await openViewer(browser, viewOf(server, "large"));
   await turn(moving.page, 40);
   const { ms } = await moving.ask(() => window.zvfViewer.stats());
-  note({ moving_p95_ms: Math.round(ms.p95) });
-  assert.ok(ms.p95 <= 150 * factor, `95 of 100 frames take up to ${ms.p95} ms while it moves`);
+  const most_p95 = 150 * Math.max(factor, (await measureBare(browser)) / 80); // the machine may have more to do by now
+  note({ moving_p95_ms: Math.round(ms.p95), most_p95_ms: Math.round(most_p95) });
+  assert.ok(ms.p95 <= most_p95, `95 of 100 frames take up to ${ms.p95} ms while it moves`);
   assert.deepEqual([...said, ...moving.said], []);
   await moving.page.close();
 }

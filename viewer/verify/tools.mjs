@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createServer, request as sendRequest } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -12,6 +12,9 @@ import puppeteer from "puppeteer-core";
 export function runZvf(program, words, options = {}) {
   return execFileSync(program, words, { encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"], ...options });
 }
+
+/** The files below a folder. */
+export const listFiles = (folder) => readdirSync(folder, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)).sort();
 
 /** Runs the command with `--json` and returns the document. */
 export const askZvf = (program, words) => JSON.parse(runZvf(program, [...words, "--json"]));

@@ -1,12 +1,12 @@
 //! What a store holds, as one document for the page.
 
 use futures_util::future::join_all;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use zvf_error::Result;
-use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 use zvf_model::{Categories, Kind, LevelId, LevelReader, Value};
 use zvf_query::Reader;
+use zvf_store::{Key, Notice};
 
 use crate::error::{error_to_json, request_error};
 
@@ -25,7 +25,6 @@ pub async fn describe_store(reader: &Reader) -> Result<Json> {
         match level {
             Ok(level) => add_level(reader, level, &mut kinds, &mut faults).await,
             Err(error) => {
-                let error = error;
                 faults.push(json!({"level": number, "error": error_to_json(&error)}));
                 first_fault.get_or_insert(error);
             }
@@ -54,8 +53,18 @@ pub async fn describe_store(reader: &Reader) -> Result<Json> {
         "kinds": described,
         "groups": groups,
         "faults": faults,
-        "notices": reader.store().notices().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notices": describe_notices(reader),
     }))
+}
+
+/// Returns what may be missing. A root that specifies attributes names them all, and a host that
+/// cannot list hides none.
+fn describe_notices(reader: &Reader) -> Vec<String> {
+    let names_all = matches!(reader.store().root().zarr_vectors.attribute_specs(), Some(Ok(_)));
+    let is_named = |key: &Key| names_all && key.as_str().ends_with("_attributes");
+    let mut notices = reader.store().notices();
+    notices.retain(|notice| !matches!(notice, Notice::CannotEnumerate { key } if is_named(key)));
+    notices.iter().map(ToString::to_string).collect()
 }
 
 async fn add_level(
@@ -200,19 +209,8 @@ pub(crate) fn value_json(value: &Value) -> Json {
 }
 
 /// Returns the values of a row: one alone, or a list.
-pub(crate) fn row_json(values: Vec<Json>) -> Json {
-    let mut values = values;
+pub(crate) fn row_json(mut values: Vec<Json>) -> Json {
     if values.len() == 1 { values.remove(0) } else { Json::Array(values) }
-}
-
-/// Returns an empty object of JSON.
-pub(crate) fn new_object() -> Map<String, Json> {
-    Map::new()
-}
-
-/// Returns how many rows a list has, for documents.
-pub(crate) fn count_json(n: usize) -> Json {
-    json!(to_u64(n))
 }
 
 /// The largest whole number that JavaScript has exactly.

@@ -12,11 +12,12 @@ use object_store::path::Path;
 use serde_json::json;
 use wasm_bindgen::prelude::*;
 use zvf_error::Error;
-use zvf_model::{Kind, LevelId, ObjectId};
+use zvf_model::{LevelId, ObjectId};
 use zvf_query::Reader;
 use zvf_store::{OpenOptions, Store};
 
 use crate::error::{error_to_json, request_error};
+use crate::request::parse_kind;
 use crate::source::{PageStore, Source};
 use crate::{
     Cell, CellRequest, Question, count_rows, describe_cells, describe_group, describe_object,
@@ -69,7 +70,7 @@ impl StoreHandle {
     /// Returns the chunks of a level, one after the other, as many numbers each as there are axes.
     pub async fn cells(&self, kind: String, level: u32) -> Result<Int32Array, JsValue> {
         let reader = self.reader.clone();
-        let kind = parse_kind(&kind)?;
+        let kind = parse_kind(&kind).map_err(fault)?;
         let (_, cells) = describe_cells(&reader, LevelId(level), kind).await.map_err(fault)?;
         Ok(Int32Array::from(cells.as_slice()))
     }
@@ -105,7 +106,7 @@ impl StoreHandle {
         has_bounds: Option<bool>,
     ) -> Result<String, JsValue> {
         let reader = self.reader.clone();
-        let kind = parse_kind(&kind)?;
+        let kind = parse_kind(&kind).map_err(fault)?;
         let id = parse_id(&id)?;
         let has_bounds = has_bounds.unwrap_or(true);
         let found = describe_object(&reader, kind, LevelId(level), id, has_bounds).await;
@@ -148,7 +149,7 @@ impl StoreHandle {
         cell: Vec<i32>,
     ) -> Result<String, JsValue> {
         let reader = self.reader.clone();
-        let kind = parse_kind(&kind)?;
+        let kind = parse_kind(&kind).map_err(fault)?;
         let cell: Vec<i64> = cell.into_iter().map(i64::from).collect();
         let found = validate_cell(&reader, LevelId(level), kind, &cell).await;
         found.map(|found| found.to_string()).map_err(fault)
@@ -173,10 +174,6 @@ pub fn memory_bytes() -> f64 {
 
 fn fault(error: Error) -> JsValue {
     JsValue::from_str(&error_to_json(&error).to_string())
-}
-
-fn parse_kind(token: &str) -> Result<Kind, JsValue> {
-    token.parse().map_err(|error: zvf_model::UnknownKind| fault(request_error(error.to_string())))
 }
 
 fn parse_id(text: &str) -> Result<ObjectId, JsValue> {
@@ -221,5 +218,5 @@ const CANCELLED: &str =
     r#"{"class":"Cancelled","key":null,"message":"no longer wanted","hint":null}"#;
 /// The least memory in which cells of usual stores can be read.
 const MIN_BUDGET_BYTES: u64 = 16 << 20;
-/// Requests of one handle at once; a page has several handles.
-const REQUESTS_IN_FLIGHT: usize = 8;
+/// Requests of one handle at once: the source of the page joins them, and limits what it sends.
+const REQUESTS_IN_FLIGHT: usize = 64;

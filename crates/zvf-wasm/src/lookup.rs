@@ -6,7 +6,7 @@ use zvf_error::Result;
 use zvf_model::{Kind, LevelId, Members, ObjectId};
 use zvf_query::{Columns, FoundObject, Query, Reader};
 
-use crate::describe::{count_json, new_object, row_json, value_json};
+use crate::describe::{row_json, value_json};
 use crate::error::request_error;
 use crate::request::Question;
 
@@ -56,7 +56,7 @@ pub async fn describe_object(
     };
     let query = Query::all().of_objects([id]).of_kind(kind).at_level(level).columns(Columns::None);
     let bounds = if has_bounds { vertex_box(reader, query).await? } else { None };
-    let mut attributes = new_object();
+    let mut attributes = serde_json::Map::new();
     for name in opened.object_attribute_names().await?.names {
         let Some(attribute) = opened.object_attribute(&name).await? else { continue };
         let values = attribute.rows(&[row]).await?;
@@ -125,10 +125,8 @@ pub async fn describe_group(reader: &Reader, group: u64) -> Result<Json> {
             json!({"range": [start.to_string(), stop.to_string()]})
         }
         Some(Members::Ids(ids)) => {
-            let count = count_json(ids.len());
-            let ids: Vec<String> =
-                ids.iter().take(MAX_MEMBERS).map(|id| id.0.to_string()).collect();
-            json!({"ids": ids, "count": count})
+            let listed = ids.iter().take(MAX_MEMBERS).map(|id| id.0.to_string());
+            json!({"ids": listed.collect::<Vec<_>>(), "count": ids.len()})
         }
         None => json!({"ids": []}),
     })

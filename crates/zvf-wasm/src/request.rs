@@ -195,6 +195,6 @@ fn parse_fields<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| request_error(format!("the request: {error}")))
 }
 
-fn parse_kind(token: &str) -> Result<Kind> {
+pub(crate) fn parse_kind(token: &str) -> Result<Kind> {
     token.parse().map_err(|error: zvf_model::UnknownKind| request_error(error.to_string()))
 }
