@@ -128,6 +128,8 @@ class ChunkFragmentIndex:
 def ranges_of(counts: Any) -> ChunkFragmentIndex:
     """Fragments that follow each other and have these lengths."""
     offsets = offsets_of(counts)
+    if not 0 <= offsets[-1] <= _MOST_ROWS:
+        raise ArrayError(f"expected at most {_MOST_ROWS} rows of a chunk, found {offsets[-1]}")
     return ChunkFragmentIndex(np.arange(offsets[-1]), offsets)
 
 
