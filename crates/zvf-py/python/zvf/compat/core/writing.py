@@ -371,6 +371,8 @@ def _column(family: str, tag: str) -> Callable[..., None]:
     ) -> None:  # fmt: skip
         """Create a column, of one value a row or of several channels."""
         width = len(channel_names) if channel_names else int(ncols or 1)
+        if not 1 <= width <= 1 << 16:
+            raise ArrayError(f"ncols: expected 1 to {1 << 16}, found {width}")
         if channel_names and ncols not in (None, width):
             raise ArrayError(f"channel_names has {width} names, ncols is {ncols}")
         attributes: dict[str, Any] = {"zv_array": tag, "name": name, "dtype": np.dtype(dtype).name, "row_shape": [] if width == 1 else [width]}
