@@ -15,7 +15,7 @@ use zvf_model::read_two_widths;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks, read_doc};
 use crate::changes::Changes;
-use crate::error::{At, EditError, Result, refused};
+use crate::error::{At, EditError, Result, fail, refused};
 use crate::follow::LINK_GROUPS;
 use crate::indexes::{Objects, open_row_column, read_count};
 use crate::kept_columns::{LevelObjects, SEGMENT_ID, need_fragments};
@@ -24,7 +24,7 @@ use crate::place::Place;
 use crate::renumber::{commit_whole, set_capability};
 use crate::snapshot::Snapshot;
 
-/// What is repaired.
+/// A repair of data that other data determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataRepair {
@@ -160,9 +160,10 @@ impl RepairedLevel<'_> {
     ) -> Result<Vec<u64>> {
         let anchor = family.policy.anchor().map_chunk(&ChunkKey::new(source)?)?;
         let rows = end_chunks(source, &anchor, offsets)?.into_iter().map(|chunk| {
-            let blob = fragments.read_stored(self.snap, &chunk)?.unwrap_or_default();
-            let index = FragmentIndex::parse(&blob).at(&fragments.path);
-            Ok(if blob.is_empty() { 0 } else { index?.extent() })
+            match fragments.read_stored(self.snap, &chunk)?.filter(|blob| !blob.is_empty()) {
+                Some(blob) => Ok(FragmentIndex::parse(&blob).at(&fragments.path)?.extent()),
+                None => Ok(0),
+            }
         });
         rows.collect()
     }
@@ -206,11 +207,12 @@ impl RepairedLevel<'_> {
             let mut counts = vec![0_u64; num::saturating_usize(index.len())];
             owners.iter().for_each(|owner| counts[*owner] += 1);
             link_fragments.put_chunk(&chunk, encode_spans(counts)?);
-            links.put_chunk(&chunk, sort_rows(&bytes, shape.size().into(), &order));
+            links.put_chunk(&chunk, sort_rows(&bytes, shape.size().into(), &order)?);
             for (size, array) in &mut columns {
                 let values = array.read_stored(snap, &chunk)?.unwrap_or_default();
-                if values.len() == order.len() * *size {
-                    array.put_chunk(&chunk, sort_rows(&values, *size, &order));
+                // A cell without values: all are absent.
+                if !values.is_empty() {
+                    array.put_chunk(&chunk, sort_rows(&values, *size, &order).at(&array.path)?);
                 }
             }
         }
@@ -260,8 +262,16 @@ fn group_links(bytes: &[u8], shape: RowShape, index: &FragmentIndex<'_>) -> Resu
 }
 
 /// Returns rows of so many bytes in another order.
-fn sort_rows(bytes: &[u8], size: usize, order: &[usize]) -> Vec<u8> {
-    order.iter().flat_map(|row| bytes[row * size..(row + 1) * size].iter().copied()).collect()
+///
+/// # Errors
+///
+/// When there are more rows, or fewer: in their old order they would belong to other links.
+fn sort_rows(bytes: &[u8], size: usize, order: &[usize]) -> Result<Vec<u8>> {
+    if bytes.len() != order.len() * size {
+        let text = format!("expected {} links, found {} bytes of {size}", order.len(), bytes.len());
+        return fail(Class::CountMismatch, text);
+    }
+    Ok(order.iter().flat_map(|row| bytes[row * size..][..size].iter().copied()).collect())
 }
 
 /// Encodes consecutive spans of these lengths.
@@ -276,3 +286,16 @@ fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
 
 /// The statement of a level, and the token of a store, that links are grouped by fragment.
 const GROUPED: &str = "fragment_link_groups";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_of_another_length_is_not_sorted() {
+        assert_eq!(sort_rows(b"aabbcc", 2, &[2, 0, 1]).unwrap(), b"ccaabb");
+        for bytes in [&b"aabb"[..], b"aabbccdd"] {
+            assert_eq!(sort_rows(bytes, 2, &[2, 0, 1]).unwrap_err().class, Class::CountMismatch);
+        }
+    }
+}

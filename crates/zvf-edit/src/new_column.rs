@@ -254,7 +254,7 @@ impl Transaction {
         let ids = geometry.objects.iter().filter_map(|objects| objects.ids.as_ref());
         let columns = geometry.object_columns.iter().map(|column| &column.array);
         for like in ids.chain(columns) {
-            if like.stored.shard_chunks.is_some() && array.stored.shard_chunks.is_none() {
+            if array.stored.shard_chunks.is_none() {
                 array.stored.shard_like(&like.stored)?;
             }
         }

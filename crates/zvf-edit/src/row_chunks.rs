@@ -144,8 +144,8 @@ impl RowChunks {
         Ok(())
     }
 
-    /// Adds the document to `out`, with the chunks of which `encode` returns bytes. It gets the
-    /// rows of each, and whether the chunk was stored with the same.
+    /// Adds the document and the changed chunks to `out`. `encode` gets the rows of a chunk, and
+    /// whether the stored chunk has the same rows; it returns no bytes for an unchanged chunk.
     pub(crate) fn flush(
         &mut self,
         out: &mut Changes,

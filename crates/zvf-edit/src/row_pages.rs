@@ -1,4 +1,4 @@
-//! Rows by number, of which all but the last used ones lie in a scratch file.
+//! Rows by number. A scratch file holds them; the page that was used last is in memory.
 //!
 //! ```text
 //! push       new rows go to the tail; a full page of them is written out

@@ -636,7 +636,7 @@ fn refuse_difference<T: PartialEq + Debug>(what: &str, expected: T, found: T) ->
     refused(format!("the {what} are {found:?}, expected {expected:?}"))
 }
 
-/// What a new column takes over of the attributes of the one in the other store.
+/// The attributes that a new column copies from the column of the other store.
 const KEPT_WORDS: [&str; 4] = ["unit", "description", "encoding", "categories"];
 /// The root document.
 const ROOT: &str = "zarr.json";

@@ -1,5 +1,5 @@
-//! What stores of 0.9.3 and 0.9.4 declare, and the columns that viewers expect: every command that
-//! writes keeps them true.
+//! Every command that writes keeps the declarations of 0.9.3 and 0.9.4 stores, and the columns that
+//! viewers expect, correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::stores::{Folder, zvf};
 
-/// What a store declares: cells per shard, whether manifests are dense, whether the columns are
-/// there.
+/// The declarations of a store: cells per shard, whether manifests are dense, and whether the store
+/// has the columns.
 type Declared = (Value, bool, bool);
 
 fn document(store: &str, name: &str) -> Value {

@@ -337,7 +337,7 @@ impl Manifests {
         Ok(())
     }
 
-    /// Writes them as rows of blocks, of which there were `count`.
+    /// Writes the manifests as rows of blocks, after the first `count` blocks.
     fn write_blocks(
         &self,
         frame: &Frame<'_>,
