@@ -15,12 +15,14 @@ import inspect
 import io
 import itertools
 import os
+import pathlib
 import pkgutil
 import random
 import resource
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -88,7 +90,7 @@ def makers(at):
     """How to have an instance of each class that has methods."""
     from zvf.compat.api.groups import GroupCatalog, ObjectGroup
     from zvf.compat.api.plan import ReadPlan
-    from zvf.compat.core import group, metadata, user_metadata
+    from zvf.compat.core import cell_reads, fragments, group, metadata, object_layer, stored, user_metadata, writing
     from zvf.compat.headers import HeaderRegistry
     from zvf.compat.lazy import open_zv, store, views
     from zvf.compat.lazy.writer import ZVWriter
@@ -122,7 +124,26 @@ def makers(at):
         ObjectRef: lambda: ObjectRef(0, 1), VacuumReport: VacuumReport, DimensionMapper: lambda: DimensionMapper(RechunkSpec(by="object_id")),
         ParametricTypeDef: lambda: ParametricTypeDef("sphere", 2, ["r"]), ValidationResult: lambda: ValidationResult(1),
         Recipes: lambda: Recipes((), 1, "none"),
+        cell_reads.CellBatch: lambda: cell_reads.CellBatch(np.zeros((1, 3)), {}, (), None), writing.Staging: lambda: writing.Staging(filled(at)),
+        cell_reads.CellColumn: lambda: cell_reads.CellColumn(np.zeros(3), np.array([0, 3])), stored.StoredArray: lambda: stored.StoredArray(filled(at), "vertices"),
+        fragments.ChunkFragmentIndex: lambda: fragments.ChunkFragmentIndex(np.arange(3), np.array([0, 3])), writing.ShardTransaction: lambda: writing.ShardTransaction(filled(at), (0, 0, 0), None, "replace", None),
+        object_layer.ManifestCSR: lambda: object_layer.ManifestCSR(np.zeros(2, int), np.zeros((0, 3), int), np.zeros(0, int)),
+        object_layer.ObjectManifestWriter: lambda: object_layer.ObjectManifestWriter(filled(at), None, None, True),
+        stored.RowArray: lambda: stored.RowArray(filled(at), "object_index/manifests"),
     }  # fmt: skip
+
+
+def filled(at):
+    """A level of a new store that writers fill."""
+    from zvf.compat import building
+
+    words = {"bounds": ([0.0] * 3, [99.0] * 3), "chunk_shape": (50.0,) * 3, "geometry_types": ["point_cloud"], "shard_shape": 2}
+    root = building.create_store(str(pathlib.Path(tempfile.mkdtemp(dir=at.folder)) / "filled.zarrvectors"), **words)
+    level = building.get_resolution_level(root, 0)
+    building.create_vertices_array(level, dtype="float32")
+    building.defer_presence(level)
+    building.reserve_object_rows(level, 2)
+    return level
 
 
 def takes_values(call):

@@ -17,6 +17,7 @@
 //! writer    geometry to stores
 //! pyramid   levels as the reference builds them
 //! tensor    dense arrays
+//! codec     chunks of arrays, encoded and decoded
 //! command   the zvf command
 //! ```
 //!
@@ -31,6 +32,7 @@
 mod answer;
 mod arrow;
 mod buffer;
+mod codec;
 mod command;
 mod error;
 mod pyramid;
@@ -79,5 +81,8 @@ fn _zvf(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(arrow::read_arrow, m)?)?;
     m.add_function(wrap_pyfunction!(arrow::read_arrow_column, m)?)?;
     m.add_function(wrap_pyfunction!(pyramid::build_levels, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::pack_chunk, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::unpack_chunk, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::crc32c, m)?)?;
     Ok(())
 }

@@ -151,7 +151,7 @@ impl Words {
 }
 
 /// Parses the codecs of a document; the one from items to bytes is that of the array.
-fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
+pub(crate) fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
     let specs = steps.into_iter().map(CodecSpec::parse).collect::<Result<Vec<_>, _>>();
     let mut specs = specs.map_err(value_error)?;

@@ -16,13 +16,16 @@ __all__ = [
     "__version__",
     "build_levels",
     "call",
+    "crc32c",
     "create",
     "open",
     "open_tensor",
+    "pack_chunk",
     "read_arrow",
     "read_arrow_column",
     "run_program",
     "settle",
+    "unpack_chunk",
 ]
 __version__: str
 FEATURES: tuple[str, ...]
@@ -142,5 +145,8 @@ def build_levels(
     storage: str,
     full: bool,
 ) -> Job: ...
+def pack_chunk(codecs: str, plain: bytes) -> bytes: ...
+def unpack_chunk(codecs: str, stored: bytes, cap: int) -> bytes: ...
+def crc32c(bytes: bytes) -> int: ...
 def read_arrow(table: Any) -> list[tuple[str, Buffer, list[str] | Buffer | None, Buffer | None, str | None]]: ...
 def read_arrow_column(name: str, column: Any) -> tuple[str, Buffer, list[str] | Buffer | None, Buffer | None, str | None]: ...

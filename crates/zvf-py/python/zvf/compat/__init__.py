@@ -44,10 +44,20 @@ from .api import (
 )
 from .core.backends import detect_scheme
 from .core.group import Group
+from .core.object_layer import concurrency_contract
 from .core.store import FsGroup, create_store, open_store, rebind
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
 
 __version__ = "0.9.2"
+
+
+def runtime_capabilities(probe_device: bool = False) -> dict[str, bool]:
+    """What this package can do; nothing of it is on a device, whether there is one or not."""
+    here = ("read_cells", "read_neighbourhood", "csr_fragments", "array_manifests", "manifests_csr_read", "dense_manifests")
+    here += ("object_attribute_columns", "array_link_cells", "defer_presence", "append_safe_sharding", "concurrency_contract")
+    absent = ("device_arrays", "device_decode", "gpu_codecs", "gpu_io", "gpu_encode", "batched_link_reads", "gds")
+    return {**dict.fromkeys(here, True), **dict.fromkeys(absent, False)}
+
 
 __all__ = [
     "open",
@@ -79,6 +89,8 @@ __all__ = [
     "SchemaConflict",
     "FormatError",
     "coarsen_methods",
+    "concurrency_contract",
+    "runtime_capabilities",
     "__version__",
     "__api_version__",
     "FEATURES",

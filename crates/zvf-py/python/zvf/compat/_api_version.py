@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__api_version__ = (1, 0)
+__api_version__ = (1, 3)
 
 FEATURES: frozenset[str] = frozenset(
     {
@@ -15,6 +15,25 @@ FEATURES: frozenset[str] = frozenset(
         "vertex-attributes-on-read",
         "query-cells",
         "coarsen-strategy-options",
+        "runtime-capabilities",
+        "read-cells",
+        "read-cells-fragments",
+        "csr-fragments",
+        "fragment-gather",
+        "array-manifests",
+        "object-manifest-writer",
+        "object-attribute-columns",
+        "array-link-cells",
+        "dense-manifests",
+        "supplied-presence",
+        "commit-object-index",
+        "durable-writes",
+        "store-layout",
+        "concurrency-contract",
+        "shard-transaction",
+        "shard-transaction-io-threads",
+        "transaction-sweep",
+        "object-count-unbounded",
     }
 )
 

@@ -53,6 +53,7 @@ from .core.multiscale import (
 )
 from .core.store import (
     commit,
+    create_resolution_level,
     create_store,
     session_for,
     update_level_metadata,
@@ -66,7 +67,9 @@ from .core.store import (
     remove_resolution_level,
     set_bounds,
 )
-from .exceptions import ArrayError, MissingArrayError, StoreError
+from .core.writing import cell_arrays as per_chunk_array_paths
+from .core.writing import end_presence_deferral
+from .exceptions import ArrayError, MissingArrayError, ShardOwnershipError, StoreError
 from .multiresolution.registry import register_coarsen_strategy, register_selection_strategy
 from .rechunk import RechunkSpec, rechunk, rechunk_by_attribute
 from .sharding import get_shard_info, reshard, shard_store, unshard_store
@@ -143,22 +146,6 @@ def read_group_object_ids(level_group: Group, group_id: int) -> Any:
     return groups._members(views[int(group_id)])
 
 
-def per_chunk_array_paths(level_group: Group) -> list[str]:
-    """The arrays of a level that have a cell for each chunk, those of links included."""
-    found: list[str] = []
-
-    def walk(group: Group, prefix: str) -> None:
-        for name in group.children():
-            node, path = group[name], f"{prefix}{name}"
-            if node._document().get("node_type") != "array":
-                walk(node, f"{path}/")
-            elif path.split("/")[0] not in (OBJECT_INDEX, OBJECT_ATTRIBUTES, GROUPS, GROUP_ATTRIBUTES):
-                found.append(path)
-
-    walk(level_group, "")
-    return sorted(found)
-
-
 def array_is_sharded(level_group: Group, array_name: str) -> bool:
     """Whether the cells of one array are in shards."""
     if not isinstance(level_group, Group):
@@ -178,13 +165,19 @@ def is_sharded(level_group: Any, array_name: str | None = None) -> bool:
     return array_is_sharded(level_group, array_name)
 
 
-def rebuild_presence(level_group: Group, array_name: str | None = None, *, on_sharded: str = "skip") -> list[str]:
-    """Write the list of chunks that have a cell again: of one array, whose keys come back, or of all, whose paths do."""
+def rebuild_presence(level_group: Group, array_name: str | None = None, *, on_sharded: str = "derive") -> list[str]:
+    """Write the list of chunks that have a cell again: of one array, whose keys come back, or of all, whose paths do.
+
+    For all arrays it then ends what :func:`defer_presence` declared, unless arrays in shards were left out.
+    """
     if array_name is not None:
         return level_group.derive_nonempty_chunks(array_name, on_sharded=on_sharded)
-    rebuilt = [name for name in per_chunk_array_paths(level_group) if not array_is_sharded(level_group, name)]
+    names = per_chunk_array_paths(level_group)
+    rebuilt = [name for name in names if on_sharded != "skip" or not array_is_sharded(level_group, name)]
     for name in rebuilt:
         level_group.derive_nonempty_chunks(name, on_sharded=on_sharded)
+    if rebuilt == names and level_group.presence_deferred():
+        end_presence_deferral(level_group)
     return rebuilt
 
 
@@ -218,21 +211,26 @@ GROUP_SUPPORTED_METHODS: frozenset[str] = frozenset(
     {
         "array_exists",
         "attrs",
+        "batched_writes",
         "children",
         "chunk_exists",
         "delete_subtree",
         "derive_nonempty_chunks",
         "list_chunks",
         "path",
+        "presence_deferred",
         "read_array",
         "read_array_attrs",
         "read_array_meta",
+        "read_bytes",
         "read_vlen_element",
         "read_vlen_elements",
         "require_group",
         "standalone_array_exists",
         "url",
         "write_array_meta",
+        "write_bytes",
+        "write_cells",
     }
 )
 
@@ -242,8 +240,25 @@ def level_info(level: Group) -> dict[str, Any]:
     return json.loads(level._shared.dataset()._native.summary().wait())["levels"][level.level]
 
 
+#: What writes and reads single cells and rows of objects, by module; it is imported when it is used.
+_OF_CELLS = {
+    "cell_reads": "CellBatch CellColumn CellReadError FragmentColumn read_cells read_neighbourhood",
+    "fragments": "decode_fragment_index decode_object_manifests_csr encode_object_manifests_csr",
+    "layout": "StoreLayout store_layout",
+    "linking": "create_link_attributes_array create_links_array create_links_family finalize_links intra_offsets link_attributes_group_path "
+    "link_family_policy links_group_path links_has_perm links_path parse_offsets write_link_attribute_cells write_link_cells",
+    "object_layer": "ManifestCSR OBJECT_INDEX_LAYOUT_DENSE OBJECT_INDEX_LAYOUT_V1 OBJECT_INDEX_LAYOUT_V2 OBJECT_INDEX_MANIFEST_BUCKET "
+    "OBJECT_SHARD_ROW_MULTIPLE ObjectManifestWriter aligned_regions commit_object_index concurrency_contract is_dense_index "
+    "object_manifest_writer object_shard_rows read_all_object_manifests_csr read_object_manifests_csr reserve_object_rows "
+    "write_object_attribute_columns write_object_attributes write_object_manifests",
+    "writing": "cell_objects create_attribute_array create_fragment_attribute_array create_vertices_array defer_presence open_write_session "
+    "read_vertex_fragment_index set_presence shard_of shard_transaction write_chunk_attributes write_chunk_fragment_attributes "
+    "write_chunk_fragments write_chunk_vertices",
+}
+
 #: Where else here the functions are that read chunks, which need this module themselves.
 _ELSEWHERE = {
+    **{name: f"zvf.compat.core.{module}" for module, names in _OF_CELLS.items() for name in names.split()},
     **dict.fromkeys(
         (
             "chunk_vertex_count",
@@ -260,13 +275,24 @@ _ELSEWHERE = {
 }
 
 
+#: What to use for names of the reference that are not here.
+_INSTEAD = {
+    **dict.fromkeys(("write_links", "write_link_attributes", "write_chunk_links", "write_chunk_link_attributes", "create_link_segments"), "write_link_cells, then finalize_links"),
+    **dict.fromkeys(("read_links", "read_link_arrays", "read_chunk_links", "iter_link_cells"), "read_cells of the arrays below links"),
+    **dict.fromkeys(("write_groupings", "write_groupings_attributes", "create_groupings_array"), "groups= of write_points and its kin, or ds.edit()"),
+    **dict.fromkeys(("create_object_index_array", "create_object_attributes_array", "shard_object_layer"), "reserve_object_rows"),
+    **dict.fromkeys(("write_object_index", "encode_object_manifest_blocks"), "write_object_manifests of arrays, then commit_object_index"),
+    "ObjectIndexAppender": "object_manifest_writer",
+    "patch_object_manifests": "ds.edit()",
+    "stored_objects": "rebuild_presence, which reads what is stored",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name in _ELSEWHERE:
         return getattr(import_module(_ELSEWHERE[name]), name)
-    raise AttributeError(
-        f"zvf.compat.building has no {name!r}: it opens, creates and writes whole stores, and reads; functions that write single "
-        f"cells are not there"
-    )
+    instead = _INSTEAD.get(name, 'what the guide "From zarr-vectors to zvf" names instead')
+    raise AttributeError(f"zvf.compat.building has no {name!r}: use {instead}")
 
 
 _NOT_OURS = ("annotations", "json", "np", "Any", "import_module", "ArrayError", "MissingArrayError", "StoreError")

@@ -31,6 +31,10 @@ class ShardedPresenceError(StoreError):
     """Presence cannot be listed where cells are in shards."""
 
 
+class ShardOwnershipError(StoreError):
+    """A cell lies outside the shard of a transaction."""
+
+
 class MetadataError(ZVError, ValueError):
     """Metadata is missing or wrong, or data contradicts it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,6 +19,10 @@ import zvf
 from zvf._jobs import address_of, is_in_memory
 
 from ..exceptions import MissingStoreError, ReadOnlyError, ShardedPresenceError, StoreError, translating
+
+
+PRESENCE = "zarr_vectors_presence"  # the attribute of a level that several writers fill
+DEFERRED = "deferred"
 
 
 class Shared:
@@ -101,6 +106,8 @@ class Group:
     def __init__(self, shared: Shared, below: str = "") -> None:
         self._shared = shared
         self._below = below
+        self._staging: Any = None  # cells that are held until a session or a transaction ends
+        self._plan: Any = None  # the grid of arrays that a session creates
 
     @property
     def is_local(self) -> bool:
@@ -141,11 +148,14 @@ class Group:
                 raise StoreError("documents of levels of remote stores are not handed out")
             return json.loads(self._shared.dataset()._native.root_json())
         try:
-            return json.loads((self.path / "zarr.json").read_text())
+            found = json.loads((self.path / "zarr.json").read_text())
         except FileNotFoundError as error:
             raise MissingStoreError(f"nothing at {self.path}: no zarr.json") from error
         except (ValueError, RecursionError) as error:
             raise StoreError(f"{self.path}/zarr.json is no JSON: {error}") from error
+        if not isinstance(found, dict) or not isinstance(found.get("attributes") or {}, dict):
+            raise StoreError(f"{self.path}/zarr.json: expected an object with attributes, found {str(found)[:80]}")
+        return found
 
     def _write_document(self, document: dict[str, Any]) -> None:
         self._shared.check_writable()
@@ -249,11 +259,19 @@ class Group:
         codecs = self._document().get("codecs") or []
         return any(isinstance(codec, dict) and codec.get("name") == "sharding_indexed" for codec in codecs)
 
+    def presence_deferred(self) -> bool:
+        """Whether several writers fill this level, whose arrays then have no lists of presence."""
+        return self.is_local and self.attrs.get(PRESENCE) == DEFERRED
+
     def list_chunks(self, array_name: str) -> list[str]:
-        """The keys of the chunks of an array that have a cell, as it lists them; where it lists none, of the level."""
+        """The keys of the chunks of an array that have a cell: as it lists them; where it lists none, those that are stored."""
         listed = self.read_array_meta(array_name).get("nonempty_chunks")
         if listed is not None:
             return sorted(str(key) for key in listed)
+        if self.is_local and self[array_name]._document().get("node_type") == "array":
+            from .stored import StoredArray
+
+            return sorted(".".join(map(str, cell)) for cell in StoredArray(self, array_name).cells())
         keys = self._shared.dataset()._native.chunks(self.level).wait()
         return sorted(".".join(str(c) for c in key) for key in keys)
 
@@ -263,20 +281,42 @@ class Group:
         return array_name in self and text in self.list_chunks(array_name)
 
     def derive_nonempty_chunks(self, array_name: str, *, on_sharded: str = "raise") -> list[str]:
-        """Write the list of the chunks that have a cell, by the files there are; those in shards are not looked into."""
-        if self[array_name]._is_sharded:
+        """Write the list of the chunks that have a cell, by what is stored; in shards only with ``on_sharded="derive"``."""
+        from .stored import StoredArray, set_attributes
+
+        if self[array_name]._is_sharded and on_sharded != "derive":
             if on_sharded == "skip":
                 return self.list_chunks(array_name)
-            raise ShardedPresenceError(f"{array_name}: cells are in shards, which a listing of files does not show")
-        origin, _ = self.chunk_grid_bounds(array_name)
-        folder = self[array_name].path / "c"
-        found = []
-        for path in folder.rglob("*"):
-            if path.is_file():
-                at = [int(part) for part in path.relative_to(folder).parts]
-                found.append(".".join(str(a + o) for a, o in zip(at, origin or (0,) * len(at))))
-        self.write_array_meta(array_name, {"nonempty_chunks": sorted(found)})
-        return sorted(found)
+            raise ShardedPresenceError(f"{array_name}: cells are in shards, which a listing of files does not show: on_sharded='derive' reads them")
+        self._shared.check_writable()
+        found = sorted(".".join(map(str, cell)) for cell in StoredArray(self, array_name).cells())
+        set_attributes(self, array_name, {"nonempty_chunks": found})
+        return found
+
+    def read_bytes(self, array_name: str, chunk_key: Any) -> bytes:
+        """A cell as it is stored; one that holds nothing has no bytes."""
+        from .writing import coords_of, read_cell_bytes
+
+        cell = coords_of(chunk_key)
+        return read_cell_bytes(self, array_name, [cell])[cell]
+
+    def write_bytes(self, array_name: str, chunk_key: Any, data: bytes, *, record_presence: bool = True) -> None:
+        """Write a cell as it is stored."""
+        self.write_cells(array_name, [(chunk_key, data)], record_presence=record_presence)
+
+    def write_cells(self, array_name: str, cells: Any, *, record_presence: bool = True) -> None:
+        """Write cells as they are stored: pairs of a chunk and its bytes."""
+        from .writing import coords_of, write_cells
+
+        write_cells(self, array_name, {coords_of(key): bytes(data) for key, data in cells}, record_presence)
+
+    @contextlib.contextmanager
+    def batched_writes(self, compressor: Any = None, *, durable: bool = True) -> Iterator[None]:
+        """Cells that are written inside are stored together at the end."""
+        from .writing import Staging, staged
+
+        with staged(self, Staging(self)):
+            yield
 
     def chunk_grid_bounds(self, array_name: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
         """The first chunk of an array, and how many there are on each axis."""

@@ -74,6 +74,8 @@ def create_store(
     reduction_factor: int | None = None,
     format_capabilities: Sequence[str] | None = None,
     name: str | None = None,
+    manifest_layout: str | None = None,
+    shard_shape: Any = None,
     **backend_kwargs: Any,
 ) -> Group:
     """Create a store without geometry."""
@@ -124,6 +126,16 @@ def create_store(
         "reduction_factor": reduction_factor,
     }
     block.update({key: value for key, value in declared.items() if value is not None})
+    if manifest_layout not in (None, "vlen", "dense"):
+        raise MetadataError(f"manifest_layout: expected vlen or dense, found {manifest_layout!r}")
+    if shard_shape is not None:
+        cells = [shard_shape] if isinstance(shard_shape, (int, np.integer)) else list(shard_shape)
+        if not all(isinstance(n, (int, np.integer)) and n > 0 for n in cells) or (len(cells) != ndim and cells != [shard_shape]):
+            raise MetadataError(f"shard_shape: expected a whole number above 0, or one for each of {ndim} axes, found {shard_shape!r}")
+        block.update(zv_version="0.9.3", shard_shape=int(shard_shape) if cells == [shard_shape] else [int(n) for n in cells])
+    if manifest_layout == "dense":
+        tokens = sorted({*block["format_capabilities"], "dense_manifests"})
+        block.update(zv_version="0.9.4", manifest_layout="dense", format_capabilities=tokens)
     half = [x / 2 for x in block.get("base_bin_shape", chunk)]
     transforms = [{"type": "scale", "scale": [1.0] * ndim}, {"type": "translation", "translation": half}]
     datasets = [{"path": "0", "coordinateTransformations": transforms}]
@@ -157,6 +169,40 @@ def _axis(axis: Any) -> dict[str, Any]:
     if getattr(axis, "unit", None):
         found["unit"] = axis.unit
     return found
+
+
+def create_resolution_level(root: Group, level: int, level_metadata: LevelMetadata, *, strict: bool = True) -> Group:
+    """Create a level without arrays, or state again what one is; its bins become its transform in the root."""
+    from .metadata import validate_level_chunk_shape_against_root
+    from .stored import change_document, make_groups, writable
+
+    base, number = Group(root._shared), int(level)
+    writable(base)
+    level_metadata.validate()
+    meta = read_root_metadata(base)
+    if strict:
+        validate_level_chunk_shape_against_root(meta, level_metadata)
+    block = level_metadata.to_dict()["zarr_vectors_level"]
+    block = {key: value for key, value in block.items() if key not in ("bin_shape", "bin_ratio")}
+    make_groups(base, str(number), {"zarr_vectors_level": block})
+    finest = meta.effective_bin_shape
+    bins = level_metadata.bin_shape or finest
+    transforms = [
+        {"type": "scale", "scale": [float(own) / float(one) for own, one in zip(bins, finest)]},
+        {"type": "translation", "translation": [float(own) / 2.0 for own in bins]},
+    ]
+
+    def change(document: dict[str, Any]) -> None:
+        scales = document["attributes"].get("multiscales") or [{}]
+        kept = [one for one in scales[0].get("datasets") or [] if one.get("path") != str(number)]
+        kept.append({"path": str(number), "coordinateTransformations": transforms})
+        scales[0]["datasets"] = sorted(kept, key=lambda one: int(one["path"]))
+        nodes = (document["attributes"].get("ome") or {}).get("nodes")
+        if nodes is not None and all(node.get("name") != str(number) for node in nodes):
+            nodes.append({"type": "zv:level", "name": str(number)})
+
+    change_document(base, "", change)
+    return Group(base._shared, str(number))
 
 
 def rebind(
