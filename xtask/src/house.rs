@@ -151,7 +151,9 @@ impl House {
 pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
 /// Crates whose tests are the same with all features: the test command of the README has them all.
-pub(crate) const PLAIN: [&str; 17] = [
+pub(crate) const PLAIN: [&str; 19] = [
+    "xtask",
+    "zvf-error",
     "zvf-format",
     "zvf-metadata",
     "zvf-tet",
@@ -219,7 +221,7 @@ impl Program {
     }
 
     /// Prints and starts it.
-    fn start(&mut self) -> anyhow::Result<Child> {
+    pub(crate) fn start(&mut self) -> anyhow::Result<Child> {
         say(&format!("$ {}", self.name()));
         self.0.spawn().with_context(|| format!("could not start {}", self.name()))
     }

@@ -236,7 +236,7 @@ def test_attributes_are_edited_by_reference(tmp_path):
     from zvf.compat.ops import AttributeRef, ObjectRef, VertexRef, add_attribute, edit_attribute, remove_attribute
 
     xyz = np.array([[10, 10, 10], [20, 20, 20], [30, 30, 30]], dtype=np.float32)
-    words = {"vertex_attributes": {"i": np.arange(3, dtype=np.float32)}, "object_attributes": {"label": np.array([10, 20, 30])}}
+    words = {"vertex_attributes": {"i": np.arange(3, dtype=np.float32)}, "object_attributes": {"label": np.array([10, 20, 30]), "mass": np.float32([1, 2, 3])}}
     write_points(tmp_path / "a", xyz, chunk_shape=CHUNK, object_ids=np.arange(3), **words)
     root = zv.open_store(tmp_path / "a", "r+")
     ref = VertexRef.from_object(root, level=0, object_id=1, vertex_index=0)
@@ -249,6 +249,7 @@ def test_attributes_are_edited_by_reference(tmp_path):
     add_attribute(root, AttributeRef("object", "sure", ObjectRef(0, 2)), 0.5)
     assert read_object_attributes(root["0"], "label").tolist() == [10, 0, 30]
     assert read_object_attributes(root["0"], "sure").tolist() == [0, 0, 0.5]
+    assert read_object_attributes(root["0"], "mass").dtype == np.float32
     with pytest.raises(zv.exceptions.EditError):
         edit_attribute(root, AttributeRef("vertex", "i", ObjectRef(0, 1)), 1)
     with pytest.raises(zv.exceptions.EditError):

@@ -112,15 +112,17 @@ def read_object_attributes(level_group: Group, attr_name: str, dtype: Any = None
     known = level.attribute_names("object")
     if attr_name not in known:
         raise MissingArrayError(f"Array 'object_attributes/{attr_name}' not found in level {level.index}: there is {', '.join(known) or 'none'}")
+    path = f"{OBJECT_ATTRIBUTES}/{attr_name}"
+    stored = level_group[path]._document() if path in level_group else {}
     values = [view["attributes"].get(attr_name) for view in level.objects._views()]
     if any(value is None for value in values):
-        path = f"{OBJECT_ATTRIBUTES}/{attr_name}"
-        fill = level_group[path]._document().get("fill_value") if path in level_group else None
+        fill = stored.get("fill_value")
         fill = float("nan") if fill in (None, "NaN") else fill
         like = next((value for value in values if value is not None), fill)
         absent = [fill] * len(like) if isinstance(like, list) else fill
         values = [absent if value is None else value for value in values]
-    return np.array(values, dtype=dtype)
+    kind = stored.get("data_type")
+    return np.array(values, dtype=dtype or (kind if str(kind) in np.sctypeDict else None))
 
 
 def _groups(level_group: Group) -> Any:
