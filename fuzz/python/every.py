@@ -105,7 +105,7 @@ def makers(at):
         zvf.Answer: lambda: at.tracts.read(object_ids=True), zvf.Dataset: lambda: zvf.open(at.cloud), zvf.Edit: at.tracts.edit,
         zvf.Level: lambda: at.ds.level(0), zvf.Query: at.tracts.select, zvf.Sampler: lambda: zvf.Sampler(at.ds.select(), 1), zvf.Report: lambda: zvf.Report(True, []),
         zvf.Tensor: lambda: zvf.open_tensor(at.folder / "t.b2nd"), zvf.Writer: lambda: writer(at), zvf.dask.Tasks: lambda: finished(at),
-        zvf.View: at.ds.view, _zvf.Job: job, _zvf.Buffer: lambda: at.ds.read()._native.positions(), _zvf.Reader: lambda: at.ds._native,
+        zvf.Server: lambda: zvf.serve(at.ds), zvf.View: at.ds.view, _zvf.Job: job, _zvf.Buffer: lambda: at.ds.read()._native.positions(), _zvf.Reader: lambda: at.ds._native,
         _zvf.Batches: lambda: at.ds._native.batches(_zvf.Query({})), _zvf.Answer: lambda: at.tracts.read()._native,
         _zvf.Writer: lambda: writer(at)._begin(), _zvf.Tensor: lambda: zvf.open_tensor(at.folder / "t.b2nd")._native,
         _zvf.Query: lambda: _zvf.Query({}), zv.Dataset: lambda: at.old_lines, zv.EditPlan: at.old_lines.editing, zv.Level: lambda: level,
@@ -195,7 +195,7 @@ def finish(found):
         found.close()
     elif isinstance(found, (_zvf.Job,)):
         found.wait()
-    elif isinstance(found, zvf.View):
+    elif isinstance(found, zvf.Server):
         found.close()
     return None
 

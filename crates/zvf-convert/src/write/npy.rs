@@ -134,7 +134,7 @@ fn descr(batch: &Batch, first: &str) -> String {
 }
 
 /// Returns the length of the longest category of `field`; `None` if it has no text categories.
-fn text_length(field: &Field) -> Option<usize> {
+pub(super) fn text_length(field: &Field) -> Option<usize> {
     let mut longest = 1; // NumPy has no text type of length 0
     for value in field.categories.as_ref()?.values() {
         let Value::Text(text) = value else { return None };
@@ -144,7 +144,12 @@ fn text_length(field: &Field) -> Option<usize> {
 }
 
 /// Writes the texts of a row, each padded to `length` characters of 32 bits.
-fn write_texts(out: &mut impl Write, field: &Field, row: usize, length: usize) -> Result<()> {
+pub(super) fn write_texts(
+    out: &mut impl Write,
+    field: &Field,
+    row: usize,
+    length: usize,
+) -> Result<()> {
     for at in 0..usize_from_u32(field.column.width()) {
         let value = field_value(field, row, at)?;
         let text = if let Value::Text(text) = &value { text.as_str() } else { "" };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! positions.npy           (n, D)
-//! NAME.npy                (n,) or (n, W), each attribute as stored: codes, where there are categories
+//! NAME.npy                (n,) or (n, W), each attribute as stored; categories of texts as the texts
 //! object.npy              (n,) int64, -1 for none
 //! edges.npy, faces.npy    (m, L) int64
 //! ```
@@ -15,11 +15,10 @@
 use std::io::Write as _;
 
 use zvf_error::Result;
-use zvf_metadata::Dtype;
-use zvf_model::Column;
+use zvf_format::num::usize_from_u32;
 
 use super::collected_input::Collector;
-use super::npy::{encode_header, type_code};
+use super::npy::{encode_header, text_length, type_code, write_texts};
 use super::spool::Spool;
 use super::zip::ZipWriter;
 use super::{Opened, Report, Sink, Target, WriteOptions};
@@ -54,13 +53,26 @@ impl Sink for NpzWriter<'_> {
         let Some(mut collected) = collector.finish() else { return Ok(Report::default()) };
         let batch = collected.take_batch()?;
         let mut report = Report { vertices: batch.len() as u64, ..Report::default() };
-        write_column(&mut zip, "positions", batch.positions(), true)?;
+        let positions = batch.positions();
+        let (code, axes) = (type_code(positions.dtype()), usize_from_u32(positions.width()));
+        write_array(&mut zip, "positions", &code, &shape(batch.len(), axes, true), |out| {
+            Ok(out.write_all(positions.bytes())?)
+        })?;
         for field in batch.fields() {
             if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
                 let what = format!("the name {:?}", field.name);
                 return Err(cannot_hold("npz", what, "leave it out with --attributes"));
             }
-            write_column(&mut zip, &field.name, &field.column, field.column.width() > 1)?;
+            let length = text_length(field);
+            let code = length
+                .map_or_else(|| type_code(field.column.dtype()), |length| format!("<U{length}"));
+            let shape = shape(batch.len(), usize_from_u32(field.column.width()), false);
+            write_array(&mut zip, &field.name, &code, &shape, |out| match length {
+                None => Ok(out.write_all(field.column.bytes())?),
+                Some(length) => {
+                    (0..batch.len()).try_for_each(|row| write_texts(out, field, row, length))
+                }
+            })?;
         }
         if collected.header.objects {
             write_integers(&mut zip, "object", 1, owner_ids(&batch).into_iter())?;
@@ -83,36 +95,50 @@ fn write_integers(
     numbers: impl Iterator<Item = i64>,
 ) -> Result<()> {
     let bytes: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
-    let rows = bytes.len() / 8 / width.max(1);
-    let shape = if width == 1 { format!("({rows},)") } else { format!("({rows}, {width})") };
-    write_array(zip, name, Dtype::INT64, &shape, &bytes)
+    let shape = shape(bytes.len() / 8 / width.max(1), width, false);
+    write_array(zip, name, "<i8", &shape, |out| Ok(out.write_all(&bytes)?))
 }
 
-fn write_column(zip: &mut Zip<'_>, name: &str, column: &Column, is_wide: bool) -> Result<()> {
-    let (rows, width) = (column.len(), column.width());
-    let shape = if is_wide { format!("({rows}, {width})") } else { format!("({rows},)") };
-    write_array(zip, name, column.dtype(), &shape, column.bytes())
+/// Returns the shape of an array; a column of one value a row has one axis, unless it `is_wide`.
+fn shape(rows: usize, width: usize, is_wide: bool) -> String {
+    if is_wide || width > 1 { format!("({rows}, {width})") } else { format!("({rows},)") }
 }
 
 fn write_array(
     zip: &mut Zip<'_>,
     name: &str,
-    dtype: Dtype,
+    code: &str,
     shape: &str,
-    bytes: &[u8],
+    write: impl FnOnce(&mut Spool) -> Result<()>,
 ) -> Result<()> {
-    let mut content = Spool::new(usize::MAX, None);
-    content.write_all(&encode_header(&format!("'{}'", type_code(dtype)), shape, 0)?)?;
-    content.write_all(bytes)?;
+    let mut content = Spool::new(MAX_HELD, None);
+    content.write_all(&encode_header(&format!("'{code}'"), shape, 0)?)?;
+    write(&mut content)?;
     Ok(zip.write(&format!("{name}.npy"), &mut content)?)
 }
+
+/// The bytes of a member that stay in memory.
+const MAX_HELD: usize = 1 << 22;
 
 #[cfg(test)]
 mod tests {
     use crate::Format;
-    use crate::read::{self, Input, ReadOptions};
-    use crate::write::Target;
-    use crate::write::{self, WriteOptions};
+    use crate::read::{self, Input, Piece, ReadOptions};
+    use crate::table::field_value;
+    use crate::write::{self, Report, Target, WriteOptions};
+
+    /// Returns what a file gives once it is written as npz and read again.
+    fn copy(text: &'static [u8], format: Option<Format>) -> (Report, Vec<Piece>) {
+        let options = ReadOptions::default();
+        let reader = read::open(Input::reader(text), format, &options).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("copy.npz");
+        let target = Target::file(std::fs::File::create(&path).unwrap());
+        let writer = write::open(Format::Npz, target, &WriteOptions::default()).unwrap();
+        let report = write::copy(reader, writer).unwrap();
+        let again = read::open(Input::path(&path), None, &options).unwrap();
+        (report, again.collect::<Result<_, _>>().unwrap())
+    }
 
     #[test]
     fn a_mesh_comes_back() {
@@ -120,19 +146,21 @@ mod tests {
             b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
             property uchar q\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n\
             0 1 7\n2 3 8\n4 5 9\n3 2 1 0\n";
-        let reader = read::open(Input::reader(text), None, &ReadOptions::default()).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mesh.npz");
-        let target = Target::file(std::fs::File::create(&path).unwrap());
-        let writer = write::open(Format::Npz, target, &WriteOptions::default()).unwrap();
-        let report = write::copy(reader, writer).unwrap();
+        let (report, pieces) = copy(text, None);
         assert_eq!((report.vertices, report.elements), (3, 1));
-        let again = read::open(Input::path(&path), None, &ReadOptions::default()).unwrap();
-        assert_eq!(again.header().fields[0].name.as_ref(), "q");
-        let pieces: Vec<read::Piece> = again.collect::<Result<_, _>>().unwrap();
-        let read::Piece::Vertices(batch) = &pieces[0] else { panic!() };
+        let Piece::Vertices(batch) = &pieces[0] else { panic!() };
+        assert_eq!(batch.fields()[0].name.as_ref(), "q");
         assert_eq!(batch.positions().float(2, 1), Some(5.0));
-        let read::Piece::Elements { rows, .. } = &pieces[1] else { panic!() };
+        let Piece::Elements { rows, .. } = &pieces[1] else { panic!() };
         assert_eq!(rows.as_slice::<i64>(), Some(&[2, 1, 0][..]));
+    }
+
+    #[test]
+    fn texts_come_back() {
+        let text = "x,y,z,tree\n1,2,3,ash\n2,3,4,\n3,4,5,mélèze\n";
+        let (_, pieces) = copy(text.as_bytes(), Some(Format::Csv));
+        let Piece::Vertices(batch) = &pieces[0] else { panic!() };
+        let value = |row| field_value(&batch.fields()[0], row, 0).unwrap().to_string();
+        assert_eq!([0, 1, 2].map(value), ["ash", "", "mélèze"]);
     }
 }

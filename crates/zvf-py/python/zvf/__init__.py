@@ -42,7 +42,7 @@ from .tools import (
     unshard,
     validate,
 )
-from .viewing import View
+from .viewing import Server, View, serve
 from .writer import Writer
 from .writing import create, graph, lines, mesh, points, polylines, write
 
@@ -58,6 +58,7 @@ __all__ = [
     "Query",
     "Report",
     "Sampler",
+    "Server",
     "Tensor",
     "View",
     "Writer",
@@ -89,6 +90,7 @@ __all__ = [
     "recompress",
     "repair",
     "save_tensor",
+    "serve",
     "shard",
     "tasks",
     "unpack",
