@@ -103,7 +103,7 @@ impl Transaction {
                 rows = self.encode_rows(kind, batch.len(), position, &names, value)?;
                 if !with_objects && batch.elements().is_none() {
                     done.changed += num::to_u64(rows.count);
-                    self.kinds[kind].add_rows(NONE, &rows)?;
+                    self.kinds[kind].add_points(&rows)?;
                     continue;
                 }
             }

@@ -18,6 +18,14 @@ pub(crate) struct NewRows {
 }
 
 impl NewRows {
+    /// Appends the position of row `i` and its values to `out`.
+    pub(crate) fn copy_row(&self, i: usize, out: &mut Vec<u8>) {
+        for bytes in &self.parts {
+            let size = bytes.len() / self.count;
+            out.extend_from_slice(&bytes[i * size..(i + 1) * size]);
+        }
+    }
+
     /// Adds row `i` of others, which are of the same kind.
     pub(crate) fn push_row(&mut self, all: &Self, i: usize) {
         self.parts.resize(all.parts.len(), Vec::new());
@@ -33,8 +41,9 @@ impl Geometry {
     /// Adds vertices with their values, to an object or without one.
     pub(crate) fn add_rows(&mut self, owner: u32, rows: &NewRows) -> Result<Vec<Vid>> {
         let Some((positions, values)) = rows.parts.split_first() else { return Ok(Vec::new()) };
+        self.number_points()?;
         self.load_all_values()?;
-        let positions = positions.chunks_exact(self.scalar.size() * self.axes);
+        let positions = positions.chunks_exact(self.position_size());
         let new = positions.map(|position| self.new_vertex(position, owner));
         let new = new.collect::<Result<Vec<Vid>>>()?;
         for (column, values) in self.columns.iter_mut().zip(values) {

@@ -406,15 +406,22 @@ pub fn merge(
 ) -> Result<Json> {
     let journal = open_journal(&into.into(), options)?;
     let mut target = Transaction::begin(&journal, Path::new("."))?;
+    let mut notices = Vec::new();
     for source in from {
         let source_journal = open_store_journal(source)?;
         let mut store = Transaction::begin(&source_journal, Path::new("."))?;
         let name = if by_source { Some(source_name(source)?) } else { None };
-        target.add_store(&mut store, ids, name).at(&source.to_string())?;
+        let strays = target.add_store(&mut store, ids, name).at(&source.to_string())?;
+        if strays > 0 {
+            let text =
+                format!("{source}: {strays} members of groups are no objects, and stay behind");
+            notices.push(json!({"code": "members_without_object", "text": text}));
+        }
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];
-    let committed = commit_here(&journal, target, options)?;
+    let mut committed = commit_here(&journal, target, options)?;
+    committed.notices.extend(notices);
     report_commit(&journal, options.dry_run, committed)
 }
 
@@ -428,8 +435,13 @@ fn source_name(source: &Place) -> Result<String> {
 }
 
 impl Transaction {
-    /// Adds the contents of another store.
-    fn add_store(&mut self, source: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
+    /// Adds the contents of another store. Returns the number of members of its groups that are no objects.
+    fn add_store(
+        &mut self,
+        source: &mut Self,
+        ids: MergeIds,
+        group: Option<String>,
+    ) -> Result<usize> {
         self.check_is_like(source)?;
         let shift = self.next_id;
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
@@ -438,12 +450,16 @@ impl Transaction {
             let mut columns = theirs.fragment_columns.iter();
             let is_lost = columns.any(|column| column.name != "object_id" && !column.is_kept());
             refuse_if(is_lost, "columns of fragments are not joined; drop them first")?;
-            theirs.load_all()?;
-            theirs.load_all_values()?;
-            theirs.load_all_links()?;
             let has_objects = !self.kinds[kind].existing_objects().is_empty();
             let columns = &theirs.object_columns;
             self.add_missing_columns(ColumnScope::Object, kind, columns, has_objects)?;
+            theirs.load_all_values()?;
+            if theirs.has_only_points() {
+                self.copy_points(kind, theirs)?;
+                continue;
+            }
+            theirs.load_all()?;
+            theirs.load_all_links()?;
             let (has_links, mut twin) = (theirs.links.is_some(), HashMap::new());
             for (id, object) in theirs.existing_objects() {
                 let new = match ids {
@@ -475,7 +491,7 @@ impl Transaction {
             }
             self.copy_records(kind, theirs, &twin)?;
         }
-        self.copy_groups(source, &new_ids)?;
+        let strays = self.copy_groups(source, &new_ids)?;
         if let Some(name) = group {
             let to = self
                 .groups
@@ -486,7 +502,7 @@ impl Transaction {
                 self.join_group(to, id);
             }
         }
-        Ok(())
+        Ok(strays)
     }
 
     /// Refuses a store with other kinds or axes.
@@ -503,8 +519,9 @@ impl Transaction {
     }
 
     /// Copies the groups of another store, whose objects have new ids. Groups with the same name
-    /// are merged, and must not have different values.
-    fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<()> {
+    /// are merged, and must not have different values. Returns the number of members that are no objects.
+    fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<usize> {
+        let mut strays = 0;
         let has_groups = !self.groups.list.is_empty();
         self.add_missing_columns(ColumnScope::Group, 0, &source.groups.columns, has_groups)?;
         for (number, theirs) in source.groups.list.iter().enumerate() {
@@ -513,12 +530,15 @@ impl Transaction {
                     .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
             });
             let to = same.unwrap_or_else(|| self.groups.push_group(theirs.name.clone()));
-            for id in theirs.members.iter().filter_map(|id| new_ids.get(id)) {
-                self.join_group(to, *id);
+            let members: Vec<i64> =
+                theirs.members.iter().filter_map(|id| new_ids.get(id).copied()).collect();
+            strays += theirs.members.len() - members.len();
+            for id in members {
+                self.join_group(to, id);
             }
             self.copy_group_values(source, number, to, same.is_some())?;
         }
-        Ok(())
+        Ok(strays)
     }
 
     /// Copies the values of a group of another store. A value of a group that was there must be the
@@ -592,6 +612,19 @@ impl Transaction {
             Ok(row_json(&column.ty, &column.data.row(vertices[i])?))
         };
         self.encode_rows(kind, vertices.len(), position, &names, value)
+    }
+
+    /// Copies the points of another store, chunk by chunk.
+    fn copy_points(&mut self, kind: usize, source: &mut Geometry) -> Result<()> {
+        for chunk in source.all_chunks() {
+            source.load_chunk(chunk)?;
+            for points in source.free_vertices().chunks(COPIED_VERTICES) {
+                let rows = self.copy_rows(kind, source, points)?;
+                self.kinds[kind].add_points(&rows)?;
+            }
+            source.forget_vertices();
+        }
+        Ok(())
     }
 
     /// Copies the links of the other store to the copies of their vertices, which `twin` maps to.

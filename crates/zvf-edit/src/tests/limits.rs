@@ -129,3 +129,32 @@ fn a_kind_that_is_no_text_is_refused() {
     assert_eq!(error.class, Class::Unsupported, "{error}");
     assert!(error.message.contains("the kind 5"), "{error}");
 }
+
+#[test]
+fn a_chunk_whose_fragments_are_missing_is_refused() {
+    let store = Unpacked::new("pc3_basic");
+    let line = move_all(store.path(), 2.5);
+    change_document(store.path(), "0/vertex_fragments", |doc| {
+        doc["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop();
+    });
+    let before = archives::tree(store.path());
+    for error in [run(store.path(), &[line]), crate::vacuum(store.path(), false)] {
+        let error = error.unwrap_err();
+        assert_eq!(error.class, Class::NotFound, "{error}");
+        assert!(error.message.contains("expected the fragments of"), "{error}");
+    }
+    assert_eq!(archives::tree(store.path()), before);
+}
+
+#[test]
+fn a_range_of_a_group_that_is_none_is_refused() {
+    for range in [json!([1, 2, 3]), json!(["0", 2]), json!(7)] {
+        let store = Unpacked::new("sl3_streamlines");
+        change_document(store.path(), "0/groups", |doc| {
+            doc["attributes"]["group_ranges"] = json!({"0": range});
+        });
+        let line = json!({"op": "group.rename", "group": 0, "name": "other"});
+        let error = run(store.path(), &[line]).unwrap_err();
+        assert!(error.to_string().contains("group_ranges"), "{error}");
+    }
+}
