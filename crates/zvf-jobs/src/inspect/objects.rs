@@ -57,11 +57,10 @@ impl ObjectView {
         for (id, manifest) in ids.into_iter().zip(&manifests) {
             views.push(view(level, id, manifest, (max_references, &mut left))?);
         }
-        for name in level.object_attribute_names().await?.names {
-            let Some(attribute) = level.object_attribute(&name).await? else { continue };
+        for attribute in level.object_attributes().await? {
             let values = attribute.rows(rows).await?;
             for (at, view) in views.iter_mut().enumerate() {
-                view.attributes.insert(name.clone(), json::row(&values, at));
+                view.attributes.insert(attribute.name().to_owned(), json::row(&values, at));
             }
         }
         // A reserved row that no writer has written yet is no object.
@@ -202,3 +201,36 @@ const MAX_REFERENCES: u64 = 1 << 24;
 
 /// Maximum number of ids that are examined for advice.
 const LOOKED_AT: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use archives::Unpacked;
+    use zvf_model::LevelId;
+    use zvf_store::Store;
+
+    use super::*;
+    use crate::inspect::GroupView;
+
+    #[tokio::test]
+    async fn a_stored_attribute_without_a_document_is_an_error() {
+        let store = Unpacked::new("sl3_streamlines");
+        let level = async || {
+            let opened = Store::open(store.path().to_str().unwrap(), Default::default()).await;
+            LevelReader::open(&opened.unwrap(), LevelId(0)).await.unwrap()
+        };
+        // What a removed attribute leaves is none.
+        std::fs::create_dir_all(store.path().join("0/object_attributes/removed/c")).unwrap();
+        let objects = ObjectView::read_rows(&level().await, &[0], 0).await.unwrap();
+        assert!(objects[0].attributes.contains_key("mean"), "{objects:?}");
+        for path in ["0/object_attributes/mean", "0/group_attributes/score"] {
+            std::fs::remove_file(store.path().join(path).join("zarr.json")).unwrap();
+            let level = level().await;
+            let error = match path.contains("object") {
+                true => ObjectView::read_rows(&level, &[0], 0).await.unwrap_err(),
+                false => GroupView::read(&level, None, 0).await.unwrap_err(),
+            };
+            assert_eq!(error.class(), Class::NotFound, "{error}");
+            assert!(error.to_string().contains(path), "{error}");
+        }
+    }
+}
