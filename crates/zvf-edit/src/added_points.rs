@@ -50,19 +50,15 @@ impl Geometry {
             || self.columns.iter().any(|column| column.is_new)
             || self.fragment_columns.iter().any(|column| column.is_new);
         if !self.has_only_points() || is_edited {
-            return self.add_rows(NONE, rows).map(drop);
+            return self.add_rows(NONE, &rows.bytes).map(drop);
         }
-        let position = self.position_size();
-        let size = position + self.columns.iter().map(|column| column.ty.size()).sum::<usize>();
-        let mut points = self.points.take().unwrap_or_else(|| RowPages::new(CHUNK_BYTES + size));
-        let mut row = Vec::new();
-        for i in 0..rows.count {
-            row.clear();
-            rows.copy_row(i, &mut row);
+        let (position, size) = (self.position_size(), CHUNK_BYTES + self.row_size());
+        let mut points = self.points.take().unwrap_or_else(|| RowPages::new(size));
+        for row in rows.iter() {
             let (chunk, _) = self.locate(&self.decode_position(&row[..position]))?;
             vertex_number(points.count() as usize)?;
             points.push(&self.chunk_number(&chunk).to_le_bytes());
-            points.push(&row);
+            points.push(row);
         }
         self.points = Some(points);
         Ok(())
@@ -71,22 +67,8 @@ impl Geometry {
     /// Makes the added points vertices.
     pub(crate) fn number_points(&mut self) -> Result<()> {
         let Some(points) = self.points.take() else { return Ok(()) };
-        self.load_all_values()?;
-        let number =
-            |n| self.number_rows(&points.row(n)?[CHUNK_BYTES..], points.size() - CHUNK_BYTES);
-        (0..points.count()).try_for_each(number)
-    }
-
-    /// Makes rows of `size` bytes vertices, once all columns are loaded.
-    fn number_rows(&mut self, rows: &[u8], size: usize) -> Result<()> {
-        let mut at = self.position_size();
-        for row in rows.chunks_exact(size) {
-            self.new_vertex(&row[..at], NONE)?;
-        }
-        for column in &mut self.columns {
-            let end = at + column.ty.size();
-            rows.chunks_exact(size).for_each(|row| column.data.push(&row[at..end]));
-            at = end;
+        for n in 0..points.count() {
+            self.add_rows(NONE, &points.row(n)?[CHUNK_BYTES..])?;
         }
         Ok(())
     }
@@ -98,14 +80,13 @@ impl Geometry {
         tally: &mut Tally,
     ) -> Result<()> {
         let Some(points) = self.points.take() else { return Ok(()) };
-        let (sorted, size) = (sort_by_chunk(&points)?, points.size() - CHUNK_BYTES);
+        let sorted = sort_by_chunk(&points)?;
         drop(points);
         let has_levels = !list_coarser(&self.snap)?.is_empty();
-        self.load_all_values()?;
         for chunk in sorted.keys.keys().map(|(chunk, _)| *chunk).collect::<BTreeSet<u32>>() {
             for (_, rows) in sorted.keys.range((chunk, 0)..=(chunk, usize::MAX)) {
                 let rows = read_blob(rows)?.unwrap_or_default(); // each part has rows
-                self.number_rows(&rows, size)?;
+                self.add_rows(NONE, &rows)?;
             }
             self.load_chunk(chunk)?;
             let mut part = RebuildResult::default();

@@ -60,11 +60,6 @@ impl RowPages {
         Self { size, tail: Vec::new(), pages: RefCell::default() }
     }
 
-    /// Returns the number of bytes of a row.
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
-
     /// Returns the number of rows, which are not empty.
     pub(crate) fn count(&self) -> Vid {
         let rows = self.pages.borrow().count * self.page_rows() + self.tail.len() / self.size;

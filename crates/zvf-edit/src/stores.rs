@@ -411,7 +411,9 @@ pub fn merge(
         let source_journal = open_store_journal(source)?;
         let mut store = Transaction::begin(&source_journal, Path::new("."))?;
         let name = if by_source { Some(source_name(source)?) } else { None };
-        let strays = target.add_store(&mut store, ids, name).at(&source.to_string())?;
+        target.add_store(&mut store, ids, name).at(&source.to_string())?;
+        let members = store.groups.list.iter().flat_map(|group| &group.members);
+        let strays = members.filter(|id| store.find_object(**id).is_none()).count();
         if strays > 0 {
             let text =
                 format!("{source}: {strays} members of groups are no objects, and stay behind");
@@ -435,13 +437,8 @@ fn source_name(source: &Place) -> Result<String> {
 }
 
 impl Transaction {
-    /// Adds the contents of another store. Returns the number of members of its groups that are no objects.
-    fn add_store(
-        &mut self,
-        source: &mut Self,
-        ids: MergeIds,
-        group: Option<String>,
-    ) -> Result<usize> {
+    /// Adds the contents of another store.
+    fn add_store(&mut self, source: &mut Self, ids: MergeIds, group: Option<String>) -> Result<()> {
         self.check_is_like(source)?;
         let shift = self.next_id;
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
@@ -486,12 +483,12 @@ impl Transaction {
                 all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
             for free in free.chunks(COPIED_VERTICES) {
                 let rows = self.copy_rows(kind, theirs, free)?;
-                let new_vertices = self.kinds[kind].add_rows(NONE, &rows)?;
+                let new_vertices = self.kinds[kind].add_rows(NONE, &rows.bytes)?;
                 twin.extend(free.iter().copied().zip(new_vertices).filter(|_| has_links));
             }
             self.copy_records(kind, theirs, &twin)?;
         }
-        let strays = self.copy_groups(source, &new_ids)?;
+        self.copy_groups(source, &new_ids)?;
         if let Some(name) = group {
             let to = self
                 .groups
@@ -502,7 +499,7 @@ impl Transaction {
                 self.join_group(to, id);
             }
         }
-        Ok(strays)
+        Ok(())
     }
 
     /// Refuses a store with other kinds or axes.
@@ -519,9 +516,8 @@ impl Transaction {
     }
 
     /// Copies the groups of another store, whose objects have new ids. Groups with the same name
-    /// are merged, and must not have different values. Returns the number of members that are no objects.
-    fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<usize> {
-        let mut strays = 0;
+    /// are merged, and must not have different values. Members that are no objects stay behind.
+    fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<()> {
         let has_groups = !self.groups.list.is_empty();
         self.add_missing_columns(ColumnScope::Group, 0, &source.groups.columns, has_groups)?;
         for (number, theirs) in source.groups.list.iter().enumerate() {
@@ -530,15 +526,12 @@ impl Transaction {
                     .find(|group| self.groups.list[*group].name.as_ref() == Some(name))
             });
             let to = same.unwrap_or_else(|| self.groups.push_group(theirs.name.clone()));
-            let members: Vec<i64> =
-                theirs.members.iter().filter_map(|id| new_ids.get(id).copied()).collect();
-            strays += theirs.members.len() - members.len();
-            for id in members {
-                self.join_group(to, id);
+            for id in theirs.members.iter().filter_map(|id| new_ids.get(id)) {
+                self.join_group(to, *id);
             }
             self.copy_group_values(source, number, to, same.is_some())?;
         }
-        Ok(strays)
+        Ok(())
     }
 
     /// Copies the values of a group of another store. A value of a group that was there must be the

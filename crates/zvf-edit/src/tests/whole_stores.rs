@@ -117,9 +117,7 @@ fn a_merge_says_which_members_are_no_objects() {
     source.groups.add_member(0, 4711);
     commit(&journal, source, &CommitOptions::default()).unwrap();
     let report = join(&into, &from).unwrap();
-    let notice = report["notices"].as_array().unwrap().last().unwrap();
-    assert_eq!(notice["code"], "members_without_object", "{report}");
-    let text = notice["text"].as_str().unwrap();
+    let text = report["notices"].to_string();
     assert!(text.contains(": 1 members of groups are no objects"), "{text}");
 }
 
