@@ -212,12 +212,8 @@ impl Layout {
         layout.push("row", DataType::UInt64, false, Origin::Own);
         layout.push("fragments", DataType::UInt64, true, Origin::Own);
         layout.push("chunks", DataType::UInt64, true, Origin::Own);
-        for name in level.object_attribute_names().await.map_err(external_error)?.names {
-            let Some(attribute) = level.object_attribute(&name).await.map_err(external_error)?
-            else {
-                continue;
-            };
-            layout.push_attribute("object", &name, &row_field(&attribute)?, true);
+        for attribute in level.object_attributes().await.map_err(external_error)? {
+            layout.push_attribute("object", attribute.name(), &row_field(&attribute)?, true);
         }
         Ok(layout)
     }
@@ -228,12 +224,8 @@ impl Layout {
             ("name", DataType::Utf8, true),
             ("members", DataType::UInt64, false),
         ]);
-        for name in level.group_attribute_names().await.map_err(external_error)?.names {
-            let Some(attribute) = level.group_attribute(&name).await.map_err(external_error)?
-            else {
-                continue;
-            };
-            layout.push_attribute("group", &name, &row_field(&attribute)?, true);
+        for attribute in level.group_attributes().await.map_err(external_error)? {
+            layout.push_attribute("group", attribute.name(), &row_field(&attribute)?, true);
         }
         Ok(layout)
     }

@@ -82,9 +82,8 @@ impl Layout {
         self.push_new("groups", list(DataType::Int64), false, Origin::Groups)?;
         let name = format!("{GROUP_PREFIX}name");
         self.push_new(&name, list(DataType::Utf8), false, Origin::GroupNames)?;
-        for name in level.group_attribute_names().await.map_err(external_error)?.names {
-            let found = level.group_attribute(&name).await.map_err(external_error)?;
-            let Some(attribute) = found else { continue };
+        for attribute in level.group_attributes().await.map_err(external_error)? {
+            let name = attribute.name().to_owned();
             let item = row_field(&attribute)?.data_type().clone();
             let mut column = format!("{GROUP_PREFIX}{name}");
             if self.find(&column).is_some() {

@@ -15,8 +15,9 @@ use zvf_model::{Batch, Column, Field, Kind, Value};
 use crate::error::{EditError, Result, fail, refused};
 use crate::fields::Fields;
 use crate::new_rows::NewRows;
-use crate::numbers::{NONE, Vid};
+use crate::numbers::{NONE, Vid, vertex_number};
 use crate::objects::NewObject;
+use crate::row_pages::RowPages;
 use crate::transaction::{OperationResult, Transaction};
 
 /// A file to append.
@@ -36,6 +37,8 @@ pub(crate) struct Append {
 #[derive(Debug, Default)]
 pub(crate) struct ObjectData {
     pub(crate) rows: NewRows,
+    /// The numbers of its rows in the file, as long as `rows` has none.
+    pub(crate) numbers: Vec<Vid>,
     pub(crate) values: Fields,
     /// The parent of each vertex that has one, for trees.
     pub(crate) parents: BTreeMap<usize, usize>,
@@ -103,19 +106,21 @@ impl Transaction {
                 rows = self.encode_rows(kind, batch.len(), position, &names, value)?;
                 if !with_objects && batch.elements().is_none() {
                     done.changed += num::to_u64(rows.count);
-                    self.kinds[kind].add_rows(NONE, &rows)?;
+                    self.kinds[kind].add_points(&rows)?;
                     continue;
                 }
             }
             contents.take_piece(piece, &rows)?;
         }
-        let FileContents { objects, place, links, .. } = contents;
+        let FileContents { objects, rows, place, links, .. } = contents;
         let keep = append.keep_ids == Some(true);
         let shift = if keep { 0 } else { self.id_shift(&objects, file)? };
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
-        for (owner, data) in objects {
-            if data.rows.count == 0 {
-                continue;
+        for (owner, mut data) in objects {
+            let (Some(rows), false) = (&rows, data.numbers.is_empty()) else { continue };
+            data.rows.count = data.numbers.len();
+            for n in std::mem::take(&mut data.numbers) {
+                rows.copy_row(n, &mut data.rows.bytes)?;
             }
             let id = match owner.filter(|_| with_objects) {
                 Some(id) => Some(id.checked_add(shift).ok_or_else(|| id_overflow(file, id))?),
@@ -156,13 +161,13 @@ impl Transaction {
         data: ObjectData,
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
-        let ObjectData { rows, mut values, parents, line_starts } = data;
+        let ObjectData { rows, mut values, parents, line_starts, .. } = data;
         let columns = self.kinds[kind].object_columns.iter();
         columns.filter(|column| column.is_kept()).for_each(|column| {
             values.shift_remove(&column.name); // the store counts
         });
         let vertices = match id {
-            None => self.kinds[kind].add_rows(NONE, &rows),
+            None => self.kinds[kind].add_rows(NONE, &rows.bytes),
             Some(id) => {
                 let id = self.allocate_id(Some(id))?;
                 let object = self.new_object(kind, id)?;
@@ -199,7 +204,9 @@ struct FileContents<'a> {
     with_objects: bool,
     /// The data of each object, and of the vertices without one.
     objects: BTreeMap<Option<i64>, ObjectData>,
-    /// The owner of each vertex of the file, and the index of the vertex within the owner.
+    /// The vertices in the order of the file.
+    rows: Option<RowPages>,
+    /// Of kinds with links: the owner of each vertex, and the index of the vertex within the owner.
     place: Vec<(Option<i64>, usize)>,
     links: Vec<LinkRow>,
 }
@@ -207,7 +214,7 @@ struct FileContents<'a> {
 impl<'a> FileContents<'a> {
     fn new(file: &'a str, kind: Kind, with_objects: bool) -> Self {
         let (objects, place, links) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { file, kind, with_objects, objects, place, links }
+        Self { file, kind, with_objects, objects, rows: None, place, links }
     }
 
     /// Takes a piece, whose vertices are encoded as `rows`.
@@ -236,17 +243,23 @@ impl<'a> FileContents<'a> {
     }
 
     fn take_vertices(&mut self, batch: &Batch, rows: &NewRows) -> Result<()> {
-        let base = self.place.len();
+        let base = self.rows.as_ref().map_or(0, |rows| rows.count() as usize);
         let parts = batch.parts().iter().enumerate().filter(|_| self.kind.is_chain());
         let parts = parts.filter(|(n, _)| batch.parts().starts_line(*n));
         let starts: HashSet<usize> = parts.map(|(_, part)| part.rows.start).collect();
-        for (i, owner) in self.vertex_owners(batch)?.into_iter().enumerate() {
+        for (i, owner) in self.vertex_owners(batch, base)?.into_iter().enumerate() {
             let object = self.objects.entry(owner).or_default();
-            if starts.contains(&i) && object.rows.count > 0 {
-                object.line_starts.push(object.rows.count);
+            let at = object.numbers.len();
+            if starts.contains(&i) && at > 0 {
+                object.line_starts.push(at);
             }
-            self.place.push((owner, object.rows.count));
-            object.rows.push_row(rows, i);
+            if !self.kind.is_chain() {
+                self.place.push((owner, at));
+            }
+            object.numbers.push(vertex_number(base + i)?);
+        }
+        for row in rows.iter() {
+            self.rows.get_or_insert_with(|| RowPages::new(row.len())).push(row);
         }
         let Some(elements) = batch.elements() else { return Ok(()) };
         for (n, ends) in elements.iter().enumerate() {
@@ -269,14 +282,14 @@ impl<'a> FileContents<'a> {
     }
 
     /// Returns the object of each vertex of a batch. A file that names no objects is one object.
-    fn vertex_owners(&self, batch: &Batch) -> Result<Vec<Option<i64>>> {
+    fn vertex_owners(&self, batch: &Batch, base: usize) -> Result<Vec<Option<i64>>> {
         if let Some(owners) = batch.vertex_objects() {
             let has_structure = self.kind.is_chain() || self.kind == Kind::Skeleton;
             if let Some(stray) = owners.iter().position(Option::is_none).filter(|_| has_structure) {
                 return refused(format!(
                     "{}: vertex {}: expected the id of an object, which each vertex of a {} has, found none",
                     self.file,
-                    self.place.len() + stray,
+                    base + stray,
                     self.kind
                 ));
             }

@@ -13,13 +13,13 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::{FormatError, num};
+use zvf_format::{Class, num};
 use zvf_metadata::{DtypeKind, LinksConvention, Token};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result, fail, missing_column_error, unsupported};
+use crate::error::{At, EditError, Result, fail, missing_column_error, unsupported};
 use crate::grid::read_grid;
 use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
@@ -56,7 +56,7 @@ impl VertexColumn {
             }
             None if self.is_new => Ok(self.fill.repeat(count).into()),
             None => fail(
-                zvf_format::Class::CountMismatch,
+                Class::CountMismatch,
                 format!(
                     "{} of chunk {key:?}: nothing is stored, expected {count} rows",
                     self.array.path
@@ -134,6 +134,8 @@ pub(crate) struct Geometry {
     chunk_numbers: HashMap<Chunk, u32>,
     pub(crate) chunks: HashMap<u32, ChunkState>,
 
+    /// Points that were added and have no numbers yet: chunk, position and values of each.
+    pub(crate) points: Option<RowPages>,
     pub(crate) positions: Vec<u8>,
     /// The chunk and row of each vertex before the edit; the chunk is `NONE` for a new vertex.
     pub(crate) home: Vec<(u32, u32)>,
@@ -165,7 +167,7 @@ impl Geometry {
         let zv = &root["attributes"]["zarr_vectors"];
         let doc = read_doc(snap, path)?.ok_or_else(|| {
             EditError::new(
-                zvf_format::Class::NotFound,
+                Class::NotFound,
                 format!("{path}/zarr.json: the group of {kind} is not there"),
             )
         })?;
@@ -215,6 +217,7 @@ impl Geometry {
             chunk_keys: Vec::new(),
             chunk_numbers: HashMap::new(),
             chunks: HashMap::new(),
+            points: None,
             positions: Vec::new(),
             home: Vec::new(),
             new_chunk: Vec::new(),
@@ -256,8 +259,17 @@ impl Geometry {
 
     /// Returns the position of a vertex, widened to `f64`.
     pub(crate) fn position(&self, v: Vid) -> Vec<f64> {
-        let size = self.scalar.size();
-        self.position_bytes(v).chunks_exact(size).map(|value| self.scalar.to_f64(value)).collect()
+        self.decode_position(self.position_bytes(v))
+    }
+
+    pub(crate) fn decode_position(&self, bytes: &[u8]) -> Vec<f64> {
+        let values = bytes.chunks_exact(self.scalar.size());
+        values.map(|value| self.scalar.to_f64(value)).collect()
+    }
+
+    /// Returns the number of bytes of a position.
+    pub(crate) fn position_size(&self) -> usize {
+        self.scalar.size() * self.axes
     }
 
     /// Returns the position of a vertex as the shortest decimals that encode to the stored bytes.
@@ -270,7 +282,7 @@ impl Geometry {
     }
 
     pub(crate) fn position_bytes(&self, v: Vid) -> &[u8] {
-        let size = self.scalar.size() * self.axes;
+        let size = self.position_size();
         &self.positions[v as usize * size..(v as usize + 1) * size]
     }
 
@@ -288,7 +300,7 @@ impl Geometry {
         if self.position_bytes(v) == position {
             return Ok(());
         }
-        let size = self.scalar.size() * self.axes;
+        let size = self.position_size();
         self.positions[v as usize * size..(v as usize + 1) * size].copy_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
         let number = self.chunk_number(&chunk);
@@ -404,11 +416,11 @@ impl Geometry {
         number: u32,
         mut positions: Vec<u8>,
     ) -> Result<Range<Vid>> {
-        let size = self.scalar.size() * self.axes;
+        let size = self.position_size();
         let count = positions.len() / size;
         if count * size != positions.len() {
             return fail(
-                zvf_format::Class::Misaligned,
+                Class::Misaligned,
                 format!(
                     "{} of chunk {key:?}: {} bytes are no whole number of rows of {size}",
                     self.vertices.path,
@@ -460,18 +472,11 @@ impl Geometry {
 
     /// Reads the fragments of a chunk. A row that several fragments hold becomes one vertex for each.
     fn read_fragments(&mut self, key: &Chunk, state: &mut ChunkState) -> Result<()> {
-        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
-        if blob.is_empty() {
-            return Ok(());
-        }
-        let faulted = |error: FormatError| EditError::from(error).with_place(&self.fragments.path);
-        let index = FragmentIndex::parse(&blob).map_err(faulted)?;
-        index.check_rows(num::to_u64(state.rows.len())).map_err(faulted)?;
         let mut copies = Vec::new();
-        for fragment in index.iter() {
+        for rows in self.fragment_rows(key, state.rows.len())? {
             let mut list = Vec::new();
-            for row in fragment.rows() {
-                let v = state.rows[row as usize]; // the index was checked
+            for row in rows {
+                let v = state.rows[row];
                 if std::mem::replace(&mut self.alive[v as usize], true) {
                     copies.push((state.fragments.len(), list.len(), v));
                 }
@@ -485,6 +490,29 @@ impl Geometry {
             state.fragments[fragment][place] = copy;
         }
         Ok(())
+    }
+
+    /// Reads the rows of each fragment of a chunk with `count` rows.
+    ///
+    /// # Errors
+    ///
+    /// When rows have no fragments: taken for rows in no fragment, they would be given up.
+    pub(crate) fn fragment_rows(&self, key: &Chunk, count: usize) -> Result<Vec<Vec<usize>>> {
+        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
+        if blob.is_empty() {
+            let text = format!(
+                "{} of chunk {key:?}: expected the fragments of {count} rows, found none; run \"zvf validate\"",
+                self.fragments.path
+            );
+            return if count == 0 { Ok(Vec::new()) } else { fail(Class::NotFound, text) };
+        }
+        let index = FragmentIndex::parse(&blob)
+            .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
+            .at(&self.fragments.path)?;
+        // `check_rows` compared them with the number of rows.
+        let rows =
+            index.iter().map(|fragment| fragment.rows().map(num::saturating_usize).collect());
+        Ok(rows.collect())
     }
 
     /// Returns all chunks that hold vertices, ascending.
@@ -528,7 +556,7 @@ impl Geometry {
             let Some(list) = state.fragments.get(*fragment as usize) else {
                 let key = &self.chunk_keys[*chunk as usize];
                 return fail(
-                    zvf_format::Class::OutOfBounds,
+                    Class::OutOfBounds,
                     format!(
                         "{}/object_index: fragment {fragment} of chunk {key:?} is not there",
                         self.path
@@ -712,7 +740,7 @@ fn need_array(snap: &Snapshot, path: &str, name: &str) -> Result<CellArray> {
     let inner = format!("{path}/{name}");
     let array = CellArray::open(snap, &inner)?;
     let text = || format!("{inner}/zarr.json: the array is not there");
-    array.ok_or_else(|| EditError::new(zvf_format::Class::NotFound, text()))
+    array.ok_or_else(|| EditError::new(Class::NotFound, text()))
 }
 
 /// Opens the columns of vertices. A position has `row_bytes` bytes.

@@ -4,28 +4,26 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
+use zvf_metadata::arrays::{GroupRange, Groups as GroupsDoc};
 
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result, fail};
+use crate::error::{At, EditError, Result, fail};
 use crate::indexes::{RowColumn, open_row_columns};
 use crate::row_array::RowArray;
 use crate::snapshot::Snapshot;
+use crate::widths::attributes_object;
 
 /// Expands the members of a group that is stored as a range of ids.
-fn range_members(number: usize, start: &Json, stop: &Json) -> Result<Vec<i64>> {
-    let ends = start.as_i64().zip(stop.as_i64());
+fn range_members(&GroupRange { group, start, stop }: &GroupRange) -> Result<Vec<i64>> {
     // The difference is compared with the cap, which a clamped one exceeds.
-    let ends = ends.filter(|(start, stop)| stop.saturating_sub(*start) <= MAX_RANGE_MEMBERS);
-    let Some((start, stop)) = ends else {
-        return fail(
-            Class::BadShape,
-            format!(
-                "{GROUPS_PATH}, group_ranges of group {number}: expected two ids of at most {MAX_RANGE_MEMBERS} \
-                 objects, found {start} and {stop}"
-            ),
+    if stop.saturating_sub(start) > MAX_RANGE_MEMBERS {
+        let text = format!(
+            "{GROUPS_PATH}, group_ranges of group {group}: expected at most {MAX_RANGE_MEMBERS} objects, found \
+             {start} to {stop}"
         );
-    };
+        return fail(Class::BadShape, text);
+    }
     Ok((start..stop).collect())
 }
 
@@ -70,17 +68,19 @@ impl Groups {
         let array = RowArray::open(snap, GROUPS_PATH)?;
         let mut list = Vec::new();
         if let Some(array) = &array {
-            let attrs = &array.stored.doc["attributes"];
+            let attrs = attributes_object(&array.stored.doc["attributes"]);
+            let doc = GroupsDoc::parse(attrs).at(GROUPS_PATH)?;
+            let ranges: HashMap<u64, &GroupRange> =
+                doc.ranges.iter().flatten().map(|range| (range.group, range)).collect();
             for (number, row) in array.rows.iter().enumerate() {
-                let name = attrs["group_names"][number]
-                    .as_str()
-                    .filter(|name| !name.is_empty() && *name != format!("group_{number}"));
-                let range = attrs["group_ranges"][number.to_string()].as_array();
-                let members = match range.map(Vec::as_slice) {
-                    Some([start, stop]) => range_members(number, start, stop)?,
-                    _ => read_members(number, row)?,
+                let own_name =
+                    |name: &String| !name.is_empty() && *name != format!("group_{number}");
+                let name = doc.names.iter().flatten().nth(number).filter(|name| own_name(name));
+                let members = match ranges.get(&num::to_u64(number)) {
+                    Some(range) => range_members(range)?,
+                    None => read_members(number, row)?,
                 };
-                list.push(Group { name: name.map(str::to_owned), members });
+                list.push(Group { name: name.cloned(), members });
             }
         }
         let columns = open_row_columns(snap, GROUP_COLUMNS_PATH)?;
@@ -217,16 +217,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_ranges_of_two_ids_within_the_limit() {
-        assert_eq!(range_members(0, &json!(-1), &json!(2)).unwrap(), [-1, 0, 1]);
-        assert!(range_members(0, &json!(5), &json!(5)).unwrap().is_empty());
-        for (start, stop) in
-            [(json!("1"), json!(2)), (json!(0), json!(null)), (json!(i64::MIN), json!(i64::MAX))]
-        {
-            let error = range_members(7, &start, &stop).unwrap_err();
-            assert_eq!(error.class, Class::BadShape);
-            assert!(error.message.contains("group_ranges of group 7"), "{error}");
-        }
+    fn reads_ranges_within_the_limit() {
+        let members = |start, stop| range_members(&GroupRange { group: 7, start, stop });
+        assert_eq!(members(-1, 2).unwrap(), [-1, 0, 1]);
+        assert!(members(5, 5).unwrap().is_empty());
+        let error = members(i64::MIN, i64::MAX).unwrap_err();
+        assert_eq!(error.class, Class::BadShape);
+        assert!(error.message.contains("group_ranges of group 7"), "{error}");
     }
 
     #[test]

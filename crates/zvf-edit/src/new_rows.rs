@@ -13,32 +13,36 @@ use crate::transaction::Transaction;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NewRows {
     pub(crate) count: usize,
-    /// The bytes of their positions, then of their values in each column.
-    parts: Vec<Vec<u8>>,
+    /// The bytes of each: its position, then its value in each column.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl NewRows {
-    /// Adds row `i` of others, which are of the same kind.
-    pub(crate) fn push_row(&mut self, all: &Self, i: usize) {
-        self.parts.resize(all.parts.len(), Vec::new());
-        for (part, bytes) in self.parts.iter_mut().zip(&all.parts) {
-            let size = bytes.len() / all.count;
-            part.extend_from_slice(&bytes[i * size..(i + 1) * size]);
-        }
-        self.count += 1;
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.chunks_exact((self.bytes.len() / self.count.max(1)).max(1))
     }
 }
 
 impl Geometry {
+    /// Returns the number of bytes of a row: its position, and its values.
+    pub(crate) fn row_size(&self) -> usize {
+        self.position_size() + self.columns.iter().map(|column| column.ty.size()).sum::<usize>()
+    }
+
     /// Adds vertices with their values, to an object or without one.
-    pub(crate) fn add_rows(&mut self, owner: u32, rows: &NewRows) -> Result<Vec<Vid>> {
-        let Some((positions, values)) = rows.parts.split_first() else { return Ok(Vec::new()) };
+    pub(crate) fn add_rows(&mut self, owner: u32, rows: &[u8]) -> Result<Vec<Vid>> {
+        self.number_points()?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         self.load_all_values()?;
-        let positions = positions.chunks_exact(self.scalar.size() * self.axes);
-        let new = positions.map(|position| self.new_vertex(position, owner));
+        let (size, mut at) = (self.row_size(), self.position_size());
+        let new = rows.chunks_exact(size).map(|row| self.new_vertex(&row[..at], owner));
         let new = new.collect::<Result<Vec<Vid>>>()?;
-        for (column, values) in self.columns.iter_mut().zip(values) {
-            column.data.push(values);
+        for column in &mut self.columns {
+            let end = at + column.ty.size();
+            rows.chunks_exact(size).for_each(|row| column.data.push(&row[at..end]));
+            at = end;
         }
         Ok(new)
     }
@@ -56,30 +60,37 @@ impl Transaction {
         value: impl Fn(usize, usize) -> Result<Json>,
     ) -> Result<NewRows> {
         let geometry = &mut self.kinds[kind];
-        let mut parts = vec![Vec::new(); 1 + geometry.columns.len()];
+        let size = geometry.row_size();
+        let mut bytes = vec![0; count * size];
+        let mut put = |i: usize, at: usize, value: &[u8]| {
+            bytes[i * size + at..][..value.len()].copy_from_slice(value);
+        };
+        let mut given = vec![None; geometry.columns.len()];
         for (c, name) in names.iter().enumerate().filter(|_| count > 0) {
             let stored = path_segment(name);
             self.read_items.insert(format!("column:vertex:{stored}:{}", geometry.kind));
             let at = geometry.need_column(&stored)?;
-            refuse_if(!parts[at + 1].is_empty(), "two columns have one name in the store")?;
-            for i in 0..count {
-                let row = geometry.columns[at].ty.encode_present(name, &value(i, c)?)?;
-                parts[at + 1].extend(row);
-            }
+            let before = given[at].replace((c, *name));
+            refuse_if(before.is_some(), "two columns have one name in the store")?;
         }
-        for (column, values) in geometry.columns.iter().zip(&mut parts[1..]) {
-            if values.is_empty() && count > 0 {
-                let scalar = column.ty.scalar;
-                if !scalar.is_float() {
-                    return Err(missing_value_error("attributes", &column.name, &scalar.name()));
-                }
-                *values = column.ty.sentinel().repeat(count);
+        let mut at = geometry.position_size();
+        for (column, given) in geometry.columns.iter_mut().zip(given) {
+            let (scalar, ty) = (column.ty.scalar, &mut column.ty);
+            if given.is_none() && !scalar.is_float() && count > 0 {
+                return Err(missing_value_error("attributes", &column.name, &scalar.name()));
             }
+            for i in 0..count {
+                match given {
+                    Some((c, name)) => put(i, at, &ty.encode_present(name, &value(i, c)?)?),
+                    None => put(i, at, &ty.sentinel()),
+                }
+            }
+            at += ty.size();
         }
         for i in 0..count {
-            parts[0].extend(geometry.parse_position(&position(i), "positions")?);
+            put(i, 0, &geometry.parse_position(&position(i), "positions")?);
         }
-        Ok(NewRows { count, parts })
+        Ok(NewRows { count, bytes })
     }
 
     /// Encodes new vertices of a script.

@@ -207,7 +207,7 @@ impl Transaction {
             new.parents.is_some() != (kind_type == Kind::Skeleton),
             "\"parents\" belongs to skeletons, one for each vertex",
         )?;
-        let new_vertices = self.kinds[kind].add_rows(object, rows)?;
+        let new_vertices = self.kinds[kind].add_rows(object, &rows.bytes)?;
         match (kind_type, new_vertices.len()) {
             (_, 0) => return refused("an object has at least one vertex"),
             (Kind::Line, n) if n != 2 => {

@@ -7,6 +7,7 @@ use crate::append::Append;
 use crate::columns::ColumnScope;
 use crate::error::{EditError, Result, refused};
 use crate::fields::{self, Fields};
+use crate::geometry::Geometry;
 use crate::new_column::AddColumn;
 use crate::objects::{Merge, NewObject, ObjectSelector, Split};
 use crate::transaction::{OperationResult, Transaction};
@@ -139,6 +140,9 @@ impl Transaction {
         operation: Operation,
         line: &Json,
     ) -> Result<OperationResult> {
+        if !matches!(operation, Operation::Append(_)) {
+            self.kinds.iter_mut().try_for_each(Geometry::number_points)?;
+        }
         let done = match operation {
             Operation::Begin { .. } | Operation::Commit {} => refused("transactions do not nest"),
             Operation::SetVertices { vertices, values, each } => {

@@ -69,7 +69,7 @@ pub(crate) struct RebuildResult {
     pub(crate) linked_chunks: BTreeSet<Chunk>,
     /// The objects of these edges and faces.
     pub(crate) linked_objects: BTreeSet<i64>,
-    /// The moves of the rows of rebuilt chunks. A vacuum has these instead of `places`.
+    /// The moves of the rows of rebuilt chunks whose vertices are not in `places`.
     pub(crate) moves: RowMoves,
 }
 
@@ -161,6 +161,8 @@ impl Geometry {
         out: &mut Changes,
         tally: &mut Tally,
     ) -> Result<RebuildResult> {
+        let mut result = RebuildResult::default();
+        self.rebuild_points(&mut result, tally)?;
         let objects = self.compare_objects(tally);
         let rebuilt: BTreeSet<u32> = &objects.rebuilt | &self.free_chunks();
         let involved: Vec<u32> = rebuilt.union(&objects.chunks).copied().collect();
@@ -178,13 +180,12 @@ impl Geometry {
             }
         }
         let changed = &objects.changed;
-        let mut result = RebuildResult::default();
         result.linked_chunks.extend(self.chunk_keys_of(&objects.reordered));
         let renumbered = self.rebuild_chunks(&rebuilt, changed, &mut result, tally)?;
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
         self.update_implied_links(&rebuilt, changed)?;
-        result.chunks = self.chunk_keys_of(&rebuilt).collect();
+        result.chunks.extend(self.chunk_keys_of(&rebuilt));
         self.write_links(&mut result, tally, out)?;
         self.write_level(out)?;
         result.changed.extend(result.chunks.iter().cloned());
@@ -276,7 +277,7 @@ impl Geometry {
     }
 
     /// Writes the rows and fragments of rebuilt chunks. Returns the renumbered fragments by object.
-    fn rebuild_chunks(
+    pub(crate) fn rebuild_chunks(
         &mut self,
         rebuilt: &BTreeSet<u32>,
         changed: &[ChangedObject],

@@ -8,6 +8,8 @@
 
 use std::cell::{RefCell, RefMut};
 
+use zvf_format::num::index_u32;
+
 use crate::changes::Changes;
 use crate::error::Result;
 use crate::journal::need_listed;
@@ -56,6 +58,12 @@ impl Pages {
 impl RowPages {
     pub(crate) fn new(size: usize) -> Self {
         Self { size, tail: Vec::new(), pages: RefCell::default() }
+    }
+
+    /// Returns the number of rows, which are not empty.
+    pub(crate) fn count(&self) -> Vid {
+        let rows = self.pages.borrow().count * self.page_rows() + self.tail.len() / self.size;
+        index_u32(rows)
     }
 
     fn page_rows(&self) -> usize {

@@ -388,9 +388,7 @@ impl Geometry {
         for number in by_id.values() {
             all.extend(self.vertices_of(*number));
         }
-        let mut free: Vec<Vid> = (0..num::index_u32(self.home.len()))
-            .filter(|v| self.alive[*v as usize] && self.owner[*v as usize] == NONE)
-            .collect();
+        let mut free = self.free_vertices();
         let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.len())).collect();
         chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk as usize]);
         let mut places = vec![0; chunks.len()];
@@ -401,6 +399,12 @@ impl Geometry {
         });
         all.extend(free);
         Ok(all)
+    }
+
+    /// Returns the loaded vertices without objects.
+    pub(crate) fn free_vertices(&self) -> Vec<Vid> {
+        let is_free = |v: &Vid| self.alive[*v as usize] && self.owner[*v as usize] == NONE;
+        (0..num::index_u32(self.home.len())).filter(is_free).collect()
     }
 
     /// Returns the value of a column at a vertex.

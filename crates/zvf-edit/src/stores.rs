@@ -406,15 +406,24 @@ pub fn merge(
 ) -> Result<Json> {
     let journal = open_journal(&into.into(), options)?;
     let mut target = Transaction::begin(&journal, Path::new("."))?;
+    let mut notices = Vec::new();
     for source in from {
         let source_journal = open_store_journal(source)?;
         let mut store = Transaction::begin(&source_journal, Path::new("."))?;
         let name = if by_source { Some(source_name(source)?) } else { None };
         target.add_store(&mut store, ids, name).at(&source.to_string())?;
+        let members = store.groups.list.iter().flat_map(|group| &group.members);
+        let strays = members.filter(|id| store.find_object(**id).is_none()).count();
+        if strays > 0 {
+            let text =
+                format!("{source}: {strays} members of groups are no objects, and stay behind");
+            notices.push(json!({"code": "members_without_object", "text": text}));
+        }
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];
-    let committed = commit_here(&journal, target, options)?;
+    let mut committed = commit_here(&journal, target, options)?;
+    committed.notices.extend(notices);
     report_commit(&journal, options.dry_run, committed)
 }
 
@@ -438,12 +447,16 @@ impl Transaction {
             let mut columns = theirs.fragment_columns.iter();
             let is_lost = columns.any(|column| column.name != "object_id" && !column.is_kept());
             refuse_if(is_lost, "columns of fragments are not joined; drop them first")?;
-            theirs.load_all()?;
-            theirs.load_all_values()?;
-            theirs.load_all_links()?;
             let has_objects = !self.kinds[kind].existing_objects().is_empty();
             let columns = &theirs.object_columns;
             self.add_missing_columns(ColumnScope::Object, kind, columns, has_objects)?;
+            theirs.load_all_values()?;
+            if theirs.has_only_points() {
+                self.copy_points(kind, theirs)?;
+                continue;
+            }
+            theirs.load_all()?;
+            theirs.load_all_links()?;
             let (has_links, mut twin) = (theirs.links.is_some(), HashMap::new());
             for (id, object) in theirs.existing_objects() {
                 let new = match ids {
@@ -470,7 +483,7 @@ impl Transaction {
                 all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
             for free in free.chunks(COPIED_VERTICES) {
                 let rows = self.copy_rows(kind, theirs, free)?;
-                let new_vertices = self.kinds[kind].add_rows(NONE, &rows)?;
+                let new_vertices = self.kinds[kind].add_rows(NONE, &rows.bytes)?;
                 twin.extend(free.iter().copied().zip(new_vertices).filter(|_| has_links));
             }
             self.copy_records(kind, theirs, &twin)?;
@@ -503,7 +516,7 @@ impl Transaction {
     }
 
     /// Copies the groups of another store, whose objects have new ids. Groups with the same name
-    /// are merged, and must not have different values.
+    /// are merged, and must not have different values. Members that are no objects stay behind.
     fn copy_groups(&mut self, source: &Self, new_ids: &HashMap<i64, i64>) -> Result<()> {
         let has_groups = !self.groups.list.is_empty();
         self.add_missing_columns(ColumnScope::Group, 0, &source.groups.columns, has_groups)?;
@@ -592,6 +605,19 @@ impl Transaction {
             Ok(row_json(&column.ty, &column.data.row(vertices[i])?))
         };
         self.encode_rows(kind, vertices.len(), position, &names, value)
+    }
+
+    /// Copies the points of another store, chunk by chunk.
+    fn copy_points(&mut self, kind: usize, source: &mut Geometry) -> Result<()> {
+        for chunk in source.all_chunks() {
+            source.load_chunk(chunk)?;
+            for points in source.free_vertices().chunks(COPIED_VERTICES) {
+                let rows = self.copy_rows(kind, source, points)?;
+                self.kinds[kind].add_points(&rows)?;
+            }
+            source.forget_vertices();
+        }
+        Ok(())
     }
 
     /// Copies the links of the other store to the copies of their vertices, which `twin` maps to.

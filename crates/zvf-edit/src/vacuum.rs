@@ -13,12 +13,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use zvf_format::fragment::FragmentIndex;
 use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
 use crate::changes::Changes;
-use crate::error::{At, EditError, Result, fail};
+use crate::error::{EditError, Result, fail};
 use crate::geometry::Geometry;
 use crate::history::open_store_journal;
 use crate::indexes::has_references;
@@ -123,7 +122,7 @@ impl Geometry {
     /// Returns whether a chunk has waste. Its `named` fragments have objects.
     fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
         let key = &self.chunk_keys[chunk as usize];
-        let size = self.scalar.size() * self.axes;
+        let size = self.position_size();
         let positions = self.vertices.read_stored(&self.snap, key)?.unwrap_or_default();
         if !positions.len().is_multiple_of(size) {
             return Ok(true); // loading it reports the error
@@ -144,21 +143,6 @@ impl Geometry {
         }
         let is_named = self.objects.is_none() || named.len() == fragments.len();
         Ok(!is_named || held.contains(&false))
-    }
-
-    /// Reads the rows of each fragment of a chunk with `count` rows.
-    fn fragment_rows(&self, key: &Chunk, count: usize) -> Result<Vec<Vec<usize>>> {
-        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
-        if blob.is_empty() {
-            return Ok(Vec::new());
-        }
-        let index = FragmentIndex::parse(&blob)
-            .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
-            .at(&self.fragments.path)?;
-        // `check_rows` compared them with the number of rows.
-        let rows =
-            index.iter().map(|fragment| fragment.rows().map(num::saturating_usize).collect());
-        Ok(rows.collect())
     }
 
     /// Rebuilds chunks without fragments of no object and rows in no fragment.

@@ -42,13 +42,16 @@ impl Geometry {
                 self.put_values(&key, &rows, &old_positions)?;
             }
         }
-        for v in result.places.keys() {
-            if self.home[*v as usize].0 == NONE {
-                tally.extend_box(&self.decimal_position(*v));
-            }
-        }
+        self.extend_box(result, tally);
         self.write_fragment_columns(rebuilt)?;
         self.flush_vertices(out)
+    }
+
+    /// Extends the box of changed positions by the new vertices.
+    pub(crate) fn extend_box(&self, result: &RebuildResult, tally: &mut Tally) {
+        for v in result.places.keys().filter(|v| self.home[**v as usize].0 == NONE) {
+            tally.extend_box(&self.decimal_position(*v));
+        }
     }
 
     /// Removes the arrays and documents of dropped columns.
@@ -73,7 +76,7 @@ impl Geometry {
         old_positions: &[u8],
         tally: &mut Tally,
     ) -> Result<Vec<Vid>> {
-        let size = self.scalar.size() * self.axes;
+        let size = self.position_size();
         let mut differs = vec![false; rows.len()];
         for (row, v) in rows.iter().enumerate() {
             let i = *v as usize;

@@ -229,7 +229,7 @@ impl Transaction {
         let attributes = new.attributes.as_ref();
         let Some(id) = new.object else {
             let rows = self.parse_rows(kind, &new.positions, attributes)?;
-            let vertices = self.kinds[kind].add_rows(NONE, &rows)?;
+            let vertices = self.kinds[kind].add_rows(NONE, &rows.bytes)?;
             self.name_vertices(new.r#as.as_deref(), kind, &vertices);
             return Ok(OperationResult::new(0, vertices.len()));
         };
@@ -243,7 +243,7 @@ impl Transaction {
         let parents = new.parents.as_deref().unwrap_or_default();
         let parents = self.new_parents(kind, object, &before, parents)?;
         let rows = self.parse_rows(kind, &new.positions, attributes)?;
-        let vertices = self.kinds[kind].add_rows(object, &rows)?;
+        let vertices = self.kinds[kind].add_rows(object, &rows.bytes)?;
         if kind_type == Kind::Skeleton {
             self.kinds[kind].set_new_parents(&vertices, parents)?;
         }

@@ -95,7 +95,7 @@ pub(crate) fn check_size(path: &str, chunk: &[i64], found: usize, expected: usiz
 }
 
 /// Returns the attributes of an array; none where it states none.
-fn attributes_object(attrs: &Json) -> Object {
+pub(crate) fn attributes_object(attrs: &Json) -> Object {
     attrs.as_object().cloned().unwrap_or_default()
 }
 

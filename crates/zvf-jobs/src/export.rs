@@ -385,9 +385,8 @@ async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, 
     if level.objects().await?.is_none() {
         return Ok(fields);
     }
-    for name in level.object_attribute_names().await?.names {
-        let attribute = level.object_attribute(&name).await?;
-        if let Some(attribute) = attribute.filter(|attribute| !attribute.is_derived()) {
+    for attribute in level.object_attributes().await? {
+        if !attribute.is_derived() {
             fields.push(read_rows(&attribute, rows).await?);
         }
     }
@@ -440,10 +439,8 @@ async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>,
 /// Reads the attributes of these groups.
 async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
-    for name in level.group_attribute_names().await?.names {
-        if let Some(attribute) = level.group_attribute(&name).await? {
-            fields.push(read_rows(&attribute, groups).await?);
-        }
+    for attribute in level.group_attributes().await? {
+        fields.push(read_rows(&attribute, groups).await?);
     }
     Ok(fields)
 }

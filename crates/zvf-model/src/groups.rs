@@ -114,6 +114,16 @@ impl LevelReader {
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
+    /// Returns all attributes of groups.
+    ///
+    /// # Errors
+    ///
+    /// When the document of one is missing, or lacks information that is needed to read it.
+    #[boxed]
+    pub async fn group_attributes(&self) -> Result<Vec<RowAttribute>> {
+        RowAttribute::open_all(self.enclosing_node(), "group_attributes").await
+    }
+
     /// Returns the names of the attributes of groups, and whether the list is complete.
     ///
     /// # Errors

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_error::{Locate as _, Result};
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_store::DenseArray;
+use zvf_store::{DenseArray, LevelNode};
 
 use crate::open::row_width;
 use crate::{Column, ColumnBuilder, Field, Value};
@@ -75,6 +76,22 @@ pub struct RowValues {
 }
 
 impl RowAttribute {
+    /// Opens all attributes in a folder of a level. What is left of a removed one is an empty folder.
+    pub(crate) async fn open_all(node: &LevelNode, folder: &str) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for name in node.children(folder).await?.names {
+            let path = format!("{folder}/{name}");
+            if let Some(array) = node.dense(&path).await? {
+                all.push(Self::new(&name, array)?);
+            } else if !node.objects(&path).await?.is_empty() {
+                let expected = "the document of each stored attribute";
+                let error = Error::new(Class::NotFound, "zarr.json", expected, "nothing");
+                return Err(error.at_key(node.path().join(&path)?));
+            }
+        }
+        Ok(all)
+    }
+
     /// Creates the attribute called `name` that `array` holds.
     pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self> {
         let doc = Doc::parse(array.attributes().clone()).at_array(array.path())?;

@@ -68,11 +68,10 @@ async fn search_values(
     found: &mut Vec<FoundObject>,
 ) -> Result<()> {
     let lowered = text.to_lowercase();
-    for name in level.object_attribute_names().await?.names {
-        let attribute = level.object_attribute(&name).await?;
-        let Some(attribute) = attribute.filter(|attribute| !attribute.is_derived()) else {
+    for attribute in level.object_attributes().await? {
+        if attribute.is_derived() {
             continue;
-        };
+        }
         let slots = index.slots().min(attribute.len()).min(MAX_SEARCHED_ROWS);
         let values = attribute.range(0..slots).await?;
         let mut rows = Vec::new();
@@ -84,7 +83,8 @@ async fn search_values(
                 rows.push(row);
             }
         }
-        let named = |object| FoundObject { kind, object, attribute: Some(name.clone()) };
+        let named =
+            |object| FoundObject { kind, object, attribute: Some(attribute.name().to_owned()) };
         found.extend(index.ids_of(&rows).await?.into_iter().map(named));
     }
     Ok(())

@@ -13,7 +13,7 @@ use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::{GC, begin, open, positions, run};
+use super::{GC, begin, move_all, open, positions, run, tree};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
 use crate::medium::block_on;
@@ -169,6 +169,42 @@ fn append(store: &Path, table: &str) -> Result<Json, crate::EditError> {
     let file = store.parent().unwrap().join("table.csv");
     std::fs::write(&file, table).unwrap();
     run(store, &[json!({"op": "append", "file": file, "object": "object"})])
+}
+
+#[test]
+fn appended_points_are_held_chunk_by_chunk() {
+    for id in
+        ["pc2_bins", "pc3_basic", "pc3_sharded_zstd", "pc3_pyramid_explicit", "pc3_pyramid_scaled"]
+    {
+        let stores = [(); 3].map(|()| Unpacked::new(id));
+        let [by_chunk, by_number, merged] = stores.each_ref().map(Unpacked::path);
+        let kind = &begin(by_chunk).kinds[0];
+        let columns = kind.columns.iter().map(|column| column.name.as_str());
+        let names: Vec<&str> =
+            ["x", "y", "z"][..kind.axes].iter().copied().chain(columns).collect();
+        let mut table = names.join(",") + "\n";
+        for position in positions(by_chunk).values().flatten() {
+            let values = position.iter().map(|x| x + 30.0).chain(std::iter::repeat(1.0));
+            let values: Vec<String> = values.take(names.len()).map(|x| x.to_string()).collect();
+            table += &(values.join(",") + "\n");
+        }
+        let line = json!({"op": "append", "file": by_chunk.parent().unwrap().join("table.csv")});
+        std::fs::write(line["file"].as_str().unwrap(), table).unwrap();
+        let mut transaction = begin(by_chunk);
+        transaction.apply(&line).unwrap();
+        transaction.plan(&crate::CommitOptions::default()).unwrap();
+        assert!(transaction.kinds[0].home.is_empty(), "{id}");
+        run(by_chunk, std::slice::from_ref(&line)).unwrap();
+        run(by_number, &[line, move_all(by_number, 0.0)]).unwrap();
+        assert_eq!(tree(by_chunk), tree(by_number), "{id}");
+        let mut expected = [positions(merged), positions(by_number)]
+            .map(|mut all| all.remove(&None).unwrap())
+            .concat();
+        expected.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        let (from, ids) = ([by_number.into()], crate::MergeIds::Shift);
+        crate::merge(merged, &from, ids, false, &crate::CommitOptions::default()).unwrap();
+        assert_eq!(positions(merged)[&None], expected, "{id}");
+    }
 }
 
 #[test]

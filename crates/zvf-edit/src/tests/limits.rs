@@ -129,3 +129,26 @@ fn a_kind_that_is_no_text_is_refused() {
     assert_eq!(error.class, Class::Unsupported, "{error}");
     assert!(error.message.contains("the kind 5"), "{error}");
 }
+
+#[test]
+fn fragments_that_are_missing_and_ranges_that_are_none_are_refused() {
+    let store = Unpacked::new("pc3_basic");
+    let line = move_all(store.path(), 2.5);
+    change_document(store.path(), "0/vertex_fragments", |doc| {
+        doc["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop();
+    });
+    for result in [run(store.path(), &[line]), crate::vacuum(store.path(), false)] {
+        let error = result.unwrap_err();
+        assert_eq!(error.class, Class::NotFound, "{error}");
+        assert!(error.message.contains("expected the fragments of"), "{error}");
+    }
+    let store = Unpacked::new("sl3_streamlines");
+    for range in [json!([1, 2, 3]), json!(["0", 2]), json!(7)] {
+        change_document(store.path(), "0/groups", |doc| {
+            doc["attributes"]["group_ranges"] = json!({"0": range});
+        });
+        let line = json!({"op": "group.rename", "group": 0, "name": "other"});
+        let error = run(store.path(), &[line]).unwrap_err();
+        assert!(error.to_string().contains("group_ranges"), "{error}");
+    }
+}

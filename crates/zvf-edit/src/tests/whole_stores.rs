@@ -110,6 +110,18 @@ fn a_merge_takes_over_what_groups_have() {
 }
 
 #[test]
+fn a_merge_says_which_members_are_no_objects() {
+    let [into, from] = [(); 2].map(|()| Unpacked::new("sl3_streamlines"));
+    let journal = open(from.path());
+    let mut source = begin_on(&journal);
+    source.groups.add_member(0, 4711);
+    commit(&journal, source, &CommitOptions::default()).unwrap();
+    let report = join(&into, &from).unwrap();
+    let text = report["notices"].to_string();
+    assert!(text.contains(": 1 members of groups are no objects"), "{text}");
+}
+
+#[test]
 fn a_merge_names_a_link_to_a_row_of_no_fragment() {
     let [into, from] = [(); 2].map(|()| Unpacked::new("ms3_tri"));
     let mut source = begin(from.path());

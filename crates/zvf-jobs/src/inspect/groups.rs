@@ -66,11 +66,10 @@ impl GroupView {
                 attributes: serde_json::Map::new(),
             })
             .collect();
-        for name in level.group_attribute_names().await?.names {
-            let Some(attribute) = level.group_attribute(&name).await? else { continue };
+        for attribute in level.group_attributes().await? {
             let values = attribute.rows(group_numbers).await?;
             for (at, view) in views.iter_mut().enumerate() {
-                view.attributes.insert(name.clone(), json::row(&values, at));
+                view.attributes.insert(attribute.name().to_owned(), json::row(&values, at));
             }
         }
         Ok(views)

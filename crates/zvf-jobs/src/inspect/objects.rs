@@ -57,11 +57,10 @@ impl ObjectView {
         for (id, manifest) in ids.into_iter().zip(&manifests) {
             views.push(view(level, id, manifest, (max_references, &mut left))?);
         }
-        for name in level.object_attribute_names().await?.names {
-            let Some(attribute) = level.object_attribute(&name).await? else { continue };
+        for attribute in level.object_attributes().await? {
             let values = attribute.rows(rows).await?;
             for (at, view) in views.iter_mut().enumerate() {
-                view.attributes.insert(name.clone(), json::row(&values, at));
+                view.attributes.insert(attribute.name().to_owned(), json::row(&values, at));
             }
         }
         // A reserved row that no writer has written yet is no object.
@@ -202,3 +201,30 @@ const MAX_REFERENCES: u64 = 1 << 24;
 
 /// Maximum number of ids that are examined for advice.
 const LOOKED_AT: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use archives::Unpacked;
+    use zvf_model::LevelId;
+    use zvf_store::Store;
+
+    use super::*;
+    use crate::inspect::GroupView;
+
+    #[tokio::test]
+    async fn a_stored_attribute_without_a_document_is_an_error() {
+        let store = Unpacked::new("sl3_streamlines");
+        // What a removed attribute leaves is none.
+        std::fs::create_dir_all(store.path().join("0/object_attributes/removed/c")).unwrap();
+        for missing in ["none", "0/group_attributes/score", "0/object_attributes/mean"] {
+            let document = store.path().join(missing).join("zarr.json");
+            let is_missing = std::fs::remove_file(document).is_ok();
+            let opened = Store::open(store.path().to_str().unwrap(), Default::default()).await;
+            let level = LevelReader::open(&opened.unwrap(), LevelId(0)).await.unwrap();
+            let groups = GroupView::read(&level, None, 0).await.err();
+            let error = ObjectView::read_rows(&level, &[0], 0).await.err().or(groups);
+            assert_eq!(error.as_ref().map(Error::class), is_missing.then_some(Class::NotFound));
+            assert!(error.is_none_or(|error| error.to_string().contains(missing)), "{missing}");
+        }
+    }
+}

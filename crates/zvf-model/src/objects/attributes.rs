@@ -19,6 +19,16 @@ impl LevelReader {
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
+    /// Returns all attributes of objects.
+    ///
+    /// # Errors
+    ///
+    /// When the document of one is missing, or lacks information that is needed to read it.
+    #[boxed]
+    pub async fn object_attributes(&self) -> Result<Vec<RowAttribute>> {
+        RowAttribute::open_all(self.node(), "object_attributes").await
+    }
+
     /// Returns the names of the attributes of objects, and whether the list is complete.
     ///
     /// # Errors

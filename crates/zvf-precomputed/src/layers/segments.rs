@@ -69,11 +69,10 @@ pub(crate) async fn object_attributes(
     if level.objects().await?.is_none() {
         return Ok(all);
     }
-    for name in level.object_attribute_names().await?.names {
-        let Some(values) = level.object_attribute(&name).await? else { continue };
+    for values in level.object_attributes().await? {
         let field = values.field(values.range(0..0).await?.column().clone());
         let attribute = Attribute {
-            name,
+            name: values.name().to_owned(),
             dtype: values.dtype(),
             width: usize_from_u32(values.width()),
             categories: field.categories,

@@ -84,8 +84,7 @@ async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics
     let mut all = Vec::new();
     let Some(index) = cache.level.objects().await? else { return Ok(all) };
     let slots = index.slots();
-    for name in cache.level.object_attribute_names().await?.names {
-        let attribute = cache.object_attribute(&name).await?;
+    for attribute in cache.level.object_attributes().await? {
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics =
             AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);
