@@ -37,14 +37,16 @@ interface Stored { url: string; etag: string | null; total: number; parts: Part[
 const DEADLINE_MS = 30_000;
 const TRIES = 4;
 /** How long a want waits for others of the same object: readers ask for cells beside each other within this time. */
-const GATHER_MS = 4;
+const GATHER_MS = 12;
 /** Wants this close to each other are one request, or closer than a part of what they are long. */
 const GAP_BYTES = 8192;
 const GAP_SHARE = 1 / 8;
 /** One request has no more than this, unless one want has. */
 const RUN_BYTES = 2 * 2 ** 20;
+/** Requests of one object under way at once: what is wanted of it meanwhile becomes few requests. */
+const FETCHES = 2;
 /** The end of an object is asked for with what lies before it: an index of a shard that is small comes with the shard. */
-const TAIL_BYTES = 16 * 1024;
+const TAIL_BYTES = 32 * 1024;
 /** Objects up to this size are fetched whole. */
 const SMALL_BYTES = 64 * 1024;
 /** Objects that are asked for again where something does not fit together. */
@@ -136,6 +138,7 @@ export class HttpSource implements Source {
   #send(): void {
     for (const object of this.#asked) {
       for (const [first, last] of missing(object)) {
+        if (object.fetches.length >= FETCHES) break;
         if (this.counters.inFlight >= this.#atOnce) { this.#changed(); return; }
         void this.#fetch(object, first, last);
       }

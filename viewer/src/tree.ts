@@ -156,8 +156,18 @@ function shareBudget(tree: Tree, nodes: Node[], points: number): number {
   return Math.min(total, points);
 }
 
-/** Whether it is known how full the cells below a cell are: not before the coarsest cell has come. */
-const isKnown = (node: Node): boolean => !node.isRoot || node.data !== null || node.stored !== null || node.fault !== null;
+/** A level of at most this many vertices is read without a coarser one before it, which would cost as many requests. */
+const LIGHT_VERTICES = 150_000;
+
+/** Whether the cells below a cell are read without it: few points are soon there, and their levels have few arrays. */
+const isSkipped = (tree: Tree, { children: [child] }: Node): boolean => !!child && formOf(tree.kind) !== "point_cloud" && !tree.info(child.level).additive && tree.info(child.level).vertices <= LIGHT_VERTICES;
+
+/** Whether it is known how full the cells below a cell are: not before it or a coarser one has come, where these are read. */
+function isKnown(tree: Tree, node: Node): boolean {
+  if (isSkipped(tree, node)) return true;
+  for (let at: Node | null = node; at; at = at.parent) if (at.data || at.stored !== null || at.fault) return true;
+  return false;
+}
 
 /** Whether a cell has to be asked for: it is not there, or has far fewer or more vertices than it may have. */
 function isWanted(node: Node): boolean {
@@ -191,7 +201,7 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
   const push = (node: Node) => {
     const error = tree.error(node.level) * pixelsPerUnit(view, node.low, node.high);
     node.priority = error * closeness(view, node);
-    if (node.children.length && error > target && isKnown(node)) heap.push(node);
+    if (node.children.length && error > target && isKnown(tree, node)) heap.push(node);
   };
   const roots = tree.roots.filter(visible);
   const chosen = tree.isUniform ? refineAlike(tree, view, options.points, target, visible, refined) : 0;
@@ -218,7 +228,7 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (!visible(node)) return;
     const isRefined = refined.has(node);
     const additive = isRefined && tree.info(node.children[0].level).additive;
-    if (isWanted(node) && (!isRefined || additive || node.isRoot)) { if (node.isRoot) node.priority += 1e12; want.push(node); }
+    if (isWanted(node) && (!isRefined || additive || (node.isRoot && !isSkipped(tree, node)))) { if (node.isRoot) node.priority += 1e12; want.push(node); }
     if (!isRefined) { if (node.data && !covered) draw.push(node); return; }
     const replaced = !additive && complete(node) || (!additive && !node.data);
     if (!replaced && node.data && !covered) draw.push(node);
@@ -243,8 +253,9 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
   }).reverse();
   const room = tree.isSampled ? points / LEAST_SHARE : points;
   let chosen = levels[0];
-  // Coarsest first; a level that does not fit ends the search.
-  for (const next of tree.byLevel.get(chosen?.level)?.every((node) => isKnown(node) || !visible(node)) ? levels.slice(1) : []) {
+  // Coarsest first; a level that does not fit, or of which too little is known, ends the search.
+  for (const next of levels.slice(1)) {
+    if (!tree.byLevel.get(chosen.level)!.every((node) => isKnown(tree, node) || !visible(node))) break;
     if (chosen.pixels <= target || !next.nodes.length) break;
     if (next.total > room) { tree.limitedBy = "budget"; break; }
     chosen = next;

@@ -56,7 +56,7 @@ test("crowded lines are drawn by some of their objects, whole, and never by fewe
 
 test("how full a cell is, is known from the coarser one above it: a level that does not fit is not asked for", () => {
   // Nine tenths of it lie in one corner, whose cells come last.
-  const tree = makeTree("streamline", [[2_000_000, 0, 4], [100_000, 1, 2], [50_000, 8, 1]]), asked = new Set(), isFull = ({ cell }) => cell.every((at) => at < 1);
+  const tree = makeTree("streamline", [[2_000_000, 0, 4], [200_000, 1, 2], [50_000, 8, 1]]), asked = new Set(), isFull = ({ cell }) => cell.every((at) => at < 1);
   const part = (node) => tree.info(node.level).vertices * (node.level === 2 ? 1 : node.level === 1 ? (isFull(node) ? 0.9 : 0.1 / 7) : isFull({ cell: node.cell.map((at) => at >> 1) }) ? 0.9 / 8 : 0.1 / 56);
   for (let round = 0; round < 10; round++) {
     const { want } = cutTree(tree, look(180), options(300_000)), some = want.some((node) => !isFull(node)) ? want.filter((node) => !isFull(node)) : want;
@@ -66,6 +66,12 @@ test("how full a cell is, is known from the coarser one above it: a level that d
     }
   }
   assert.deepEqual([...asked], [2, 1]);
+});
+
+test("a light level of lines or links is read without a coarser one before it, unless that is enough", () => {
+  const levels = [[2_000_000, 0, 4], [100_000, 1, 2], [50_000, 8, 1]], asked = (kind, distance) => [...new Set(cutTree(makeTree(kind, levels), look(distance), options(300_000)).want.map(({ level }) => level))];
+  for (const kind of ["streamline", "mesh", "skeleton"]) assert.deepEqual([asked(kind, 180), asked(kind, 20_000)], [[1], [2]], kind);
+  assert.deepEqual(asked("point_cloud", 180), [2]);
 });
 
 test("a finer cell without a coarser one above it holds up nothing", () => {

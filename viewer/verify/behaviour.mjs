@@ -257,6 +257,15 @@ export async function checkAxes({ browser, server, zvf, stores, note }) {
   assert.deepEqual([all, some], [4000, counted]);
   await ask(() => window.zvfViewer.setState({ space: { shown: [3, 1, 2], ranges: { 3: null } } }));
   assert.equal(await shown(), 4000);
+  // The box that the page copies is one that the command takes, with all axes.
+  await ask(() => { navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }; return window.zvfViewer.setState({ space: { shown: [0, 1, 2] }, clip: { box: [[0, 0, 0], [50, 25, 25]] } }); });
+  await page.evaluate(() => { document.querySelectorAll("#panel details").forEach((one) => { one.open = true; }); });
+  await page.waitForFunction(() => [...document.querySelectorAll("#panel button")].some((one) => one.textContent === "Copy as --bbox"));
+  await page.evaluate(() => [...document.querySelectorAll("#panel button")].find((one) => one.textContent === "Copy as --bbox").click());
+  const copied = await page.evaluate(() => window.copied), inBox = JSON.parse(zvf(["query", stores.times, ...copied.split(" "), "--count", "--json"])).vertices;
+  note({ copied, inBox });
+  assert.ok(copied.split(/[ :]/).slice(1).every((side) => side.split(",").length === 4) && inBox > 0 && inBox < 4000, copied);
+  await ask(() => window.zvfViewer.setState({ clip: { box: null }, space: { shown: [3, 1, 2] } }));
   const hit = await pickSomething(ask);
   assert.ok(hit && Number.isInteger(Math.round(hit.position[0] * 1e4) / 1e4), JSON.stringify(hit));
   assert.deepEqual([said, await ask(() => window.zvfViewer.errors())], [[], []]);

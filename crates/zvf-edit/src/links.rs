@@ -17,6 +17,7 @@ use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Anchor, Endpoint, LinkCell, LinkInteger, LinkRecord};
 use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
+use zvf_metadata::arrays::LinksFamily;
 
 use crate::arrays::{CellArray, Chunk, chunk_text, read_doc};
 use crate::changes::Changes;
@@ -454,7 +455,10 @@ impl LinkFamily {
         if self.is_new && after == 0 {
             return Ok(false);
         }
-        if before != after || self.is_new {
+        let names = json!(self.arrays.keys().collect::<Vec<_>>());
+        let list = self.doc["attributes"].get(LinksFamily::SEGMENTS);
+        let lists_others = list.is_some_and(|list| list["names"] != names);
+        if before != after || self.is_new || lists_others {
             self.write_document(snap, (before, after), out)?;
         }
         for column in &mut self.columns {
@@ -651,6 +655,11 @@ impl LinkFamily {
                 EditError::new(Class::CountMismatch, text)
             })?;
             self.doc["attributes"][name] = json!(count);
+        }
+        let rows = self.doc["attributes"]["num_physical_records"].clone();
+        if let Some(list) = self.doc["attributes"].get_mut(LinksFamily::SEGMENTS) {
+            let names: Vec<&String> = self.arrays.keys().collect();
+            *list = json!({"names": names, "num_physical_records": rows});
         }
         let group = format!("{}/links", self.path);
         if self.is_new {

@@ -100,7 +100,11 @@ impl LevelReader {
     /// When their document lacks information that is needed to read them.
     #[boxed]
     pub async fn groups(&self) -> Result<Option<Groups>> {
-        self.enclosing_node().rows("groups").await?.map(Groups::new).transpose()
+        let node = self.enclosing_node();
+        if node.lacks("groups") {
+            return Ok(None);
+        }
+        node.rows("groups").await?.map(Groups::new).transpose()
     }
 
     /// Returns the attribute of groups called `name`, by group; `None` if there is none.

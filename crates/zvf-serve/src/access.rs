@@ -18,6 +18,8 @@ pub struct Access {
     pub token: Option<Token>,
     /// Origins of pages that may read answers, exactly as browsers send them.
     pub origins: Vec<String>,
+    /// Reverse proxies: the client of their requests is the one that they name.
+    pub proxies: Vec<IpAddr>,
 }
 
 /// A secret, which is never printed.
@@ -25,18 +27,23 @@ pub struct Access {
 /// ```
 /// use zvf_serve::Token;
 ///
-/// let token: Token = "c2VjcmV0".parse()?;
+/// let token: Token = "c2VjcmV0IHRva2Vu".parse()?;
 /// assert_eq!(format!("{token:?}"), "Token(..)");
-/// assert!("".parse::<Token>().is_err());
-/// # Ok::<(), zvf_serve::EmptyToken>(())
+/// assert!("abc".parse::<Token>().is_err(), "it can be guessed");
+/// # Ok::<(), zvf_serve::WeakToken>(())
 /// ```
 #[derive(Clone)]
 pub struct Token(String);
 
-/// The error for an empty token, or one with spaces.
+/// The error for a token that can be guessed, or that has spaces.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("a token is one word of at least one character, without spaces")]
-pub struct EmptyToken;
+#[error(
+    "a token is one word of at least {MIN_TOKEN_CHARS} characters, without spaces; \"openssl rand -hex 16\" prints one"
+)]
+pub struct WeakToken;
+
+/// The shortest token.
+const MIN_TOKEN_CHARS: usize = 16;
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,12 +52,16 @@ impl std::fmt::Debug for Token {
 }
 
 impl std::str::FromStr for Token {
-    type Err = EmptyToken;
+    type Err = WeakToken;
 
-    fn from_str(text: &str) -> Result<Self, EmptyToken> {
+    fn from_str(text: &str) -> Result<Self, WeakToken> {
         let text = text.trim();
-        let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_word { Ok(Self(text.to_owned())) } else { Err(EmptyToken) }
+        let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_word && text.len() >= MIN_TOKEN_CHARS {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(WeakToken)
+        }
     }
 }
 
@@ -115,6 +126,24 @@ impl Access {
         self.origins.iter().any(|origin| PUBLIC_CLIENT.strip_suffix('/') == Some(origin))
     }
 
+    /// Returns whether connections from this address are those of many clients.
+    pub(crate) fn is_proxy(&self, peer: IpAddr) -> bool {
+        self.proxies.contains(&peer.to_canonical())
+    }
+
+    /// Returns the client that a proxy names: the last one that is no proxy. Anybody can write what
+    /// stands before it.
+    pub(crate) fn forwarded_client(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
+        let lists = headers.get_all(FORWARDED_FOR).iter().filter(|_| self.is_proxy(peer));
+        let hops: Vec<&[u8]> =
+            lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b',')).collect();
+        let last = hops
+            .into_iter()
+            .rev()
+            .map_while(|hop| std::str::from_utf8(hop).ok()?.trim().parse().ok());
+        last.into_iter().find(|hop| !self.is_proxy(*hop))
+    }
+
     /// Returns the origin to name in the answer, if the request comes from an allowed one.
     pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<&str> {
         let origin = headers.get(ORIGIN)?.to_str().ok()?;
@@ -161,6 +190,8 @@ fn is_loopback_name(host: &str) -> bool {
     is_port && (is_loopback || name.eq_ignore_ascii_case("localhost"))
 }
 
+/// The header in which a proxy names its client.
+const FORWARDED_FOR: &str = "x-forwarded-for";
 /// The start of the cookie that holds the token.
 const COOKIE_NAME: &str = "zvf_token=";
 
@@ -192,6 +223,23 @@ mod tests {
             .map(|refusal| refusal.status.as_u16())
     }
 
+    const WORD: &str = "0123456789abcdef";
+
+    #[test]
+    fn the_client_is_the_one_that_a_known_proxy_names() {
+        let [proxy, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        let access = Access { proxies: vec![proxy], ..Access::default() };
+        let client = |peer, text| {
+            access
+                .forwarded_client(peer, &headers(&[(FORWARDED_FOR, text)]))
+                .map(|ip| ip.to_string())
+        };
+        assert_eq!(client(proxy, "1.1.1.1, 2.2.2.2, 10.0.0.1").as_deref(), Some("2.2.2.2"));
+        assert_eq!(client(proxy, "1.1.1.1, unknown"), None);
+        assert_eq!(client(other, "1.1.1.1"), None, "anybody can write this");
+        assert!("0123456789abcde".parse::<Token>().is_err());
+    }
+
     #[test]
     fn accepts_loopback_names_only() {
         let access = Access::default();
@@ -208,37 +256,48 @@ mod tests {
 
     #[test]
     fn requires_the_configured_token() {
-        let access = Access { token: Some("abc".parse().unwrap()), origins: Vec::new() };
-        let status_of = |value| status(&access, &[("host", "localhost"), ("authorization", value)]);
-        assert_eq!(status_of("Bearer abc"), None);
-        assert_eq!(status_of("bearer abc"), None);
-        for invalid in ["Bearer abd", "Bearer ab", "Bearer abcd", "Basic abc", "abc", "Bearer "] {
-            assert_eq!(status_of(invalid), Some(401), "{invalid}");
+        let access = Access { token: Some(WORD.parse().unwrap()), ..Access::default() };
+        let status_of =
+            |value: String| status(&access, &[("host", "localhost"), ("authorization", &value)]);
+        assert_eq!(status_of(format!("Bearer {WORD}")), None);
+        assert_eq!(status_of(format!("bearer {WORD}")), None);
+        for scheme in ["Bearer x", "Basic ", ""] {
+            assert_eq!(status_of(format!("{scheme}{WORD}")), Some(401), "{scheme}");
+        }
+        for invalid in [&WORD[1..], &format!("{WORD}d"), ""] {
+            let invalid = format!("Bearer {invalid}");
+            assert_eq!(status_of(invalid), Some(401));
         }
         assert_eq!(status(&access, &[("host", "localhost")]), Some(401));
     }
 
     #[test]
     fn a_token_in_an_address_becomes_a_cookie() {
-        let access = Access { token: Some("a+b".parse().unwrap()), origins: Vec::new() };
+        let access =
+            Access { token: Some("a+b0123456789abcd".parse().unwrap()), ..Access::default() };
         let sign_in = |address: &str| access.sign_in(&address.parse().unwrap());
-        let (cookie, address) = sign_in("/view/?a=1&token=a%2Bb&b=2").unwrap();
+        let (cookie, address) = sign_in("/view/?a=1&token=a%2Bb0123456789abcd&b=2").unwrap();
         assert_eq!(address, "/view/?a=1&b=2");
-        assert_eq!(cookie, "zvf_token=a+b; Path=/; HttpOnly; SameSite=Lax");
-        assert_eq!(sign_in("//evil.example/?token=a%2Bb").unwrap().1, "/evil.example/");
-        for address in ["/", "/?token=", "/?token=a%2Bc", "/?x=token=a%2Bb"] {
+        assert_eq!(cookie, "zvf_token=a+b0123456789abcd; Path=/; HttpOnly; SameSite=Lax");
+        assert_eq!(
+            sign_in("//evil.example/?token=a%2Bb0123456789abcd").unwrap().1,
+            "/evil.example/"
+        );
+        for address in ["/", "/?token=", "/?token=a%2Bc", "/?x=token=a%2Bb0123456789abcd"] {
             assert!(sign_in(address).is_none(), "{address}");
         }
         let status_of = |cookie| status(&access, &[("host", "localhost"), ("cookie", cookie)]);
-        assert_eq!(status_of("a=1; zvf_token=a+b"), None);
-        for cookie in ["zvf_token=a+c", "zvf_token=", "xzvf_token=a+b", "a+b"] {
+        assert_eq!(status_of("a=1; zvf_token=a+b0123456789abcd"), None);
+        for cookie in
+            ["zvf_token=a+c", "zvf_token=", "xzvf_token=a+b0123456789abcd", "a+b0123456789abcd"]
+        {
             assert_eq!(status_of(cookie), Some(401), "{cookie}");
         }
     }
 
     #[test]
     fn pages_of_other_sites_are_refused() {
-        let access = Access { token: None, origins: vec!["https://a.example".to_owned()] };
+        let access = Access { origins: vec!["https://a.example".to_owned()], ..Access::default() };
         let refused =
             |fields: &[(&'static str, &str)]| access.check_site(&headers(fields)).is_err();
         assert!(refused(&[("sec-fetch-site", "cross-site")]));
@@ -252,7 +311,7 @@ mod tests {
 
     #[test]
     fn origins_are_compared_exactly() {
-        let access = Access { token: None, origins: vec!["https://a.example".to_owned()] };
+        let access = Access { origins: vec!["https://a.example".to_owned()], ..Access::default() };
         let allowed =
             |origin| access.allowed_origin(&headers(&[("origin", origin)])).map(str::to_owned);
         assert_eq!(allowed("https://a.example").as_deref(), Some("https://a.example"));

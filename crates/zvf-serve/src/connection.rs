@@ -20,8 +20,6 @@ pub(crate) struct CountedConnection {
 
 impl ConnectionTable {
     /// Counts a connection, unless there are `max` already or `max_per_peer` from this address.
-    /// Local connections have no limit per address, because a local proxy forwards the connections
-    /// of many clients.
     pub(crate) fn admit(
         self: &Arc<Self>,
         peer: IpAddr,
@@ -31,7 +29,7 @@ impl ConnectionTable {
         let mut by_peer = self.by_peer.lock().unwrap_or_else(PoisonError::into_inner);
         let open: usize = by_peer.values().sum();
         let open_of_peer = by_peer.get(&peer).copied().unwrap_or(0);
-        if open >= max || (open_of_peer >= max_per_peer && !peer.to_canonical().is_loopback()) {
+        if open >= max || open_of_peer >= max_per_peer {
             return None;
         }
         by_peer.insert(peer, open_of_peer + 1);
@@ -96,10 +94,6 @@ mod tests {
         assert_eq!(table.len(), 3);
         drop(first);
         assert!(table.admit(a, 3, 2).is_some());
-        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let proxied: Vec<_> = (0..8).filter_map(|_| table.admit(local, 7, 2)).collect();
-        assert_eq!(proxied.len(), 5, "a proxy has all that is left");
-        drop(proxied);
         drop((second, third));
         assert_eq!(table.len(), 0);
     }

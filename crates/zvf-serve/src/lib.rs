@@ -56,7 +56,7 @@ mod transfer;
 mod viewer;
 mod work;
 
-pub use access::{Access, EmptyToken, Token};
+pub use access::{Access, Token, WeakToken};
 #[doc(hidden)]
 pub use examine::{examine_body, examine_request};
 pub use limits::Limits;

@@ -4,7 +4,7 @@
 //! that. Each connection is a task; stopping lets requests in progress end within a timeout, then drops them.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -169,7 +169,7 @@ impl Server {
         // A link to a page that may not read this server would not work.
         let has_viewer = has_client || config.access.allows_public_client();
         let views = if config.has_precomputed && has_viewer {
-            runtime.block_on(find_views(&stores, address, has_client))
+            runtime.block_on(find_views(&stores, shown(address), has_client))
         } else {
             Vec::new()
         };
@@ -180,6 +180,7 @@ impl Server {
             access: config.access,
             bound: address.ip(),
             metrics: Arc::new(Metrics::default()),
+            clients: Arc::default(),
             queries: Arc::new(Semaphore::new(config.limits.max_queries)),
             limits: config.limits,
             log: config.log,
@@ -198,6 +199,12 @@ impl Server {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the address for a browser on this machine, without a slash at its end.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", shown(self.address))
     }
 
     /// Returns the names of the stores.
@@ -221,7 +228,7 @@ impl Server {
             store["neuroglancer"] = view.clone().into();
         }
         let mut description =
-            serde_json::json!({"url": format!("http://{}/", self.address), "stores": stores});
+            serde_json::json!({"url": format!("{}/", self.url()), "stores": stores});
         if self.state.stores.len() > 1 {
             description["page"] = crate::api::joint_page_address(&self.state.stores).into();
         }
@@ -247,6 +254,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop_and_join();
     }
+}
+
+/// Returns an address that a browser can open: that of all interfaces is none.
+fn shown(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 async fn open_stores(config: &Config) -> Result<Vec<Arc<ServedStore>>, ServeError> {
@@ -307,7 +324,10 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: watch::Re
             continue;
         };
         let limits = &state.limits;
-        match table.admit(peer.ip(), limits.max_connections, limits.max_connections_per_peer) {
+        // A proxy has the connections of many clients; one on this machine need not be named.
+        let is_proxy = peer.ip().to_canonical().is_loopback() || state.access.is_proxy(peer.ip());
+        let most = if is_proxy { usize::MAX } else { limits.max_connections_per_peer };
+        match table.admit(peer.ip(), limits.max_connections, most) {
             None => {
                 state.metrics.record_refused_connection();
                 // Connections that arrive while many are being refused are closed without an answer.

@@ -49,7 +49,15 @@ pub(crate) async fn answer_request(
     let path: String = request.uri().path().chars().take(MAX_LOGGED_PATH_CHARS).collect();
     let origin = state.access.allowed_origin(request.headers()).map(str::to_owned);
     let asks_origin = request.headers().contains_key(ORIGIN);
-    let mut answer = match dispatch(&state, request).await {
+    let client = state.access.forwarded_client(peer, request.headers());
+    let peer = client.unwrap_or(peer);
+    let most = state.limits.max_connections_per_peer;
+    let counted = client.map(|client| state.clients.admit(client, usize::MAX, most));
+    let answer = match counted {
+        Some(None) => Err(Refusal::service_unavailable("too many requests at once; try again")),
+        _ => dispatch(&state, request).await,
+    };
+    let mut answer = match answer {
         Ok(answer) => answer,
         Err(refusal) => {
             let mut refused = refuse(&refusal);
@@ -66,6 +74,7 @@ pub(crate) async fn answer_request(
     state.metrics.record_answer(status, seconds);
     answer.map(|body| {
         count_sent(body, move |bytes| {
+            drop(counted);
             state.metrics.record_sent(bytes);
             if let Some(AccessLog(record)) = &state.log {
                 let (method, seconds) = (method.to_string(), seconds.as_secs_f64());

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use tokio::sync::Semaphore;
 
 use crate::access::Access;
+use crate::connection::ConnectionTable;
 use crate::data::Bytestore;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -20,6 +21,8 @@ pub(crate) struct State {
     pub(crate) access: Access,
     pub(crate) bound: IpAddr,
     pub(crate) metrics: Arc<Metrics>,
+    /// The requests in progress of the clients of proxies.
+    pub(crate) clients: Arc<ConnectionTable>,
     pub(crate) queries: Arc<Semaphore>,
     pub(crate) log: Option<AccessLog>,
     /// Whether stores are also served as precomputed objects.

@@ -131,6 +131,9 @@ impl Sending<'_> {
         let (mut rows, mut is_empty) = (0, true);
         while let Some(batch) = self.await_until_deadline(batches.next()).await? {
             let batch = batch.map_err(|error| self.store.refuse(&error))?;
+            if batch.is_empty() {
+                continue;
+            }
             rows += batch.len() as u64;
             if rows > self.max_rows {
                 return Err(too_many_rows(self.max_rows)); // never an answer that looks complete
@@ -148,7 +151,16 @@ impl Sending<'_> {
         if is_empty {
             // Without a batch, the columns are those of an empty answer.
             let empty = self.await_until_deadline(self.reader.run(&query)).await?;
-            let empty = empty.map_err(|error| self.store.refuse(&error))?.batch;
+            let empty = empty.map_err(|error| self.store.refuse(&error))?;
+            if empty.truncated {
+                let is_own = query.limit.is_some_and(|limit| limit <= self.max_rows);
+                return Err(if is_own {
+                    below_first_object()
+                } else {
+                    too_many_rows(self.max_rows)
+                });
+            }
+            let empty = empty.batch;
             sink.begin(&Header::from_batch(&empty, axes)).map_err(refuse_unencodable)?;
             sink.write(Piece::Vertices(empty)).map_err(refuse_unencodable)?;
         }
@@ -179,6 +191,14 @@ async fn send_bytes(pieces: &Pieces, bytes: Vec<u8>) -> Result<(), ()> {
         return Ok(());
     }
     pieces.send(Ok(bytes.into())).await.map_err(|_closed| ())
+}
+
+/// Returns the refusal of an answer that the limit leaves without any object.
+fn below_first_object() -> Refusal {
+    let message = "the first object has more vertices than the limit, and objects are not cut";
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", message)
+        .with_key("limit")
+        .with_hint("raise the limit")
 }
 
 fn refuse_unencodable(error: zvf::Error) -> Refusal {

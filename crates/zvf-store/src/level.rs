@@ -84,6 +84,18 @@ impl LevelNode {
         self.nodes.rank
     }
 
+    /// Returns whether the level states that it has no `name`, for a backend that cannot list. The
+    /// statement ends with the first edit of the store.
+    #[must_use]
+    pub fn lacks(&self, name: &str) -> bool {
+        let shared = &self.nodes.opened.shared;
+        let stated = self.meta.extras.get(ABSENT).and_then(serde_json::Value::as_array);
+        !shared.source.can_list()
+            && !shared.root.extras.contains_key("zvf")
+            && stated.is_some_and(|names| names.iter().any(|absent| absent == name))
+            && !self.meta.arrays_present.iter().any(|present| present == name)
+    }
+
     /// Like [`cells`](Nodes::cells), for a required array.
     ///
     /// # Errors
@@ -106,6 +118,9 @@ impl LevelNode {
         Self::open_at(&self.nodes.opened, self.key(name)?, self.number).await
     }
 }
+
+/// The key of a level for the optional arrays and groups that it does not have, such as `groups`.
+pub const ABSENT: &str = "zvf.absent";
 
 /// The nodes below the level, by name.
 impl Deref for LevelNode {

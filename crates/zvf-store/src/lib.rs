@@ -95,7 +95,7 @@ pub use codec::{CodecPipeline, Partial};
 pub use file::RangedFile;
 pub use key::{Key, is_partial_file};
 pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows, name_chunk, parse_chunk_name};
-pub use level::LevelNode;
+pub use level::{ABSENT, LevelNode};
 pub use lone::LoneArray;
 pub use nodes::{Entries, Listing, Nodes};
 pub use notice::Notice;

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
-use zvf_metadata::Dtype;
+use zvf_metadata::{AttributeSpecs, Dtype};
 use zvf_model::{Categories, Kind, LevelId, LevelReader, Value};
 use zvf_query::Reader;
 use zvf_store::{Key, Notice};
@@ -113,8 +113,22 @@ async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json> {
         }));
     }
     if let Some(finest) = levels.first() {
-        attributes = describe_attributes(finest).await?;
-        objects = finest.objects().await?.map_or(Json::Null, |index| json!(index.slots()));
+        // What coarser levels count is declared by the root, and no attribute of the finest one.
+        let weight = |level: &LevelReader| {
+            Some(
+                level
+                    .node()
+                    .meta()
+                    .extras
+                    .get("zvf.coarsening")?
+                    .get("weight")?
+                    .as_str()?
+                    .to_owned(),
+            )
+        };
+        let weights: Vec<String> = levels.iter().skip(1).filter_map(weight).collect();
+        attributes = describe_attributes(finest, &weights).await?;
+        objects = finest.stated_objects().await?.map_or(Json::Null, |count| json!(count));
     }
     Ok(
         json!({"kind": kind.token(), "levels": described, "attributes": attributes, "objects": objects}),
@@ -122,15 +136,31 @@ async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json> {
 }
 
 /// Lists the attributes of vertices and objects, by the names that cells take.
-async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>> {
+async fn describe_attributes(level: &LevelReader, weights: &[String]) -> Result<Vec<Json>> {
     let mut list = Vec::new();
-    for name in level.attribute_names().await?.names {
+    if !level.store().can_list()
+        && level.keeps_order().await?
+        && level.bin_attribute().is_none()
+        && let Some(Ok(specs)) = level.store().root().zarr_vectors.attribute_specs()
+        && let Some(declared) = describe_declared(&specs, weights)
+    {
+        return Ok(declared);
+    }
+    let names = match level.node().lacks("vertex_attributes") {
+        true => Vec::new(),
+        false => level.attribute_names().await?.names,
+    };
+    for name in names {
         if let Some(attribute) = level.attribute(&name).await? {
             let about = (attribute.dtype(), attribute.width(), attribute.categories());
             list.push(describe_attribute("vertex", &name, &name, about));
         }
     }
-    for name in level.object_attribute_names().await?.names {
+    let names = match level.node().lacks("object_attributes") {
+        true => Vec::new(),
+        false => level.object_attribute_names().await?.names,
+    };
+    for name in names {
         if let Some(attribute) = level.object_attribute(&name).await? {
             let key = format!("object.{name}");
             let about = (attribute.dtype(), attribute.width(), None);
@@ -138,6 +168,26 @@ async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>> {
         }
     }
     Ok(list)
+}
+
+/// Lists the attributes as the root declares them, which takes no request; `None` if one has
+/// categories, which only its document names.
+fn describe_declared(specs: &AttributeSpecs, weights: &[String]) -> Option<Vec<Json>> {
+    let mut list = Vec::new();
+    for (scope, attributes) in &specs.scopes {
+        let prefix = match scope.as_str() {
+            "vertex" => "",
+            "object" => "object.",
+            _ => continue,
+        };
+        for (name, spec) in attributes.iter().filter(|(name, _)| !weights.contains(name)) {
+            let dtype: Dtype = spec.dtype.parse().ok()?;
+            let width = u32::try_from(spec.channels).ok().filter(|_| !spec.categorical)?;
+            let key = format!("{prefix}{name}");
+            list.push(describe_attribute(scope, name, &key, (dtype, width, None)));
+        }
+    }
+    Some(list)
 }
 
 fn describe_attribute(

@@ -63,26 +63,23 @@ pub async fn open_store(
 impl StoreHandle {
     /// Returns what the store holds.
     pub async fn info(&self) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
-        describe_store(&reader).await.map(|info| info.to_string()).map_err(fault)
+        describe_store(&self.reader).await.map(|info| info.to_string()).map_err(fault)
     }
 
     /// Returns the chunks of a level, one after the other, as many numbers each as there are axes.
     pub async fn cells(&self, kind: String, level: u32) -> Result<Int32Array, JsValue> {
-        let reader = self.reader.clone();
         let kind = parse_kind(&kind).map_err(fault)?;
-        let (_, cells) = describe_cells(&reader, LevelId(level), kind).await.map_err(fault)?;
+        let (_, cells) = describe_cells(&self.reader, LevelId(level), kind).await.map_err(fault)?;
         Ok(Int32Array::from(cells.as_slice()))
     }
 
     /// Reads one chunk: an object of typed arrays, whose buffers can be transferred. `token` is what cancels it.
     #[wasm_bindgen(js_name = loadCell)]
     pub async fn load_cell(&self, request: String, token: u32) -> Result<JsValue, JsValue> {
-        let reader = self.reader.clone();
         let request = CellRequest::parse(&request).map_err(fault)?;
         let (handle, registration) = AbortHandle::new_pair();
         self.running.borrow_mut().insert(token, handle);
-        let loaded = Abortable::new(load_cell(&reader, &request), registration).await;
+        let loaded = Abortable::new(load_cell(&self.reader, &request), registration).await;
         self.running.borrow_mut().remove(&token);
         match loaded {
             Ok(cell) => Ok(cell_object(&cell.map_err(fault)?).into()),
@@ -105,39 +102,34 @@ impl StoreHandle {
         id: String,
         has_bounds: Option<bool>,
     ) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
         let kind = parse_kind(&kind).map_err(fault)?;
         let id = parse_id(&id)?;
         let has_bounds = has_bounds.unwrap_or(true);
-        let found = describe_object(&reader, kind, LevelId(level), id, has_bounds).await;
+        let found = describe_object(&self.reader, kind, LevelId(level), id, has_bounds).await;
         found.map(|object| object.to_string()).map_err(fault)
     }
 
     /// Searches objects by id or by the value of an attribute.
     pub async fn search(&self, text: String) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
-        search_objects(&reader, &text).await.map(|found| found.to_string()).map_err(fault)
+        search_objects(&self.reader, &text).await.map(|found| found.to_string()).map_err(fault)
     }
 
     /// Returns the members of a group.
     pub async fn group(&self, group: u32) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
-        let members = describe_group(&reader, group.into()).await;
+        let members = describe_group(&self.reader, group.into()).await;
         members.map(|members| members.to_string()).map_err(fault)
     }
 
     /// Returns how many rows a question has.
     pub async fn count(&self, question: String) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
         let question = Question::parse(&question).map_err(fault)?;
-        count_rows(&reader, &question).await.map(|counts| counts.to_string()).map_err(fault)
+        count_rows(&self.reader, &question).await.map(|counts| counts.to_string()).map_err(fault)
     }
 
     /// Returns what a question will read.
     pub async fn plan(&self, question: String) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
         let question = Question::parse(&question).map_err(fault)?;
-        plan_query(&reader, &question).await.map(|plan| plan.to_string()).map_err(fault)
+        plan_query(&self.reader, &question).await.map(|plan| plan.to_string()).map_err(fault)
     }
 
     /// Returns whether one chunk is sound.
@@ -148,10 +140,9 @@ impl StoreHandle {
         level: u32,
         cell: Vec<i32>,
     ) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
         let kind = parse_kind(&kind).map_err(fault)?;
         let cell: Vec<i64> = cell.into_iter().map(i64::from).collect();
-        let found = validate_cell(&reader, LevelId(level), kind, &cell).await;
+        let found = validate_cell(&self.reader, LevelId(level), kind, &cell).await;
         found.map(|found| found.to_string()).map_err(fault)
     }
 

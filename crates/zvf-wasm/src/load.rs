@@ -61,6 +61,8 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
         has_all_steps = is_complete;
     }
     let is_far = |row: &StoredRow| !places.contains(&row.0);
+    // An edge that leaves another chunk is drawn there.
+    joins.retain(|ends| ends.len() != 2 || !is_far(&ends[0]));
     let rows = joins.iter().flatten().copied().filter(is_far);
     let far = read_far(reader, &level, request, &columns, rows, &mut faults).await?;
     builder.join(&joins, &far);
@@ -277,21 +279,30 @@ impl<'a> Builder<'a> {
         for ends in joins {
             let is_there = |end| self.vertex_of_row.contains_key(end) || far.contains_key(end);
             if ends.iter().all(is_there) {
-                let ends: Vec<u32> = ends.iter().map(|end| self.ghost(*end, far)).collect();
+                let own = ends.iter().find_map(|end| self.vertex_of_row.get(end)).copied();
+                let ends: Vec<u32> = ends.iter().map(|end| self.ghost(*end, own, far)).collect();
                 self.push_element(&ends);
             }
         }
     }
 
-    /// Returns the vertex of a stored row; one of another chunk is added.
-    fn ghost(&mut self, stored: StoredRow, far: &HashMap<StoredRow, FarRow>) -> u32 {
+    /// Returns the vertex of a stored row; one of another chunk is added, of the object of `own`, which it is joined to.
+    fn ghost(
+        &mut self,
+        stored: StoredRow,
+        own: Option<u32>,
+        far: &HashMap<StoredRow, FarRow>,
+    ) -> u32 {
         if let Some(vertex) = self.vertex_of_row.get(&stored) {
             return *vertex;
         }
         let number = index_u32(self.vertices.len());
         let row = far.get(&stored);
-        let object = row.and_then(|row| row.object);
-        let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
+        let own = own.map(usize_from_u32);
+        let slot = match row.and_then(|row| row.object) {
+            Some(object) => self.slot(object),
+            None => own.and_then(|own| self.vertices.get(own)).map_or(NO_OBJECT, |own| own.slot),
+        };
         let mut relative = [0.0; 3];
         for ((value, axis), origin) in relative.iter_mut().zip(self.axes).zip(self.origin) {
             let x = row.and_then(|row| row.position.get(*axis));
@@ -303,6 +314,11 @@ impl<'a> Builder<'a> {
         for (at, attribute) in self.attributes.iter_mut().enumerate() {
             let width = usize_from_u32(attribute.width);
             let values = row.and_then(|row| row.values.get(at).cloned());
+            let is_read = !attribute.name.starts_with("object.") || values != Some(Vec::new());
+            let values = match own.filter(|_| !is_read) {
+                Some(own) => attribute.values.chunks(width).nth(own).map(<[f32]>::to_vec),
+                None => values,
+            };
             let values = values.filter(|values| values.len() == width);
             attribute.values.extend(values.unwrap_or_else(|| vec![f32::NAN; width]));
         }

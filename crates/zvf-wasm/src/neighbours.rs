@@ -3,6 +3,7 @@
 //! A neighbour or link cell that cannot be read removes the elements that end there, never the chunk; each fault is returned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use futures_util::TryStreamExt as _;
 use zvf_error::{Error, Result};
@@ -26,6 +27,7 @@ pub(crate) struct FarRow {
     pub(crate) position: Vec<f64>,
     /// The values of each attribute that was requested; none where the level lacks it.
     pub(crate) values: Vec<Vec<f32>>,
+    /// Its object, where that may differ from the one of what it is joined to.
     pub(crate) object: Option<ObjectId>,
 }
 
@@ -44,31 +46,88 @@ pub(crate) async fn read_far(
         wanted.entry(place).or_default().insert(row);
     }
     let table = level.chunks().await?;
+    let key_of = |place: &u32| {
+        table.get(usize_from_u32(*place)).expect("a stored row is in a chunk of the table")
+    };
+    let keys: Vec<ChunkKey> = wanted.keys().map(key_of).collect();
+    for (rows, count) in wanted.values_mut().zip(level.row_counts(&keys).await) {
+        let count = note(count, faults).unwrap_or(0);
+        rows.retain(|row| u64::from(*row) < count);
+    }
     let mut found = HashMap::new();
-    for (place, rows) in wanted {
-        let key =
-            table.get(usize_from_u32(place)).expect("a stored row is in a chunk of the table");
-        let cell = key.spatial(level.axes()).expect("a key of the level has all its axes");
-        let query = cell_query(request, columns.to_vec(), level, cell)?;
-        let mut batches = reader.stream(query.vertices_only());
-        while let Some(batch) = note(batches.try_next().await, faults).flatten() {
-            let owners = batch.vertex_objects();
-            let stored = stored_rows(&batch).into_iter().flatten().enumerate();
-            for (i, at) in stored.filter(|(_, at)| at.0 == place && rows.contains(&at.1)) {
-                let float = |column: &Column, c| column.float(i, c).map_or(f32::NAN, to_f32);
-                let values = request.columns.iter().map(|name| {
-                    let column = batch.field(name).map(|field| &field.column);
-                    let width = column.map_or(0, |column| usize_from_u32(column.width()));
-                    (0..width).filter_map(|c| Some(float(column?, c))).collect()
-                });
-                let position = (0..level.axes()).map(|axis| batch.positions().float(i, axis));
-                let object = owners.and_then(|owners| owners.get(i).copied().flatten());
-                let position = position.map(|x| x.unwrap_or(f64::NAN)).collect();
-                found.insert(at, FarRow { position, values: values.collect(), object });
+    // A condition looks at whole rows, and links of graphs and meshes may join objects.
+    let joins_objects = request.kind.has_links() && request.kind != Kind::Skeleton;
+    if request.condition.is_some() || joins_objects {
+        for (place, rows) in wanted {
+            let key = key_of(&place);
+            let cell = key.spatial(level.axes()).expect("a key of the level has all its axes");
+            let query = cell_query(request, columns.to_vec(), level, cell)?;
+            let mut batches = reader.stream(query.vertices_only());
+            while let Some(batch) = note(batches.try_next().await, faults).flatten() {
+                let owners = batch.vertex_objects();
+                let stored = stored_rows(&batch).into_iter().flatten().enumerate();
+                for (i, at) in stored.filter(|(_, at)| at.0 == place && rows.contains(&at.1)) {
+                    let values = request.columns.iter().map(|name| {
+                        let column = batch.field(name).map(|field| &field.column);
+                        let numbers = column.map(|column| numbers(column, i)).unwrap_or_default();
+                        numbers.into_iter().map(to_f32).collect()
+                    });
+                    let (position, values) = (numbers(batch.positions(), i), values.collect());
+                    let object = owners.and_then(|owners| owners.get(i).copied().flatten());
+                    found.insert(at, FarRow { position, values, object });
+                }
+            }
+        }
+        return Ok(found);
+    }
+    wanted.retain(|_, rows| !rows.is_empty());
+    let one = |row: &u32| u64::from(*row)..u64::from(*row) + 1;
+    let asks = wanted.iter().map(|(place, rows)| (key_of(place), rows.iter().map(one).collect()));
+    let asks: Vec<(ChunkKey, Vec<Range<u64>>)> = asks.collect();
+    for (chunk, (place, rows)) in read_rows(level, request, &asks).await?.into_iter().zip(&wanted) {
+        let rows = rows.iter().map(|row| (*place, *row));
+        found.extend(rows.zip(note(chunk, faults).into_iter().flatten()));
+    }
+    Ok(found)
+}
+
+/// Returns the numbers of a row.
+fn numbers(column: &Column, row: usize) -> Vec<f64> {
+    let width = usize_from_u32(column.width());
+    (0..width).map(|c| column.float(row, c).unwrap_or(f64::NAN)).collect()
+}
+
+/// Reads rows, without the rest of their chunks.
+async fn read_rows(
+    level: &LevelReader,
+    request: &CellRequest,
+    asks: &[(ChunkKey, Vec<Range<u64>>)],
+) -> Result<Vec<Result<Vec<FarRow>>>> {
+    let row = |column: &Column| FarRow { position: numbers(column, 0), ..FarRow::default() };
+    let positions = level.position_rows(asks).await.into_iter();
+    let mut chunks: Vec<Result<Vec<FarRow>>> =
+        positions.map(|columns| Ok(columns?.iter().map(row).collect())).collect();
+    for name in &request.columns {
+        let attribute = match name.starts_with("object.") {
+            true => None,
+            false => level.attribute(name).await?,
+        };
+        let columns = match attribute {
+            Some(attribute) => attribute.value_rows(asks).await,
+            None => asks.iter().map(|_| Ok(Vec::new())).collect(),
+        };
+        for (chunk, columns) in chunks.iter_mut().zip(columns) {
+            let columns = columns.unwrap_or_else(|error| {
+                *chunk = Err(error);
+                Vec::new()
+            });
+            for (at, row) in chunk.iter_mut().flatten().enumerate() {
+                let values = columns.get(at).map(|column| numbers(column, 0)).unwrap_or_default();
+                row.values.push(values.into_iter().map(to_f32).collect());
             }
         }
     }
-    Ok(found)
+    Ok(chunks)
 }
 
 /// Finds the elements that end in `chunks`, by their links alone. Links that cannot be read, or that name no row of the

@@ -59,8 +59,15 @@ impl LevelDescription<'_> {
         let kind_convention =
             geometry.is_extra().then(|| convention(self.schema.kind, self.explicit).into());
         level.links_convention = kind_convention;
+        let path = geometry.to_string();
+        let mut absent = vec!["groups", "object_attributes", "object_index", "vertex_attributes"];
+        let present = build.names_below(&path)?;
+        absent.retain(|name| !present.contains(*name));
+        if !absent.is_empty() {
+            level.extras.insert(zvf_store::ABSENT.to_owned(), absent.into());
+        }
         edit_level(&mut level);
-        build.group(&geometry.to_string(), &level.to_group()).await
+        build.group(&path, &level.to_group()).await
     }
 
     /// Returns the document.

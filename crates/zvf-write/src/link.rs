@@ -54,13 +54,14 @@ impl Links {
             LinkStorage::Canonical => LinkStore::Canonical,
             LinkStorage::Duplicate => LinkStore::Duplicate,
         };
-        let family = LinksFamily {
+        let mut family = LinksFamily {
             sid_ndim: Some(to_u64(self.family.sid_ndim())),
             num_links: Some(logical),
             num_physical_records: Some(physical),
             ..LinksFamily::new(0, width, self.family.is_directed(), store)
         };
         let path = frame.path("links/0");
+        family.list_segments(frame.build.names_below(&path)?.iter().map(String::as_str));
         frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         for attribute in columns {
             let family = LinkAttribute::family(&attribute.name, 0, Some(logical));

@@ -41,6 +41,9 @@ pub(crate) struct Serve {
     /// Allow pages of this origin to read answers (CORS); may be repeated.
     #[arg(long, value_name = "ORIGIN", help_heading = "Access")]
     cors: Vec<String>,
+    /// The address of a reverse proxy: limits and the access log take its clients from X-Forwarded-For; may be repeated.
+    #[arg(long, value_name = "ADDR", help_heading = "Access")]
+    trusted_proxy: Vec<std::net::IpAddr>,
     /// Also serve the stores in Neuroglancer's precomputed formats, generated on request.
     #[arg(long)]
     precomputed: bool,
@@ -139,7 +142,11 @@ impl Serve {
             let expected = "an origin, as in https://viewer.example.org";
             return refuse(format!("--cors: expected {expected}, found {wrong:?}"));
         }
-        config.access = Access { token: self.token()?, origins: self.cors.clone() };
+        config.access = Access {
+            token: self.token()?,
+            origins: self.cors.clone(),
+            proxies: self.trusted_proxy.clone(),
+        };
         config.is_public = self.public;
         config.has_precomputed = self.precomputed;
         config.neuroglancer.clone_from(&self.neuroglancer);
@@ -156,7 +163,7 @@ impl Serve {
             (None, _) => return Ok(None),
         };
         let token =
-            text.parse().map_err(|error: zvf_serve::EmptyToken| Usage::new(error.to_string()))?;
+            text.parse().map_err(|error: zvf_serve::WeakToken| Usage::new(error.to_string()))?;
         Ok(Some(token))
     }
 }
@@ -180,7 +187,7 @@ pub(crate) async fn serve_until_interrupt(
     let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
     let server = started.map_err(explain)?;
     let described = server.describe();
-    let root = format!("http://{}", server.address());
+    let root = server.url();
     let pages: Vec<String> = described["stores"]
         .as_array()
         .into_iter()
@@ -205,6 +212,8 @@ pub(crate) async fn serve_until_interrupt(
         }
         let is_closed = has_precomputed && described["stores"][0]["neuroglancer"].is_null();
         session.print_notices(out, is_closed.then(|| NO_CLIENT.to_owned()))?;
+        let is_everywhere = server.address().ip().is_unspecified();
+        session.print_notices(out, is_everywhere.then(|| EVERYWHERE.to_owned()))?;
         session.print_notices(out, Some("Ctrl-C stops the server".to_owned()))?;
     }
     out.flush()?;
@@ -291,6 +300,7 @@ fn print_record(record: &AccessRecord) {
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }
 
+const EVERYWHERE: &str = "all addresses of this machine are served: elsewhere, put its name in the place of the one above";
 /// Why no links to Neuroglancer are printed.
 const NO_CLIENT: &str = "no page of Neuroglancer may read this server: give --cors https://neuroglancer-demo.appspot.com, or \
      --neuroglancer FOLDER";

@@ -95,6 +95,27 @@ impl LinksFamily {
     pub fn to_attributes(&self) -> Object {
         write(self)
     }
+
+    /// Returns the names of the segments that the document lists for readers that cannot list;
+    /// `None` without a list, or if the number of rows has changed since it was written.
+    #[must_use]
+    pub fn segments(&self) -> Option<Vec<&str>> {
+        let list = self.extras.get(Self::SEGMENTS)?;
+        let rows = list.get("num_physical_records").and_then(Value::as_u64);
+        let names = list.get("names")?.as_array()?.iter().map(Value::as_str).collect();
+        if rows.is_some() && rows == self.num_physical_records { names } else { None }
+    }
+
+    /// Lists the segments, with the number of rows that they have together.
+    pub fn list_segments<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        let mut list = Object::new();
+        list.insert("names".to_owned(), Value::from_iter(names));
+        list.insert("num_physical_records".to_owned(), self.num_physical_records.into());
+        self.extras.insert(Self::SEGMENTS.to_owned(), list.into());
+    }
+
+    /// The attribute that lists the segments.
+    pub const SEGMENTS: &str = "zvf.segments";
 }
 
 impl Default for LinksFamily {

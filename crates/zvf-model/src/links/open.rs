@@ -11,7 +11,7 @@ use zvf_format::link::{LinkInteger, LinkPolicy, RowShape};
 use zvf_format::{Class, Expected};
 use zvf_metadata::LayoutFamily as Layout;
 use zvf_metadata::arrays::LinksFamily;
-use zvf_store::{Cells, Notice};
+use zvf_store::{Cells, Listing, Notice};
 
 use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
@@ -101,7 +101,13 @@ async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFam
     let path = format!("{}/{name}", level.node().path());
     let doc = LinksFamily::parse(group.attributes).at_array(&path)?;
     let policy = policy(level, &doc, delta).await.at_array(&path)?;
-    let listing = level.node().children(&name).await?;
+    let listing = match doc.segments().filter(|_| !level.store().can_list()) {
+        Some(listed) => {
+            let names = listed.into_iter().map(str::to_owned).collect();
+            Listing { names, complete: true }
+        }
+        None => level.node().children(&name).await?,
+    };
     let (rank, width) = (policy.sid_ndim(), policy.link_width());
     let mut segments = Vec::new();
     if listing.complete {

@@ -4,7 +4,7 @@ use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::ManifestLayout;
@@ -25,14 +25,31 @@ impl LevelReader {
         let opened = self.opened_objects().get_or_try_init(|| ObjectIndex::open(self)).await?;
         Ok(opened.clone())
     }
+
+    /// Returns the number of objects that the index states, without opening it; `None` without an
+    /// index.
+    ///
+    /// # Errors
+    ///
+    /// When its document does not state the number.
+    pub async fn stated_objects(&self) -> Result<Option<u64>> {
+        Ok(index_doc(self).await?.map(|doc| doc.num_objects))
+    }
+}
+
+/// Returns the document of the index, if the level has one.
+async fn index_doc(level: &LevelReader) -> Result<Option<Doc>> {
+    let node = level.node();
+    let group = if node.lacks(INDEX) { None } else { node.group(INDEX).await? };
+    let doc = group.map(|group| Doc::parse(group.attributes)).transpose();
+    doc.at_array(format!("{}/{INDEX}", node.path()))
 }
 
 impl ObjectIndex {
     async fn open(level: &LevelReader) -> Result<Option<Self>> {
-        let Some(group) = level.node().group(INDEX).await? else { return Ok(None) };
+        let Some(doc) = index_doc(level).await? else { return Ok(None) };
         let path = format!("{}/{INDEX}", level.node().path());
         let place = |error: Error| error.at_array(&path);
-        let doc = Doc::parse(group.attributes).map_err(|error| place(error.into()))?;
         let layout = doc.layout().map_err(|error| place(error.into()))?;
         let rank = to_u64(level.key_rank());
         if let Some(found) = doc.sid_ndim.filter(|found| *found != rank) {

@@ -69,6 +69,27 @@ fn limits_connections() {
 }
 
 #[test]
+fn counts_the_clients_of_a_trusted_proxy() {
+    let served = Served::start(|config| {
+        config.access.proxies = vec!["127.0.0.1".parse().unwrap()];
+        config.limits.max_connections_per_peer = 0;
+    });
+    let status = |header| served.get("/data/three/zarr.json", &[header]).status;
+    assert_eq!((status("X-Forwarded-For: 1.1.1.1"), status("X-Other: 1.1.1.1")), (503, 200));
+}
+
+#[test]
+fn refuses_a_limit_below_the_first_object() {
+    let folder = archives::scratch();
+    let store = folder.path().join("lines.zarrvectors");
+    super::copy(archives::Unpacked::new("v060_sl3_pyramid").path(), &store);
+    let served = Served::serve(&store);
+    let answer = served.get("/api/lines/query?format=csv&limit=3", &[]);
+    assert_eq!(answer.status, 413);
+    assert!(answer.text().contains("raise the limit"), "{}", answer.text());
+}
+
+#[test]
 fn refuses_queries_beyond_the_limit() {
     let served = Served::start(|config| config.limits.max_queries = 0);
     let refused = served.get("/api/three/info", &[]);

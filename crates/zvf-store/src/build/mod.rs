@@ -369,6 +369,21 @@ impl Build {
         self.object_later(document(&key)?, vec![text]).await
     }
 
+    /// Returns the names directly below `path` that were written or begun so far. A document that
+    /// lists them serves readers that cannot list.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is invalid.
+    pub fn names_below(&self, path: &str) -> Result<BTreeSet<String>> {
+        let key = Key::root().join(path)?;
+        let depth = key.segments().count();
+        let nodes = lock(&self.0.nodes);
+        let below = nodes.range(key.clone()..).map(|(other, _)| other);
+        let below = below.filter(|other| is_below(other, &key));
+        Ok(below.filter_map(|other| other.segments().nth(depth).map(str::to_owned)).collect())
+    }
+
     /// Declares a group at `path` without a document, as versions before 0.9 have them.
     ///
     /// # Errors

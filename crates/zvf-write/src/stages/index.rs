@@ -124,6 +124,8 @@ pub(crate) async fn write(
     let present = write_manifests(merged, frame, ids, cells).await?;
     let plan = DensePlan {
         chunk_rows: (ids.count > ONE_CHUNK).then_some(ONE_CHUNK),
+        // An id 0 alone is stored too: a reader that cannot list would ask for it in vain.
+        fill: FillValue::int(if ids.count == 1 { -1 } else { 0 }),
         ..DensePlan::new(Dtype::INT64)
     };
     let mut sink = frame.build.dense(&frame.path("object_index/object_ids"), plan)?;

@@ -6,6 +6,7 @@ use object_store::memory::InMemory;
 use serde_json::json;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
+use zvf_metadata::arrays::LinksFamily;
 use zvf_metadata::{AttributeSpec, Axis, Dtype};
 use zvf_model::{
     Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
@@ -204,6 +205,13 @@ async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
     assert!(level.node().meta().fragment_link_groups);
     let family = level.links(Delta::SAME).await.unwrap().unwrap();
     assert_eq!((family.num_links(), family.num_physical_records()), (Some(5), Some(5)));
+    // What readers need that cannot list.
+    let doc = level.node().group("links/0").await.unwrap().unwrap();
+    let doc = LinksFamily::parse(doc.attributes).unwrap();
+    let names = level.node().children("links/0").await.unwrap().names;
+    assert_eq!(doc.segments().unwrap(), names);
+    let absent = &level.node().meta().extras[zvf_store::ABSENT];
+    assert_eq!(absent, &json!(["groups", "vertex_attributes"]));
     let keys: Vec<_> = level.chunks().await.unwrap().iter().collect();
     let mut counts = Vec::new();
     for groups in level.link_fragments(&keys).await {

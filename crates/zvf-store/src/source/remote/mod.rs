@@ -481,8 +481,9 @@ fn is_seen(prefix: &Key, name: &str) -> bool {
     !name.starts_with(".tmp-") && prefix.child(name).is_ok()
 }
 
-/// On a network, a request costs about as much as this many bytes.
-const MERGE_GAP_BYTES: u64 = 256 << 10;
+/// On a network, a request costs about as much as this many bytes. A page joins the requests of
+/// several readers itself.
+const MERGE_GAP_BYTES: u64 = if cfg!(target_arch = "wasm32") { 0 } else { 256 << 10 };
 
 #[cfg(all(test, feature = "http"))]
 mod http_tests;
