@@ -1,9 +1,10 @@
-//! Points without objects that a file or another store adds. They get numbers only where an operation follows.
+//! Points without objects that a file or another store adds. They get numbers only where an
+//! operation follows.
 //!
 //! ```text
 //! add       chunk, position and values of each point, one after the other, in a scratch file
 //! number    an operation follows: the points become vertices in this order
-//! rebuild   none follows: they are sorted by chunk, and each chunk is loaded, rebuilt and forgotten in turn
+//! rebuild   none follows: they are sorted by chunk, and each chunk is rebuilt in turn
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,8 @@ impl Geometry {
         self.objects.is_none() && self.links.is_none()
     }
 
-    /// Adds points without an object. They get no numbers yet, unless other vertices or columns are already edited.
+    /// Adds points without an object. They get no numbers yet, unless other vertices or columns are
+    /// already edited.
     pub(crate) fn add_points(&mut self, rows: &NewRows) -> Result<()> {
         let is_edited = !self.home.is_empty()
             || self.columns.iter().any(|column| column.is_new)
@@ -73,7 +75,8 @@ impl Geometry {
         Ok(())
     }
 
-    /// Rebuilds the chunks of added points, one after the other, so that only the vertices of one are in memory.
+    /// Rebuilds the chunks of added points, one after the other, so that only the vertices of one
+    /// are in memory.
     pub(crate) fn rebuild_points(
         &mut self,
         result: &mut RebuildResult,

@@ -501,7 +501,8 @@ impl Geometry {
         let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
         if blob.is_empty() {
             let text = format!(
-                "{} of chunk {key:?}: expected the fragments of {count} rows, found none; run \"zvf validate\"",
+                "{} of chunk {key:?}: expected the fragments of {count} rows, found none; run \
+                 \"zvf validate\"",
                 self.fragments.path
             );
             return if count == 0 { Ok(Vec::new()) } else { fail(Class::NotFound, text) };

@@ -19,8 +19,8 @@ fn range_members(&GroupRange { group, start, stop }: &GroupRange) -> Result<Vec<
     // The difference is compared with the cap, which a clamped one exceeds.
     if stop.saturating_sub(start) > MAX_RANGE_MEMBERS {
         let text = format!(
-            "{GROUPS_PATH}, group_ranges of group {group}: expected at most {MAX_RANGE_MEMBERS} objects, found \
-             {start} to {stop}"
+            "{GROUPS_PATH}, group_ranges of group {group}: expected at most {MAX_RANGE_MEMBERS} \
+             objects, found {start} to {stop}"
         );
         return fail(Class::BadShape, text);
     }

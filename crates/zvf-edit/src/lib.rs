@@ -17,7 +17,8 @@
 //! objects of a rebuilt chunk may get new fragment numbers, and all links that name the chunk are updated.
 //!
 //! **Memory.** Values are read once an operation needs them. New and old bytes of a commit lie in a scratch file until
-//! they are staged. Points that are added lie there as well, and are rebuilt chunk by chunk (`added_points`).
+//! they are staged. Points that are added lie there as well, and are rebuilt chunk by chunk
+//! (`added_points`).
 //!
 //! **Items.** Two transactions conflict if they change the same items (objects, members of groups, columns), not the same
 //! keys. A transaction that loses a race without a conflict repeats its operations on the new head.

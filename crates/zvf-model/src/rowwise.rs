@@ -76,7 +76,8 @@ pub struct RowValues {
 }
 
 impl RowAttribute {
-    /// Opens all attributes in a folder of a level. What is left of a removed one is an empty folder.
+    /// Opens all attributes in a folder of a level. What is left of a removed one is an empty
+    /// folder.
     pub(crate) async fn open_all(node: &LevelNode, folder: &str) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for name in node.children(folder).await?.names {

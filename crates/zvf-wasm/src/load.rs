@@ -286,7 +286,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns the vertex of a stored row; one of another chunk is added, of the object of `own`, which it is joined to.
+    /// Returns the vertex of a stored row; one of another chunk is added, of the object of `own`,
+    /// which it is joined to.
     fn ghost(
         &mut self,
         stored: StoredRow,

@@ -41,7 +41,8 @@ pub(crate) struct Serve {
     /// Allow pages of this origin to read answers (CORS); may be repeated.
     #[arg(long, value_name = "ORIGIN", help_heading = "Access")]
     cors: Vec<String>,
-    /// The address of a reverse proxy: limits and the access log take its clients from X-Forwarded-For; may be repeated.
+    /// The address of a reverse proxy: limits and the access log take its clients from
+    /// X-Forwarded-For; may be repeated.
     #[arg(long, value_name = "ADDR", help_heading = "Access")]
     trusted_proxy: Vec<std::net::IpAddr>,
     /// Also serve the stores in Neuroglancer's precomputed formats, generated on request.
@@ -300,7 +301,8 @@ fn print_record(record: &AccessRecord) {
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }
 
-const EVERYWHERE: &str = "all addresses of this machine are served: elsewhere, put its name in the place of the one above";
+const EVERYWHERE: &str = "all addresses of this machine are served: elsewhere, put its name in \
+                          the place of the one above";
 /// Why no links to Neuroglancer are printed.
 const NO_CLIENT: &str = "no page of Neuroglancer may read this server: give --cors https://neuroglancer-demo.appspot.com, or \
      --neuroglancer FOLDER";
