@@ -116,20 +116,20 @@ fn check_random(served: &Served, target: &[u8]) -> anyhow::Result<()> {
 /// Checks a server that requires a token.
 fn check_tokens(report: &mut Report) -> anyhow::Result<()> {
     let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(file.path(), "correct-token\n")?;
+    std::fs::write(file.path(), "the-correct-token\n")?;
     let served = Served::start(report, &format!("--auth {}", file.path().display()))?;
     for (header, status) in [
-        ("Authorization: Bearer correct-token\r\n", 200),
-        ("authorization: bearer correct-token\r\n", 200),
+        ("Authorization: Bearer the-correct-token\r\n", 200),
+        ("authorization: bearer the-correct-token\r\n", 200),
         ("", 401),
-        ("Authorization: Bearer correct-toke\r\n", 401),
-        ("Authorization: Bearer correct-token1\r\n", 401),
-        ("Authorization: Bearer CORRECT-TOKEN\r\n", 401),
+        ("Authorization: Bearer the-correct-toke\r\n", 401),
+        ("Authorization: Bearer the-correct-token1\r\n", 401),
+        ("Authorization: Bearer THE-CORRECT-TOKEN\r\n", 401),
         ("Authorization: Bearer\r\n", 401),
-        ("Authorization: Basic Y29ycmVjdC10b2tlbg==\r\n", 401),
-        ("Authorization: correct-token\r\n", 401),
-        ("Authorization: Bearer wrong\r\nAuthorization: Bearer correct-token\r\n", 401),
-        ("Cookie: token=correct-token\r\n", 401),
+        ("Authorization: Basic dGhlLWNvcnJlY3QtdG9rZW4=\r\n", 401),
+        ("Authorization: the-correct-token\r\n", 401),
+        ("Authorization: Bearer wrong\r\nAuthorization: Bearer the-correct-token\r\n", 401),
+        ("Cookie: token=the-correct-token\r\n", 401),
     ] {
         for target in ["/", "/api/stores", "/data/three/zarr.json", "/metrics", "/nothing"] {
             let status = if status == 200 && target == "/nothing" { 404 } else { status };
@@ -140,9 +140,9 @@ fn check_tokens(report: &mut Report) -> anyhow::Result<()> {
             report.count(check_case(&served, &case));
         }
     }
-    let request = format_get("/metrics", "Authorization: Bearer correct-token\r\n");
+    let request = format_get("/metrics", "Authorization: Bearer the-correct-token\r\n");
     let leak = served.send(request.as_bytes())?;
-    report.check(!leak.contains("correct-token"), || "the token is disclosed".into());
+    report.check(!leak.contains("the-correct-token"), || "the token is disclosed".into());
     Ok(())
 }
 
