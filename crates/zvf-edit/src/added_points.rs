@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::changes::{Changes, read_blob};
 use crate::error::Result;
 use crate::geometry::Geometry;
+use crate::journal::need_listed;
 use crate::levels::list_coarser;
 use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid, vertex_number};
@@ -88,8 +89,7 @@ impl Geometry {
         let has_levels = !list_coarser(&self.snap)?.is_empty();
         for chunk in sorted.keys.keys().map(|(chunk, _)| *chunk).collect::<BTreeSet<u32>>() {
             for (_, rows) in sorted.keys.range((chunk, 0)..=(chunk, usize::MAX)) {
-                let rows = read_blob(rows)?.unwrap_or_default(); // each part has rows
-                self.add_rows(NONE, &rows)?;
+                self.add_rows(NONE, &need_listed("added points", read_blob(rows)?)?)?;
             }
             self.load_chunk(chunk)?;
             let mut part = RebuildResult::default();
@@ -107,7 +107,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// Forgets all vertices, of which none has changes that are not staged.
+    /// Forgets all vertices. Their changes are staged.
     pub(crate) fn forget_vertices(&mut self) {
         self.positions.clear();
         self.home.clear();

@@ -90,7 +90,8 @@ impl Transaction {
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
         let with_objects = self.kinds[kind].objects.is_some() || kind_type != Kind::PointCloud;
-        let mut contents = FileContents::new(file, kind_type, with_objects);
+        let row_size = self.kinds[kind].row_size();
+        let mut contents = FileContents::new(file, kind_type, with_objects, row_size);
         let mut done = OperationResult::default();
         for piece in reader {
             let (piece, mut rows) = (piece.map_err(fault)?, NewRows::default());
@@ -117,7 +118,9 @@ impl Transaction {
         let shift = if keep { 0 } else { self.id_shift(&objects, file)? };
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
         for (owner, mut data) in objects {
-            let (Some(rows), false) = (&rows, data.numbers.is_empty()) else { continue };
+            if data.numbers.is_empty() {
+                continue;
+            }
             data.rows.count = data.numbers.len();
             for n in std::mem::take(&mut data.numbers) {
                 rows.copy_row(n, &mut data.rows.bytes)?;
@@ -205,16 +208,16 @@ struct FileContents<'a> {
     /// The data of each object, and of the vertices without one.
     objects: BTreeMap<Option<i64>, ObjectData>,
     /// The vertices in the order of the file.
-    rows: Option<RowPages>,
+    rows: RowPages,
     /// Of kinds with links: the owner of each vertex, and the index of the vertex within the owner.
     place: Vec<(Option<i64>, usize)>,
     links: Vec<LinkRow>,
 }
 
 impl<'a> FileContents<'a> {
-    fn new(file: &'a str, kind: Kind, with_objects: bool) -> Self {
+    fn new(file: &'a str, kind: Kind, with_objects: bool, row_size: usize) -> Self {
         let (objects, place, links) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { file, kind, with_objects, objects, rows: None, place, links }
+        Self { file, kind, with_objects, objects, rows: RowPages::new(row_size), place, links }
     }
 
     /// Takes a piece, whose vertices are encoded as `rows`.
@@ -243,7 +246,7 @@ impl<'a> FileContents<'a> {
     }
 
     fn take_vertices(&mut self, batch: &Batch, rows: &NewRows) -> Result<()> {
-        let base = self.rows.as_ref().map_or(0, |rows| rows.count() as usize);
+        let base = self.rows.count() as usize;
         let parts = batch.parts().iter().enumerate().filter(|_| self.kind.is_chain());
         let parts = parts.filter(|(n, _)| batch.parts().starts_line(*n));
         let starts: HashSet<usize> = parts.map(|(_, part)| part.rows.start).collect();
@@ -258,9 +261,7 @@ impl<'a> FileContents<'a> {
             }
             object.numbers.push(vertex_number(base + i)?);
         }
-        for row in rows.iter() {
-            self.rows.get_or_insert_with(|| RowPages::new(row.len())).push(row);
-        }
+        self.rows.push(&rows.bytes);
         let Some(elements) = batch.elements() else { return Ok(()) };
         for (n, ends) in elements.iter().enumerate() {
             let ends: Vec<usize> = ends.iter().map(|i| base + i).collect();
@@ -371,7 +372,7 @@ mod tests {
     /// Adds one element with two ends to the contents of a file, and returns its ends.
     fn append_element(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
         let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
-        let mut contents = FileContents::new("a.npz", Kind::Graph, true);
+        let mut contents = FileContents::new("a.npz", Kind::Graph, true, 8);
         let result =
             contents.take_piece(Piece::Elements { rows, fields: Vec::new() }, &NewRows::default());
         result.map_err(|error| error.message)?;
@@ -403,7 +404,7 @@ mod tests {
         let owners = [4, 5].map(|id| Some(zvf_model::ObjectId(id))).to_vec();
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let batch = batch.with_vertex_objects(owners).unwrap().with_elements(edges).unwrap();
-        let mut contents = FileContents::new("a.swc", Kind::Skeleton, true);
+        let mut contents = FileContents::new("a.swc", Kind::Skeleton, true, 8);
         let error = contents.take_vertices(&batch, &NewRows::default()).unwrap_err();
         assert_eq!(
             error.message,

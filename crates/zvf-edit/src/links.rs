@@ -656,10 +656,9 @@ impl LinkFamily {
             })?;
             self.doc["attributes"][name] = json!(count);
         }
-        let rows = self.doc["attributes"]["num_physical_records"].clone();
+        let rows = self.doc["attributes"]["num_physical_records"].as_u64();
         if let Some(list) = self.doc["attributes"].get_mut(LinksFamily::SEGMENTS) {
-            let names: Vec<&String> = self.arrays.keys().collect();
-            *list = json!({"names": names, "num_physical_records": rows});
+            *list = LinksFamily::segment_list(self.arrays.keys().map(String::as_str), rows);
         }
         let group = format!("{}/links", self.path);
         if self.is_new {

@@ -112,18 +112,18 @@ async fn read_rows(
             true => None,
             false => level.attribute(name).await?,
         };
-        let columns = match attribute {
-            Some(attribute) => attribute.value_rows(asks).await,
-            None => asks.iter().map(|_| Ok(Vec::new())).collect(),
+        let Some(attribute) = attribute else {
+            chunks.iter_mut().flatten().flatten().for_each(|row| row.values.push(Vec::new()));
+            continue;
         };
-        for (chunk, columns) in chunks.iter_mut().zip(columns) {
-            let columns = columns.unwrap_or_else(|error| {
-                *chunk = Err(error);
-                Vec::new()
-            });
-            for (at, row) in chunk.iter_mut().flatten().enumerate() {
-                let values = columns.get(at).map(|column| numbers(column, 0)).unwrap_or_default();
-                row.values.push(values.into_iter().map(to_f32).collect());
+        for (chunk, columns) in chunks.iter_mut().zip(attribute.value_rows(asks).await) {
+            match columns {
+                Err(error) => *chunk = Err(error),
+                Ok(columns) => {
+                    for (row, column) in chunk.iter_mut().flatten().zip(&columns) {
+                        row.values.push(numbers(column, 0).into_iter().map(to_f32).collect());
+                    }
+                }
             }
         }
     }

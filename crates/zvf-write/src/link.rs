@@ -61,7 +61,9 @@ impl Links {
             ..LinksFamily::new(0, width, self.family.is_directed(), store)
         };
         let path = frame.path("links/0");
-        family.list_segments(frame.build.names_below(&path)?.iter().map(String::as_str));
+        let segments = frame.build.names_below(&path)?;
+        let list = LinksFamily::segment_list(segments.iter().map(String::as_str), Some(physical));
+        family.extras.insert(LinksFamily::SEGMENTS.to_owned(), list);
         frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         for attribute in columns {
             let family = LinkAttribute::family(&attribute.name, 0, Some(logical));

@@ -106,12 +106,13 @@ impl LinksFamily {
         if rows.is_some() && rows == self.num_physical_records { names } else { None }
     }
 
-    /// Lists the segments, with the number of rows that they have together.
-    pub fn list_segments<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+    /// Returns the list of these segments, with the number of rows that they have together.
+    #[must_use]
+    pub fn segment_list<'a>(names: impl IntoIterator<Item = &'a str>, rows: Option<u64>) -> Value {
         let mut list = Object::new();
         list.insert("names".to_owned(), Value::from_iter(names));
-        list.insert("num_physical_records".to_owned(), self.num_physical_records.into());
-        self.extras.insert(Self::SEGMENTS.to_owned(), list.into());
+        list.insert("num_physical_records".to_owned(), rows.into());
+        list.into()
     }
 
     /// The attribute that lists the segments.

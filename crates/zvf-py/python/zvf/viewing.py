@@ -117,7 +117,8 @@ def serve(
     words = ["--precomputed"] if precomputed else []
     for origin in [cors] if isinstance(cors, str) else cors:
         words += ["--cors", origin]
-    return Server([address for address, _ in found], words, found[0][1], port)
+    storage = dict.fromkeys(pair for _, pairs in found for pair in pairs)
+    return Server([address for address, _ in found], words, list(storage), port)
 
 
 def _free_port() -> int:
