@@ -36,7 +36,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 }
 
 /// Fails with the installation command when a target is missing.
-fn require(house: &House, target: &str) -> anyhow::Result<()> {
+pub(crate) fn require(house: &House, target: &str) -> anyhow::Result<()> {
     let found = house.program("rustc").words("--print target-libdir --target").arg(target);
     let folder = found.output().unwrap_or_default();
     ensure!(

@@ -1,7 +1,8 @@
 //! `release`: makes the files of a release in `dist/`, and tries them in empty environments.
 //!
 //! ```text
-//! zvf-VERSION-TARGET.tar.gz   the program, manual pages, completions, licences, notices
+//! zvf-VERSION-TARGET.tar.gz   the program, manual pages, completions, licences, notices;
+//!                             for the C library of this machine, and static with musl
 //! zvf_VERSION_amd64.deb       the same as a Debian package
 //! zvf-*.whl, zvf-*.tar.gz     the Python package
 //! *.tgz, viewer.tar.gz        the reader for JavaScript; the viewer as static files
@@ -21,7 +22,7 @@ use crate::Command;
 use crate::args::Args;
 use crate::cargo_toml::members;
 use crate::house::{House, has_extension, list, remove_folder, say};
-use crate::{publish, python, viewer};
+use crate::{no_std, publish, python, viewer};
 
 pub(crate) const COMMAND: Command = Command {
     name: "release",
@@ -30,12 +31,13 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask release [PART..] [--debug]
        cargo xtask release --check [PART..]
 
-Parts are program, wheel, npm and crates; without names, all of them. Builds for x86-64 Linux with
-the C library of this machine. --debug takes the profile of tests, to try the steps quickly. --check
-verifies the checksums and tries the files in empty environments: the program writes the demo, the
-Debian package is installed and removed, the wheel runs the first notebook, and each crate has its
-licences and its README. The package for JavaScript is tried when it is made. Nothing is published.
-Needs dpkg, python3, and Node for npm; wheel and npm need the network once.",
+Parts are program, wheel, npm and crates; without names, all of them. Builds for x86-64 Linux, with
+the C library of this machine and with musl linked in. --debug takes the profile of tests and leaves
+musl out, to try the steps quickly; give it to --check as well. --check verifies the checksums and
+tries the files in empty environments: the programs write the demo, the Debian package is installed
+and removed, the wheel runs the first notebook, and each crate has its licences and its README. The
+package for JavaScript is tried when it is made. Nothing is published. Needs dpkg, musl-gcc and
+x86_64-unknown-linux-musl, python3, and Node for npm; wheel and npm need the network once.",
     run,
 };
 
@@ -61,6 +63,11 @@ struct Release<'a> {
 }
 
 impl Release<'_> {
+    /// Returns what programs are built for: the quick trial only has the C library of this machine.
+    fn targets(&self) -> &'static [&'static str] {
+        if self.is_debug { &[GLIBC] } else { &[GLIBC, MUSL] }
+    }
+
     /// Runs a line of the shell in the folder.
     fn in_dist(&self, line: &str) -> anyhow::Result<()> {
         self.house.line("env -C {} sh -c {}", &[&self.dist, &line]).run()
@@ -96,26 +103,47 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     )
 }
 
-/// Builds the program, and packs it with its pages, as an archive and as a Debian package.
+/// Builds the programs, and packs each with its pages; one as a Debian package as well.
 fn make_program(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
-    let build = house.cargo("build --locked -p zvf-cli");
-    let (words, folder): (&[&str], _) = if release.is_debug {
-        (&[], "debug")
-    } else {
-        (&["--profile", "dist", "--all-features"], "dist")
-    };
-    build.args(words).run()?;
-    let program = house.target().join(folder).join("zvf");
     let root = house.empty_folder("release-program")?;
-    let name = format!("zvf-{VERSION}-{TARGET}");
-    let tree = root.join(&name);
+    for target in release.targets() {
+        let name = format!("zvf-{VERSION}-{target}");
+        write_tree(release, &build_program(release, target)?, &root.join(&name))?;
+        pack(release, &root, &name, &name)?;
+    }
+    let deb = root.join("deb");
+    fs::create_dir_all(deb.join("DEBIAN"))?;
+    fs::rename(root.join(format!("zvf-{VERSION}-{GLIBC}")), deb.join("usr"))?;
+    let glibc = house.program("getconf").arg("GNU_LIBC_VERSION").output().context("no glibc")?;
+    let glibc = glibc.trim().trim_start_matches("glibc ").to_owned();
+    fs::write(deb.join("DEBIAN/control"), control(&glibc))?;
+    let target = release.dist.join(format!("zvf_{VERSION}_amd64.deb"));
+    house.line("dpkg-deb --build --root-owner-group {} {}", &[&deb, &target]).run()
+}
+
+/// Builds the program for `target`, and returns its file.
+fn build_program(release: &Release<'_>, target: &str) -> anyhow::Result<PathBuf> {
+    let house = release.house;
+    let build = house.cargo("build --locked -p zvf-cli");
+    if release.is_debug {
+        build.run()?;
+        return Ok(house.target().join("debug/zvf"));
+    }
+    no_std::require(house, target)?;
+    build.words("--profile dist --all-features --target").arg(target).run()?;
+    Ok(house.target().join(target).join("dist/zvf"))
+}
+
+/// Writes the stripped program, its pages, licences and notices below `tree`.
+fn write_tree(release: &Release<'_>, program: &Path, tree: &Path) -> anyhow::Result<()> {
+    let house = release.house;
     let doc = tree.join("share/doc/zvf");
     let man = tree.join("share/man/man1");
     for folder in [&doc, &man, &tree.join("bin")] {
         fs::create_dir_all(folder)?;
     }
-    fs::copy(&program, tree.join("bin/zvf"))?;
+    fs::copy(program, tree.join("bin/zvf"))?;
     house.program("strip").arg(tree.join("bin/zvf")).run()?;
     for file in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(house.path(file), doc.join(file))?;
@@ -124,27 +152,19 @@ fn make_program(release: &Release<'_>) -> anyhow::Result<()> {
         fs::copy(release.dist.join(file), doc.join(file))?;
     }
     for (shell, file) in COMPLETIONS {
-        let text = house.program(&program).args(&["completions", shell]).output();
+        let text = house.program(program).args(&["completions", shell]).output();
         let file = tree.join("share").join(file);
         fs::create_dir_all(file.parent().context("no folder")?)?;
         fs::write(file, text.context("no completions")?)?;
     }
-    fs::write(man.join("zvf.1"), house.program(&program).arg("man").output().context("no page")?)?;
+    fs::write(man.join("zvf.1"), house.program(program).arg("man").output().context("no page")?)?;
     for page in list(&house.path("docs/src/commands"))? {
         let command = page.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some(text) = house.program(&program).args(&["man", &command]).output() {
+        if let Some(text) = house.program(program).args(&["man", &command]).output() {
             fs::write(man.join(format!("zvf-{command}.1")), text)?;
         }
     }
-    pack(release, &root, &name, &name)?;
-    let deb = root.join("deb");
-    fs::create_dir_all(deb.join("DEBIAN"))?;
-    fs::rename(&tree, deb.join("usr"))?;
-    let glibc = house.program("getconf").arg("GNU_LIBC_VERSION").output().context("no glibc")?;
-    let glibc = glibc.trim().trim_start_matches("glibc ").to_owned();
-    fs::write(deb.join("DEBIAN/control"), control(&glibc))?;
-    let target = release.dist.join(format!("zvf_{VERSION}_amd64.deb"));
-    house.line("dpkg-deb --build --root-owner-group {} {}", &[&deb, &target]).run()
+    Ok(())
 }
 
 /// Returns the description of the Debian package.
@@ -162,11 +182,13 @@ fn control(glibc: &str) -> String {
 fn check_program(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
     let folder = house.empty_folder("release-check")?;
-    let name = format!("zvf-{VERSION}-{TARGET}");
-    let archive = release.dist.join(format!("{name}.tar.gz"));
-    house.line("tar -xzf {} -C {}", &[&archive, &folder]).run()?;
-    let program = folder.join(&name).join("bin/zvf");
-    house.line("env -i -C {} {} demo stores", &[&folder, &program]).run()?;
+    for target in release.targets() {
+        let name = format!("zvf-{VERSION}-{target}");
+        let archive = release.dist.join(format!("{name}.tar.gz"));
+        house.line("tar -xzf {} -C {}", &[&archive, &folder]).run()?;
+        let program = folder.join(&name).join("bin/zvf");
+        house.line("env -i -C {} {} demo {}", &[&folder, &program, &target]).run()?;
+    }
     let root = folder.join("root");
     fs::create_dir_all(root.join("var/lib/dpkg/updates"))?;
     fs::create_dir_all(root.join("var/lib/dpkg/info"))?;
@@ -184,8 +206,26 @@ fn check_program(release: &Release<'_>) -> anyhow::Result<()> {
 
 /// Makes the wheel and the source archive, each of which is tried in a fresh environment.
 fn make_wheel(release: &Release<'_>) -> anyhow::Result<()> {
-    python::run(release.house, Args::from_words(&["--wheel"]))?;
-    copy_files(&release.house.target().join("wheels"), &release.dist, &["whl", "gz"])
+    let house = release.house;
+    python::run(house, Args::from_words(&["--wheel"]))?;
+    let wheels = house.target().join("wheels");
+    copy_files(&wheels, &release.dist, &["gz"])?;
+    add_notices(release, &wheels)
+}
+
+/// Adds the notices to the wheel, whose compiled half contains the code that they are about.
+fn add_notices(release: &Release<'_>, wheels: &Path) -> anyhow::Result<()> {
+    let house = release.house;
+    let python = python::environment(house, "python-wheel", &["wheel"])?;
+    let folder = house.empty_folder("release-notices")?;
+    let mut found = list(wheels)?;
+    found.retain(|file| has_extension(file, "whl"));
+    let wheel = found.first().context("there is no wheel")?;
+    house.line("{} -m wheel unpack --dest {} {}", &[&python, &folder, wheel]).run()?;
+    let tree = folder.join(format!("zvf-{VERSION}"));
+    let licences = tree.join(format!("zvf-{VERSION}.dist-info/licenses"));
+    fs::copy(release.dist.join("NOTICES.txt"), licences.join("NOTICES.txt"))?;
+    house.line("{} -m wheel pack --dest-dir {} {}", &[&python, &release.dist, &tree]).run()
 }
 
 /// Runs the first notebook with the wheel, in an empty environment.
@@ -199,6 +239,11 @@ fn check_wheel(release: &Release<'_>) -> anyhow::Result<()> {
     wheels.retain(|file| has_extension(file, "whl"));
     let install = "{} -m pip install --quiet nbclient ipykernel pyarrow pandas polars";
     house.line(install, &[&python]).args(&wheels).run()?;
+    let listing = house.line("{} -m zipfile -l", &[&python]).args(&wheels).output();
+    let listing = listing.context("the wheel cannot be read")?;
+    for wanted in ["LICENSE-MIT", "LICENSE-APACHE", "NOTICES.txt"] {
+        ensure!(listing.contains(&format!("licenses/{wanted}")), "the wheel has no {wanted}");
+    }
     let notebook = house.path("docs/notebooks/first-steps.ipynb");
     house.line("{} -c {} {}", &[&python, &python::RUN_NOTEBOOK, &notebook]).run()
 }
@@ -206,7 +251,8 @@ fn check_wheel(release: &Release<'_>) -> anyhow::Result<()> {
 /// Packs the reader for JavaScript, which is tried in Node, and the viewer as static files.
 fn make_npm(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
-    viewer::run(house, Args::from_words(&["npm"]))?;
+    let notices = release.dist.join("NOTICES.txt");
+    viewer::run(house, Args::from_words(&["npm", &notices.display().to_string()]))?;
     copy_files(&house.target().join("viewer-npm"), &release.dist, &["tgz"])?;
     let program = house.build_command()?;
     let folder = house.empty_folder("release-viewer")?;
@@ -214,7 +260,7 @@ fn make_npm(release: &Release<'_>) -> anyhow::Result<()> {
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(house.path(file), folder.join("viewer").join(file))?;
     }
-    fs::copy(release.dist.join("NOTICES.txt"), folder.join("viewer/NOTICES.txt"))?;
+    fs::copy(notices, folder.join("viewer/NOTICES.txt"))?;
     pack(release, &folder, "viewer", "viewer")
 }
 
@@ -329,7 +375,8 @@ fn copy_files(from: &Path, to: &Path, endings: &[&str]) -> anyhow::Result<()> {
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+const GLIBC: &str = "x86_64-unknown-linux-gnu";
+const MUSL: &str = "x86_64-unknown-linux-musl";
 /// How names of files with licences begin.
 const NOTICES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
 const COMPLETIONS: [(&str, &str); 3] = [

@@ -22,7 +22,8 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask viewer check|build
        cargo xtask viewer verify [--kept] [--flight SECONDS] [--points N] [--only CHECK,..]
-       cargo xtask viewer npm|pictures
+       cargo xtask viewer npm [FILE..]
+       cargo xtask viewer pictures
        cargo xtask viewer neuroglancer PYTHON
 
 check         serves stores with the current command and asks for all that the kept page asks for; compares the sources in
@@ -31,7 +32,8 @@ build         compiles the reader to WebAssembly, checks types, runs unit tests 
               and the Rust target wasm32-unknown-unknown, and fetches the rest by its lock files when it is missing
 verify        builds the page and compares it with the one that is kept (--kept: tries that one without), makes stores,
               serves them, and tries the page in headless Chromium (Debian's, or CHROMIUM): all figures that it must reach
-npm           packs the reader for JavaScript, installs the package in another folder, and reads the archived stores with it in Node
+npm           packs the reader for JavaScript and these files, installs the package in another folder, and reads the
+              archived stores with it in Node
 pictures      draws the pictures of the book anew
 neuroglancer  opens --precomputed in the stock Neuroglancer client, out of the Python package; also reads it with CloudVolume",
     run,

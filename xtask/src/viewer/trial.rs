@@ -26,9 +26,8 @@ pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
     house.program("node").args(&[script, zvf, folder]).forward(args).run()
 }
 
-/// Packs the JavaScript package, installs it in another folder, and reads stores with it.
+/// Packs the JavaScript package and the files of `args`, installs it elsewhere, and reads stores.
 pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
-    args.end()?;
     find_tools(house)?;
     install_packages(house)?;
     let pkg = house.path("viewer/pkg");
@@ -39,6 +38,9 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     let package = folder.join("package");
     let script = house.path("viewer/npm/build.mjs");
     house.line("node {} {}", &[&script, &package]).run()?;
+    for file in args.into_words().map(PathBuf::from) {
+        fs::copy(&file, package.join(file.file_name().context("no name of a file")?))?;
+    }
     let types = house.path("viewer/npm/tsconfig.json");
     house.line("{} --project {}", &[&tool(house, "tsc"), &types]).run()?;
     let pack = "npm pack --ignore-scripts --pack-destination {} {}";

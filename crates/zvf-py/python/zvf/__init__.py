@@ -19,6 +19,7 @@ from types import ModuleType
 from . import errors
 from ._zvf import FEATURES, __version__
 from .answers import Answer
+from ._sql import sql
 from .datasets import Dataset, aopen, open
 from .edits import Edit
 from .errors import Error, LossWarning
@@ -92,6 +93,7 @@ __all__ = [
     "save_tensor",
     "serve",
     "shard",
+    "sql",
     "tasks",
     "unpack",
     "unshard",

@@ -205,6 +205,46 @@ class PyramidWords(TypedDict, total=False):
     sparsity_strategy: Any
 
 
+class ValidateWords(TypedDict, total=False):
+    """Options of ``zvf validate``, for :func:`zvf.validate`."""
+
+    journal: bool
+    rules: str
+    sample: Any
+    sarif: Any
+    strict: bool
+
+
+class RewriteWords(TypedDict, total=False):
+    """Options of ``zvf rewrite``, for :func:`zvf.shard`, :func:`zvf.recompress` and :func:`zvf.migrate`."""
+
+    bin_shape: Any
+    blosc_block_size: Any
+    blosc_compressor: str
+    blosc_shuffle: Any
+    blosc_typesize: Any
+    checksum: bool
+    chunk_shape: Any
+    codec: Any
+    format_version: str
+    manifests: str
+    overwrite: bool
+    shard: Any
+
+
+class PackWords(TypedDict, total=False):
+    """Options of ``zvf pack``, for :func:`zvf.pack`."""
+
+    codec: Any
+    overwrite: bool
+
+
+class UnpackWords(TypedDict, total=False):
+    """Options of ``zvf unpack``, for :func:`zvf.unpack`."""
+
+    overwrite: bool
+
+
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._html import table_html
 from ._jobs import address_of, command, reporter, storage_pairs
-from ._keywords import ConvertWords, FileWords, keywords
+from ._keywords import ConvertWords, FileWords, PackWords, RewriteWords, UnpackWords, ValidateWords, keywords
 from ._words import corners, count_of, number_of, options, whole_of
 from .datasets import Dataset
 from .errors import BackendError, Error, LossWarning, shown, wrong_type, wrong_value
@@ -67,7 +67,8 @@ def _address(source: Any, storage_options: Any) -> tuple[str, list[tuple[str, st
     return address, [*own, *storage_pairs(storage_options)]
 
 
-def validate(store: Any, *, level: int = 3, storage_options: Any = None, progress: Any = None, **words: Any) -> Report:
+@keywords(ValidateWords)
+def validate(store: Any, *, level: int = 3, storage_options: Any = None, progress: Any = None, **words: Unpack[ValidateWords]) -> Report:
     """Check a store against the rules of the format, 1 (its documents) to 5 (every value).
 
     >>> import numpy as np, tempfile, zvf
@@ -123,22 +124,26 @@ def _rewrite(store: Any, out: Any, words: dict[str, Any], storage_options: Any, 
     return _open_out(store if out is None else out, storage_options)
 
 
-def shard(store: Any, out: Any = None, *, cells: Any = None, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+@keywords(RewriteWords)
+def shard(store: Any, out: Any = None, *, cells: Any = None, storage_options: Any = None, progress: Any = None, **words: Unpack[RewriteWords]) -> Dataset:
     """Rewrite a store with its cells in shards, in place or as ``out``."""
     return _rewrite(store, out, {"shard": 8 if cells is None else cells, **words}, storage_options, progress)
 
 
-def unshard(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+@keywords(RewriteWords)
+def unshard(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Unpack[RewriteWords]) -> Dataset:
     """Rewrite a store with one object for each cell, in place or as ``out``."""
     return _rewrite(store, out, {"shard": "none", **words}, storage_options, progress)
 
 
-def recompress(store: Any, out: Any = None, *, codec: str = "zstd", storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
-    """Rewrite a store under another codec, in place or as ``out``."""
-    return _rewrite(store, out, {"codec": codec, **words}, storage_options, progress)
+@keywords(RewriteWords)
+def recompress(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Unpack[RewriteWords]) -> Dataset:
+    """Rewrite a store under another codec, zstd unless ``codec`` is given, in place or as ``out``."""
+    return _rewrite(store, out, {"codec": "zstd", **words}, storage_options, progress)
 
 
-def migrate(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+@keywords(RewriteWords)
+def migrate(store: Any, out: Any = None, *, storage_options: Any = None, progress: Any = None, **words: Unpack[RewriteWords]) -> Dataset:
     """Rewrite a store of an older format as one of this one, with the same answers."""
     return _rewrite(store, out, {"format_version": "0.9.2", **words}, storage_options, progress)
 
@@ -150,7 +155,8 @@ def repair(store: Any, *, apply: bool = True, storage_options: Any = None, progr
     return command(*args, storage=storage, progress=progress)[0]
 
 
-def pack(store: Any, out: Any, *, storage_options: Any = None, progress: Any = None, **words: Any) -> Dataset:
+@keywords(PackWords)
+def pack(store: Any, out: Any, *, storage_options: Any = None, progress: Any = None, **words: Unpack[PackWords]) -> Dataset:
     """Pack a store into one ``.tet`` file, which opens like the store."""
     address, storage = _address(store, storage_options)
     target = address_of(out)[0]
@@ -158,7 +164,8 @@ def pack(store: Any, out: Any, *, storage_options: Any = None, progress: Any = N
     return Dataset(target, [])
 
 
-def unpack(file: Any, out: Any, *, progress: Any = None, **words: Any) -> Dataset:
+@keywords(UnpackWords)
+def unpack(file: Any, out: Any, *, progress: Any = None, **words: Unpack[UnpackWords]) -> Dataset:
     """Unpack a ``.tet`` file into a store."""
     target = address_of(out)[0]
     command("unpack", address_of(file)[0], target, *options(words), progress=progress)
