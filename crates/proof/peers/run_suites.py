@@ -36,7 +36,7 @@ def download(package, version, work):
 # Loaded by pytest before any test: what tests wrote stays, and a test that hangs fails. What the packages remove is removed:
 # they replace arrays and stores.
 PLUGIN = '''
-import os, pytest, shutil, signal, sys, tempfile
+import os, pytest, shutil, signal, sys, tempfile, time
 
 TESTS = os.path.join(os.getcwd(), "tests") + os.sep
 removed = shutil.rmtree
@@ -49,7 +49,11 @@ shutil.rmtree = rmtree
 tempfile.TemporaryDirectory.cleanup = lambda self: self._finalizer.detach()
 tempfile.TemporaryDirectory.__exit__ = lambda self, *args: self._finalizer.detach()
 
+is_stopped = False
+
 def stop(*_):
+    global is_stopped
+    is_stopped = True
     zarr = sys.modules.get("zarr.core.sync")
     if zarr:
         zarr.loop[0] = zarr.iothread[0] = None  # what waits there waits for ever: others get a loop of their own
@@ -57,10 +61,15 @@ def stop(*_):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item, nextitem):
+    global is_stopped
+    is_stopped, began = False, time.time()
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(30)
     yield
     signal.alarm(0)
+    if is_stopped:
+        with open(os.path.join(os.environ["TMPDIR"], "stopped"), "a") as file:
+            print(began, time.time(), item.nodeid, file=file)
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config):
@@ -104,11 +113,23 @@ def digest(folder):
     return total.hexdigest()
 
 
+def stopped(kept):
+    """When tests ran that were stopped, and which: what they were writing is half written."""
+    file = kept / "stopped"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(float(began), float(ended), name) for began, ended, name in (line.split(" ", 2) for line in lines)]
+
+
 def stores(kept):
-    seen = set()
+    seen, halves = set(), stopped(kept)
     for document in sorted(kept.rglob("zarr.json")):
         folder = document.parent
-        if is_store(folder) and (mark := digest(folder)) not in seen:
+        if not is_store(folder):
+            continue
+        newest = max(path.stat().st_mtime for path in folder.rglob("*"))
+        if test := next((name for began, ended, name in halves if began <= newest <= ended), None):
+            print(f"left out: {folder.relative_to(kept)}: {test} was stopped after half a minute", flush=True)
+        elif (mark := digest(folder)) not in seen:
             seen.add(mark)
             yield folder
 

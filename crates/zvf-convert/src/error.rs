@@ -45,12 +45,28 @@ pub(crate) fn bad_code(column: &str, code: BadCode) -> Error {
 /// Creates the error for an input whose format cannot be identified by its name or first bytes.
 pub(crate) fn unknown_format(path: Option<&Path>) -> Error {
     let name = path.map_or_else(|| "the stream".to_owned(), |path| path.display().to_string());
-    let known = Format::list();
-    let text = format!(
-        "cannot tell the format of {name}: name it with --format, or end its name with one of {known}"
-    );
+    let text = match path {
+        Some(path) if path.join("zarr.json").exists() => {
+            format!("{name} is a store: copy it with zvf convert")
+        }
+        Some(path) if path.is_dir() => {
+            format!("{name} is a folder: name its files, such as {name}/*.swc")
+        }
+        Some(path) if path.extension().is_some_and(|end| FOREIGN.iter().any(|one| end == *one)) => {
+            format!("zvf does not read {name}: convert it with ogr2ogr -f FlatGeobuf")
+        }
+        _ => {
+            let known = Format::list();
+            format!(
+                "cannot tell the format of {name}: name it with --format, or end its name with one of {known}"
+            )
+        }
+    };
     worded_error(Class::InvalidArgument, text)
 }
+
+/// Extensions of formats of vector geometry that only other programs read.
+const FOREIGN: [&str; 4] = ["gpkg", "shp", "gml", "kml"];
 
 /// Creates an error from a message.
 pub(crate) fn worded_error(class: Class, text: String) -> Error {

@@ -117,17 +117,18 @@ fn describe_missing(format: &MissingFormat) -> Value {
 
 /// Names the kinds; the three of lines go together in all formats.
 fn kinds(can: &Capabilities) -> String {
-    if can.kinds.len() == zvf::Kind::ALL.len() {
-        return "all".to_owned();
-    }
     let word = |kind: &zvf::Kind| match kind.token() {
         "point_cloud" => "points",
         "line" | "polyline" | "streamline" => "lines",
         token => token,
     };
-    let mut words: Vec<&str> = can.kinds.iter().map(word).collect();
-    words.dedup();
-    words.join(", ")
+    let name_all = |kinds: &[zvf::Kind]| {
+        let mut words: Vec<&str> = kinds.iter().map(word).collect();
+        words.dedup();
+        words
+    };
+    let words = name_all(can.kinds);
+    if words.len() == name_all(zvf::Kind::ALL).len() { "all".to_owned() } else { words.join(", ") }
 }
 
 /// Returns what attributes may be, without the list of types.

@@ -5,21 +5,26 @@ use std::io::Write;
 use clap::Args;
 use serde_json::json;
 use zvf::LevelId;
-use zvf::inspect::{AttributeStats, AttributeSummary, LevelSummary, LinkSummary, Summary};
+use zvf::convert::read::describe_crs;
+use zvf::inspect::{
+    AttributeStats, AttributeSummary, AxisSummary, LevelSummary, LinkSummary, Summary,
+};
 use zvf::question::all_kinds;
+use zvf::round_digits;
 
 use crate::outcome::{CommandResult, Outcome};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::table::{self, Table};
 
-/// Show what a store contains: version, axes, bounds, levels, attributes, sizes.
+/// Show what a store contains: kinds, extent, levels, attributes, sizes.
 ///
 /// Reads metadata only, unless --stats is given. A level that cannot be read is shown with the reason, and the exit
 /// code is then 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf info brain.zarrvectors
+  zvf info --full brain.zarrvectors
   zvf info --stats brain.zarrvectors
   zvf info --no-sizes s3://bucket/brain.zarrvectors
   zvf info --json brain.zarrvectors | jq '.levels[] | [.level, .vertices]'")]
@@ -29,6 +34,9 @@ pub(crate) struct Info {
     /// Do not list the stored objects; sizes are then unknown.
     #[arg(long = "no-sizes", alias = "fast")]
     fast: bool,
+    /// Also show conventions, features, headers, links, derived columns and user metadata.
+    #[arg(long)]
+    full: bool,
     /// Read all values of level 0, and print minimum, maximum, mean and missing values of each attribute.
     #[arg(long)]
     stats: bool,
@@ -57,7 +65,7 @@ impl Info {
             }
             table::json(&summary, out)?;
         } else {
-            print(&self.store, &summary, head, out)?;
+            print(&self.store, &summary, head, self.full, out)?;
             stats.iter().try_for_each(|(kind, stats)| print_stats(kind, stats, out))?;
         }
         session.print_store_notices(out, &store)?;
@@ -117,32 +125,70 @@ fn print(
     address: &str,
     summary: &Summary,
     head: Option<u64>,
+    full: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     writeln!(out, "{address}")?;
     let mut say = |name: &str, text: &str| writeln!(out, "  {name:<12}{text}");
-    if let Some(name) = &summary.name {
+    if let Some(name) = summary.name.as_ref().filter(|name| !address.contains(name.as_str())) {
         say("name", name)?;
     }
-    say("version", &format!("{} (layout family {})", summary.version, summary.family))?;
-    say("kinds", &join_words(&summary.kinds))?;
-    let axes = summary.axes.iter().map(|axis| match (&axis.unit, axis.kind.as_str()) {
-        (Some(unit), _) => format!("{} ({unit})", axis.name),
-        (None, "space") => axis.name.clone(),
-        (None, kind) => format!("{} ({kind})", axis.name),
-    });
-    say("axes", &axes.collect::<Vec<_>>().join(", "))?;
+    for (kind, level) in contents(summary) {
+        say(&kind.replace('_', " "), &describe_contents(&kind, level))?;
+    }
     let [low, high] = &summary.bounds;
-    say("bounds", &format!("{} to {}", table::floats(low), table::floats(high)))?;
-    if let Some(offset) = &summary.coordinate_offset {
-        say("offset", &table::floats(offset))?;
+    for (axis, (low, high)) in summary.axes.iter().zip(low.iter().zip(high)) {
+        say(&axis.name, &describe_extent(*low, *high, axis))?;
     }
     if let Some(crs) = &summary.crs {
-        say("crs", &crs.as_str().map_or_else(|| crs.to_string(), str::to_owned))?;
+        say("CRS", &describe_crs(crs))?;
     }
-    say("chunks", &table::floats(&summary.chunk_shape))?;
+    say("chunks", &describe_chunk(&summary.chunk_shape, summary))?;
     if let Some(bins) = &summary.bin_shape {
-        say("bins", &table::floats(bins))?;
+        say("bins", &describe_chunk(bins, summary))?;
+    }
+    say("compression", &describe_codecs(summary))?;
+    if let Some(stored) = summary.stored {
+        let files = table::format_count(stored.objects, "file");
+        say("size", &format!("{} in {files}", table::bytes(stored.bytes)))?;
+    }
+    if let Some(head) = head {
+        say("commits", &table::count(head))?;
+    }
+    say("format", &summary.version)?;
+    if !summary.required_capabilities.is_empty() {
+        say("requires", &join_words(&summary.required_capabilities))?;
+    }
+    if full {
+        print_conventions(summary, &mut say)?;
+    }
+    writeln!(out, "\nlevels")?;
+    levels(summary, out)?;
+    attributes(summary, full, out)?;
+    for level in all_levels(summary) {
+        details(level, full, out)?;
+    }
+    match &summary.user_metadata {
+        Some(user) if full => {
+            writeln!(out, "\nuser metadata\n  {}", serde_json::Value::Object(user.clone()))?;
+        }
+        Some(_) => writeln!(out, "\nuser metadata: shown with --full")?,
+        None => {}
+    }
+    Ok(())
+}
+
+/// Prints what the documents say of the layout.
+fn print_conventions(
+    summary: &Summary,
+    say: &mut dyn FnMut(&str, &str) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    say("layout", &format!("family {}", summary.family))?;
+    if let Some(crs) = &summary.crs {
+        say("CRS in full", &crs.as_str().map_or_else(|| crs.to_string(), str::to_owned))?;
+    }
+    if let Some(offset) = &summary.coordinate_offset {
+        say("offset", &table::floats(offset))?;
     }
     if let Some(cells) = &summary.shard_shape {
         say("shards", &format!("{cells} cells on each axis, as declared"))?;
@@ -150,64 +196,138 @@ fn print(
     if !summary.capabilities.is_empty() {
         say("features", &join_words(&summary.capabilities))?;
     }
-    if !summary.required_capabilities.is_empty() {
-        say("requires", &join_words(&summary.required_capabilities))?;
-    }
-    let object_index = summary.object_index_convention.as_deref().unwrap_or("standard");
-    say(
-        "conventions",
-        &format!(
-            "links {}, objects {object_index}, across chunks {}",
-            summary.links_convention, summary.cross_chunk_strategy
-        ),
-    )?;
+    say("links", &summary.links_convention)?;
+    say("objects", summary.object_index_convention.as_deref().unwrap_or("standard"))?;
+    say("strategy", &format!("{} across chunks", summary.cross_chunk_strategy))?;
     if let Some(objects) = summary.parametric_objects {
         say("parametric", &table::format_count(objects, "object"))?;
     }
     if !summary.headers.is_empty() {
         say("headers", &join_words(&summary.headers))?;
     }
-    if let Some(stored) = summary.stored {
-        let objects = table::format_count(stored.objects, "object");
-        say("stored", &format!("{} in {objects}", table::bytes(stored.bytes)))?;
-    }
-    if let Some(head) = head {
-        say("commits", &table::count(head))?;
-    }
-    writeln!(out, "\nlevels")?;
-    levels(&summary.levels, out)?;
-    for level in &summary.levels {
-        details(level, out)?;
-        level.beside.iter().try_for_each(|beside| details(beside, out))?;
-    }
-    if let Some(user) = &summary.user_metadata {
-        writeln!(out, "\nuser metadata\n  {}", serde_json::Value::Object(user.clone()))?;
-    }
     Ok(())
 }
 
-fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut table = Table::titled(
-        ">level, >vertices, >chunks, >objects, >groups, >size, chunk, type, codecs, built by",
-    );
-    for level in levels.iter().flat_map(|level| std::iter::once(level).chain(&level.beside)) {
-        let codecs = match (&level.shard_shape, level.codecs.join(" ")) {
-            (Some(shard), codecs) => format!("shards of {} {codecs}", table::vector(shard)),
-            (None, codecs) if codecs.is_empty() => "none".to_owned(),
-            (None, codecs) => codecs,
-        };
-        let vertices = u64::try_from(level.vertices).ok();
+/// Returns the kinds of level 0, each with its level.
+fn contents(summary: &Summary) -> Vec<(String, &LevelSummary)> {
+    let Some(level) = summary.levels.first() else { return Vec::new() };
+    let beside: Vec<_> =
+        level.beside.iter().filter_map(|one| Some((one.kind.clone()?, one))).collect();
+    let is_beside = |kind: &&String| beside.iter().any(|(other, _)| &other == kind);
+    let own = summary.kinds.iter().find(|kind| !is_beside(kind)).cloned();
+    let own = own.map(|kind| (kind, level));
+    own.into_iter().chain(beside).collect()
+}
+
+/// Says how much of a kind a level has, in the words of the kind.
+fn describe_contents(kind: &str, level: &LevelSummary) -> String {
+    // A level that cannot be read has a line of its own.
+    let Ok(vertices) = u64::try_from(level.vertices) else { return "unknown".to_owned() };
+    let objects = level.objects.map_or_else(String::new, |objects| {
+        format!(" in {}", table::format_count(objects, "object"))
+    });
+    let count = |noun| table::format_count(vertices, noun);
+    let links = level.links.iter().find(|links| links.delta == 0 && links.enumerated);
+    let links = links.and_then(|links| links.links);
+    let with = |noun| links.map_or_else(String::new, |n| table::format_count(n, noun) + ", ");
+    match (kind, level.objects) {
+        ("line", Some(objects)) => table::format_count(objects, "segment"),
+        ("polyline" | "streamline" | "skeleton", Some(objects)) => {
+            format!("{}, {}", table::format_count(objects, kind), count("vertex"))
+        }
+        ("graph", _) => format!("{}{}{objects}", with("edge"), count("node")),
+        ("mesh", _) => format!("{}{}{objects}", with("face"), count("vertex")),
+        ("point_cloud", _) => format!("{}{objects}", count("point")),
+        _ => format!("{}{objects}", count("vertex")),
+    }
+}
+
+/// Says from where to where an axis extends, with four digits of its length.
+fn describe_extent(low: f64, high: f64, axis: &AxisSummary) -> String {
+    let size = high - low;
+    let digits = if size > 0.0 { 3.0 - size.log10().floor() } else { 3.0 };
+    let digits = (0..=9).find(|n| f64::from(*n) >= digits).unwrap_or(9_u8).into();
+    let unit = match (&axis.unit, axis.kind.as_str()) {
+        (Some(unit), _) => format!(" {unit}"),
+        (None, "space") => String::new(),
+        (None, kind) => format!(" ({kind})"),
+    };
+    format!("{low:.digits$} to {high:.digits$}{unit}, length {size:.digits$}")
+}
+
+/// Formats the shape of a chunk or a bin, with the unit of all axes.
+fn describe_chunk(shape: &[f64], summary: &Summary) -> String {
+    let lengths: Vec<String> = shape.iter().map(|x| table::number(*x)).collect();
+    let mut units = summary.axes.iter().map(|axis| axis.unit.as_deref().unwrap_or_default());
+    let first = units.next().unwrap_or_default();
+    let unit = if units.all(|unit| unit == first) { first } else { "" };
+    format!("{} {unit}", lengths.join(" × ")).trim_end().to_owned()
+}
+
+/// Says how the vertices of the finest level are compressed.
+fn describe_codecs(summary: &Summary) -> String {
+    let Some(level) = summary.levels.first() else { return "unknown".to_owned() };
+    let codecs = if level.codecs.is_empty() { "none".to_owned() } else { level.codecs.join(", ") };
+    match &level.shard_shape {
+        Some(shard) => format!("{codecs}, in shards of {} chunks", crosses(shard)),
+        None => codecs,
+    }
+}
+
+fn crosses(shape: &[u64]) -> String {
+    shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
+}
+
+/// Returns all levels, and further kinds in them.
+fn all_levels(summary: &Summary) -> impl Iterator<Item = &LevelSummary> {
+    summary.levels.iter().flat_map(|level| std::iter::once(level).chain(&level.beside))
+}
+
+fn levels(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
+    let titles = ">level, >vertices, >objects, >groups, >chunks, >size, chunk, type, built by";
+    let mut table = Table::titled(titles);
+    for level in all_levels(summary) {
         table.row(vec![
             name(level),
-            table::format_optional(vertices),
-            table::format_optional(level.chunks),
+            table::format_optional(u64::try_from(level.vertices).ok()),
             table::format_optional(level.objects),
             table::format_optional(level.groups),
+            table::format_optional(level.chunks),
             level.stored.map_or_else(|| "-".to_owned(), |stored| table::bytes(stored.bytes)),
-            table::floats(&level.chunk_shape),
+            describe_chunk(&level.chunk_shape, summary),
             level.dtype.clone().unwrap_or_else(|| "-".to_owned()),
-            codecs.trim_end().to_owned(),
-            describe_origin(level),
+            describe_origin(level, summary),
+        ]);
+    }
+    Ok(table.print("  ", out)?)
+}
+
+/// Prints each attribute once, with the levels that have it where these are not all.
+fn attributes(summary: &Summary, full: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut found: Vec<(&AttributeSummary, Vec<String>)> = Vec::new();
+    for level in all_levels(summary) {
+        let is_own = |one: &&AttributeSummary| !one.is_derived && one.scope != "fragment";
+        for attribute in level.attributes.iter().filter(|one| full || is_own(one)) {
+            match found.iter_mut().find(|(known, _)| *known == attribute) {
+                Some((_, levels)) => levels.push(name(level)),
+                None => found.push((attribute, vec![name(level)])),
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nattributes")?;
+    let count = all_levels(summary).count();
+    let mut table = Table::titled("of, name, type, unit, levels, description");
+    for (attribute, levels) in found {
+        table.row(vec![
+            attribute.scope.to_owned(),
+            attribute.name.clone(),
+            type_words(attribute),
+            attribute.unit.clone().unwrap_or_default(),
+            if levels.len() == count { "all".to_owned() } else { levels.join(", ") },
+            attribute.description.clone().unwrap_or_default(),
         ]);
     }
     Ok(table.print("  ", out)?)
@@ -221,7 +341,7 @@ fn name(level: &LevelSummary) -> String {
     }
 }
 
-fn describe_origin(level: &LevelSummary) -> String {
+fn describe_origin(level: &LevelSummary, summary: &Summary) -> String {
     if level.deferred {
         return "deferred: writers still fill it".to_owned();
     }
@@ -234,37 +354,25 @@ fn describe_origin(level: &LevelSummary) -> String {
         };
     };
     let additive = if level.additive { ", additive" } else { "" };
-    let error =
-        level.error.map(|error| format!(", within {}", table::number(error))).unwrap_or_default();
+    let error = level.error.map(|error| describe_chunk(&[round_digits(error, 4)], summary));
+    let error = error.map_or_else(String::new, |error| format!(", within {error}"));
     format!("{} from {parent}{error}{additive}", level.method)
 }
 
-fn details(level: &LevelSummary, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Prints what is wrong with a level, and with `full` its links.
+fn details(level: &LevelSummary, full: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(fault) = &level.fault {
         writeln!(out, "\nlevel {}: {fault}", name(level))?;
     }
-    if level.attributes.is_empty() && level.links.is_empty() && level.geometries.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nlevel {}", name(level))?;
-    let mut table = Table::titled("scope, attribute, type, unit, description");
-    for attribute in &level.attributes {
-        table.row(vec![
-            attribute.scope.to_owned(),
-            attribute.name.clone(),
-            type_words(attribute),
-            attribute.unit.clone().unwrap_or_default(),
-            attribute.description.clone().unwrap_or_default(),
-        ]);
-    }
-    if !level.attributes.is_empty() {
-        table.print("  ", out)?;
-    }
     if !level.geometries.is_empty() {
-        writeln!(out, "  other geometries: {}", level.geometries.join(", "))?;
+        let others = level.geometries.join(", ");
+        writeln!(out, "\nlevel {}: other geometries: {others}", name(level))?;
     }
-    for links in &level.links {
-        writeln!(out, "  {}", link_words(level.level, links))?;
+    if full && !level.links.is_empty() {
+        writeln!(out, "\nlinks of level {}", name(level))?;
+        for links in &level.links {
+            writeln!(out, "  {}", link_words(level.level, links))?;
+        }
     }
     Ok(())
 }
@@ -298,6 +406,9 @@ fn link_words(level: u32, links: &LinkSummary) -> String {
 
 fn type_words(attribute: &AttributeSummary) -> String {
     let mut words = attribute.dtype.clone().unwrap_or_else(|| "-".to_owned());
+    if words.starts_with("<U") {
+        words = "text".to_owned();
+    }
     if attribute.width != 1 {
         words.push_str(&format!(" x {}", attribute.width));
     }

@@ -20,7 +20,7 @@ fn writes_points_in_a_box_as_csv() {
     assert_eq!(all, streamed, "a streamed answer has the same rows");
     let ball = zvf(&["query", store.arg(), "--ball", "50,50,50:1000"]).clean();
     assert_eq!(ball, all);
-    let half = zvf(&["query", store.arg(), "--half-space", "1,0,0:-1"]).clean();
+    let half = zvf(&["query", store.arg(), "--half-space", "1,0,0:-1"]).out;
     assert_eq!(half, "x,y,z\n");
 }
 

@@ -43,7 +43,7 @@ fn an_empty_answer_is_a_file_with_a_header() {
     let store = store("pc3_basic");
     for stream in [&[][..], &["--stream"]] {
         let args = ["query", store.arg(), "--bbox", "-9,-9,-9:-8,-8,-8"];
-        assert_eq!(zvf(&[&args[..], stream].concat()).clean(), "x,y,z\n");
+        assert_eq!(zvf(&[&args[..], stream].concat()).out, "x,y,z\n");
     }
 }
 

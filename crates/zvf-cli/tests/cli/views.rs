@@ -12,9 +12,9 @@ fn info_describes_every_layout_family() {
         ("v080_gr3_edges", "0.8.0", "B0", 64),
     ] {
         let store = store(id);
-        let text = zvf(&["info", store.arg()]).clean();
+        let text = zvf(&["info", "--full", store.arg()]).clean();
         assert!(
-            text.contains(&format!("version     {version} (layout family {family})")),
+            text.contains(&format!("format      {version}\n  layout      family {family}\n")),
             "{text}"
         );
         let json = zvf(&["info", "--json", store.arg()]).json();
@@ -86,7 +86,7 @@ fn info_counts_attributes_links_objects_and_groups() {
         (&tri["scope"], &tri["name"], &tri["width"]),
         (&"object".into(), &"tri".into(), &3.into())
     );
-    let text = zvf(&["info", store("ms3_tri").arg()]).clean();
+    let text = zvf(&["info", "--full", store("ms3_tri").arg()]).clean();
     assert!(text.contains("links within the level, 3 vertices each, in 15 arrays"), "{text}");
 }
 

@@ -49,6 +49,23 @@ pub(crate) fn code_of(crs: &Json) -> Option<(String, i32)> {
     Some((authority.to_owned(), code))
 }
 
+/// Describes a system in a few words: `WGS 84 / UTM zone 32N (EPSG:32632)`.
+#[must_use]
+pub fn describe_crs(crs: &Json) -> String {
+    let name = match crs {
+        Json::String(text) if text.contains('[') => text.split('"').nth(1),
+        Json::String(text) => return text.clone(),
+        _ => crs.get("name").and_then(Json::as_str),
+    };
+    let code = code_of(crs).map(|(authority, code)| format!("{authority}:{code}"));
+    match (name, code) {
+        (Some(name), Some(code)) => format!("{name} ({code})"),
+        (Some(name), None) => name.to_owned(),
+        (None, Some(code)) => code,
+        (None, None) => "without name and code".to_owned(),
+    }
+}
+
 /// Returns the id of the outermost system of WKT: `ID["EPSG",32632]` or
 /// `AUTHORITY["EPSG","32632"]`.
 fn wkt_code(text: &str) -> Option<(String, i32)> {
@@ -182,6 +199,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn describes_every_form_of_system() {
+        let wkt = r#"PROJCRS["a [b]",BASEGEOGCRS["b",ID["EPSG",1]],ID["EPSG",2154]]"#;
+        let json = json!({"name": "a", "id": {"authority": "EPSG", "code": 2154}});
+        for (crs, expected) in [
+            (json!(wkt), "a [b] (EPSG:2154)"),
+            (json!("LOCAL_CS[\"local\"]"), "local"),
+            (json!("EPSG:2154"), "EPSG:2154"),
+            (json, "a (EPSG:2154)"),
+            (json!({}), "without name and code"),
+        ] {
+            assert_eq!(describe_crs(&crs), expected);
+        }
+    }
 
     #[test]
     fn finds_the_unit_of_every_form_of_system() {

@@ -33,7 +33,7 @@ use super::input::Bytes;
 use super::labels::{LabelCollector, batch_rows, stream_error};
 use super::lines::{Lines, MAX_LINE_BYTES};
 use super::record::Vertices;
-use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
+use super::roles::{AXES, MAX_AXES, OBJECT, PART, advise_positions, point_kind};
 use super::values::{Labels, NamedValues, Values, is_exact_float64, parse_f64};
 use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
 use crate::dtypes::FLOAT64;
@@ -199,7 +199,8 @@ impl Roles {
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
             let bad = records.bad_header(Class::InvalidArgument, expected, list_names(names));
-            return Err(bad.with_hint("name the columns of positions, as in --positions x,y,z"));
+            let hint = || advise_positions("columns", names.iter().map(String::as_str));
+            return Err(bad.or_hint(|| Some(hint())));
         }
         let default_object = names.iter().position(|name| name == OBJECT);
         let object = columns.object.as_ref().map(find_column).transpose()?.or(default_object);

@@ -75,6 +75,7 @@ use std::future::ready;
 use std::iter::FusedIterator;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use crs::describe_crs;
 pub use csv::{TextRow, TextTable, is_missing_word, read_table};
 pub(crate) use input::Bytes;
 pub use input::Input;

@@ -171,8 +171,9 @@ impl Roles {
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
-            let hint = "name the fields of positions, as in --positions x,y,z";
-            return Err(input_error(Class::InvalidArgument, expected, names()).with_hint(hint));
+            let hint = || advise_positions("fields", placed.iter().map(|at| &*at.field.name));
+            let bad = input_error(Class::InvalidArgument, expected, names());
+            return Err(bad.or_hint(|| Some(hint())));
         }
         let object =
             columns.object.as_ref().map(find_required).transpose()?.or_else(|| find(OBJECT));
@@ -308,6 +309,26 @@ pub(super) const MAX_CORNERS: u32 = 8;
 pub(super) const OBJECT: &str = "object";
 /// Default name of the column that separates the runs of an object.
 pub(super) const PART: &str = "part";
+
+/// Advises how to name the columns of positions, where `names` has some: `x_um`, `centroid_y`.
+pub(crate) fn advise_positions<'a>(noun: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if let [only] = names.as_slice()
+        && let Some(separator) = [';', '|', '\t'].into_iter().find(|c| only.contains(*c))
+    {
+        return format!("set what separates columns, as in --separator {separator:?}");
+    }
+    let is_of = |name: &str, axis: &str| {
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| word.eq_ignore_ascii_case(axis))
+    };
+    let find = |axis: &&str| names.iter().copied().find(|name| is_of(name, axis));
+    let mut found: Vec<&str> = AXES.iter().map_while(find).collect();
+    if found.len() < 2 {
+        found = vec!["x", "y", "z"];
+    }
+    format!("name the {noun} of positions, as in --positions {}", found.join(","))
+}
 
 #[cfg(test)]
 mod tests {

@@ -166,6 +166,20 @@ fn refuses_missing_files_and_unknown_formats() {
         )
     );
     assert_eq!(error.class(), Class::InvalidArgument);
+    let path = folder.path().join("roads.shp");
+    std::fs::write(&path, "").unwrap();
+    let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("ogr2ogr -f FlatGeobuf"), "{error}");
+    for (file, said) in
+        [("neurons/a.swc", "name its files, such as"), ("b/zarr.json", "is a store")]
+    {
+        let path = folder.path().join(file);
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "").unwrap();
+        let input = Input::path(path.parent().unwrap());
+        let error = open(input, None, &ReadOptions::default()).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
 }
 
 #[test]

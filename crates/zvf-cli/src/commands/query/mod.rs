@@ -16,6 +16,7 @@ use zvf::export::Export;
 use zvf::format::num::to_u64;
 use zvf::inspect::advise;
 use zvf::question::{axis_names, parse_columns};
+use zvf::region::Region;
 use zvf::{
     Answer, Counts, Kind, LevelId, Missing, Notice, ObjectId, Plan, QueryStats, Reader, Store,
     UnknownIds,
@@ -108,12 +109,14 @@ impl Query {
                 "{kind} geometry has no edges or faces to write; leave --elements out"
             ));
         }
+        let outside = query.region.as_ref().and_then(|region| note_outside(region, reader.store()));
         let progress = session.progress("reading");
         if self.count {
             let counts = with_advice(&reader, reader.count(&query).await).await?;
             drop(progress);
             print_counts(&counts, session, out)?;
             print_notices(session, out, reader.store(), Some(Remarks::from_counts(&counts)))?;
+            session.print_notices(out, outside.filter(|_| counts.vertices == 0))?;
             return Ok(Outcome::Clean);
         }
         if kind.has_links() && !self.no_object_ids {
@@ -150,6 +153,7 @@ impl Query {
         drop(progress);
         let left_out = sink.finish(kind)?;
         print_notices(session, out, reader.store(), remarks)?;
+        session.print_notices(out, outside.filter(|_| written == 0))?;
         session.print_notices(out, left_out_words(kind, left_out))?;
         session
             .print_notices(out, output.file.as_ref().map(|path| format_written(written, path)))?;
@@ -364,6 +368,16 @@ fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
              answer as jsonl or ply",
             table::format_count(left_out, thing)
         )
+    })
+}
+
+/// Says that a region lies outside of the bounds of the store; `None` if it does not.
+fn note_outside(region: &Region, store: &Store) -> Option<String> {
+    let (hull, [low, high]) = (region.hull(), &store.root().zarr_vectors.bounds);
+    let mut axes = hull.low().iter().zip(hull.high()).zip(low.iter().zip(high));
+    axes.any(|((from, to), (low, high))| from > high || to < low).then(|| {
+        let (low, high) = (table::floats(low), table::floats(high));
+        format!("the region lies outside of the bounds of the store, {low} to {high}")
     })
 }
 

@@ -19,8 +19,8 @@ use crate::dtypes::missing_number;
 use crate::error::bad_input;
 use crate::read::features::{Cell, Columns};
 use crate::read::roles::{
-    AXES, OBJECT, PART, POSITIONS, check_position_type, default_axes, describe_owner_ids,
-    point_kind,
+    AXES, OBJECT, PART, POSITIONS, advise_positions, check_position_type, default_axes,
+    describe_owner_ids, point_kind,
 };
 use crate::read::values::new_column;
 use crate::read::{Header, Notes, Piece, ReadOptions, Reader};
@@ -120,8 +120,9 @@ impl Table {
             positions.iter().map(|at| number_type(fields.get(*at)?.data_type())).collect();
         let Some((dtype, width)) = types.first().copied().flatten() else {
             let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"".to_owned();
-            let hint = "name the columns of positions, as in --positions x,y,z";
-            return Err(fault(Class::NotFound, expected).with_hint(hint));
+            let hint = || advise_positions("columns", fields.iter().map(|field| &**field.name()));
+            let bad = fault(Class::NotFound, expected).with_hint(None);
+            return Err(bad.or_hint(|| Some(hint())));
         };
         let is_same = |column_type: &Option<(Dtype, u32)>| {
             *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))

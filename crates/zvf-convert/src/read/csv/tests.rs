@@ -227,6 +227,19 @@ fn refuses_invalid_tables() {
              where there are any, found \"a\", \"b\"; name the columns of positions, as in --positions x,y,z",
         ),
         (
+            b"id,x_um,y_um,n_z\n",
+            none(),
+            "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
+             where there are any, found \"id\", \"x_um\", \"y_um\", \"n_z\"; name the columns of positions, \
+             as in --positions x_um,y_um,n_z",
+        ),
+        (
+            b"x;y\n",
+            none(),
+            "InvalidArgument in CSV, names of columns: expected a column \"x\", and \"y\", \"z\", \"t\" \
+             where there are any, found \"x;y\"; set what separates columns, as in --separator ';'",
+        ),
+        (
             b"x,x\n",
             none(),
             "Duplicate in CSV, names of columns: expected another name for each column, found \"x\" twice",
