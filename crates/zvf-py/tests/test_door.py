@@ -34,6 +34,14 @@ def by_place(answer, values):
     return np.asarray(values)[np.lexsort(answer.positions.T)]
 
 
+def test_a_name_that_no_path_can_hold_is_told(tmp_path):
+    with pytest.warns(zvf.LossWarning, match="column 'dose/mg' is stored as 'dose%2Fmg'"):
+        ds = zvf.points(tmp_path / "a.zarrvectors", CORNERS, attributes={"dose/mg": np.arange(4)})
+    assert sorted(ds.read()["dose%2Fmg"]) == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="dose%2Fmg.*strict=True"):
+        zvf.points(tmp_path / "b.zarrvectors", CORNERS, attributes={"dose/mg": np.arange(4)}, strict=True)
+
+
 def test_a_tractogram_keeps_its_columns_and_its_place(tmp_path, silent):
     lines = [np.array([[1.0, 2, 3], [4, 5, 6]], "f4"), np.array([[7.0, 8, 9]] * 3, "f4")]
     per_point = {"fa": [np.array([[0.5], [0.25]], "f4"), np.ones((3, 1), "f4")], "dir": [np.ones((2, 3), "f4"), np.zeros((3, 3), "f4")]}

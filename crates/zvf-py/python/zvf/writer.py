@@ -16,7 +16,7 @@ from ._arrays import positions as as_positions
 from ._columns import columns, fitted, flagged
 from ._creating import chunk_shape_of
 from ._jobs import reporter
-from ._losses import door, warn
+from ._losses import door, lose, warn
 from ._pieces import CHAINS, Piece, is_thing, piece_of
 from ._words import text_of
 from .errors import ArgumentError, ArgumentTypeError, ExistsError, shown, wrong_value
@@ -264,6 +264,8 @@ class Writer:
     def _fitted(self, scope: str, kind: str | None, attributes: Any, rows: int | None, what: str) -> list[dict[str, Any]]:
         """Columns as the native half takes them, like those that were pushed before."""
         entries = columns(attributes, rows, what)
+        for name in (entry["name"] for entry in entries if "/" in entry["name"]):
+            lose(f"column {name!r} is stored as {name.replace('/', '%2F')!r}")
         return fitted(flagged(entries) if scope == "object" else entries, self._known.setdefault((kind or self.kind, scope), {}), rows or 0)
 
     def objects(self, ids: Any, attributes: Mapping[str, Any] | None = None, *, kind: str | None = None) -> None:
