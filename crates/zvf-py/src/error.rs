@@ -58,7 +58,7 @@ type Fields<'a> = (
 );
 
 fn library(py: Python<'_>, error: &zvf::Error) -> PyErr {
-    let text = error.to_string();
+    let text = error.message();
     make(
         py,
         (

@@ -13,14 +13,13 @@
 
 mod block;
 mod infer;
+mod records;
 mod table;
 
 pub(super) use table::parse_table;
 pub use table::{TextRow, TextTable, is_missing_word, read_table};
 
 use std::collections::VecDeque;
-use std::fmt::Display;
-use std::path::Path;
 
 use zvf_error::{Error, Result, format_count};
 use zvf_format::Class;
@@ -29,9 +28,10 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
 use self::infer::{ColumnType, infer_type, is_missing, text_bytes, trim_blanks};
+use self::records::{Record, Records};
 use super::input::Bytes;
 use super::labels::{LabelCollector, batch_rows, stream_error};
-use super::lines::{Lines, MAX_LINE_BYTES};
+use super::lines::Lines;
 use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, advise_positions, point_kind};
 use super::values::{Labels, NamedValues, Values, is_exact_float64, parse_f64};
@@ -276,201 +276,6 @@ impl Rules {
             },
         }
     }
-}
-
-/// Splits the lines of a file into records.
-struct Records {
-    lines: Lines,
-    delimiter: u8,
-    comment: Option<u8>,
-    spare: Record,         // its buffers are reused for the next record
-    sizes: (usize, usize), // bytes and values of the last record, reserved for the next one
-}
-
-/// The values of one line, or of several where a quoted value contains line breaks.
-#[derive(Debug, Default)]
-struct Record {
-    text: String,
-    ends: Vec<usize>, // end of each value in `text`
-    line: u64,        // number of its first line
-}
-
-impl Record {
-    fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn value(&self, at: usize) -> &str {
-        let start = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
-        let range = start.zip(self.ends.get(at).copied());
-        range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or("")
-    }
-
-    /// Removes the values and keeps the buffers.
-    fn clear(mut self) -> Self {
-        self.text.clear();
-        self.ends.clear();
-        Self { line: 0, ..self }
-    }
-
-    /// Adds the values of a line. Returns whether the line ends inside a quoted value.
-    fn push(&mut self, line: &str, delimiter: u8, mut quoted: bool) -> bool {
-        let delimiter = char::from(delimiter);
-        if !quoted && !line.contains('"') {
-            for value in line.split(delimiter) {
-                self.text.push_str(value);
-                self.ends.push(self.text.len());
-            }
-            return false;
-        }
-        let mut chars = line.chars().peekable();
-        let mut at_start = !quoted; // of a value
-        while let Some(c) = chars.next() {
-            match c {
-                '"' if quoted && chars.peek() == Some(&'"') => {
-                    chars.next();
-                    self.text.push('"');
-                }
-                '"' if quoted => quoted = false,
-                '"' if at_start => quoted = true,
-                c if c == delimiter && !quoted => {
-                    self.ends.push(self.text.len());
-                    at_start = true;
-                    continue;
-                }
-                c => self.text.push(c),
-            }
-            at_start = false;
-        }
-        if quoted {
-            self.text.push('\n');
-        } else {
-            self.ends.push(self.text.len());
-        }
-        quoted
-    }
-}
-
-impl Records {
-    fn next(&mut self) -> Result<Option<Record>> {
-        let mut record = std::mem::take(&mut self.spare).clear();
-        let (bytes, values) = self.sizes;
-        record.text.reserve(bytes);
-        record.ends.reserve(values);
-        let mut quoted = false;
-        loop {
-            let Some(line) = self.lines.next()? else {
-                if quoted {
-                    return Err(self.input_error(
-                        record.line,
-                        Class::Truncated,
-                        "a closing quote",
-                        "the end",
-                    ));
-                }
-                return Ok(None);
-            };
-            let is_comment = || {
-                let first = line.trim_start().bytes().next();
-                first.is_some() && first == self.comment
-            };
-            if !quoted && (line.is_empty() || is_comment()) {
-                continue;
-            }
-            quoted = match self.delimiter {
-                b' ' if !quoted => record.push(&join_blanks(line), b' ', quoted),
-                delimiter => record.push(line, delimiter, quoted),
-            };
-            if record.line == 0 {
-                record.line = self.lines.number();
-            }
-            if !quoted {
-                self.sizes = (record.text.len(), record.ends.len());
-                return Ok(Some(record));
-            }
-            if record.text.len() > MAX_LINE_BYTES {
-                let expected = format!("at most {MAX_LINE_BYTES} bytes before the closing quote");
-                return Err(self.input_error(record.line, Class::LimitExceeded, expected, "more"));
-            }
-        }
-    }
-
-    /// Reads all rows of the file from its start.
-    fn read_again(
-        &self,
-        path: &Path,
-        text: &TextOptions,
-        mut add: impl FnMut(&Record) -> Result<()>,
-    ) -> Result<()> {
-        let mut all =
-            Self { lines: Lines::new(Bytes::open(path)?), spare: Record::default(), ..*self };
-        if text.has_header {
-            all.next()?;
-        }
-        while let Some(record) = all.next()? {
-            add(&record)?;
-            all.spare = record;
-        }
-        Ok(())
-    }
-
-    fn input_error(
-        &self,
-        line: u64,
-        class: Class,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        self.lines.bytes().input_error(class, Place::Line(line), expected, found)
-    }
-
-    /// Reads the first record, of a file that is not empty.
-    fn need_first(&mut self) -> Result<Record> {
-        let first = self.next()?;
-        let empty = || self.input_error(1, Class::Truncated, "names of columns", "an empty file");
-        first.ok_or_else(empty)
-    }
-
-    /// Refuses a name that is used by two columns.
-    fn check_names(&self, names: &[String]) -> Result<()> {
-        for (at, name) in names.iter().enumerate() {
-            if names.iter().take(at).any(|previous| previous == name) {
-                let expected = "another name for each column";
-                return Err(self.bad_header(Class::Duplicate, expected, format!("{name:?} twice")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a record whose number of values differs from the number of names.
-    fn check_len(&self, record: &Record, names: &[String]) -> Result<()> {
-        if record.len() == names.len() {
-            return Ok(());
-        }
-        let expected = format!("{} values", names.len());
-        Err(self.input_error(record.line, Class::CountMismatch, expected, record.len()))
-    }
-
-    fn bad_header(&self, class: Class, expected: impl Display, found: impl Display) -> Error {
-        let place = "names of columns";
-        self.lines.bytes().input_error(class, place, expected, found)
-    }
-}
-
-/// Replaces each run of blanks and tabs outside of quotes by one blank.
-fn join_blanks(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut quoted = false;
-    for c in line.trim().chars() {
-        quoted ^= c == '"';
-        let is_blank = !quoted && matches!(c, ' ' | '\t');
-        if !is_blank {
-            text.push(c);
-        } else if !text.ends_with(' ') {
-            text.push(' ');
-        }
-    }
-    text
 }
 
 /// Reads the first records, up to about `max_bytes`. Returns them and whether they are the whole file.

@@ -19,6 +19,7 @@ mod ids;
 mod layout;
 mod layouts;
 mod names;
+mod sizes;
 mod slices;
 mod source;
 mod write;
