@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
+use zvf_error::format_count;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
@@ -416,8 +417,10 @@ pub fn merge(
         let members = store.groups.list.iter().flat_map(|group| &group.members);
         let strays = members.filter(|id| store.find_object(**id).is_none()).count();
         if strays > 0 {
-            let text =
-                format!("{source}: {strays} members of groups are no objects, and stay behind");
+            let text = format!(
+                "{source}: {} of groups left out: no object has such an id",
+                format_count(strays, "member")
+            );
             notices.push(json!({"code": "members_without_object", "text": text}));
         }
     }

@@ -118,7 +118,7 @@ fn a_merge_says_which_members_are_no_objects() {
     commit(&journal, source, &CommitOptions::default()).unwrap();
     let report = join(&into, &from).unwrap();
     let text = report["notices"].to_string();
-    assert!(text.contains(": 1 members of groups are no objects"), "{text}");
+    assert!(text.contains(": 1 member of groups left out: no object has such an id"), "{text}");
 }
 
 #[test]
