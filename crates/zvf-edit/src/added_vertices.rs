@@ -2,7 +2,7 @@
 //! operation follows.
 //!
 //! ```text
-//! add       chunk, piece, position and values of each vertex, one after the other, in a scratch file
+//! add       chunk, piece, position and values of each vertex, one after the other, in a file
 //! number    an operation follows: the rows become vertices in this order
 //! rebuild   none follows: they are sorted by chunk, and the chunks are rebuilt, few at a time
 //! link      pieces of a chain that follow each other are linked, one cell after the other
@@ -29,22 +29,16 @@ use crate::rebuild::{ChangedObject, FragmentNumbers, RebuildResult, Tally};
 use crate::row_pages::RowPages;
 
 /// A piece of an added object: its vertices that become one fragment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct AddedPiece {
     pub(crate) object: u32,
     pub(crate) chunk: u32,
     /// Whether another line of the object starts with it.
     pub(crate) starts_line: bool,
-    /// Once its chunk is rebuilt: the number of its fragment, its first row, and the number of rows.
+    /// Once its chunk is rebuilt: the number of its fragment, its first row, and the count of rows.
     pub(crate) fragment: u32,
     row: u32,
     pub(crate) count: u32,
-}
-
-impl AddedPiece {
-    fn new(object: u32, chunk: u32, starts_line: bool) -> Self {
-        Self { object, chunk, starts_line, fragment: NONE, row: 0, count: 0 }
-    }
 }
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
@@ -120,12 +114,14 @@ impl Geometry {
             chunks.push(self.chunk_number(&chunk));
         }
         let first = self.pieces.len();
+        let piece =
+            |chunk, starts_line| AddedPiece { object, chunk, starts_line, ..AddedPiece::default() };
         let mut pieces = vec![NONE; chunks.len()];
         if object != NONE && self.is_ordered() {
             for (at, chunk) in chunks.iter().enumerate() {
                 let starts_line = at > 0 && line_starts.binary_search(&at).is_ok();
                 if at == 0 || starts_line || chunks[at - 1] != *chunk {
-                    self.pieces.push(AddedPiece::new(object, *chunk, starts_line));
+                    self.pieces.push(piece(*chunk, starts_line));
                 }
                 pieces[at] = index_u32(self.pieces.len() - 1);
             }
@@ -135,8 +131,7 @@ impl Geometry {
             sorted.dedup();
             let all: HashMap<u32, u32> = sorted.iter().copied().zip(index_u32(first)..).collect();
             pieces = chunks.iter().map(|chunk| all[chunk]).collect();
-            self.pieces
-                .extend(sorted.into_iter().map(|chunk| AddedPiece::new(object, chunk, false)));
+            self.pieces.extend(sorted.into_iter().map(|chunk| piece(chunk, false)));
         }
         let mut added = self.added.take().unwrap_or_else(|| RowPages::new(size));
         vertex_number(usize_from_u32(added.count()) + rows.count)?;
@@ -284,7 +279,8 @@ impl Geometry {
             }
         }
         for column in &mut self.fragment_columns {
-            column.set.retain(|(chunk, _), _| !batch.contains(chunk)); // they are in the rebuilt chunks
+            // The rebuilt chunks have these values.
+            column.set.retain(|(chunk, _), _| !batch.contains(chunk));
         }
         self.extend_box(&result, tally);
         Ok(result)
@@ -330,7 +326,7 @@ impl Geometry {
                 }
             }
         }
-        // A link that belongs to another cell than its own may be of another batch: then there is one.
+        // A link may belong to another cell than its own, of another batch: then there is one.
         for most in [MAX_BATCH_LINKS, usize::MAX] {
             family.begin_again();
             for ((offsets, source), links) in &cells {
@@ -377,7 +373,9 @@ impl Geometry {
                     };
                     let head = [chunk, fragment, index_u32(list.len())].map(u32::to_le_bytes);
                     let bytes = self.raw_rows(list, head.concat())?;
-                    objects.iter().for_each(|object| sorted.push(*object, &bytes));
+                    // An object may name a fragment several times.
+                    let objects = objects.chunk_by(|a, b| a == b);
+                    objects.for_each(|object| sorted.push(object[0], &bytes));
                 }
                 free.sort_unstable();
                 sorted.push(NONE, &self.raw_rows(&free, Vec::new())?);

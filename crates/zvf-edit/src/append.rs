@@ -152,7 +152,8 @@ impl Transaction {
         self.next_id.checked_sub(lowest).ok_or_else(|| id_overflow(file, lowest))
     }
 
-    /// Adds an object, or vertices without one where there is no `id`. Returns the vertices, unless they have no numbers yet.
+    /// Adds an object, or vertices without one where there is no `id`. Returns the vertices, unless
+    /// they have no numbers yet.
     pub(crate) fn add_object_data(
         &mut self,
         kind: usize,

@@ -216,9 +216,8 @@ pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> 
         if snap.get(&doc_key(&child))?.is_some() {
             found.push(name);
         } else if let [key, ..] = &snap.journal.store.walk(&child)?[..] {
-            let text = format!(
-                "{child}/zarr.json: expected the document of {key}, found nothing; run \"zvf validate\""
-            );
+            let found = "found nothing; run \"zvf validate\"";
+            let text = format!("{child}/zarr.json: expected the document of {key}, {found}");
             return fail(Class::NotFound, text);
         }
     }

@@ -59,7 +59,7 @@ pub enum OpenFault {
     Unlisted,
 }
 
-/// Returns the names of the nodes in an optional folder of a level, and whether the list is complete.
+/// Returns the names of the nodes in an optional folder of a level, and whether it names all.
 pub(crate) async fn list_nodes(node: &LevelNode, folder: &str) -> Result<Listing> {
     match node.lacks(folder) {
         true => Ok(Listing { names: Vec::new(), complete: true }),

@@ -114,16 +114,7 @@ const KINDS: usize = 5;
 /// The memory that a process may use beyond its limit.
 const SLACK_MIB: u64 = 64;
 /// Commands that are known to need more memory.
-const KNOWN: [&str; 8] = [
-    "edit-",
-    "append all mesh",
-    "append all graph",
-    "append all skeleton",
-    "merge all mesh",
-    "merge all graph",
-    "merge all skeleton",
-    "split",
-];
+const KNOWN: [&str; 4] = ["edit-", "append", "merge", "split"];
 
 #[cfg(test)]
 mod tests {

@@ -179,7 +179,6 @@ fn what_is_appended_is_held_chunk_by_chunk() {
         "pc3_sharded_zstd",
         "pc3_pyramid_explicit",
         "pc3_pyramid_scaled",
-        "pc3_objects",
         "pl2_negative",
         "sl3_streamlines",
         "sl3_sharded_blosc",
