@@ -12,12 +12,12 @@ use zvf_metadata::path_segment;
 use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, Kind, Value};
 
+use crate::added_vertices::SortedParts;
 use crate::error::{EditError, Result, fail, refused};
 use crate::fields::Fields;
 use crate::new_rows::NewRows;
-use crate::numbers::{NONE, Vid, vertex_number};
+use crate::numbers::{Vid, vertex_number};
 use crate::objects::NewObject;
-use crate::row_pages::RowPages;
 use crate::transaction::{OperationResult, Transaction};
 
 /// A file to append.
@@ -37,8 +37,8 @@ pub(crate) struct Append {
 #[derive(Debug, Default)]
 pub(crate) struct ObjectData {
     pub(crate) rows: NewRows,
-    /// The numbers of its rows in the file, as long as `rows` has none.
-    pub(crate) numbers: Vec<Vid>,
+    /// Its number in the file, once it has vertices.
+    pub(crate) number: Option<u32>,
     pub(crate) values: Fields,
     /// The parent of each vertex that has one, for trees.
     pub(crate) parents: BTreeMap<usize, usize>,
@@ -90,8 +90,7 @@ impl Transaction {
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
         let with_objects = self.kinds[kind].objects.is_some() || kind_type != Kind::PointCloud;
-        let row_size = self.kinds[kind].row_size();
-        let mut contents = FileContents::new(file, kind_type, with_objects, row_size);
+        let mut contents = FileContents::new(file, kind_type, with_objects);
         let mut done = OperationResult::default();
         for piece in reader {
             let (piece, mut rows) = (piece.map_err(fault)?, NewRows::default());
@@ -107,30 +106,27 @@ impl Transaction {
                 rows = self.encode_rows(kind, batch.len(), position, &names, value)?;
                 if !with_objects && batch.elements().is_none() {
                     done.changed += num::to_u64(rows.count);
-                    self.kinds[kind].add_points(&rows)?;
+                    self.kinds[kind].add_free(&rows)?;
                     continue;
                 }
             }
             contents.take_piece(piece, &rows)?;
         }
-        let FileContents { objects, rows, place, links, .. } = contents;
+        let FileContents { objects, mut rows, place, links, .. } = contents;
         let keep = append.keep_ids == Some(true);
         let shift = if keep { 0 } else { self.id_shift(&objects, file)? };
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
         for (owner, mut data) in objects {
-            if data.numbers.is_empty() {
-                continue;
+            let Some(number) = data.number else { continue }; // it has values alone
+            for part in rows.read(number) {
+                data.rows.bytes.extend_from_slice(&part?);
             }
-            data.rows.count = data.numbers.len();
-            for n in std::mem::take(&mut data.numbers) {
-                rows.copy_row(n, &mut data.rows.bytes)?;
-            }
+            done.changed += num::to_u64(data.rows.count);
             let id = match owner.filter(|_| with_objects) {
                 Some(id) => Some(id.checked_add(shift).ok_or_else(|| id_overflow(file, id))?),
                 None => None,
             };
             let vertices = self.add_object_data(kind, id, data)?;
-            done.changed += num::to_u64(vertices.len());
             done.ids.extend(id);
             new_vertices.insert(owner, vertices);
         }
@@ -156,7 +152,8 @@ impl Transaction {
         self.next_id.checked_sub(lowest).ok_or_else(|| id_overflow(file, lowest))
     }
 
-    /// Adds an object, or vertices without one where there is no `id`.
+    /// Adds an object, or vertices without one where there is no `id`. Returns the vertices, unless
+    /// they have no numbers yet.
     pub(crate) fn add_object_data(
         &mut self,
         kind: usize,
@@ -170,10 +167,14 @@ impl Transaction {
             values.shift_remove(&column.name); // the store counts
         });
         let vertices = match id {
-            None => self.kinds[kind].add_rows(NONE, &rows.bytes),
+            None => self.kinds[kind].add_free(&rows),
             Some(id) => {
                 let id = self.allocate_id(Some(id))?;
                 let object = self.new_object(kind, id)?;
+                if rows.count > 0 && self.kinds[kind].add_unnumbered(object, &rows, &line_starts)? {
+                    self.set_new_values(kind, object, Some(&values))?;
+                    return Ok(Vec::new());
+                }
                 let parent = |i: usize| parents.get(&i).copied();
                 let parents: Vec<Option<usize>> = (0..rows.count).map(parent).collect();
                 let parents = (kind_type == Kind::Skeleton).then(|| json!(parents));
@@ -207,17 +208,21 @@ struct FileContents<'a> {
     with_objects: bool,
     /// The data of each object, and of the vertices without one.
     objects: BTreeMap<Option<i64>, ObjectData>,
-    /// The vertices in the order of the file.
-    rows: RowPages,
+    /// The vertices of each object, by its number in the file.
+    rows: SortedParts,
+    /// The number of vertices, and of the objects that have any.
+    count: usize,
+    numbered: u32,
     /// Of kinds with links: the owner of each vertex, and the index of the vertex within the owner.
     place: Vec<(Option<i64>, usize)>,
     links: Vec<LinkRow>,
 }
 
 impl<'a> FileContents<'a> {
-    fn new(file: &'a str, kind: Kind, with_objects: bool, row_size: usize) -> Self {
+    fn new(file: &'a str, kind: Kind, with_objects: bool) -> Self {
         let (objects, place, links) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { file, kind, with_objects, objects, rows: RowPages::new(row_size), place, links }
+        let (rows, count, numbered) = (SortedParts::default(), 0, 0);
+        Self { file, kind, with_objects, objects, rows, count, numbered, place, links }
     }
 
     /// Takes a piece, whose vertices are encoded as `rows`.
@@ -246,22 +251,28 @@ impl<'a> FileContents<'a> {
     }
 
     fn take_vertices(&mut self, batch: &Batch, rows: &NewRows) -> Result<()> {
-        let base = self.rows.count() as usize;
+        let base = self.count;
+        self.count += rows.count;
+        vertex_number(self.count)?;
         let parts = batch.parts().iter().enumerate().filter(|_| self.kind.is_chain());
         let parts = parts.filter(|(n, _)| batch.parts().starts_line(*n));
         let starts: HashSet<usize> = parts.map(|(_, part)| part.rows.start).collect();
-        for (i, owner) in self.vertex_owners(batch, base)?.into_iter().enumerate() {
+        for ((i, row), owner) in rows.iter().enumerate().zip(self.vertex_owners(batch, base)?) {
             let object = self.objects.entry(owner).or_default();
-            let at = object.numbers.len();
+            let at = object.rows.count;
             if starts.contains(&i) && at > 0 {
                 object.line_starts.push(at);
             }
-            if !self.kind.is_chain() {
+            if self.kind.has_links() {
                 self.place.push((owner, at));
             }
-            object.numbers.push(vertex_number(base + i)?);
+            object.rows.count += 1;
+            let number = object.number.get_or_insert_with(|| {
+                self.numbered += 1;
+                self.numbered - 1
+            });
+            self.rows.push(*number, row);
         }
-        self.rows.push(&rows.bytes);
         let Some(elements) = batch.elements() else { return Ok(()) };
         for (n, ends) in elements.iter().enumerate() {
             let ends: Vec<usize> = ends.iter().map(|i| base + i).collect();
@@ -372,7 +383,7 @@ mod tests {
     /// Adds one element with two ends to the contents of a file, and returns its ends.
     fn append_element(dtype: Dtype, ends: [[u8; 8]; 2]) -> std::result::Result<Vec<usize>, String> {
         let rows = Column::new(dtype, 2, ends.concat().into()).unwrap();
-        let mut contents = FileContents::new("a.npz", Kind::Graph, true, 8);
+        let mut contents = FileContents::new("a.npz", Kind::Graph, true);
         let result =
             contents.take_piece(Piece::Elements { rows, fields: Vec::new() }, &NewRows::default());
         result.map_err(|error| error.message)?;
@@ -404,8 +415,9 @@ mod tests {
         let owners = [4, 5].map(|id| Some(zvf_model::ObjectId(id))).to_vec();
         let edges = zvf_model::Elements::new(2, vec![1, 0]).unwrap();
         let batch = batch.with_vertex_objects(owners).unwrap().with_elements(edges).unwrap();
-        let mut contents = FileContents::new("a.swc", Kind::Skeleton, true, 8);
-        let error = contents.take_vertices(&batch, &NewRows::default()).unwrap_err();
+        let mut contents = FileContents::new("a.swc", Kind::Skeleton, true);
+        let rows = NewRows { count: 2, bytes: vec![0; 16] };
+        let error = contents.take_vertices(&batch, &rows).unwrap_err();
         assert_eq!(
             error.message,
             "a.swc: an edge joins vertices of different objects, which trees do not have"

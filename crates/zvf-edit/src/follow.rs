@@ -9,7 +9,7 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::error::{Result, unsupported};
 use crate::geometry::Geometry;
-use crate::links::{End, Record};
+use crate::links::{End, Record, loose_end_error};
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
 
@@ -182,7 +182,14 @@ impl Geometry {
         if !result.chunks.is_empty() {
             self.withdraw_link_groups();
         }
+        if self.is_ordered() && self.pieces.windows(2).any(|pair| pair[0].object == pair[1].object)
+        {
+            self.links_or_new()?;
+        }
         let Some(mut family) = self.links.take() else { return Ok(()) };
+        if !self.pieces.is_empty() {
+            self.write_added_links(&mut family, result)?;
+        }
         if self.kind.has_links() {
             for record in family.records.iter().filter(|record| record.is_changed()) {
                 self.note_link(record, result);
@@ -199,8 +206,12 @@ impl Geometry {
             }
         }
         let rebuilt = &*result;
-        let place =
-            |v: Vid| self.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row)));
+        let place = |v: Vid| {
+            let place = self.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row)));
+            let i = v as usize;
+            let is_loose = place.is_none() && !self.existed[i] && self.home[i].0 != NONE;
+            if is_loose { Err(loose_end_error(&self.path)) } else { Ok(place) }
+        };
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
         self.links = Some(family);
         if changed && self.withdraw_link_groups() {

@@ -17,6 +17,7 @@ use zvf_format::{Class, num};
 use zvf_metadata::{DtypeKind, LinksConvention, Token};
 use zvf_model::Kind;
 
+use crate::added_vertices::AddedPiece;
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{At, EditError, Result, fail, missing_column_error, unsupported};
@@ -134,8 +135,10 @@ pub(crate) struct Geometry {
     chunk_numbers: HashMap<Chunk, u32>,
     pub(crate) chunks: HashMap<u32, ChunkState>,
 
-    /// Points that were added and have no numbers yet: chunk, position and values of each.
-    pub(crate) points: Option<RowPages>,
+    /// Vertices that were added and have no numbers yet: chunk, piece, position and values of each.
+    pub(crate) added: Option<RowPages>,
+    /// The pieces of added objects whose vertices have no numbers.
+    pub(crate) pieces: Vec<AddedPiece>,
     pub(crate) positions: Vec<u8>,
     /// The chunk and row of each vertex before the edit; the chunk is `NONE` for a new vertex.
     pub(crate) home: Vec<(u32, u32)>,
@@ -217,7 +220,8 @@ impl Geometry {
             chunk_keys: Vec::new(),
             chunk_numbers: HashMap::new(),
             chunks: HashMap::new(),
-            points: None,
+            added: None,
+            pieces: Vec::new(),
             positions: Vec::new(),
             home: Vec::new(),
             new_chunk: Vec::new(),
@@ -543,28 +547,15 @@ impl Geometry {
         if objects.list[object as usize].loaded {
             return Ok(());
         }
-        let mut refs = self.references(object)?;
-        if !self.is_ordered() {
-            let keys = &self.chunk_keys;
-            refs.sort_by(|a, b| keys[a.0 as usize].cmp(&keys[b.0 as usize]));
-        }
+        let refs = self.ordered_references(object)?;
         let mut vertices = Vec::new();
         let (lines, mut line) = (self.line_starts(object)?, 0);
         for (n, (chunk, fragment)) in refs.iter().enumerate() {
             line += u32::from(lines.contains(&n));
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
-            let Some(list) = state.fragments.get(*fragment as usize) else {
-                let key = &self.chunk_keys[*chunk as usize];
-                return fail(
-                    Class::OutOfBounds,
-                    format!(
-                        "{}/object_index: fragment {fragment} of chunk {key:?} is not there",
-                        self.path
-                    ),
-                );
-            };
-            let list = list.clone();
+            let list = state.fragments.get(*fragment as usize).cloned();
+            let list = list.ok_or_else(|| self.missing_fragment(*chunk, *fragment))?;
             let is_shared = self.has_shared_fragments
                 && self
                     .load_owners()?

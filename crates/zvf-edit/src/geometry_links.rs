@@ -49,11 +49,7 @@ impl Geometry {
     /// Loads all links.
     pub(crate) fn load_all_links(&mut self) -> Result<()> {
         let chunks = self.all_chunks();
-        self.load_links(&chunks)?;
-        if let Some(family) = &mut self.links {
-            family.loaded_all = true;
-        }
-        Ok(())
+        self.load_links(&chunks)
     }
 
     /// Orders the ends of an edge, as directed families store them in either order: the child is the first row of a fragment.

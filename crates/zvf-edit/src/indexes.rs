@@ -9,7 +9,7 @@ use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
 
-use crate::arrays::{Chunk, read_doc};
+use crate::arrays::{Chunk, doc_key, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result, fail, unsupported};
 use crate::manifest_table::{DENSE_LAYOUT, ManifestTable};
@@ -202,14 +202,23 @@ pub(crate) fn object_number(count: usize) -> Result<u32> {
     })
 }
 
-/// Lists the names of the child nodes of a group.
+/// Lists the names of the child nodes of a group. What is left of a removed one is an empty folder.
+///
+/// # Errors
+///
+/// When anything is stored in a child that has no document.
 pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> {
     let mut names = snap.list(path)?;
     names.retain(|name| name != "zarr.json");
     let mut found = Vec::new();
     for name in names {
-        if snap.get(&format!("{path}/{name}/zarr.json"))?.is_some() {
+        let child = format!("{path}/{name}");
+        if snap.get(&doc_key(&child))?.is_some() {
             found.push(name);
+        } else if let [key, ..] = &snap.journal.store.walk(&child)?[..] {
+            let found = "found nothing; run \"zvf validate\"";
+            let text = format!("{child}/zarr.json: expected the document of {key}, {found}");
+            return fail(Class::NotFound, text);
         }
     }
     Ok(found)

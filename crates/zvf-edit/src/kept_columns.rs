@@ -24,7 +24,7 @@ use crate::error::{At, EditError, Result};
 use crate::geometry::{FragmentColumn, Geometry};
 use crate::indexes::{RowColumn, column_type, open_row_column};
 use crate::rebuild::{ChangedObject, Piece};
-use crate::references::read_references;
+use crate::references::{missing_fragment_error, read_references};
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 
@@ -135,7 +135,12 @@ impl Geometry {
         let changed = changed.iter().map(|(object, pieces)| {
             (*object, pieces.iter().map(|(_, vertices)| vertices.len()).sum())
         });
-        for (object, count) in counted.into_iter().chain(changed) {
+        let added = self.pieces.chunk_by(|a, b| a.object == b.object).map(|pieces| {
+            let counts = pieces.iter().map(|piece| num::usize_from_u32(piece.count));
+            (pieces[0].object, counts.sum())
+        });
+        let counts: Vec<(u32, usize)> = counted.into_iter().chain(changed).chain(added).collect();
+        for (object, count) in counts {
             let row = self.known_object(object)?.row.filter(|row| (*row as usize) < rows);
             if let Some(row) = row {
                 self.object_columns[at].array.set_row(row as usize, &vertex_count(count)?);
@@ -263,13 +268,8 @@ impl LevelObjects<'_> {
             let mut total = 0;
             for (chunk, fragment) in read_references(manifest, self.rank).at(self.path)? {
                 let count = counts.get(&chunk).and_then(|counts| counts.get(fragment as usize));
-                total += count.ok_or_else(|| {
-                    let text = format!(
-                        "{}/object_index: fragment {fragment} of chunk {chunk:?} is not there",
-                        self.path
-                    );
-                    EditError::new(Class::OutOfBounds, text)
-                })?;
+                total +=
+                    count.ok_or_else(|| missing_fragment_error(self.path, &chunk, fragment))?;
             }
             column.array.set_row(row, &vertex_count(total)?);
         }

@@ -268,8 +268,9 @@ impl Transaction {
             Some(sizes) => ChunkShape::new(&sizes)?,
             None => root_shape,
         };
-        let place =
-            |v: u32| geometry.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row)));
+        let place = |v: u32| {
+            Ok(geometry.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row))))
+        };
         let mut end = |chunk: &Chunk, row: u64| -> Result<End> {
             if !rebuilt.moves.is_empty() {
                 return moved_end(path, &rebuilt.moves, chunk, row);

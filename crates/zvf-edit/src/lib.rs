@@ -17,8 +17,8 @@
 //! objects of a rebuilt chunk may get new fragment numbers, and all links that name the chunk are updated.
 //!
 //! **Memory.** Values are read once an operation needs them. New and old bytes of a commit lie in a scratch file until
-//! they are staged. Points that are added lie there as well, and are rebuilt chunk by chunk
-//! (`added_points`).
+//! they are staged. Points and chains that are added lie there as well; they are rebuilt and
+//! linked few chunks and cells at a time (`added_vertices`).
 //!
 //! **Items.** Two transactions conflict if they change the same items (objects, members of groups, columns), not the same
 //! keys. A transaction that loses a race without a conflict repeats its operations on the new head.
@@ -29,7 +29,7 @@
 //!
 //! ```text
 //! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
-//!   added_points, row_chunks, row_array, dense, manifest_table, indexes,
+//!   added_vertices, row_chunks, row_array, dense, manifest_table, indexes,
 //!   references, kept_columns, numbers, scalar, widths
 //! script, operation, fields, select, objects, vertices,       operations of a script
 //!   linking, grouping, columns, new_column, new_rows, append, expect,
@@ -47,7 +47,7 @@
 //! Not here: other ways to store a history; the conversion of arguments to scripts.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod added_points;
+mod added_vertices;
 mod append;
 mod apply;
 mod arrays;

@@ -59,6 +59,12 @@ pub(crate) fn missing_row_error(path: &str, chunk: &[i64], row: u64, count: usiz
     )
 }
 
+/// Returns the error of a link at `path` whose end is a row that no fragment holds.
+pub(crate) fn loose_end_error(path: &str) -> EditError {
+    let text = "a link ends at a row that is in no fragment; run \"zvf validate\"";
+    EditError::new(Class::OutOfBounds, text).with_place(path)
+}
+
 /// One link.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
@@ -75,6 +81,10 @@ impl Record {
     /// Creates a link between vertices.
     pub(crate) fn new(ends: impl IntoIterator<Item = Vid>, values: Vec<Vec<u8>>) -> Self {
         let ends = ends.into_iter().map(End::Vertex).collect();
+        Self::with_ends(ends, values)
+    }
+
+    pub(crate) fn with_ends(ends: Vec<End>, values: Vec<Vec<u8>>) -> Self {
         Self { ends, cell: None, values, alive: true, changed: true }
     }
 
@@ -118,7 +128,11 @@ pub(crate) struct LinkFamily {
     pub(crate) columns: Vec<LinkColumn>,
     pub(crate) fragments: Option<CellArray>,
     loaded: HashMap<(String, Chunk), usize>,
-    pub(crate) loaded_all: bool,
+    /// The number of records in the written cells, before and after, and whether any cell differs.
+    written: (u64, u64),
+    differs: bool,
+    /// Whether a written record was stored in another cell than the one that it belongs to.
+    pub(crate) has_strays: bool,
     pub(crate) records: Vec<Record>,
     pub(crate) by_vertex: HashMap<Vid, Vec<u32>>,
 }
@@ -196,18 +210,8 @@ impl LinkFamily {
         } else {
             None
         };
-        let (is_new, loaded_all, empty) = (false, false, Self::create(path, width, rank)?);
-        Ok(Some(Self {
-            delta_text,
-            doc,
-            is_new,
-            policy,
-            arrays,
-            columns,
-            fragments,
-            loaded_all,
-            ..empty
-        }))
+        let (is_new, empty) = (false, Self::create(path, width, rank)?);
+        Ok(Some(Self { delta_text, doc, is_new, policy, arrays, columns, fragments, ..empty }))
     }
 
     /// Sets the delta and the anchor of a family between levels with different chunks.
@@ -241,7 +245,9 @@ impl LinkFamily {
             columns: Vec::new(),
             fragments: None,
             loaded: HashMap::new(),
-            loaded_all: true,
+            written: (0, 0),
+            differs: false,
+            has_strays: false,
             records: Vec::new(),
             by_vertex: HashMap::new(),
         })
@@ -272,7 +278,7 @@ impl LinkFamily {
     }
 
     /// Loads the records of a cell, unless they are loaded. `end` maps a row of level 0 to an end.
-    fn load_cell(
+    pub(crate) fn load_cell(
         &mut self,
         snap: &Snapshot,
         offsets: &str,
@@ -284,8 +290,9 @@ impl LinkFamily {
         if self.loaded.contains_key(&cell) {
             return Ok(());
         }
-        let array = &self.arrays[offsets];
-        let Some(bytes) = array.read_stored(snap, source)? else {
+        let array = self.arrays.get(offsets);
+        let stored = array.map_or(Ok(None), |array| array.read_stored(snap, source))?;
+        let Some((array, bytes)) = array.zip(stored) else {
             self.loaded.insert(cell, 0);
             return Ok(());
         };
@@ -397,13 +404,24 @@ impl LinkFamily {
         level_zero: &dyn Fn(usize) -> bool,
         end: &mut dyn FnMut(&Chunk, u64) -> Result<End>,
     ) -> Result<()> {
-        let names: Vec<String> = self.arrays.keys().cloned().collect();
-        for offsets in names {
-            for source in self.find_cells(&offsets, chunks, level_zero)? {
-                self.load_cell(snap, &offsets, &source, level_zero, end)?;
-            }
+        for (offsets, source) in self.cells_naming(chunks, level_zero)? {
+            self.load_cell(snap, &offsets, &source, level_zero, end)?;
         }
         Ok(())
+    }
+
+    /// Finds the cells that name one of the chunks, each with its offsets.
+    pub(crate) fn cells_naming(
+        &self,
+        chunks: &BTreeSet<Chunk>,
+        level_zero: &dyn Fn(usize) -> bool,
+    ) -> Result<Vec<(String, Chunk)>> {
+        let mut cells = Vec::new();
+        for offsets in self.arrays.keys() {
+            let found = self.find_cells(offsets, chunks, level_zero)?.into_iter();
+            cells.extend(found.map(|source| (offsets.clone(), source)));
+        }
+        Ok(cells)
     }
 
     /// Extends all arrays to chunks from `low` to `high`, both included.
@@ -437,21 +455,11 @@ impl LinkFamily {
         &mut self,
         snap: &Snapshot,
         like: &CellArray,
-        place: &dyn Fn(Vid) -> Option<(Chunk, u64)>,
+        place: &dyn Fn(Vid) -> Result<Option<(Chunk, u64)>>,
         out: &mut Changes,
     ) -> Result<bool> {
-        let mut changed = false;
-        let (mut before, mut after) = (0, 0);
-        for ((offsets, source), mut list) in self.place_records(place)? {
-            list.sort_by_key(|(key, number, _)| (*key, *number));
-            // A cell that was not loaded had no records.
-            let old = self.loaded.get(&(offsets.clone(), source.clone())).copied().unwrap_or(0);
-            before += num::to_u64(old);
-            after += num::to_u64(list.len());
-            if old > 0 || !list.is_empty() {
-                changed |= self.write_cell(snap, like, (&offsets, &source), &list)?;
-            }
-        }
+        self.write_cells(snap, like, place)?;
+        let ((before, after), changed) = (self.written, self.differs);
         if self.is_new && after == 0 {
             return Ok(false);
         }
@@ -475,39 +483,79 @@ impl LinkFamily {
         Ok(changed || before != after)
     }
 
+    /// Writes the loaded cells and new ones, where they differ, and forgets their records.
+    pub(crate) fn write_cells(
+        &mut self,
+        snap: &Snapshot,
+        like: &CellArray,
+        place: &dyn Fn(Vid) -> Result<Option<(Chunk, u64)>>,
+    ) -> Result<()> {
+        for ((offsets, source), mut list) in self.place_records(place)? {
+            list.sort_by_key(|(key, number, _)| (*key, *number));
+            // A cell that was not loaded had no records.
+            let old = self.loaded.get(&(offsets.clone(), source.clone())).copied().unwrap_or(0);
+            self.written.0 += num::to_u64(old);
+            self.written.1 += num::to_u64(list.len());
+            self.has_strays |= list.iter().any(|((is_moved, _), number, _)| {
+                *is_moved && self.records[*number].cell.is_some()
+            });
+            if old > 0 || !list.is_empty() {
+                self.differs |= self.write_cell(snap, like, (&offsets, &source), &list)?;
+            }
+        }
+        self.loaded.clear();
+        self.clear_records();
+        Ok(())
+    }
+
+    /// Forgets what was written.
+    pub(crate) fn begin_again(&mut self) {
+        (self.written, self.has_strays) = ((0, 0), false);
+    }
+
     /// Assigns records to cells; every loaded cell has an entry. Records with a removed end are dropped.
     fn place_records(
         &self,
-        place: &dyn Fn(Vid) -> Option<(Chunk, u64)>,
+        place: &dyn Fn(Vid) -> Result<Option<(Chunk, u64)>>,
     ) -> Result<BTreeMap<(String, Chunk), Vec<PlacedRecord>>> {
-        let width = self.policy.link_width();
         let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> =
             self.loaded.keys().map(|cell| (cell.clone(), Vec::new())).collect();
         for (number, record) in self.records.iter().enumerate().filter(|(_, record)| record.alive) {
             let found = record.ends.iter().map(|end| match end {
                 End::Vertex(v) => place(*v),
-                End::Row(chunk, row) => Some((chunk.clone(), *row)),
-                End::Removed => None,
+                End::Row(chunk, row) => Ok(Some((chunk.clone(), *row))),
+                End::Removed => Ok(None),
             });
-            let Some(found) = found.collect::<Option<Vec<_>>>() else { continue };
-            let ends = found.iter().map(|(chunk, row)| Ok((ChunkKey::new(chunk)?, *row)));
-            let ends = ends.collect::<Result<Vec<_>>>()?;
-            let ends: Vec<Endpoint<'_>> =
-                ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
-            for placement in self.policy.place(&ends)? {
-                let offsets = match width {
-                    1 => "self".to_owned(),
-                    _ => placement.offsets().to_string(),
-                };
-                let source = placement.source().components().to_vec();
+            // A link goes with a removed vertex.
+            let Some(found) = found.collect::<Result<Option<Vec<_>>>>()? else { continue };
+            for (cell, placed) in self.placements(&found)? {
                 let key = match &record.cell {
-                    Some((old, chunk, row)) if *old == offsets && *chunk == source => (false, *row),
+                    Some((old, chunk, row)) if *old == cell.0 && *chunk == cell.1 => (false, *row),
                     _ => (true, num::index_u32(number)),
                 };
-                cells.entry((offsets, source)).or_default().push((key, number, placement.record()));
+                cells.entry(cell).or_default().push((key, number, placed));
             }
         }
         Ok(cells)
+    }
+
+    /// Returns the cells of a record with these ends, and its form in each.
+    pub(crate) fn placements(
+        &self,
+        ends: &[(Chunk, u64)],
+    ) -> Result<Vec<((String, Chunk), LinkRecord)>> {
+        let ends = ends.iter().map(|(chunk, row)| Ok((ChunkKey::new(chunk)?, *row)));
+        let ends = ends.collect::<Result<Vec<_>>>()?;
+        let ends: Vec<Endpoint<'_>> =
+            ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
+        let placements = self.policy.place(&ends)?.into_iter().map(|placement| {
+            let offsets = match self.policy.link_width() {
+                1 => "self".to_owned(),
+                _ => placement.offsets().to_string(),
+            };
+            ((offsets, placement.source().components().to_vec()), placement.record())
+        });
+        Ok(placements.collect())
     }
 
     /// Writes the records of a cell and their values. Returns whether the records differ from the stored ones.

@@ -31,6 +31,7 @@ impl Geometry {
         let counted = self.count_all_vertices()?;
         let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
         manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
+        manifests.extend(self.added_manifests(rank)?);
         let Some(mut objects) = self.objects.take() else { return Ok(()) };
         let grew = objects.add_rows(&self.path, keep_rows)?;
         for (object, blob) in manifests {
@@ -124,6 +125,17 @@ impl Geometry {
                 list.push((key, fragment, starts.next() == Some(true)));
             }
             manifests.push((*object, manifest_bytes(rank, &list)?));
+        }
+        Ok(manifests)
+    }
+
+    /// Encodes the manifests of added objects whose vertices have no numbers.
+    fn added_manifests(&self, rank: usize) -> Result<Manifests> {
+        let mut manifests = Vec::new();
+        for pieces in self.pieces.chunk_by(|a, b| a.object == b.object) {
+            let key = |chunk: u32| self.chunk_keys[num::usize_from_u32(chunk)].clone();
+            let list = pieces.iter().map(|p| (key(p.chunk), p.fragment, p.starts_line));
+            manifests.push((pieces[0].object, manifest_bytes(rank, &list.collect::<Vec<_>>())?));
         }
         Ok(manifests)
     }

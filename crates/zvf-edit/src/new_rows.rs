@@ -31,7 +31,7 @@ impl Geometry {
 
     /// Adds vertices with their values, to an object or without one.
     pub(crate) fn add_rows(&mut self, owner: u32, rows: &[u8]) -> Result<Vec<Vid>> {
-        self.number_points()?;
+        self.number_added()?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }

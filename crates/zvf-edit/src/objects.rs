@@ -236,7 +236,18 @@ impl Transaction {
             }
             self.add_records(kind, records, new.link_attributes.as_ref())?;
         }
-        for (name, value) in new.values.iter().flatten() {
+        self.set_new_values(kind, object, new.values.as_ref())?;
+        Ok(new_vertices)
+    }
+
+    /// Sets the values of a new object, or new values of one. Refuses a new one that lacks a value.
+    pub(crate) fn set_new_values(
+        &mut self,
+        kind: usize,
+        object: u32,
+        values: Option<&Fields>,
+    ) -> Result<()> {
+        for (name, value) in values.into_iter().flatten() {
             let row = self.object_column_value(kind, name, value)?;
             self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
         }
@@ -248,7 +259,7 @@ impl Transaction {
         if let Some(column) = missing {
             return Err(missing_value_error("values", &column.name, &column.ty.scalar.name()));
         }
-        Ok(new_vertices)
+        Ok(())
     }
 
     /// Encodes a value of a script for a column of objects.

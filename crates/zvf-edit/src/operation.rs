@@ -141,7 +141,7 @@ impl Transaction {
         line: &Json,
     ) -> Result<OperationResult> {
         if !matches!(operation, Operation::Append(_)) {
-            self.kinds.iter_mut().try_for_each(Geometry::number_points)?;
+            self.kinds.iter_mut().try_for_each(Geometry::number_added)?;
         }
         let done = match operation {
             Operation::Begin { .. } | Operation::Commit {} => refused("transactions do not nest"),

@@ -11,14 +11,14 @@ use crate::geometry::Geometry;
 use crate::numbers::Vid;
 
 impl Geometry {
-    /// Returns the position of a vertex as scripts write it, whole numbers exactly.
-    pub(crate) fn json_position(&self, v: Vid) -> Json {
+    /// Returns an encoded position as scripts write it, whole numbers exactly.
+    pub(crate) fn json_position(&self, position: &[u8]) -> Json {
         let value = |bytes: &[u8]| {
             let value = self.scalar.decode(bytes);
             let is_float = matches!(value, Value::Float(_));
             if is_float { self.scalar.to_decimal(bytes).into() } else { to_json(&value) }
         };
-        self.position_bytes(v).chunks_exact(self.scalar.size()).map(value).collect()
+        position.chunks_exact(self.scalar.size()).map(value).collect()
     }
 
     /// Returns the position of a vertex to compute with. Refuses whole numbers that `f64` may

@@ -162,7 +162,8 @@ impl Geometry {
         tally: &mut Tally,
     ) -> Result<RebuildResult> {
         let mut result = RebuildResult::default();
-        self.rebuild_points(&mut result, tally)?;
+        self.update_segments()?;
+        let mut renumbered = self.rebuild_added(&mut result, tally)?;
         let objects = self.compare_objects(tally);
         let rebuilt: BTreeSet<u32> = &objects.rebuilt | &self.free_chunks();
         let involved: Vec<u32> = rebuilt.union(&objects.chunks).copied().collect();
@@ -170,7 +171,6 @@ impl Geometry {
             self.load_chunk(*chunk)?;
         }
         self.load_links(&involved)?;
-        self.update_segments()?;
         if self.kind == Kind::Line {
             // Load lines before `write_objects`, which changes manifests.
             let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
@@ -181,7 +181,7 @@ impl Geometry {
         }
         let changed = &objects.changed;
         result.linked_chunks.extend(self.chunk_keys_of(&objects.reordered));
-        let renumbered = self.rebuild_chunks(&rebuilt, changed, &mut result, tally)?;
+        renumbered.extend(self.rebuild_chunks(&rebuilt, changed, &mut result, tally)?);
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
         self.update_implied_links(&rebuilt, changed)?;
@@ -204,7 +204,7 @@ impl Geometry {
     }
 
     /// Returns the keys of chunks.
-    fn chunk_keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
+    pub(crate) fn chunk_keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
         chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone())
     }
 
@@ -573,7 +573,7 @@ impl Geometry {
     }
 
     /// Extends the arrays of the level to these chunks.
-    fn extend_arrays(&mut self, keys: &[Chunk]) -> Result<()> {
+    pub(crate) fn extend_arrays(&mut self, keys: &[Chunk]) -> Result<()> {
         let Some((low, high)) = bounding_chunks(keys) else { return Ok(()) };
         if self.vertices.contains_range(&low, &high)
             && self.fragments.contains_range(&low, &high)

@@ -88,6 +88,21 @@ impl Geometry {
         Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
     }
 
+    /// Returns the fragments of an object before the edit in the order of its vertices.
+    pub(crate) fn ordered_references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
+        let mut references = self.references(object)?;
+        if !self.is_ordered() {
+            let key = |chunk: u32| &self.chunk_keys[num::usize_from_u32(chunk)];
+            references.sort_by(|a, b| key(a.0).cmp(key(b.0)));
+        }
+        Ok(references)
+    }
+
+    /// Returns the error of an object that names a fragment which is not there.
+    pub(crate) fn missing_fragment(&self, chunk: u32, fragment: u32) -> EditError {
+        missing_fragment_error(&self.path, &self.chunk_keys[num::usize_from_u32(chunk)], fragment)
+    }
+
     /// Returns the fragments of an object before the edit with which another line starts, by their place in its manifest.
     pub(crate) fn line_starts(&self, object: u32) -> Result<HashSet<usize>> {
         let mut starts = HashSet::new();
@@ -111,6 +126,11 @@ impl Geometry {
     fn describe_manifest(&self, row: u32) -> String {
         format!("{}/object_index/manifests row {row}", self.path)
     }
+}
+
+pub(crate) fn missing_fragment_error(level: &str, chunk: &Chunk, fragment: u32) -> EditError {
+    let text = format!("{level}/object_index: fragment {fragment} of chunk {chunk:?} is not there");
+    EditError::new(Class::OutOfBounds, text)
 }
 
 /// Returns whether all blocks of a manifest have so many bytes.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
+use zvf_error::format_count;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
@@ -24,6 +25,7 @@ use crate::geometry::Geometry;
 use crate::history::{hold_for_reading, open_store_journal, plan_undo};
 use crate::indexes::RowColumn;
 use crate::journal::{Journal, need_listed};
+use crate::links::loose_end_error;
 use crate::new_column::NewColumn;
 use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid};
@@ -415,8 +417,10 @@ pub fn merge(
         let members = store.groups.list.iter().flat_map(|group| &group.members);
         let strays = members.filter(|id| store.find_object(**id).is_none()).count();
         if strays > 0 {
-            let text =
-                format!("{source}: {strays} members of groups are no objects, and stay behind");
+            let text = format!(
+                "{source}: {} of groups left out: no object has such an id",
+                format_count(strays, "member")
+            );
             notices.push(json!({"code": "members_without_object", "text": text}));
         }
     }
@@ -451,13 +455,15 @@ impl Transaction {
             let columns = &theirs.object_columns;
             self.add_missing_columns(ColumnScope::Object, kind, columns, has_objects)?;
             theirs.load_all_values()?;
-            if theirs.has_only_points() {
-                self.copy_points(kind, theirs)?;
-                continue;
+            let mut sorted = match theirs.is_sortable() {
+                true => Some(theirs.sort_by_object()?),
+                false => None,
+            };
+            if sorted.is_none() {
+                theirs.load_all()?;
+                theirs.load_all_links()?;
             }
-            theirs.load_all()?;
-            theirs.load_all_links()?;
-            let (has_links, mut twin) = (theirs.links.is_some(), HashMap::new());
+            let mut twin = HashMap::new();
             for (id, object) in theirs.existing_objects() {
                 let new = match ids {
                     MergeIds::Shift => id.checked_add(shift).ok_or_else(|| {
@@ -467,26 +473,28 @@ impl Transaction {
                     MergeIds::New => self.next_id,
                 };
                 let vertices = theirs.vertices_of(object);
-                let rows = self.copy_rows(kind, theirs, &vertices)?;
+                let (rows, line_starts) = match &mut sorted {
+                    Some(sorted) => theirs.object_rows(object, sorted)?,
+                    None => (theirs.raw_rows(&vertices, Vec::new())?, Vec::new()),
+                };
+                let rows = self.copy_rows(kind, theirs, &rows)?;
                 let data = theirs.collect_object_data(object, rows, &vertices)?;
+                let data = ObjectData { line_starts, ..data };
                 let new_vertices = self.add_object_data(kind, Some(new), data)?;
                 new_ids.insert(id, new);
-                let lines = vertices.iter().map(|v| theirs.line_of.get(v));
-                let lines = new_vertices.iter().zip(lines);
-                let lines = lines.filter_map(|(v, line)| Some(*v).zip(line.copied()));
-                self.kinds[kind].line_of.extend(lines);
-                twin.extend(vertices.into_iter().zip(new_vertices).filter(|_| has_links));
+                twin.extend(vertices.into_iter().zip(new_vertices));
             }
-            let all_vertices = theirs.all_vertices()?;
-            let owner = &theirs.owner;
-            let free: Vec<Vid> =
-                all_vertices.into_iter().filter(|v| owner[*v as usize] == NONE).collect();
-            for free in free.chunks(COPIED_VERTICES) {
-                let rows = self.copy_rows(kind, theirs, free)?;
-                let new_vertices = self.kinds[kind].add_rows(NONE, &rows.bytes)?;
-                twin.extend(free.iter().copied().zip(new_vertices).filter(|_| has_links));
+            for part in sorted.iter_mut().flat_map(|sorted| sorted.read(NONE)) {
+                self.copy_free(kind, theirs, &part?)?;
             }
-            self.copy_records(kind, theirs, &twin)?;
+            if sorted.is_none() {
+                let free: Vec<Vid> = theirs.all_vertices()?;
+                let free: Vec<Vid> =
+                    free.into_iter().filter(|v| theirs.owner[*v as usize] == NONE).collect();
+                let rows = theirs.raw_rows(&free, Vec::new())?;
+                twin.extend(free.into_iter().zip(self.copy_free(kind, theirs, &rows)?));
+                self.copy_records(kind, theirs, &twin)?;
+            }
         }
         self.copy_groups(source, &new_ids)?;
         if let Some(name) = group {
@@ -596,28 +604,30 @@ impl Transaction {
         Ok(())
     }
 
-    /// Encodes vertices of another store, whose values are loaded.
-    fn copy_rows(&mut self, kind: usize, source: &Geometry, vertices: &[Vid]) -> Result<NewRows> {
-        let names: Vec<&str> = source.columns.iter().map(|column| column.name.as_str()).collect();
-        let position = |i: usize| source.json_position(vertices[i]);
-        let value = |i: usize, c: usize| {
-            let column = &source.columns[c];
-            Ok(row_json(&column.ty, &column.data.row(vertices[i])?))
-        };
-        self.encode_rows(kind, vertices.len(), position, &names, value)
+    /// Encodes vertices of another store, given by their positions and values there.
+    fn copy_rows(&mut self, kind: usize, source: &Geometry, rows: &[u8]) -> Result<NewRows> {
+        let size = source.row_size();
+        let (mut names, mut spans, mut at) = (Vec::new(), Vec::new(), source.position_size());
+        for column in &source.columns {
+            names.push(column.name.as_str());
+            spans.push(at..at + column.ty.size());
+            at += column.ty.size();
+        }
+        let row = |i: usize| &rows[i * size..(i + 1) * size];
+        let position = |i: usize| source.json_position(&row(i)[..source.position_size()]);
+        let value =
+            |i: usize, c: usize| Ok(row_json(&source.columns[c].ty, &row(i)[spans[c].clone()]));
+        self.encode_rows(kind, rows.len() / size, position, &names, value)
     }
 
-    /// Copies the points of another store, chunk by chunk.
-    fn copy_points(&mut self, kind: usize, source: &mut Geometry) -> Result<()> {
-        for chunk in source.all_chunks() {
-            source.load_chunk(chunk)?;
-            for points in source.free_vertices().chunks(COPIED_VERTICES) {
-                let rows = self.copy_rows(kind, source, points)?;
-                self.kinds[kind].add_points(&rows)?;
-            }
-            source.forget_vertices();
+    /// Copies vertices without an object. Returns the new ones, unless they have no numbers yet.
+    fn copy_free(&mut self, kind: usize, source: &Geometry, rows: &[u8]) -> Result<Vec<Vid>> {
+        let mut all = Vec::new();
+        for rows in rows.chunks(COPIED_VERTICES * source.row_size()) {
+            let rows = self.copy_rows(kind, source, rows)?;
+            all.extend(self.kinds[kind].add_free(&rows)?);
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Copies the links of the other store to the copies of their vertices, which `twin` maps to.
@@ -640,10 +650,7 @@ impl Transaction {
         for record in family.records.iter().filter(|record| record.alive) {
             let record_ends: Option<Vec<Vid>> =
                 record.vertices().map(|v| twin.get(&v).copied()).collect();
-            ends.push(record_ends.ok_or_else(|| {
-                let text = "a link ends at a row that is in no fragment; run \"zvf validate\"";
-                EditError::new(Class::OutOfBounds, text).with_place(&family.path)
-            })?);
+            ends.push(record_ends.ok_or_else(|| loose_end_error(&family.path))?);
             let columns = family.columns.iter().zip(&record.values);
             for ((column, row), list) in columns.zip(&mut lists) {
                 list.push(row_json(&column.ty, row));

@@ -17,7 +17,7 @@ use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
 use crate::changes::Changes;
-use crate::error::{EditError, Result, fail};
+use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::history::open_store_journal;
 use crate::indexes::has_references;
@@ -129,13 +129,7 @@ impl Geometry {
         }
         let fragments = self.fragment_rows(key, positions.len() / size)?;
         if let Some(last) = named.last().filter(|last| **last as usize >= fragments.len()) {
-            return fail(
-                Class::OutOfBounds,
-                format!(
-                    "{}/object_index: fragment {last} of chunk {key:?} is not there",
-                    self.path
-                ),
-            );
+            return Err(self.missing_fragment(chunk, *last));
         }
         let mut held = vec![false; positions.len() / size];
         for row in fragments.iter().flatten() {
@@ -276,7 +270,7 @@ impl Geometry {
         let (snap, keys) = (Rc::clone(&self.snap), moves.keys().cloned().collect());
         let mut end = |chunk: &Chunk, row: u64| moved_end(&self.path, moves, chunk, row);
         family.load_cells_naming(&snap, &keys, &|_| true, &mut end)?;
-        family.flush(&snap, &self.vertices, &|_| None, out)?;
+        family.flush(&snap, &self.vertices, &|_| Ok(None), out)?;
         self.links = Some(family);
         Ok(())
     }

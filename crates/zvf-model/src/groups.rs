@@ -18,6 +18,7 @@ use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Groups as Doc;
 use zvf_store::{Listing, Rows, Store};
 
+use crate::open::list_nodes;
 use crate::{LevelReader, ObjectId, RowAttribute};
 
 /// The groups of a level, or of the parametric objects of a store; cheap to clone.
@@ -135,7 +136,7 @@ impl LevelReader {
     /// When the backend fails.
     #[boxed]
     pub async fn group_attribute_names(&self) -> Result<Listing> {
-        self.enclosing_node().children("group_attributes").await
+        list_nodes(self.enclosing_node(), "group_attributes").await
     }
 }
 

@@ -23,7 +23,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{Column as ColumnDoc, LinkSegment as SegmentDoc, LinksFamily};
 use zvf_metadata::{Dtype, DtypeKind, LinkStore, Object, Root, Token};
-use zvf_store::{DenseArray, LevelNode};
+use zvf_store::{DenseArray, LevelNode, Listing};
 
 /// A kind of fault found while opening.
 ///
@@ -57,6 +57,29 @@ pub enum OpenFault {
     Unsupported,
     /// The names below a node cannot be listed.
     Unlisted,
+}
+
+/// Returns the names of the nodes in an optional folder of a level, and whether it names all.
+pub(crate) async fn list_nodes(node: &LevelNode, folder: &str) -> Result<Listing> {
+    match node.lacks(folder) {
+        true => Ok(Listing { names: Vec::new(), complete: true }),
+        false => node.children(folder).await,
+    }
+}
+
+/// Refuses what is stored in a listed folder without a document. What is left of a removed node is
+/// an empty folder.
+pub(crate) async fn refuse_stored(node: &LevelNode, path: &str) -> Result<()> {
+    let stored = match node.objects(path).await {
+        Err(error) if error.class() == Class::Unsupported => Vec::new(), // it cannot be listed
+        stored => stored?,
+    };
+    if stored.is_empty() {
+        return Ok(());
+    }
+    let expected = "the document of each stored attribute";
+    let error = Error::new(Class::NotFound, "zarr.json", expected, "nothing");
+    Err(error.at_key(node.path().join(path)?))
 }
 
 /// Receives a fault, and returns whether to continue as if there were none.

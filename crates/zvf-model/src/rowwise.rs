@@ -15,14 +15,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_error::{Error, Locate as _, Result};
-use zvf_format::Class;
+use zvf_error::{Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{DenseArray, LevelNode};
 
-use crate::open::row_width;
+use crate::open::{list_nodes, refuse_stored, row_width};
 use crate::{Column, ColumnBuilder, Field, Value};
 
 /// One attribute of objects or groups; cheap to clone.
@@ -76,18 +75,14 @@ pub struct RowValues {
 }
 
 impl RowAttribute {
-    /// Opens all attributes in a folder of a level. What is left of a removed one is an empty
-    /// folder.
+    /// Opens all attributes in a folder of a level.
     pub(crate) async fn open_all(node: &LevelNode, folder: &str) -> Result<Vec<Self>> {
         let mut all = Vec::new();
-        for name in node.children(folder).await?.names {
+        for name in list_nodes(node, folder).await?.names {
             let path = format!("{folder}/{name}");
-            if let Some(array) = node.dense(&path).await? {
-                all.push(Self::new(&name, array)?);
-            } else if !node.objects(&path).await?.is_empty() {
-                let expected = "the document of each stored attribute";
-                let error = Error::new(Class::NotFound, "zarr.json", expected, "nothing");
-                return Err(error.at_key(node.path().join(&path)?));
+            match node.dense(&path).await? {
+                Some(array) => all.push(Self::new(&name, array)?),
+                None => refuse_stored(node, &path).await?,
             }
         }
         Ok(all)

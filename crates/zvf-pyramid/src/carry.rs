@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use zvf_error::Result;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
-use zvf_model::{Field, LevelReader, ObjectId};
+use zvf_model::{Field, LevelReader, ObjectId, RowAttribute};
 use zvf_write::KindWriter;
 
 use crate::columns::gather;
@@ -156,12 +156,16 @@ impl Objects {
         source_id: &str,
         mut writer: KindWriter<'_>,
     ) -> Result<()> {
-        let (mut names, mut ids) = (Vec::new(), Vec::with_capacity(levels.len()));
+        let (mut names, mut opened): (Vec<String>, Vec<_>) = Default::default();
+        let mut ids = Vec::with_capacity(levels.len());
         for level in levels {
-            let level_names = level.object_attribute_names().await?.names;
-            names.extend(
-                level_names.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>(),
-            );
+            let attributes = level.object_attributes().await?;
+            for name in attributes.iter().map(RowAttribute::name) {
+                if !names.iter().any(|listed| listed == name) {
+                    names.push(name.to_owned());
+                }
+            }
+            opened.push(attributes);
             // For a single level, the rows were already loaded.
             ids.push(match levels.len() {
                 1 => Cow::Borrowed(&self.ids),
@@ -185,8 +189,9 @@ impl Objects {
         for name in names {
             // The first level that has a value for an object provides it.
             let mut written_ids = HashSet::new();
-            for (level, ids) in levels.iter().zip(&ids) {
-                let Some(attribute) = level.object_attribute(&name).await? else { continue };
+            for (attributes, ids) in opened.iter().zip(&ids) {
+                let attribute = attributes.iter().find(|attribute| attribute.name() == name);
+                let Some(attribute) = attribute else { continue }; // another level has it
                 let (mut row_ids, rows) = (ids.iter(), ids.len());
                 for start in (0..rows).step_by(INDEX_BATCH_ROWS) {
                     let end = rows.min(start + INDEX_BATCH_ROWS);

@@ -59,8 +59,8 @@ pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>> {
     let mut all: Vec<Field> = Vec::new();
     for level in levels {
         let Some(groups) = level.groups().await? else { continue };
-        for name in level.group_attribute_names().await?.names {
-            let Some(attribute) = level.group_attribute(&name).await? else { continue };
+        for attribute in level.group_attributes().await? {
+            let name = attribute.name();
             let column = attribute.range(0..groups.len()).await?.column().clone();
             match all.iter().find(|field| *field.name == *name) {
                 None => all.push(attribute.field(column)),

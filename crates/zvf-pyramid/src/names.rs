@@ -24,8 +24,10 @@ impl Names {
             }
             name
         };
-        let vertices = level.attribute_names().await?.names;
-        let objects = level.object_attribute_names().await?.names;
+        let (vertices, objects) =
+            (level.vertex_attributes().await?, level.object_attributes().await?);
+        let vertices = vertices.iter().map(|column| column.name().to_owned()).collect();
+        let objects: Vec<String> = objects.iter().map(|column| column.name().to_owned()).collect();
         let fragments = level.fragment_attribute_names().await?.names;
         let has_kept_columns = objects.iter().any(|name| name == "vertex_count")
             || fragments.iter().any(|name| name == SEGMENT);

@@ -146,26 +146,14 @@ async fn describe_attributes(level: &LevelReader, weights: &[String]) -> Result<
     {
         return Ok(declared);
     }
-    let names = match level.node().lacks("vertex_attributes") {
-        true => Vec::new(),
-        false => level.attribute_names().await?.names,
-    };
-    for name in names {
-        if let Some(attribute) = level.attribute(&name).await? {
-            let about = (attribute.dtype(), attribute.width(), attribute.categories());
-            list.push(describe_attribute("vertex", &name, &name, about));
-        }
+    for attribute in level.vertex_attributes().await? {
+        let about = (attribute.dtype(), attribute.width(), attribute.categories());
+        list.push(describe_attribute("vertex", attribute.name(), attribute.name(), about));
     }
-    let names = match level.node().lacks("object_attributes") {
-        true => Vec::new(),
-        false => level.object_attribute_names().await?.names,
-    };
-    for name in names {
-        if let Some(attribute) = level.object_attribute(&name).await? {
-            let key = format!("object.{name}");
-            let about = (attribute.dtype(), attribute.width(), None);
-            list.push(describe_attribute("object", &name, &key, about));
-        }
+    for attribute in level.object_attributes().await? {
+        let key = format!("object.{}", attribute.name());
+        let about = (attribute.dtype(), attribute.width(), None);
+        list.push(describe_attribute("object", attribute.name(), &key, about));
     }
     Ok(list)
 }

@@ -57,12 +57,11 @@ pub async fn describe_object(
     let query = Query::all().of_objects([id]).of_kind(kind).at_level(level).columns(Columns::None);
     let bounds = if has_bounds { vertex_box(reader, query).await? } else { None };
     let mut attributes = serde_json::Map::new();
-    for name in opened.object_attribute_names().await?.names {
-        let Some(attribute) = opened.object_attribute(&name).await? else { continue };
+    for attribute in opened.object_attributes().await? {
         let values = attribute.rows(&[row]).await?;
         let width = zvf_format::num::usize_from_u32(attribute.width());
         let values = (0..width).map(|c| value_json(&values.value(0, c))).collect();
-        attributes.insert(name, row_json(values));
+        attributes.insert(attribute.name().to_owned(), row_json(values));
     }
     Ok(
         json!({"id": id.0.to_string(), "kind": kind.token(), "row": row, "bounds": bounds, "attributes": attributes}),

@@ -27,6 +27,25 @@ fn missing_stores_are_refused() {
 }
 
 #[test]
+fn columns_without_their_document_are_no_absent_ones() {
+    let pyramid = &["pyramid", "-q", "--in-place", "--levels", "1"][..];
+    for (lost, args) in [
+        ("vertex_attributes/fa", &["query", "-q", "--format", "jsonl"][..]),
+        ("vertex_attributes/fa", &["info", "--stats"]),
+        ("vertex_attributes/fa", &["edit", "move", "--all", "--by", "0,0,1"]),
+        ("vertex_attributes/fa", pyramid),
+        ("object_attributes/mean", pyramid),
+        ("group_attributes/score", pyramid),
+    ] {
+        let store = store("sl3_streamlines");
+        fs::remove_file(store.path.join("0").join(lost).join("zarr.json")).unwrap();
+        let error = zvf(&[args, &[store.arg()]].concat()).refused(4);
+        check_has(&error, &format!("0/{lost}"));
+        check_has(&error, "found nothing");
+    }
+}
+
+#[test]
 fn wrong_arguments_are_reported_in_one_line() {
     let store = store("sl3_streamlines");
     for (args, message) in [

@@ -323,6 +323,26 @@ fn edits_hold_a_part_of_what_they_change() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn lines_are_appended_and_joined_chunk_by_chunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let row = |n: u32| format!("{},{},{},{}\n", n * 7 % 1000, n / 300, n % 11, n / 100);
+    let rows: String = (0..200_000).map(row).collect();
+    fs::write(at("a.csv"), format!("x,y,z,object\n{rows}")).unwrap();
+    let [csv, a, b] = ["a.csv", "a.zv", "b.zv"].map(at);
+    for store in [&a, &b] {
+        let args = ["create", &csv, store, "-q", "--kind", "polyline", "--per-chunk", "5000"];
+        assert_eq!(zvf(&args).code, 0);
+    }
+    for args in [&["edit", "append", "-q", &a, &csv][..], &["join", "-q", &a, &b]] {
+        let held = peak_memory(args) >> 20;
+        assert!(held <= 92, "{args:?}: {held} MiB"); // 107 while all new vertices were in memory
+    }
+    assert_eq!(zvf(&["validate", "-q", &a]).code, 0);
+}
+
+#[test]
 fn tasks_read_files_by_the_options_of_the_plan() {
     let folder = StoreFolder::new(2);
     let (stl, csv) = (folder.at("square.stl"), folder.at("lines.csv"));

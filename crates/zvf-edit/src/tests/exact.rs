@@ -172,21 +172,35 @@ fn append(store: &Path, table: &str) -> Result<Json, crate::EditError> {
 }
 
 #[test]
-fn appended_points_are_held_chunk_by_chunk() {
-    for id in
-        ["pc2_bins", "pc3_basic", "pc3_sharded_zstd", "pc3_pyramid_explicit", "pc3_pyramid_scaled"]
-    {
+fn what_is_appended_is_held_chunk_by_chunk() {
+    for id in [
+        "pc2_bins",
+        "pc3_basic",
+        "pc3_sharded_zstd",
+        "pc3_pyramid_explicit",
+        "pc3_pyramid_scaled",
+        "pl2_negative",
+        "sl3_streamlines",
+        "sl3_sharded_blosc",
+    ] {
         let stores = [(); 3].map(|()| Unpacked::new(id));
         let [by_chunk, by_number, merged] = stores.each_ref().map(Unpacked::path);
         let kind = &begin(by_chunk).kinds[0];
         let columns = kind.columns.iter().map(|column| column.name.as_str());
         let names: Vec<&str> =
             ["x", "y", "z"][..kind.axes].iter().copied().chain(columns).collect();
-        let mut table = names.join(",") + "\n";
-        for position in positions(by_chunk).values().flatten() {
-            let values = position.iter().map(|x| x + 30.0).chain(std::iter::repeat(1.0));
-            let values: Vec<String> = values.take(names.len()).map(|x| x.to_string()).collect();
-            table += &(values.join(",") + "\n");
+        let mut table = names.join(",") + ",object\n";
+        let before = positions(by_chunk);
+        for (object, vertices) in &before {
+            let object = object.map(|id| id.to_string()).unwrap_or_default();
+            for position in vertices {
+                let values = position.iter().map(|x| x * 1.5 + 30.0).chain(std::iter::repeat(1.0));
+                let values: Vec<String> = values.take(names.len()).map(|x| x.to_string()).collect();
+                table += &format!("{},{object}\n", values.join(","));
+            }
+        }
+        if before.keys().all(Option::is_none) {
+            table = table.replace(",object\n", "\n").replace(",\n", "\n");
         }
         let line = json!({"op": "append", "file": by_chunk.parent().unwrap().join("table.csv")});
         std::fs::write(line["file"].as_str().unwrap(), table).unwrap();
@@ -197,13 +211,17 @@ fn appended_points_are_held_chunk_by_chunk() {
         run(by_chunk, std::slice::from_ref(&line)).unwrap();
         run(by_number, &[line, move_all(by_number, 0.0)]).unwrap();
         assert_eq!(tree(by_chunk), tree(by_number), "{id}");
-        let mut expected = [positions(merged), positions(by_number)]
-            .map(|mut all| all.remove(&None).unwrap())
-            .concat();
-        expected.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        let next = begin(merged).next_id;
+        let mut expected = positions(merged);
+        for (object, vertices) in positions(by_number) {
+            expected.entry(object.map(|id| id + next)).or_default().extend(vertices);
+        }
+        if let Some(free) = expected.get_mut(&None) {
+            free.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        }
         let (from, ids) = ([by_number.into()], crate::MergeIds::Shift);
         crate::merge(merged, &from, ids, false, &crate::CommitOptions::default()).unwrap();
-        assert_eq!(positions(merged)[&None], expected, "{id}");
+        assert_eq!(positions(merged), expected, "{id}");
     }
 }
 

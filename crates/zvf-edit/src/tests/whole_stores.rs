@@ -118,7 +118,7 @@ fn a_merge_says_which_members_are_no_objects() {
     commit(&journal, source, &CommitOptions::default()).unwrap();
     let report = join(&into, &from).unwrap();
     let text = report["notices"].to_string();
-    assert!(text.contains(": 1 members of groups are no objects"), "{text}");
+    assert!(text.contains(": 1 member of groups left out: no object has such an id"), "{text}");
 }
 
 #[test]
@@ -142,9 +142,33 @@ fn a_merge_names_a_link_to_a_row_of_no_fragment() {
     for (key, bytes) in changes.read_all().unwrap() {
         fs::write(from.path().join(key), bytes.unwrap()).unwrap();
     }
+    let error = run(from.path(), &[move_all(from.path(), 1000.0)]).unwrap_err();
+    assert!(error.message.contains("is in no fragment"), "{error}");
     let error = join(&into, &from).unwrap_err();
     assert!(error.message.contains("is in no fragment"), "{error}");
     assert!(error.class == Class::OutOfBounds && log(into.path(), None).unwrap().is_empty());
+}
+
+#[test]
+fn what_is_stored_without_a_document_is_no_absent_column() {
+    let store = Unpacked::new("sl3_streamlines");
+    let columns = archives::tree(store.path()).into_keys().filter(|key| {
+        key.contains("_attributes/") && key.ends_with("/zarr.json") && key.split('/').count() == 4
+    });
+    let columns: Vec<String> = columns.collect();
+    assert!(columns.len() > 1, "{columns:?}");
+    for document in columns {
+        let store = Unpacked::new("sl3_streamlines");
+        let document = store.path().join(document);
+        fs::remove_file(&document).unwrap();
+        let begin_again =
+            || crate::transaction::Transaction::begin(&open(store.path()), Path::new("."));
+        let error = begin_again().unwrap_err();
+        assert_eq!(error.class, Class::NotFound, "{error}");
+        // An empty folder is what is left of a removed one.
+        fs::remove_dir_all(document.with_file_name("c")).unwrap();
+        begin_again().unwrap();
+    }
 }
 
 #[test]

@@ -193,14 +193,22 @@ async fn links(
     faults: &mut Vec<String>,
 ) -> Result<Vec<CellLinks>, Error> {
     let mut all = Vec::new();
-    for name in ["links", "cross_chunk_links"] {
-        for delta in level.node().children(name).await?.names {
-            let Ok(delta) = delta.parse::<Delta>() else { continue };
+    for folder in ["links", "cross_chunk_links"] {
+        for name in level.node().children(folder).await?.names {
+            let path = format!("{folder}/{name}");
+            let Ok(delta) = name.parse::<Delta>() else {
+                faults.push(format!("{path}: expected a number of levels as its name"));
+                continue;
+            };
             if all.iter().any(|(listed, _)| *listed == delta) {
                 continue;
             }
-            if let Some(family) = level.links(delta).await? {
-                all.push((delta, family));
+            match level.links(delta).await? {
+                Some(family) => all.push((delta, family)),
+                None if level.node().objects(&path).await?.is_empty() => {}
+                None => {
+                    faults.push(format!("{path}/zarr.json: expected a document, found nothing"))
+                }
             }
         }
     }
@@ -237,7 +245,7 @@ async fn field(
     name: &str,
     rows: usize,
 ) -> Result<Option<Field>, Error> {
-    let Some(reader) = level.attribute(name).await? else { return Ok(None) };
+    let Some(reader) = level.listed_attribute(name, None).await? else { return Ok(None) };
     let column = only_answer(reader.values(&[*key], Caching::Once).await)?;
     if column.len() != rows {
         let error = Error::new(

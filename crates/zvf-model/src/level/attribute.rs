@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::future::join;
+use futures_util::future::{join, try_join_all};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
@@ -28,7 +28,7 @@ use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
 use super::rows::{CellRows, missing_cell_error, slice_rows};
-use crate::open::{column, open_strictly, row_width};
+use crate::open::{column, open_strictly, refuse_stored, row_width};
 use crate::{Categories, Column, Field, Value};
 
 /// One attribute of the vertices or of the fragments of a level; cheap to clone.
@@ -96,6 +96,37 @@ impl LevelReader {
         near: &ChunkKey,
     ) -> Result<Option<AttributeReader>> {
         self.column(AttributeScope::Vertices, "vertex_attributes", name, Some(near)).await
+    }
+
+    /// Like [`attribute_near`](Self::attribute_near), for a name that is listed: `None` only if an
+    /// empty folder is left of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`attribute`](Self::attribute), and when its document is missing.
+    #[boxed]
+    pub async fn listed_attribute(
+        &self,
+        name: &str,
+        near: Option<&ChunkKey>,
+    ) -> Result<Option<AttributeReader>> {
+        let found = self.column(AttributeScope::Vertices, "vertex_attributes", name, near).await?;
+        if found.is_none() {
+            refuse_stored(self.node(), &format!("vertex_attributes/{name}")).await?;
+        }
+        Ok(found)
+    }
+
+    /// Returns all attributes of vertices.
+    ///
+    /// # Errors
+    ///
+    /// As [`listed_attribute`](Self::listed_attribute).
+    #[boxed]
+    pub async fn vertex_attributes(&self) -> Result<Vec<AttributeReader>> {
+        let names = self.attribute_names().await?.names;
+        let opened = names.iter().map(|name| self.listed_attribute(name, None));
+        Ok(try_join_all(opened).await?.into_iter().flatten().collect())
     }
 
     /// Returns the attribute of fragments called `name`; `None` if there is no such array.

@@ -40,6 +40,7 @@ pub(crate) use rows::{CellRows, missing_cell_error};
 use attribute::Attributes;
 use counts::Counts;
 
+use crate::open::list_nodes;
 use crate::owners::{CachedCrossings, CachedOwners};
 use crate::{Kind, LevelId, LinkFamily, ObjectIndex, Value};
 
@@ -333,7 +334,7 @@ impl LevelReader {
         if !self.keeps_order().await? {
             return Ok(Listing { names: Vec::new(), complete: false }); // none can be matched to a row
         }
-        let mut listing = self.inner.node.children("vertex_attributes").await?;
+        let mut listing = list_nodes(self.node(), "vertex_attributes").await?;
         if let Some((name, _)) = self.bin_attribute()
             && !listing.names.iter().any(|stored| stored == name)
             && self.attribute(name).await?.is_some()

@@ -9,18 +9,19 @@
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_metadata::arrays::{Column as ColumnDoc, LinkAttribute as Doc};
-use zvf_store::{Caching, Cells, DenseArray, Listing};
+use zvf_store::{Caching, Cells, DenseArray, LevelNode, Listing};
 
 use super::segment::missing_place_error;
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
-use crate::open::row_width;
+use crate::open::{list_nodes, refuse_stored, row_width};
 use crate::{Categories, Column, Field, LevelReader};
 
 /// One attribute of the links of a family; cheap to clone.
@@ -70,13 +71,17 @@ impl LevelReader {
     /// When the backend fails.
     #[boxed]
     pub async fn link_attribute_names(&self) -> Result<Listing> {
-        let mut listing = self.node().children("link_attributes").await?;
-        let between = self.node().children("cross_chunk_link_attributes").await?;
-        listing.names.extend(between.names);
-        listing.names.sort_unstable();
-        listing.names.dedup();
-        Ok(Listing { complete: listing.complete && between.complete, ..listing })
+        list_names(self.node()).await
     }
+}
+
+async fn list_names(node: &LevelNode) -> Result<Listing> {
+    let mut listing = list_nodes(node, "link_attributes").await?;
+    let between = list_nodes(node, "cross_chunk_link_attributes").await?;
+    listing.names.extend(between.names);
+    listing.names.sort_unstable();
+    listing.names.dedup();
+    Ok(Listing { complete: listing.complete && between.complete, ..listing })
 }
 
 impl LinkFamily {
@@ -121,19 +126,43 @@ impl LinkFamily {
         Ok(Some(LinkAttribute { inner: Arc::new(inner) }))
     }
 
-    /// Returns the array with the values of a segment.
-    async fn part(&self, name: &str, segment: &super::LinkSegment) -> Result<Option<Part>> {
+    /// Returns all attributes of its links.
+    ///
+    /// # Errors
+    ///
+    /// As [`attribute`](Self::attribute), and when values are stored without their document.
+    #[boxed]
+    pub async fn attributes(&self) -> Result<Vec<LinkAttribute>> {
+        let names = list_names(self.node()).await?.names;
+        for name in &names {
+            for path in self.segments().iter().filter_map(|segment| self.part_path(name, segment)) {
+                if self.node().node(&path).await?.is_none() {
+                    refuse_stored(self.node(), &path).await?;
+                }
+            }
+        }
+        let opened = names.iter().map(|name| self.attribute(name));
+        Ok(try_join_all(opened).await?.into_iter().flatten().collect())
+    }
+
+    /// Returns the path of the array with the values of a segment.
+    fn part_path(&self, name: &str, segment: &super::LinkSegment) -> Option<String> {
         let delta = self.delta();
         if segment.is_flat() {
-            let path = format!("cross_chunk_link_attributes/{name}/{delta}");
-            return Ok(self.node().dense(&path).await?.map(Part::Rows));
+            return Some(format!("cross_chunk_link_attributes/{name}/{delta}"));
         }
-        let Some(array) = segment.array() else { return Ok(None) };
-        let family = format!("links/{delta}");
-        let below = format!("{}/{family}", self.node().path());
-        let Some(rest) = array.path().as_str().strip_prefix(&below) else { return Ok(None) };
-        let path = format!("link_attributes/{name}/{delta}{rest}");
-        Ok(self.node().cells(&path).await?.map(Part::Cells))
+        let below = format!("{}/links/{delta}", self.node().path());
+        let rest = segment.array()?.path().as_str().strip_prefix(&below)?;
+        Some(format!("link_attributes/{name}/{delta}{rest}"))
+    }
+
+    /// Returns the array with the values of a segment.
+    async fn part(&self, name: &str, segment: &super::LinkSegment) -> Result<Option<Part>> {
+        let Some(path) = self.part_path(name, segment) else { return Ok(None) };
+        Ok(match segment.is_flat() {
+            true => self.node().dense(&path).await?.map(Part::Rows),
+            false => self.node().cells(&path).await?.map(Part::Cells),
+        })
     }
 }
 

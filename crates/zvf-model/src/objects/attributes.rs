@@ -4,6 +4,7 @@ use async_recursion::async_recursion as boxed;
 use zvf_error::Result;
 use zvf_store::Listing;
 
+use crate::open::list_nodes;
 use crate::{LevelReader, RowAttribute};
 
 impl LevelReader {
@@ -36,6 +37,6 @@ impl LevelReader {
     /// When the backend fails.
     #[boxed]
     pub async fn object_attribute_names(&self) -> Result<Listing> {
-        self.node().children("object_attributes").await
+        list_nodes(self.node(), "object_attributes").await
     }
 }

@@ -146,3 +146,31 @@ fn faults_of_objects_name_the_object() {
         assert_eq!(error.object().is_some(), object, "{error}");
     }
 }
+
+#[test]
+fn what_is_stored_without_its_document_is_no_absent_attribute() {
+    let bridge = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/bridge.zarrvectors");
+    let read = |path: &std::path::Path| -> Result<[usize; 3]> {
+        let store = inline(Store::open(path.to_str().unwrap(), OpenOptions::default()))?;
+        let level = inline(LevelReader::open(&store, LevelId(0)))?;
+        let family = inline(level.links(Delta::SAME))?.unwrap();
+        let (vertices, objects) =
+            (inline(level.vertex_attributes())?, inline(level.object_attributes())?);
+        Ok([vertices.len(), inline(family.attributes())?.len(), objects.len()])
+    };
+    assert_eq!(read(bridge.as_ref()).unwrap(), [1; 3]);
+    let [radius, weight, mass] =
+        ["vertex_attributes/radius", "link_attributes/weight/0/0.0", "object_attributes/mass"];
+    for lost in [radius, weight, mass] {
+        let folder = archives::scratch();
+        archives::copy(bridge.as_ref(), folder.path()).unwrap();
+        let node = folder.path().join("0").join(lost);
+        std::fs::remove_file(node.join("zarr.json")).unwrap();
+        let error = read(folder.path()).unwrap_err();
+        assert_eq!((error.class(), error.key()), (Class::NotFound, Some(&*format!("0/{lost}"))));
+        // An empty folder is what is left of a removed one.
+        std::fs::remove_dir_all(node.join("c")).unwrap();
+        let left = [lost != radius, true, lost != mass].map(usize::from);
+        assert_eq!(read(folder.path()).unwrap(), left, "{lost}");
+    }
+}

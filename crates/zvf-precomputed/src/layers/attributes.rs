@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_floor_i64, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Categories, Column, LevelReader, Value};
+use zvf_model::{AttributeReader, Categories, Column, LevelReader, Value};
 
 use super::error::{check_size, unsupported_error};
 
@@ -26,15 +26,13 @@ pub(crate) struct Attribute {
 impl Attribute {
     /// Describes the attributes of the vertices of a level.
     pub(crate) async fn of_vertices(level: &LevelReader) -> Result<Vec<Self>> {
-        let mut all = Vec::new();
-        for name in level.attribute_names().await?.names {
-            if let Some(found) = level.attribute(&name).await? {
-                let width = usize_from_u32(found.width());
-                let categories = found.categories().cloned();
-                all.push(Self { name, dtype: found.dtype(), width, categories });
-            }
-        }
-        Ok(all)
+        let describe = |found: AttributeReader| Self {
+            name: found.name().to_owned(),
+            dtype: found.dtype(),
+            width: usize_from_u32(found.width()),
+            categories: found.categories().cloned(),
+        };
+        Ok(level.vertex_attributes().await?.into_iter().map(describe).collect())
     }
 
     /// Returns the stored type of a value, and its size in bytes.

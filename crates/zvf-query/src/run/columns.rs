@@ -49,14 +49,12 @@ impl AnswerColumns {
             Columns::None => {}
             Columns::All => {
                 let names = cache.names().await?;
-                let columns = names.iter().map(|name| cache.required_vertex_attribute(name, near));
-                chosen.vertex = try_join_all(columns).await?;
+                let columns = names.iter().map(|name| cache.level.listed_attribute(name, near));
+                chosen.vertex = try_join_all(columns).await?.into_iter().flatten().collect();
                 if kind.has_links()
                     && let Some(family) = cache.level.links(Delta::SAME).await?
                 {
-                    let names = cache.level.link_attribute_names().await?.names;
-                    let columns = names.iter().map(|name| family.attribute(name));
-                    chosen.link = try_join_all(columns).await?.into_iter().flatten().collect();
+                    chosen.link = family.attributes().await?;
                 }
             }
             Columns::Named(names) => {

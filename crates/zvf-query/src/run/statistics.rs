@@ -54,8 +54,7 @@ pub(crate) async fn statistics(
 async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>> {
     let mut all = Vec::new();
     let Some(family) = cache.level.links(Delta::SAME).await? else { return Ok(all) };
-    for name in cache.level.link_attribute_names().await?.names {
-        let Some(attribute) = family.attribute(&name).await? else { continue };
+    for attribute in family.attributes().await? {
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
         for (number, segment) in family.segments().iter().enumerate() {
