@@ -40,11 +40,15 @@ const TRIES = 4;
 const GATHER_MS = 12;
 /** Wants this close to each other are one request, or closer than a part of what they are long. */
 const GAP_BYTES = 8192;
+/** The same before a want of a row, which may be one of hundreds: what lies between them would be most of what comes. */
+const ROW_GAP_BYTES = 2048;
+const ROW_BYTES = 64;
 const GAP_SHARE = 1 / 8;
 /** One request has no more than this, unless one want has. */
 const RUN_BYTES = 2 * 2 ** 20;
-/** Requests of one object under way at once: what is wanted of it meanwhile becomes few requests. */
+/** Requests of one object under way at once: what is wanted of it meanwhile becomes few requests. Where many are needed, a part of them. */
 const FETCHES = 2;
+const FETCHES_SHARE = 1 / 8;
 /** The end of an object is asked for with what lies before it: an index of a shard that is small comes with the shard. */
 const TAIL_BYTES = 32 * 1024;
 /** Objects up to this size are fetched whole. */
@@ -137,8 +141,9 @@ export class HttpSource implements Source {
   /** Sends requests for what is wanted, as many as may be under way. */
   #send(): void {
     for (const object of this.#asked) {
-      for (const [first, last] of missing(object)) {
-        if (object.fetches.length >= FETCHES) break;
+      const runs = missing(object), most = Math.max(FETCHES, runs.length * FETCHES_SHARE);
+      for (const [first, last] of runs) {
+        if (object.fetches.length >= most) break;
         if (this.counters.inFlight >= this.#atOnce) { this.#changed(); return; }
         void this.#fetch(object, first, last);
       }
@@ -342,9 +347,9 @@ function missing(object: Stored): [number, number][] {
   }
   const runs: [number, number][] = [];
   for (const [from, to] of gaps.sort((a, b) => a[0] - b[0])) {
-    const run = runs.at(-1), length = run ? run[1] - run[0] + 1 : 0;
+    const run = runs.at(-1), length = run ? run[1] - run[0] + 1 : 0, gap = to - from < ROW_BYTES ? ROW_GAP_BYTES : GAP_BYTES;
     if (run && to <= run[1]) continue;
-    if (run && from - run[1] - 1 <= Math.max(GAP_BYTES, length * GAP_SHARE) && to - run[0] < RUN_BYTES) run[1] = to;
+    if (run && from - run[1] - 1 <= Math.max(gap, length * GAP_SHARE) && to - run[0] < RUN_BYTES) run[1] = to;
     else runs.push([run ? Math.max(from, run[1] + 1) : from, to]);
   }
   return runs.map(([from, to]) => [from, to === Infinity ? -1 : to]);

@@ -68,6 +68,20 @@ test("what several ask for is fetched once, and what lies side by side is one re
   assert.deepEqual(asked.slice(2), [[10, 19], [9001, 9100]]);
 });
 
+test("rows that lie apart are asked for without what lies between, and not two by two", async () => {
+  const source = newSource(16), asked = [];
+  let atOnce = 0, most = 0;
+  const answer = serveWhole(asked);
+  await withNetwork(async (...words) => {
+    most = Math.max(most, ++atOnce);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    atOnce--;
+    return answer(...words);
+  }, () => Promise.all(Array.from({ length: 32 }, (_, i) => [get(source, i * 3000, i * 3000 + 11), get(source, i * 3000 + 900, i * 3000 + 911)]).flat()));
+  assert.deepEqual(asked.sort(([a], [b]) => a - b), Array.from({ length: 32 }, (_, i) => [i * 3000, i * 3000 + 911]));
+  assert.equal(most, 4);
+});
+
 test("the index of a small shard brings the shard", async () => {
   const source = newSource(), asked = [];
   await withNetwork(serveWhole(asked, { size: 9000 }), async () => {

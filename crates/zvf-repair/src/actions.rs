@@ -5,6 +5,7 @@
 //! C8 C14 C19 C24   counts
 //! C5               fragments_tile is removed
 //! M22              names of missing arrays are removed
+//! M24              zvf.segments is made anew, names of stored nodes leave zvf.absent
 //! M21 S14          tokens are added
 //! S10              ome, from axes and levels
 //! M23              shard_shape is removed
@@ -22,8 +23,9 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, ChunkPath, MAX_WIDTH, Offsets};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::encode_cell;
+use zvf_metadata::arrays::LinksFamily;
 use zvf_metadata::{ArrayDoc, CodecSpec, LevelDoc, Node, Ome};
-use zvf_store::{Cells, Store};
+use zvf_store::{ABSENT, Cells, Store};
 use zvf_validate::Finding;
 
 use crate::change::Change;
@@ -77,7 +79,18 @@ pub(crate) async fn repair_finding(
                 })
                 .await?
         }
-        ("M22", _) => remove_missing_names(store, node, documents).await?,
+        ("M22", _) => correct_names(store, node, (finding, true), documents).await?,
+        ("M24", ABSENT) => correct_names(store, node, (finding, false), documents).await?,
+        ("M24", LinksFamily::SEGMENTS) => {
+            let names = store.nodes().children(node).await?.names;
+            let list = |node: &mut Node| {
+                let list = attributes(node).get_mut(LinksFamily::SEGMENTS)?;
+                let rows = list.get("num_physical_records").and_then(Value::as_u64);
+                *list = LinksFamily::segment_list(names.iter().map(String::as_str), rows);
+                Some("zvf.segments is made anew from the stored arrays".to_owned())
+            };
+            documents.change(store, node, "M24", list).await?
+        }
         ("M21" | "S14", "format_capabilities") => token(store, finding, documents).await?,
         ("M23", "shard_shape") => {
             let remove = |node: &mut Node| {
@@ -207,24 +220,26 @@ async fn cells(store: &Store, path: &str) -> Result<Option<Cells>> {
     store.level(level).await?.cells(name).await
 }
 
-/// Removes names of missing arrays from `arrays_present`.
-async fn remove_missing_names(
+/// Keeps in a list of a level the names of nodes that are stored, or of those that are not.
+async fn correct_names(
     store: &Store,
     level: &str,
+    (finding, stored): (&Finding, bool),
     documents: &mut Documents,
 ) -> Result<bool> {
     let children = store.nodes().children(level).await?;
     if !children.complete {
         return Ok(false);
     }
+    let list = finding.subject.as_str();
     documents
-        .change(store, level, "M22", |node| {
+        .change(store, level, finding.rule.id, |node| {
             let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
-            let names = block.get_mut("arrays_present")?.as_array_mut()?;
+            let names = block.get_mut(list)?.as_array_mut()?;
             names.retain(|name| {
-                name.as_str().is_some_and(|name| children.names.iter().any(|n| n == name))
+                name.as_str().is_some_and(|name| children.names.iter().any(|n| n == name) == stored)
             });
-            Some(format!("arrays_present keeps {} names", names.len()))
+            Some(format!("{list} keeps {} names", names.len()))
         })
         .await
 }

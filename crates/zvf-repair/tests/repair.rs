@@ -34,7 +34,7 @@ type Row = (&'static str, fn(&mut Files), &'static str);
 
 /// A store, a function that damages it, and the rule that it violates until the repair.
 #[rustfmt::skip]
-const REPAIRABLE: [Row; 16] = [
+const REPAIRABLE: [Row; 18] = [
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["vertex_count"] = json!(7)), "C8"),
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["arrays_present"] = json!(["vertices", "links"])), "M22"),
     ("pc3_basic", |f| edit(f, "zarr.json", |d| drop(d["attributes"].as_object_mut().unwrap().remove("ome"))), "S10"),
@@ -43,6 +43,11 @@ const REPAIRABLE: [Row; 16] = [
     ("pc3_basic", |f| edit(f, "0/vertices/zarr.json", |d| d["attributes"]["nonempty_chunks"].as_array_mut().unwrap().reverse()), "M18"),
     ("pc3_basic", |f| edit(f, "zarr.json", |d| d["attributes"]["zarr_vectors"]["shard_shape"] = json!(3)), "M23"),
     ("gr3_links", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["fragment_link_groups"] = json!(true)), "G10"),
+    ("pc3_objects", |f| edit(f, "0/zarr.json", |d| d["attributes"]["zarr_vectors_level"]["zvf.absent"] = json!(["groups", "links"])), "M24"),
+    ("gr3_links", |f| edit(f, "0/links/0/zarr.json", |d| {
+        let rows = d["attributes"]["num_physical_records"].clone();
+        d["attributes"]["zvf.segments"] = json!({"names": ["0.0.0"], "num_physical_records": rows});
+    }), "M24"),
     ("broken/vx_no_presence", |_| (), "C28"),
     ("broken/lv_tile_lie", |_| (), "C5"),
     ("broken/oi_ids_not_sorted", |_| (), "C24"),

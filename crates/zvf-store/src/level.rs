@@ -88,12 +88,19 @@ impl LevelNode {
     /// statement ends with the first edit of the store.
     #[must_use]
     pub fn lacks(&self, name: &str) -> bool {
-        let shared = &self.nodes.opened.shared;
-        let stated = self.meta.extras.get(ABSENT).and_then(serde_json::Value::as_array);
-        !shared.source.can_list()
-            && !shared.root.extras.contains_key("zvf")
-            && stated.is_some_and(|names| names.iter().any(|absent| absent == name))
-            && !self.meta.arrays_present.iter().any(|present| present == name)
+        !self.nodes.opened.shared.source.can_list()
+            && self.stated_absent().any(|absent| absent == name)
+    }
+
+    /// Returns what the level states that it does not have; nothing after the first edit of the
+    /// store.
+    pub fn stated_absent(&self) -> impl Iterator<Item = &str> {
+        let edited = self.nodes.opened.shared.root.extras.contains_key("zvf");
+        let stated = self.meta.extras.get(ABSENT).filter(|_| !edited);
+        let names = stated.and_then(serde_json::Value::as_array).into_iter().flatten();
+        names
+            .filter_map(serde_json::Value::as_str)
+            .filter(|name| !self.meta.arrays_present.iter().any(|present| present == name))
     }
 
     /// Like [`cells`](Nodes::cells), for a required array.

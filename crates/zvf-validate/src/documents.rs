@@ -3,6 +3,7 @@
 
 use zvf_format::Class;
 use zvf_metadata::{Capability, MetadataRule as DocumentRule, validate, validate_attribute_name};
+use zvf_store::ABSENT;
 
 use crate::array::quote;
 use crate::finding::Finding;
@@ -86,7 +87,7 @@ fn check_capabilities(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// Checks M22: the arrays that a level lists.
+/// Checks M22 and M24: what a level states that it has, and that it does not have.
 fn check_arrays_present(run: &mut Validation, level: &LevelState) {
     let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has_node(name));
     for name in missing {
@@ -95,6 +96,10 @@ fn check_arrays_present(run: &mut Validation, level: &LevelState) {
             format!("the array {}", quote(name)),
             "none",
         ));
+    }
+    for name in level.node.stated_absent().filter(|name| level.has_node(name)) {
+        let finding = M[24].at(level.path("zarr.json"));
+        run.add(finding.expects(ABSENT, "only nodes that are not stored", quote(name)));
     }
 }
 

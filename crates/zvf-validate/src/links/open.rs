@@ -1,11 +1,13 @@
 //! The link families of a level: documents, names of arrays, attributes.
 //!
 //! ```text
-//! 0.9        links/<delta>/<offsets>                    C10 to C13, C37, M20
+//! 0.9        links/<delta>/<offsets>                    C10 to C13, C37, M20, M24
 //! 0.6, 0.7   links/<delta>, cross_chunk_links/<delta>   C37, M20
 //! between    the latter by the chunks they touch        C37, M21; another layout is S17
 //! 0.8        the former, and cells of joined keys
 //! ```
+
+use std::collections::BTreeSet;
 
 use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
@@ -15,7 +17,7 @@ use zvf_metadata::{Capability, LayoutFamily as Layout, Node, Object};
 use zvf_model::open::{self, OlderForm, OlderLinks};
 
 use super::segment::{Form, Segment};
-use crate::array::ChunkArray;
+use crate::array::{ChunkArray, quote};
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rules::{C, M, S};
@@ -117,6 +119,7 @@ async fn open_c(
     let Some(family) = check_policy(run, levels, level, &path, &doc, delta)? else {
         return Ok(None);
     };
+    check_segment_list(run, &path, &doc, &names);
     let (rank, width) = (family.sid_ndim(), family.link_width());
     let values = list_values(run, level, name).await?;
     let (mut segments, mut complete) = (Vec::new(), true);
@@ -159,6 +162,19 @@ async fn open_c(
         }
     }
     Ok(Some(OpenFamily { delta, family, doc, path, segments, loose: LooseRecords::None, complete }))
+}
+
+/// Checks M24: the arrays that the document of a family lists.
+fn check_segment_list(run: &mut Validation, path: &str, doc: &LinksFamily, stored: &[String]) {
+    let Some(listed) = doc.segments().filter(|_| run.store.can_list()) else { return };
+    let listed = BTreeSet::from_iter(listed);
+    let stored = stored.iter().map(String::as_str).collect();
+    for name in listed.symmetric_difference(&stored) {
+        let found = if stored.contains(name) { "no" } else { "also" };
+        let found = format!("{found} {}", quote(name));
+        let finding = M[24].at(format!("{path}/zarr.json"));
+        run.add(finding.expects(LinksFamily::SEGMENTS, "the names of the stored arrays", found));
+    }
 }
 
 /// Lists the attributes of links that have values for a family, with the names of their arrays.

@@ -18,6 +18,12 @@ pub(crate) fn level(document: &mut Value) -> &mut Value {
     &mut document["attributes"]["zarr_vectors_level"]
 }
 
+fn list_segments(document: &mut Value, names: &[&str]) {
+    let attributes = &mut document["attributes"];
+    let rows = attributes["num_physical_records"].clone();
+    attributes["zvf.segments"] = json!({"names": names, "num_physical_records": rows});
+}
+
 fn root(document: &mut Value) -> &mut Value {
     &mut document["attributes"]["zarr_vectors"]
 }
@@ -36,7 +42,7 @@ async fn partial_files_of_zarr_vectors_are_named() {
 type Row = (&'static str, fn(&mut Files), &'static str);
 
 #[rustfmt::skip]
-const DAMAGE: [Row; 35] = [
+const DAMAGE: [Row; 38] = [
     ("pc3_basic", |f| f.push(("0/notes.txt".into(), b"x".to_vec())), "warning S16 0/notes.txt"),
     ("pc3_basic", |f| f.push(("0/vertices/c/9/9/9".into(), vec![0; 20])), "warning S16 0/vertices/c/9/9/9"),
     ("pc3_basic", |f| f.push(("0/vertices/old".into(), vec![0; 20])), "warning S16 0/vertices/old"),
@@ -64,6 +70,9 @@ const DAMAGE: [Row; 35] = [
     ("pc3_objects", |f| edit(f, "0/groups/zarr.json", |d| d["attributes"]["num_groups"] = json!(99)), "error C38 0/groups"),
     ("pc3_pyramid_explicit", |f| edit(f, "1/zarr.json", |d| level(d)["vertex_count"] = json!(-1)), "error M9 1/zarr.json"),
     ("pc3_basic", |f| edit(f, "0/zarr.json", |d| level(d)["arrays_present"] = json!(["vertices", "links"])), "warning M22 0/zarr.json"),
+    ("pc3_objects", |f| edit(f, "0/zarr.json", |d| level(d)["zvf.absent"] = json!(["groups"])), "error M24 0/zarr.json"),
+    ("gr3_links", |f| edit(f, "0/links/0/zarr.json", |d| list_segments(d, &["0.0.0"])), "error M24 0/links/0/zarr.json"),
+    ("gr3_links", |f| edit(f, "0/links/0/zarr.json", |d| list_segments(d, &["0.0.0", "0.0.+7"])), "error M24 0/links/0/zarr.json"),
     ("pc2_bins", |f| edit(f, "zarr.json", |d| {
         let bins = root(d)["chunk_shape"].clone();
         root(d)["base_bin_shape"] = bins;
