@@ -19,7 +19,7 @@ use zvf_model::Kind;
 use crate::arrays::Chunk;
 use crate::changes::{Changes, read_blob};
 use crate::error::Result;
-use crate::geometry::Geometry;
+use crate::geometry::{AddedPiece, Geometry};
 use crate::journal::need_listed;
 use crate::levels::list_coarser;
 use crate::links::{End, LinkFamily, Record, loose_end_error, moved_end};
@@ -27,19 +27,6 @@ use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid, vertex_number};
 use crate::rebuild::{ChangedObject, FragmentNumbers, RebuildResult, Tally};
 use crate::row_pages::RowPages;
-
-/// A piece of an added object: its vertices that become one fragment.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AddedPiece {
-    pub(crate) object: u32,
-    pub(crate) chunk: u32,
-    /// Whether another line of the object starts with it.
-    pub(crate) starts_line: bool,
-    /// Once its chunk is rebuilt: the number of its fragment, its first row, and the count of rows.
-    pub(crate) fragment: u32,
-    row: u32,
-    pub(crate) count: u32,
-}
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
 #[derive(Debug, Default)]
@@ -333,7 +320,7 @@ impl Geometry {
                 family.load_cell(&self.snap, offsets, source, &|_| true, &mut |chunk, row| {
                     match moved_end(&self.path, &rebuilt.moves, chunk, row)? {
                         End::Removed => Err(loose_end_error(&self.path)),
-                        end => Ok(end),
+                        end @ (End::Vertex(_) | End::Row(..)) => Ok(end),
                     }
                 })?;
                 for at in links {

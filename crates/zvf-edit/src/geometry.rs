@@ -17,7 +17,6 @@ use zvf_format::{Class, num};
 use zvf_metadata::{DtypeKind, LinksConvention, Token};
 use zvf_model::Kind;
 
-use crate::added_vertices::AddedPiece;
 use crate::arrays::{CellArray, Chunk, read_doc};
 use crate::dense::DenseArray;
 use crate::error::{At, EditError, Result, fail, missing_column_error, unsupported};
@@ -104,6 +103,19 @@ pub(crate) struct ChunkState {
     pub(crate) rows: Vec<Vid>,
     /// The vertices of each fragment.
     pub(crate) fragments: Vec<Vec<Vid>>,
+}
+
+/// A piece of an added object: its vertices that become one fragment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AddedPiece {
+    pub(crate) object: u32,
+    pub(crate) chunk: u32,
+    /// Whether another line of the object starts with it.
+    pub(crate) starts_line: bool,
+    /// Once its chunk is rebuilt: the number of its fragment, its first row, and the count of rows.
+    pub(crate) fragment: u32,
+    pub(crate) row: u32,
+    pub(crate) count: u32,
 }
 
 /// One kind of a store.

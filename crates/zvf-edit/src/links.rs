@@ -548,7 +548,7 @@ impl LinkFamily {
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let ends: Vec<Endpoint<'_>> =
             ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
-        let placements = self.policy.place(&ends)?.into_iter().map(|placement| {
+        let placements = self.policy.place(&ends)?.map(|placement| {
             let offsets = match self.policy.link_width() {
                 1 => "self".to_owned(),
                 _ => placement.offsets().to_string(),
