@@ -3,6 +3,7 @@
 use zvf_model::Kind;
 
 use super::*;
+use crate::read::lines::MAX_LINE_BYTES;
 use crate::read::tests::{dump, dump_reader};
 use crate::read::{ColumnRoles, Format, Input};
 
