@@ -108,6 +108,8 @@ impl Kinds {
     ) -> Result<Outcome> {
         let Self { first, others, groups, .. } = self;
         let (kind, stop) = (first.schema.kind, first.stop_flag());
+        // Before the document of the level, which names what the level does not have.
+        groups.write_groups(build, GeometryPath::level(number), kind).await?;
         let mut level =
             finish(first, build, GeometryPath::level(number), &mut edit_level, &mut placed).await?;
         if others.is_empty() {
@@ -135,7 +137,6 @@ impl Kinds {
         let geometry = GeometryPath::level(number);
         let index = GroupDoc::new(index.to_attributes());
         build.group(&geometry.path("geometry_index"), &index).await?;
-        groups.write_groups(build, geometry, kind).await?;
         level.bounds = bounds.unwrap_or(level.bounds);
         level.report = Report::from_kinds(reports);
         Ok(level)
