@@ -29,7 +29,7 @@ def cloud(tmp_path):
 
 def test_a_store_that_is_not_there_is_named(tmp_path):
     at = tmp_path / "nothing.zarrvectors"
-    with pytest.raises(zvf.errors.NotFoundError, match=f"cannot open {at}: NotFound") as caught:
+    with pytest.raises(zvf.errors.NotFoundError, match=f"cannot open {at}: no such file or folder") as caught:
         zvf.open(at)
     assert caught.value.hint and caught.value.args == (str(caught.value),)
     with pytest.raises(zvf.errors.NotFoundError, match=f"cannot open {at}"):

@@ -438,7 +438,7 @@ def test_any_points_any_box(tmp_path_factory, points, corners):
 
 def test_the_command_comes_along(cloud):
     done = subprocess.run([sys.executable, "-m", "zvf", "info", cloud.address], capture_output=True, text=True, check=True)
-    assert "point_cloud" in done.stdout
+    assert "point cloud" in done.stdout
     done = subprocess.run([sys.executable, "-m", "zvf", "info", "/nowhere"], capture_output=True, text=True, check=False)
     assert done.returncode == 4
 
