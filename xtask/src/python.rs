@@ -233,7 +233,7 @@ ds = zvf.points(tempfile.mkdtemp() + '/a.zarrvectors', np.eye(3), attributes={'m
 assert ds.read(where='mass > 1')['mass'].tolist() == [2.0] and ds.validate(level=5).ok";
 
 /// Returns the newest file with this ending in a folder.
-fn newest(folder: &Path, ending: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn newest(folder: &Path, ending: &str) -> anyhow::Result<PathBuf> {
     let mut found = files_in(folder, ending)?;
     found.sort_by_cached_key(|path| Path::new(path).metadata().and_then(|m| m.modified()).ok());
     Ok(found.pop().expect("an empty list is an error").into())

@@ -218,10 +218,8 @@ fn add_notices(release: &Release<'_>, wheels: &Path) -> anyhow::Result<()> {
     let house = release.house;
     let python = python::environment(house, "python-wheel", &["wheel"])?;
     let folder = house.empty_folder("release-notices")?;
-    let mut found = list(wheels)?;
-    found.retain(|file| has_extension(file, "whl"));
-    let wheel = found.first().context("there is no wheel")?;
-    house.line("{} -m wheel unpack --dest {} {}", &[&python, &folder, wheel]).run()?;
+    let wheel = python::newest(wheels, "whl")?;
+    house.line("{} -m wheel unpack --dest {} {}", &[&python, &folder, &wheel]).run()?;
     let tree = folder.join(format!("zvf-{VERSION}"));
     let licences = tree.join(format!("zvf-{VERSION}.dist-info/licenses"));
     fs::copy(release.dist.join("NOTICES.txt"), licences.join("NOTICES.txt"))?;

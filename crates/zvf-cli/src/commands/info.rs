@@ -1,6 +1,7 @@
 //! `zvf info`.
 
 use std::io::Write;
+use std::path::Path;
 
 use clap::Args;
 use serde_json::json;
@@ -130,11 +131,12 @@ fn print(
 ) -> anyhow::Result<()> {
     writeln!(out, "{address}")?;
     let mut say = |name: &str, text: &str| writeln!(out, "  {name:<12}{text}");
-    if let Some(name) = summary.name.as_ref().filter(|name| !address.contains(name.as_str())) {
+    let stem = Path::new(address).file_stem();
+    if let Some(name) = summary.name.as_ref().filter(|name| stem != Some(name.as_ref())) {
         say("name", name)?;
     }
     for (kind, level) in contents(summary) {
-        say(&kind.replace('_', " "), &describe_contents(&kind, level))?;
+        say(&kind.replace('_', " "), &describe_contents(kind, level))?;
     }
     let [low, high] = &summary.bounds;
     for (axis, (low, high)) in summary.axes.iter().zip(low.iter().zip(high)) {
@@ -209,14 +211,14 @@ fn print_conventions(
 }
 
 /// Returns the kinds of level 0, each with its level.
-fn contents(summary: &Summary) -> Vec<(String, &LevelSummary)> {
-    let Some(level) = summary.levels.first() else { return Vec::new() };
-    let beside: Vec<_> =
-        level.beside.iter().filter_map(|one| Some((one.kind.clone()?, one))).collect();
-    let is_beside = |kind: &&String| beside.iter().any(|(other, _)| &other == kind);
-    let own = summary.kinds.iter().find(|kind| !is_beside(kind)).cloned();
-    let own = own.map(|kind| (kind, level));
-    own.into_iter().chain(beside).collect()
+fn contents(summary: &Summary) -> impl Iterator<Item = (&str, &LevelSummary)> {
+    summary.levels.first().into_iter().flat_map(|level| {
+        let is_own =
+            |kind: &&String| level.beside.iter().all(|one| one.kind.as_ref() != Some(kind));
+        let own = summary.kinds.iter().find(is_own);
+        let all = std::iter::once(level).chain(&level.beside);
+        all.filter_map(move |one| Some((one.kind.as_ref().or(own)?.as_str(), one)))
+    })
 }
 
 /// Says how much of a kind a level has, in the words of the kind.
@@ -257,11 +259,10 @@ fn describe_extent(low: f64, high: f64, axis: &AxisSummary) -> String {
 
 /// Formats the shape of a chunk or a bin, with the unit of all axes.
 fn describe_chunk(shape: &[f64], summary: &Summary) -> String {
-    let lengths: Vec<String> = shape.iter().map(|x| table::number(*x)).collect();
     let mut units = summary.axes.iter().map(|axis| axis.unit.as_deref().unwrap_or_default());
     let first = units.next().unwrap_or_default();
     let unit = if units.all(|unit| unit == first) { first } else { "" };
-    format!("{} {unit}", lengths.join(" × ")).trim_end().to_owned()
+    format!("{} {unit}", crosses(shape.iter().map(|x| table::number(*x)))).trim_end().to_owned()
 }
 
 /// Says how the vertices of the finest level are compressed.
@@ -269,13 +270,15 @@ fn describe_codecs(summary: &Summary) -> String {
     let Some(level) = summary.levels.first() else { return "unknown".to_owned() };
     let codecs = if level.codecs.is_empty() { "none".to_owned() } else { level.codecs.join(", ") };
     match &level.shard_shape {
-        Some(shard) => format!("{codecs}, in shards of {} chunks", crosses(shard)),
+        Some(shard) => {
+            format!("{codecs}, in shards of {} chunks", crosses(shard.iter().map(u64::to_string)))
+        }
         None => codecs,
     }
 }
 
-fn crosses(shape: &[u64]) -> String {
-    shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
+fn crosses(sides: impl Iterator<Item = String>) -> String {
+    sides.collect::<Vec<_>>().join(" × ")
 }
 
 /// Returns all levels, and further kinds in them.

@@ -199,8 +199,8 @@ impl Roles {
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
             let bad = records.bad_header(Class::InvalidArgument, expected, list_names(names));
-            let hint = || advise_positions("columns", names.iter().map(String::as_str));
-            return Err(bad.or_hint(|| Some(hint())));
+            let columns = names.iter().map(String::as_str);
+            return Err(bad.or_hint(|| Some(advise_positions("columns", columns))));
         }
         let default_object = names.iter().position(|name| name == OBJECT);
         let object = columns.object.as_ref().map(find_column).transpose()?.or(default_object);

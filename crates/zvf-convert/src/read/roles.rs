@@ -171,9 +171,9 @@ impl Roles {
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
-            let hint = || advise_positions("fields", placed.iter().map(|at| &*at.field.name));
             let bad = input_error(Class::InvalidArgument, expected, names());
-            return Err(bad.or_hint(|| Some(hint())));
+            let fields = placed.iter().map(|at| &*at.field.name);
+            return Err(bad.or_hint(|| Some(advise_positions("fields", fields))));
         }
         let object =
             columns.object.as_ref().map(find_required).transpose()?.or_else(|| find(OBJECT));

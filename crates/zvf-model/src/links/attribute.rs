@@ -134,14 +134,17 @@ impl LinkFamily {
     #[boxed]
     pub async fn attributes(&self) -> Result<Vec<LinkAttribute>> {
         let names = list_names(self.node()).await?.names;
-        for name in &names {
-            for path in self.segments().iter().filter_map(|segment| self.part_path(name, segment)) {
-                if self.node().node(&path).await?.is_none() {
-                    refuse_stored(self.node(), &path).await?;
+        let opened = names.iter().map(|name| async move {
+            let paths = self.segments().iter().filter_map(|part| self.part_path(name, part));
+            let checks = paths.map(|path| async move {
+                match self.node().node(&path).await? {
+                    Some(_) => Ok(()),
+                    None => refuse_stored(self.node(), &path).await,
                 }
-            }
-        }
-        let opened = names.iter().map(|name| self.attribute(name));
+            });
+            try_join_all(checks).await?;
+            self.attribute(name).await
+        });
         Ok(try_join_all(opened).await?.into_iter().flatten().collect())
     }
 

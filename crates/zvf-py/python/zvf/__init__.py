@@ -17,9 +17,9 @@ from importlib import import_module
 from types import ModuleType
 
 from . import errors
+from ._sql import sql
 from ._zvf import FEATURES, __version__
 from .answers import Answer
-from ._sql import sql
 from .datasets import Dataset, aopen, open
 from .edits import Edit
 from .errors import Error, LossWarning

@@ -53,7 +53,7 @@ def sql(statement: str, tables: Mapping[str, Any] | None = None, *, memory: int 
         words += ["--storage-option", f"{key}={value}"]
     if memory is not None:
         words += ["--memory-limit", str(memory)]
-    # A file, not a pipe: what comes whole is renamed into it, and pyarrow maps it.
+    # A file, not a pipe: zvf-sql renames an answer into place only once it is whole.
     with tempfile.TemporaryDirectory() as folder:
         answer = os.path.join(folder, "answer.arrow")
         done = subprocess.run([*words, "--output", answer, "--", statement], capture_output=True, text=True)

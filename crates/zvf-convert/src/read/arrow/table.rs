@@ -120,9 +120,9 @@ impl Table {
             positions.iter().map(|at| number_type(fields.get(*at)?.data_type())).collect();
         let Some((dtype, width)) = types.first().copied().flatten() else {
             let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"".to_owned();
-            let hint = || advise_positions("columns", fields.iter().map(|field| &**field.name()));
             let bad = fault(Class::NotFound, expected).with_hint(None);
-            return Err(bad.or_hint(|| Some(hint())));
+            let columns = fields.iter().map(|field| &**field.name());
+            return Err(bad.or_hint(|| Some(advise_positions("columns", columns))));
         };
         let is_same = |column_type: &Option<(Dtype, u32)>| {
             *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))
