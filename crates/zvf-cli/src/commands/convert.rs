@@ -456,14 +456,17 @@ fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
 }
 
 fn to_format(text: &str) -> Result<To, String> {
-    if text.eq_ignore_ascii_case("store") {
-        return Ok(To::Store);
-    }
-    Format::from_token(text).filter(|format| format.is_written()).map(To::Format).ok_or_else(|| {
+    let is_store = text.eq_ignore_ascii_case("store");
+    if is_store { Ok(To::Store) } else { written_format(text).map(To::Format) }
+}
+
+/// Returns the format of files that has this name.
+pub(crate) fn written_format(text: &str) -> Result<Format, String> {
+    Format::from_token(text).filter(|format| format.is_written()).ok_or_else(|| {
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
         }
-        format!("expected store or one of {}", join_formats(|format| format.is_written()))
+        format!("expected one of {}", join_formats(|format| format.is_written()))
     })
 }
 

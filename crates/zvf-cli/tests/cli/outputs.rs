@@ -31,6 +31,26 @@ fn the_object_of_a_file_has_its_name() {
 }
 
 #[test]
+fn a_query_writes_the_named_format_whatever_the_file_is_called() {
+    let folder = Folder::new();
+    let file = folder.write("a.swc", "1 1 0 0 0 1 -1\n2 1 2 2 0 1 1\n");
+    let store = folder.at("a.zarrvectors");
+    done(&["create", "-q", &file, &store]);
+    let [named, other] = [folder.at("part.swc"), folder.at("part")];
+    done(&["query", &store, "-o", &named]);
+    done(&["query", &store, "--format", "swc", "-o", &other]);
+    assert_eq!(fs::read(&named).unwrap(), fs::read(&other).unwrap());
+    let piped = done(&["query", &store, "--format", "swc", "-o", "-"]).out;
+    assert_eq!(piped.as_bytes(), fs::read(&named).unwrap());
+    let error = zvf(&["query", &store, "--format", "swc"]).refused(2);
+    assert!(error.ends_with("--format swc needs --output FILE"), "{error}");
+    let error = zvf(&["query", &store, "--format", "docx"]).refused(2);
+    assert!(error.contains("expected one of npy, "), "{error}");
+    let ran = done(&["query", &store, "-o", &folder.at("part.json")]);
+    assert!(ran.err.contains("a JSON value in each line"), "{}", ran.err);
+}
+
+#[test]
 fn each_object_is_written_to_a_file_of_its_own() {
     let folder = Folder::new();
     let tree = |x: i32| format!("1 1 {x} 1 0 1 -1\n2 1 2 2 0 1 1\n");

@@ -22,8 +22,9 @@ impl Precomputed {
             let address = format!("precomputed://{source}/{}", layer.name);
             if layer.form == LayerForm::Annotations {
                 is_annotated = true;
-                layers.push(json!({"type": "annotation", "name": layer.name, "source": address,
-                    "shader": SHADER}));
+                // Not "annotation": where the client takes long to start, it asks such a layer for its state
+                // before the layer has read its own from the link, and the layer is lost.
+                layers.push(json!({"type": "auto", "name": layer.name, "source": address}));
                 continue;
             }
             let level = self.level_of(layer.kind).await?;
@@ -48,5 +49,3 @@ impl Precomputed {
 
 /// The number of initially visible objects; the segment list has the others.
 const MAX_SHOWN: u64 = 200;
-/// Draws annotations in one colour, because the properties differ between stores.
-const SHADER: &str = "\nvoid main() { setColor(defaultColor()); }\n";

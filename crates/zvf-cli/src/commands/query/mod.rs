@@ -23,8 +23,8 @@ use zvf::{
 };
 
 use self::output::Output;
-use self::write::{AnswerSink, FORMATS, holds_elements, streams, table_from_extension, to_stream};
-use crate::arguments::choice;
+use self::write::{AnswerSink, TABLES, holds_elements, streams, to_stream};
+use crate::commands::convert::written_format;
 use crate::commands::job::Job;
 use crate::commands::narrow::{Narrow, first_set};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
@@ -61,8 +61,10 @@ pub(crate) struct Query {
     /// Print the number of vertices, parts and elements of the answer, instead of the answer.
     #[arg(long, conflicts_with_all = ["explain", "output", "elements", "format"])]
     count: bool,
-    /// The format [default: by the extension of the file; csv on standard output, or jsonl with --json].
-    #[arg(long, value_parser = choice(FORMATS), help_heading = "Output")]
+    /// The format: npy, csv, jsonl, ply, arrow, arrows or parquet, one row for each vertex, or another
+    /// of "zvf formats" [default: by the extension of the file; csv on standard output, or jsonl with
+    /// --json].
+    #[arg(long, value_parser = written_format, help_heading = "Output")]
     format: Option<Format>,
     /// Write to this file, atomically; - is standard output.
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
@@ -160,11 +162,11 @@ impl Query {
         Ok(Outcome::Clean)
     }
 
-    /// Returns the format of the output name, where it is not a table of vertices.
+    /// Returns the format to write, where it is not a table of vertices.
     fn other_format(&self) -> Option<Format> {
-        let path = self.output.as_deref().filter(|_| self.format.is_none())?;
-        let format = Format::from_extension(path)?;
-        (table_from_extension(path).is_none() && format.is_written()).then_some(format)
+        let by_name = || self.output.as_deref().and_then(Format::from_extension);
+        let format = self.format.or_else(by_name)?;
+        (!TABLES.contains(&format) && format.is_written()).then_some(format)
     }
 
     /// Writes the answer with all attributes of its objects, as `zvf convert` does.
@@ -186,6 +188,9 @@ impl Query {
                 "{option} is not for {format}; write npy, csv, jsonl, ply or parquet"
             ));
         }
+        let Some(path) = &self.output else {
+            return refuse(format!("--format {} needs --output FILE", format.token()));
+        };
         let reader = session.reader(&self.store).await?;
         let query = self.query(session, &reader).await?;
         let kind = match self.kind {
@@ -193,10 +198,9 @@ impl Query {
             None => self.kind_of_objects(&reader).await?,
         };
         let export = Export::open(&reader, limit_to_memory(query, session), kind).await?;
-        let output = self.output.as_ref().map(|path| path.display().to_string());
         let job = Job {
             inputs: self.store.clone(),
-            output: output.unwrap_or_default(), // there is one: its name chose the format
+            output: path.display().to_string(),
             overwrite: self.overwrite,
             ..Job::default()
         };
@@ -356,7 +360,9 @@ pub(crate) async fn with_advice<T>(
 }
 
 fn format_written(vertices: usize, path: &std::path::Path) -> String {
-    format!("{} in {}", table::format_count(vertices, "vertex"), path.display())
+    let is_json = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
+    let lines = if is_json { ", a JSON value in each line" } else { "" };
+    format!("{} in {}{lines}", table::format_count(vertices, "vertex"), path.display())
 }
 
 /// Returns the note about edges or faces that the format cannot hold.

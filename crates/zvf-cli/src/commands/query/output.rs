@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use zvf::convert::Format;
 use zvf::convert::format::MissingFormat;
 
-use super::write::{FORMATS, holds_elements, table_from_extension};
+use super::write::{TABLES, holds_elements};
 use crate::outcome::{Usage, refuse};
 use crate::target::is_device;
 
@@ -70,7 +70,7 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
     if path.is_dir() {
         return refuse(format!("{} is a folder; name a file", path.display()));
     }
-    if let Some(format) = table_from_extension(path) {
+    if let Some(format) = Format::from_extension(path).filter(|format| TABLES.contains(format)) {
         return Ok(format);
     }
     if is_device(path) {
@@ -79,22 +79,15 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
     if let Some(missing) = MissingFormat::from_extension(path) {
         return refuse(missing.to_string());
     }
-    let mut extensions: Vec<String> = FORMATS.iter().map(|(name, ..)| format!(".{name}")).collect();
-    if option == "--output" {
-        extensions.extend(other_extensions());
-    }
+    let others: &[Format] = if option == "--output" { Format::ALL } else { &[] };
+    let others = others.iter().filter(|format| format.is_written() && !TABLES.contains(format));
+    let extension = |format: &Format| Some(format!(".{}", format.extensions().first()?));
+    let extensions: Vec<String> = TABLES.iter().chain(others).filter_map(extension).collect();
     refuse(format!(
         "cannot tell the format of {option} {}; end it in one of {}, or give --format",
         path.display(),
         extensions.join(", ")
     ))
-}
-
-/// Returns the extensions of the further formats that `zvf convert` writes.
-fn other_extensions() -> impl Iterator<Item = String> {
-    let is_table = |format: &Format| FORMATS.iter().any(|(_, table, _)| table == format);
-    let others = Format::ALL.iter().filter(move |format| format.is_written() && !is_table(format));
-    others.filter_map(|format| Some(format!(".{}", format.extensions().first()?)))
 }
 
 #[cfg(test)]

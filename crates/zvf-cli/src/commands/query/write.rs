@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
-use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::Context as _;
@@ -15,25 +14,19 @@ use zvf::{Batch, Column, Error, Kind};
 
 use crate::target::Out;
 
-/// The formats of answers: tables of vertices, and two that hold elements too.
-pub(super) const FORMATS: &[(&str, Format, &str)] = &[
-    ("npy", Format::Npy, "A NumPy array, one record per vertex"),
-    ("csv", Format::Csv, "Comma-separated text, one line per vertex"),
-    ("jsonl", Format::Jsonl, "JSON lines: vertices, or parts with theirs; then edges or faces"),
-    ("ply", Format::Ply, "The polygon file format: vertices, edges or faces"),
+/// The formats with one row for each vertex; two of them hold elements too.
+pub(super) const TABLES: &[Format] = &[
+    Format::Npy,
+    Format::Csv,
+    Format::Jsonl,
+    Format::Ply,
     #[cfg(feature = "arrow")]
-    ("arrow", Format::Arrow, "An Arrow file, one row per vertex"),
+    Format::Arrow,
     #[cfg(feature = "arrow")]
-    ("arrows", Format::Arrows, "The same as a stream, which can be read while it is written"),
+    Format::Arrows,
     #[cfg(feature = "arrow")]
-    ("parquet", Format::Parquet, "A Parquet file, one row per vertex"),
+    Format::Parquet,
 ];
-
-/// Returns which of these formats the extension of a file determines.
-pub(super) fn table_from_extension(path: &Path) -> Option<Format> {
-    Format::from_extension(path)
-        .filter(|found| FORMATS.iter().any(|(_, format, _)| format == found))
-}
 
 /// Returns whether one file holds vertices and elements.
 pub(super) const fn holds_elements(format: Format) -> bool {
