@@ -21,7 +21,7 @@ use zvf::tasks::ConvertPart;
 use zvf::{Kind, LevelId};
 
 use crate::commands::create::Create;
-use crate::commands::how::{CreateOptions, join_formats};
+use crate::commands::how::{CreateOptions, join_formats, written_format};
 use crate::commands::inputs::Inputs;
 use crate::commands::is_remote_url;
 use crate::commands::job::{self, Job};
@@ -458,16 +458,6 @@ fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
 fn to_format(text: &str) -> Result<To, String> {
     let is_store = text.eq_ignore_ascii_case("store");
     if is_store { Ok(To::Store) } else { written_format(text).map(To::Format) }
-}
-
-/// Returns the format of files that has this name.
-pub(crate) fn written_format(text: &str) -> Result<Format, String> {
-    Format::from_token(text).filter(|format| format.is_written()).ok_or_else(|| {
-        if let Some(missing) = MissingFormat::from_token(text) {
-            return missing.to_string();
-        }
-        format!("expected one of {}", join_formats(|format| format.is_written()))
-    })
 }
 
 const EXAMPLES: &str = "\"zvf help convert\" also lists the options for input, layout and codec.

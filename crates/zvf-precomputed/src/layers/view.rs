@@ -22,8 +22,8 @@ impl Precomputed {
             let address = format!("precomputed://{source}/{}", layer.name);
             if layer.form == LayerForm::Annotations {
                 is_annotated = true;
-                // Not "annotation": where the client takes long to start, it asks such a layer for its state
-                // before the layer has read its own from the link, and the layer is lost.
+                // Not "annotation": where the client starts slowly, it asks such a layer for its
+                // state before the layer has read it from the link, and loses the layer.
                 layers.push(json!({"type": "auto", "name": layer.name, "source": address}));
                 continue;
             }

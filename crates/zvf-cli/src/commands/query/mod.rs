@@ -24,7 +24,7 @@ use zvf::{
 
 use self::output::Output;
 use self::write::{AnswerSink, TABLES, holds_elements, streams, to_stream};
-use crate::commands::convert::written_format;
+use crate::commands::how::written_format;
 use crate::commands::job::Job;
 use crate::commands::narrow::{Narrow, first_set};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
@@ -61,9 +61,9 @@ pub(crate) struct Query {
     /// Print the number of vertices, parts and elements of the answer, instead of the answer.
     #[arg(long, conflicts_with_all = ["explain", "output", "elements", "format"])]
     count: bool,
-    /// The format: npy, csv, jsonl, ply, arrow, arrows or parquet, one row for each vertex, or another
-    /// of "zvf formats" [default: by the extension of the file; csv on standard output, or jsonl with
-    /// --json].
+    /// The format: npy, csv, jsonl, ply, arrow, arrows or parquet, one row for each vertex, or
+    /// another of "zvf formats" [default: by the extension of the file; csv on standard output, or
+    /// jsonl with --json].
     #[arg(long, value_parser = written_format, help_heading = "Output")]
     format: Option<Format>,
     /// Write to this file, atomically; - is standard output.
