@@ -318,11 +318,14 @@ pub(crate) fn settle(py: Python<'_>, seconds: f64) {
         for job in stopped {
             is_done_within(&job, until.saturating_duration_since(Instant::now()));
         }
+        let left = until.saturating_duration_since(Instant::now());
+        drop(TELLING.1.wait_timeout_while(lock(&TELLING.0), left, |threads| *threads > 0));
     });
 }
 
 /// Tells Python that a job has ended; an interpreter that is going away is not told.
 fn call_hook(hook: Py<PyAny>) {
+    *lock(&TELLING.0) += 1;
     let called = Python::try_attach(|py| {
         if let Err(error) = hook.call0(py) {
             error.write_unraisable(py, None);
@@ -330,7 +333,13 @@ fn call_hook(hook: Py<PyAny>) {
         drop(hook);
     });
     let _ = called;
+    *lock(&TELLING.0) -= 1;
+    TELLING.1.notify_all();
 }
+
+/// The number of threads that tell Python of a job. [`settle`] waits for them: a thread that needs the
+/// interpreter while it goes away aborts the program.
+static TELLING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// The threads of one process.
 struct Process {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import json
@@ -46,6 +45,8 @@ def reporter(progress: bool | Progress | None, title: str) -> tuple[Progress | N
 
 async def awaited(job: Any) -> Any:
     """The outcome of a job, in asyncio; a cancelled task stops the job."""
+    import asyncio  # a fifth of the time of ``import zvf``, and most programs never wait
+
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
