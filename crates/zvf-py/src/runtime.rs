@@ -337,8 +337,8 @@ fn call_hook(hook: Py<PyAny>) {
     TELLING.1.notify_all();
 }
 
-/// The number of threads that tell Python of a job. [`settle`] waits for them: a thread that needs the
-/// interpreter while it goes away aborts the program.
+/// The number of threads that tell Python of a job. [`settle`] waits for them: a thread that needs
+/// the interpreter while it goes away aborts the program.
 static TELLING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// The threads of one process.
