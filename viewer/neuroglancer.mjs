@@ -1,8 +1,7 @@
 // Opens stores in the stock Neuroglancer client, which our server sends beside them, and reads them with CloudVolume.
 //   node viewer/neuroglancer.mjs ZVF FOLDER CLIENT PYTHON     `cargo xtask viewer neuroglancer` starts it
 // Each view must show at least 2000 coloured pixels more than the same view without layers: the controls of a layer have some
-// 400 before anything is drawn.
-// CloudVolume is asked where that Python has it; otherwise a line says that it was not.
+// 400 before anything is drawn. CloudVolume is asked where that Python has it; otherwise a line says that it was not.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

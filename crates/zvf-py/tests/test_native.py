@@ -324,6 +324,21 @@ def test_a_handle_goes_on_in_a_forked_child(cloud):
     assert ran.stdout == "0\n", ran.stderr
 
 
+def test_a_program_may_end_while_reads_are_awaited(tmp_path):
+    program = (
+        "import asyncio, sys, zvf\n"
+        "ds = zvf.open(sys.argv[1])\n"
+        "async def main():\n"
+        "    reads = [asyncio.create_task(ds.select(box=([0.0] * 3, [5.0 + i / 10] * 3)).aread()) for i in range(20)]\n"
+        "    await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)\n"
+        "asyncio.run(main())\n"
+    )
+    at = zvf.points(tmp_path / "a", np.random.default_rng(1).random((100_000, 3)) * 10).address
+    # A thread that told of a read while the interpreter went away aborted one in three of them.
+    children = [subprocess.Popen([sys.executable, "-c", program, at], stderr=subprocess.PIPE) for _ in range(12)]
+    assert [(child.communicate(timeout=60)[1], child.returncode) for child in children] == [(b"", 0)] * 12
+
+
 def interrupted(program, seconds):
     """What a program printed and said that gets SIGINT so many seconds after it printed "go"."""
     handler = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs in the background ignore it

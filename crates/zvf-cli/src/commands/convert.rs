@@ -21,7 +21,7 @@ use zvf::tasks::ConvertPart;
 use zvf::{Kind, LevelId};
 
 use crate::commands::create::Create;
-use crate::commands::how::{CreateOptions, join_formats, written_format};
+use crate::commands::how::{CreateOptions, format_among, join_formats};
 use crate::commands::inputs::Inputs;
 use crate::commands::is_remote_url;
 use crate::commands::job::{self, Job};
@@ -456,8 +456,10 @@ fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
 }
 
 fn to_format(text: &str) -> Result<To, String> {
-    let is_store = text.eq_ignore_ascii_case("store");
-    if is_store { Ok(To::Store) } else { written_format(text).map(To::Format) }
+    if text.eq_ignore_ascii_case("store") {
+        return Ok(To::Store);
+    }
+    format_among(text, "store or one of", |format| format.is_written()).map(To::Format)
 }
 
 const EXAMPLES: &str = "\"zvf help convert\" also lists the options for input, layout and codec.

@@ -363,20 +363,25 @@ fn measure(text: &str) -> Result<Measure, String> {
 
 /// Parses the name of a format of this build.
 pub(crate) fn format(text: &str) -> Result<Format, String> {
-    format_among(text, |_| true)
+    format_among(text, "one of", |_| true)
 }
 
 /// Parses the name of a format that this build writes.
 pub(crate) fn written_format(text: &str) -> Result<Format, String> {
-    format_among(text, |format| format.is_written())
+    format_among(text, "one of", |format| format.is_written())
 }
 
-fn format_among(text: &str, is_possible: impl Fn(&Format) -> bool) -> Result<Format, String> {
+/// Parses the name of one of the formats that are possible; `what` is said before their names.
+pub(crate) fn format_among(
+    text: &str,
+    what: &str,
+    is_possible: impl Fn(&Format) -> bool,
+) -> Result<Format, String> {
     Format::from_token(text).filter(&is_possible).ok_or_else(|| {
         if let Some(missing) = MissingFormat::from_token(text) {
             return missing.to_string();
         }
-        format!("expected one of {}", join_formats(is_possible))
+        format!("expected {what} {}", join_formats(is_possible))
     })
 }
 
