@@ -150,6 +150,12 @@ fn print(
         say("bins", &describe_chunk(bins, summary))?;
     }
     say("compression", &describe_codecs(summary))?;
+    if let Some(cells) = &summary.shard_shape {
+        say("shards", &format!("{cells} cells on each axis, as declared"))?;
+    }
+    if summary.capabilities.iter().any(|token| token == "dense_manifests") {
+        say("manifests", "dense")?;
+    }
     if let Some(stored) = summary.stored {
         let files = table::format_count(stored.objects, "file");
         say("size", &format!("{} in {files}", table::bytes(stored.bytes)))?;
@@ -191,9 +197,6 @@ fn print_conventions(
     }
     if let Some(offset) = &summary.coordinate_offset {
         say("offset", &table::floats(offset))?;
-    }
-    if let Some(cells) = &summary.shard_shape {
-        say("shards", &format!("{cells} cells on each axis, as declared"))?;
     }
     if !summary.capabilities.is_empty() {
         say("features", &join_words(&summary.capabilities))?;

@@ -245,6 +245,21 @@ fn stores_of_other_writers_have_the_answers_that_their_writer_states() {
 }
 
 #[test]
+fn the_page_of_a_store_shows_what_it_declares() {
+    for (name, line) in [
+        ("points_shards_int", "shards      2 cells on each axis"),
+        ("points_shards_stale", "shards      3 cells on each axis"),
+        ("lines_dense", "manifests   dense"),
+        ("points_dense_patched", "manifests   dense"),
+        ("points_deferred", "deferred: writers still fill it"),
+    ] {
+        let (_folder, store) = foreign(name);
+        let page = zvf(&["info", &store]).out;
+        assert!(page.contains(line), "{name}: {page}");
+    }
+}
+
+#[test]
 fn a_deferred_level_gets_no_lists_until_its_deferral_is_ended() {
     let (folder, other) = foreign("points_shards_int");
     let script = folder.write("script.jsonl", r#"{"op":"object.remove","objects":[2]}"#);
