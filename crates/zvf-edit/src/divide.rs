@@ -39,6 +39,7 @@ use crate::vacuum::commit_rebuilt;
 
 /// The chunks of one kind of a store that one task of a vacuum rewrites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct VacuumShare {
     /// The token of the kind.

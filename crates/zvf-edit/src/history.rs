@@ -121,12 +121,25 @@ pub(crate) fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>>
             return Ok(guard);
         }
         drop(guard);
-        journal.apply_all_pending()?;
+        journal.apply_all_pending().map_err(|error| may_not_apply_error(&journal, error))?;
     }
     fail(
         Class::Unavailable,
         format!("{}: writers commit without a pause; try again", journal.place),
     )
+}
+
+/// Names the store and the remedy where a commit stands that this process may not apply.
+fn may_not_apply_error(journal: &Journal, error: EditError) -> EditError {
+    if error.class != Class::PermissionDenied {
+        return error;
+    }
+    let text = format!(
+        "{}: a commit is not applied yet, and this process may not write ({}); run the command as a user who may",
+        journal.place,
+        error.text()
+    );
+    EditError::new(Class::PermissionDenied, text)
 }
 
 /// Applies the pending commits of a store. Returns its head, and whether any commit was pending.

@@ -396,10 +396,11 @@ impl Journal {
             match TargetLock::acquire(folder.disk(), folder.root()) {
                 Ok(lock) => return Ok(Some(lock)),
                 Err(PublishError::Busy { .. }) if start.elapsed() < LOCK_TIMEOUT => {}
-                Err(error) => {
+                Err(error @ PublishError::Busy { .. }) => {
                     let text = format!("{}: {error}; try again", self.place);
                     return fail(Class::Conflict, text);
                 }
+                Err(error) => return Err(zvf_error::Error::from(error).into()),
             }
             if self.head()? > 0 {
                 return Ok(None);

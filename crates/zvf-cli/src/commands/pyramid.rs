@@ -16,6 +16,7 @@ use clap::Args;
 use serde_json::json;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
+use zvf::publish::StagingDir;
 use zvf::pyramid::{
     Aggregation, KindOptions, LevelReport, Method, Options, PyramidEvent, PyramidPlan, RowsHook,
     Strategy,
@@ -192,20 +193,18 @@ impl Pyramid {
             self.check_beside(target)?;
         }
         // With a journal, the levels are built in a copy that is committed.
-        let (in_place, address) = match &self.new {
+        let (mut in_place, mut staging) = (None, None);
+        let address = match &self.new {
             Some(new) => {
-                self.copy(new, session).await?;
-                (None, new.clone())
+                staging = self.copy(new, session).await?;
+                let staged = staging.as_ref().map(|new| new.path().to_string_lossy().into_owned());
+                staged.unwrap_or_else(|| new.clone())
             }
-            None if is_beside => (None, self.store.clone()),
-            None => {
-                let in_place = InPlace::begin(&self.store, session)?;
-                let address = in_place.address().to_owned();
-                (Some(in_place), address)
-            }
+            None if is_beside => self.store.clone(),
+            None => in_place.insert(InPlace::begin(&self.store, session)?).address().to_owned(),
         };
         let address = address.as_str();
-        let how = building(session);
+        let how = if staging.is_some() { inside_staging() } else { building(session) };
         let progress = Arc::new(session.progress("building levels"));
         let vertices = self.count_vertices(session, address).await?;
         let below = Arc::new(Mutex::new((1, vertices))); // level under construction, vertices of the level below
@@ -220,7 +219,7 @@ impl Pyramid {
                 notices.push(event.to_string());
             }
         };
-        let place = || format!("cannot build levels of {address}");
+        let place = || format!("cannot build levels of {target}");
         let (built, commit) = if is_beside {
             beside::build(session, address, (&options, &how), on_event).await.with_context(place)?
         } else {
@@ -228,6 +227,9 @@ impl Pyramid {
             (built.with_context(place)?, None)
         };
         drop((progress, options));
+        if let Some(staging) = staging {
+            staging.publish().map_err(Error::from).with_context(place)?;
+        }
         let store = self.new.as_ref().unwrap_or(&self.store);
         print(session, (store, &built), (&self.options(session), notices), out)?;
         in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
@@ -295,8 +297,8 @@ impl Pyramid {
         })
     }
 
-    /// Copies the store to `new`, which then gets the levels.
-    async fn copy(&self, new: &str, session: &Session) -> anyhow::Result<()> {
+    /// Copies the store to `new`, which then gets the levels. A new folder is staged, so that it appears with them.
+    async fn copy(&self, new: &str, session: &Session) -> anyhow::Result<Option<StagingDir>> {
         if new == self.store {
             return refuse(format!("{new} is the input itself; give a new name, or --in-place"));
         }
@@ -306,12 +308,19 @@ impl Pyramid {
         let as_it_is = Rearrangement { shards: Arrange::Keep, codecs: None };
         Rearrangement::check(&store).with_context(failed)?;
         let options = session.build_options(self.overwrite);
-        let build = Build::begin(new, options).await;
+        let staging = Build::stage(new, &options).with_context(failed)?;
+        let build = match &staging {
+            Some(staging) => {
+                let options = BuildOptions { store: options.store, ..inside_staging() };
+                Build::begin(&staging.path().to_string_lossy(), options).await
+            }
+            None => Build::begin(new, options).await,
+        };
         let progress = session.progress("copying");
         let on_progress = |moved: &RearrangeCounts| progress.count("", moved.cells, "cell");
         let copied = as_it_is.apply(&store, build.with_context(failed)?, on_progress).await;
         copied.with_context(failed)?;
-        Ok(())
+        Ok(staging)
     }
 
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> CommandResult {
@@ -385,6 +394,11 @@ impl Pyramid {
             content: if self.full { LevelContent::Full } else { LevelContent::AsReference },
         }
     }
+}
+
+/// Returns how a store is written in a folder that is synced and published later.
+fn inside_staging() -> BuildOptions {
+    BuildOptions { sync: false, ..BuildOptions::default() }
 }
 
 /// Prints the levels.

@@ -186,6 +186,13 @@ fn one_long_text_does_not_widen_all_rows() {
     }
 }
 
+/// Converts points with a column `dose/mg` to a file of another format.
+fn written(name: &str, folder: &Folder) -> String {
+    let (from, to) = (folder.write("from.csv", "x,y,dose/mg\n1,2,3\n"), folder.at(name));
+    zvf(&["convert", "-q", &from, &to]).clean();
+    to
+}
+
 /// A name that a path cannot hold is stored in escaped form, in every scope and from every kind of
 /// input.
 #[test]
@@ -193,6 +200,8 @@ fn names_with_slashes_are_stored() {
     let folder = Folder::new();
     let feature = r#"{"type":"Feature","properties":{"a/b":5},"geometry":{"type":"LineString","coordinates":[[0,1],[2,3]]}}"#;
     let element = "{\"position\":[0,0]}\n{\"position\":[1,0]}\n{\"vertices\":[0,1],\"w/t\":9}\n";
+    let ply = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\n\
+               property float z\nproperty float a/b\nend_header\n1 2 3 4\n";
     let line = "{\"object\":3,\"positions\":[[0,1],[2,3]],\"fa/x\":[1,2]}\n";
     for (file, paths) in [
         (
@@ -202,6 +211,10 @@ fn names_with_slashes_are_stored() {
         (folder.write("a.jsonl", element), &["w%2Ft"]),
         (folder.write("b.jsonl", line), &["fa%2Fx"]),
         (folder.write("a.geojson", feature), &["a%2Fb"]),
+        (folder.write("a.ply", ply), &["a%2Fb"]),
+        (written("b.parquet", &folder), &["dose%2Fmg"]),
+        (written("b.npz", &folder), &["dose%2Fmg"]),
+        (written("b.arrow", &folder), &["dose%2Fmg"]),
     ] {
         let store = folder.at("a.zarrvectors");
         let made = zvf(&["create", "--overwrite", &file, &store]);

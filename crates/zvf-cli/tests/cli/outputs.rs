@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::stores::{Folder, Ran, zvf};
+use crate::stores::{Folder, Ran, store, zvf};
 
 fn done(args: &[&str]) -> Ran {
     let ran = zvf(args);
@@ -208,5 +208,43 @@ fn exit_codes_are_those_of_the_documentation() {
     ] {
         let ran = zvf(args);
         assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn faces_that_cannot_be_read_are_named_by_each_output() {
+    let store = store("suites/draco_faces");
+    let folder = Folder::new();
+    for name in ["a.ply", "a.glb", "a.csv"] {
+        let file = folder.at(name);
+        for command in [
+            ["convert", store.arg(), &file, "--overwrite"].as_slice(),
+            &["query", store.arg(), "-o", &file, "--overwrite"],
+        ] {
+            let ran = zvf(command);
+            let said = format!("{}{}", ran.out, ran.err);
+            assert!(said.contains("cannot be read and are left out"), "{command:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_attribute_of_a_leading_axis_is_kept_by_each_way_out() {
+    let store = store("suites/leading_axis");
+    let folder = Folder::new();
+    let genes = |file: &str| {
+        let text = zvf(&["convert", file, "-", "--to", "csv", "-q"]).clean();
+        let mut rows = text.lines().map(|row| row.split(',').map(str::to_owned));
+        let column = rows.next().unwrap().position(|name| name == "gene").expect(&text);
+        let mut genes: Vec<String> = rows.map(|mut row| row.nth(column).unwrap()).collect();
+        genes.sort();
+        genes
+    };
+    let expected = genes(store.arg());
+    assert_eq!(expected, ["A", "A", "B", "B"]);
+    for name in ["a.csv", "a.parquet", "a.zarrvectors"] {
+        let file = folder.at(name);
+        zvf(&["convert", store.arg(), &file, "-q"]).clean();
+        assert_eq!(genes(&file), expected, "{name}");
     }
 }

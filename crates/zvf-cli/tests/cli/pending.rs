@@ -86,6 +86,28 @@ fn tasks_build_on_a_half_applied_commit() {
 }
 
 #[test]
+fn plans_are_made_of_a_half_applied_commit() {
+    for (kind, options) in [("validate", ""), ("convert", "PARTS --to csv"), ("vacuum", "")] {
+        let half = HalfApplied::new();
+        let (store, work, parts) = (half.at("s.zv"), half.at("work"), half.at("parts"));
+        let mut plan = vec!["task", "plan", kind, &store, "--work-dir", &work];
+        let options = options.replace("PARTS", &parts);
+        plan.extend(options.split_whitespace());
+        for step in [&plan[..], &["task", "run", &work, "--all"], &["task", "finish", &work]] {
+            let ran = zvf(step);
+            assert_eq!(ran.code, 0, "{step:?}: {}{}", ran.out, ran.err);
+        }
+        assert_eq!(half.read(&store), half.points, "{kind}");
+        if kind == "convert" {
+            let parts = tree(Path::new(&parts)).into_values();
+            let rows: usize =
+                parts.map(|part| String::from_utf8(part).unwrap().lines().count() - 1).sum();
+            assert_eq!(rows + 1, half.points.lines().count());
+        }
+    }
+}
+
+#[test]
 fn a_long_reader_is_not_in_the_way() {
     let half = HalfApplied::new();
     let store = half.at("s.zv");

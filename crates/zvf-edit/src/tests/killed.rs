@@ -15,7 +15,7 @@ use super::{GC, open, run, tree};
 use crate::changes::{Blob, Changes};
 use crate::journal::Journal;
 use crate::options::CommitOptions;
-use crate::{Collect, Editor, Place, Undo, gc, log, undo};
+use crate::{Collect, EditError, Editor, Place, Undo, checkout, gc, log, undo};
 
 /// Returns the folders below a folder.
 fn folders(root: &Path) -> BTreeSet<PathBuf> {
@@ -138,6 +138,55 @@ fn a_commit_that_is_applied_twice_leaves_the_folders_of_one_that_is_applied_once
             }
         }
     }
+}
+
+/// Runs `work` on fresh stores, and refuses the nth call of each as the system refuses who may not
+/// write. Yields the results until no call is left to refuse.
+fn refuse_each_call(
+    make: impl Fn() -> Unpacked,
+    work: impl Fn(Place, &Path) -> Result<(), EditError>,
+) -> impl Iterator<Item = Result<(), EditError>> {
+    let mut calls = 0..usize::MAX;
+    std::iter::from_fn(move || {
+        let (nth, store) = (calls.next()?, make());
+        let disk = Disk::default().with_failure_at(nth, 13, false);
+        let done = work(Place::from(store.path()).with_disk(disk.clone()), store.path());
+        if disk.call_count() <= nth {
+            calls = 0..0;
+        }
+        Some(done)
+    })
+}
+
+#[test]
+fn a_first_edit_by_who_may_not_write_is_no_conflict() {
+    let make = || Unpacked::new("sl3_streamlines");
+    let done = refuse_each_call(make, |place, _| {
+        let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
+        editor.line(1, &json!({"op": "object.remove", "objects": [0]}).to_string())?;
+        editor.finish()
+    });
+    let errors: Vec<EditError> = done.filter_map(Result::err).collect();
+    assert!(errors.iter().any(|error| error.class == Class::PermissionDenied), "{errors:?}");
+    assert!(errors.iter().all(|error| error.class != Class::Conflict), "{errors:?}");
+}
+
+#[test]
+fn a_copy_by_who_may_not_apply_a_commit_is_refused_with_the_remedy() {
+    let half_applied = || {
+        let store = Unpacked::new("sl3_streamlines");
+        let before = archives::tree(store.path());
+        run(store.path(), &[json!({"op": "object.remove", "objects": [0]})]).unwrap();
+        archives::unapply_half(store.path(), &before);
+        store
+    };
+    let mut done = refuse_each_call(half_applied, |place, store| {
+        checkout(place, 1, &store.with_file_name("copy")).map(|_report| ())
+    });
+    assert!(done.any(|done| {
+        let text = done.err().map(|error| error.text()).unwrap_or_default();
+        text.contains("a commit is not applied yet") && text.contains("sl3_streamlines")
+    }));
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::error::bad_request_error;
 
 /// How the ids of a file are mapped to ids of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Shift {
     by: i64,
     whole: bool, // vertices of which nothing is said are object `by`

@@ -173,6 +173,7 @@ pub(crate) fn shift_vertex_numbers(rows: &Column, before: u64) -> Result<Column,
 
 /// The settings from which a schema is derived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Shape {
     kind: String,
     axes: Vec<String>,

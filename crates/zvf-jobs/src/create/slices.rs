@@ -11,6 +11,7 @@ use zvf_write::SlicePlan;
 
 /// The position of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Place {
     /// The file in which it begins.
     pub(crate) input: usize,

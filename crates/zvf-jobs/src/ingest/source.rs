@@ -44,6 +44,7 @@ const fn older_plans_are_plain() -> bool {
 
 /// A file as it was at the time of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct InputFile {
     path: PathBuf,
     bytes: u64,

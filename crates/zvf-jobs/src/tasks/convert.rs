@@ -36,6 +36,7 @@ use crate::error::bad_request_error;
 
 /// The parts and their destination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConvertJob {
     /// The destination of parts, and how they are written.
     pub target: ConvertTarget,
@@ -45,6 +46,7 @@ pub struct ConvertJob {
 
 /// The destination of parts, and how they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConvertTarget {
     /// The folder of all parts, a path or a URL, which does not exist before the work is finished.
     pub output: String,
@@ -56,7 +58,7 @@ pub struct ConvertTarget {
 
 /// The content of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ConvertPart {
     /// The vertices of some chunks, in a range of keys.

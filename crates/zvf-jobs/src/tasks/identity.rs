@@ -21,6 +21,7 @@ use crate::Error;
 
 /// The identity of the store of a plan: its last commit, or a hash of its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct StoreIdentity {
     /// The last commit of its journal.
     pub(super) head: Option<u64>,

@@ -85,6 +85,7 @@ impl Job {
 
 /// The plan: the file `plan.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Plan {
     format: String,

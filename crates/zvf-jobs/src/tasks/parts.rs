@@ -53,6 +53,7 @@ pub struct PartRun {
 
 /// The record of a written part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct WrittenPart {
     /// The folder of the run.
     id: String,

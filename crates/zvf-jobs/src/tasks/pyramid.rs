@@ -12,6 +12,7 @@
 use std::path::Path;
 
 use async_recursion::async_recursion as boxed;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use zvf_format::Class;
@@ -29,6 +30,7 @@ use crate::error::bad_request_error;
 
 /// The levels to build, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PyramidJob {
     /// The options, which all tasks use.
     pub options: Options,
@@ -36,6 +38,11 @@ pub struct PyramidJob {
     vertices: Vec<u64>,
     /// The head after which levels are committed; `None` if the store is replaced.
     head: Option<u64>,
+    /// Earlier plans also had the command line and its memory limit, which the options contain.
+    #[serde(default, skip_serializing)]
+    words: IgnoredAny,
+    #[serde(default, skip_serializing)]
+    memory: IgnoredAny,
 }
 
 impl PyramidJob {
@@ -97,7 +104,8 @@ impl Plan {
             })
         };
         let vertices = levels.map(sum).collect::<Result<_, _>>()?;
-        let job = PyramidJob { options, vertices, head };
+        let (words, memory) = (IgnoredAny, IgnoredAny);
+        let job = PyramidJob { options, vertices, head, words, memory };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Pyramid(job)))
     }
 }

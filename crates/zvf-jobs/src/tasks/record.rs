@@ -20,6 +20,7 @@ use super::folder::{WorkFolder, new_run};
 
 /// The output of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Record {
     /// The digest of the plan.
     plan: String,

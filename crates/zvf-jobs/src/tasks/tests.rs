@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value as Json;
 use tempfile::TempDir;
 use zvf_validate::{Observer, Options, Report, validate};
 
@@ -203,4 +204,65 @@ async fn plans_of_other_builds_are_refused() {
     let error = Tasks::open(&folder).await.unwrap_err();
     assert_eq!(error.class(), Class::InvalidArgument);
     assert!(error.to_string().contains("99.0.0"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plan_of_another_number_is_refused() {
+    let fixture = TaskFixture::new();
+    let folder = fixture.folder();
+    fixture.plan(1).await.create(&folder).await.unwrap();
+    let path = fixture.dir.path().join("work/plan.json");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"version\": 1"), "{text}");
+    fs::write(&path, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    assert!(Tasks::open(&folder).await.is_err());
+}
+
+/// Returns copies of a document, each with a further member in one of its objects.
+fn with_a_further_member(document: &Json) -> Vec<Json> {
+    let mut copies = Vec::new();
+    match document {
+        Json::Object(members) => {
+            let mut extended = members.clone();
+            extended.insert("newer".to_owned(), 1.into());
+            copies.push(extended.into());
+            for (name, member) in members {
+                let put = |copy| {
+                    let mut members = members.clone();
+                    members.insert(name.clone(), copy);
+                    Json::from(members)
+                };
+                copies.extend(with_a_further_member(member).into_iter().map(put));
+            }
+        }
+        Json::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                let put = |copy| {
+                    let mut items = items.clone();
+                    items[at] = copy;
+                    Json::from(items)
+                };
+                copies.extend(with_a_further_member(item).into_iter().map(put));
+            }
+        }
+        _ => {}
+    }
+    copies
+}
+
+#[test]
+fn plans_refuse_members_that_they_do_not_know() {
+    for kind in ["convert", "pyramid", "vacuum", "validate"] {
+        let dir = TempDir::new().unwrap();
+        let archive = format!("../../testdata/journals/task_{kind}.tar.zst");
+        archives::unpack(&Path::new(env!("CARGO_MANIFEST_DIR")).join(archive), dir.path());
+        let text = fs::read(dir.path().join("plan/plan.json")).unwrap();
+        let document: Json = serde_json::from_slice(&text).unwrap();
+        let plan: Plan = serde_json::from_value(document.clone()).unwrap();
+        assert_eq!(plan.job.name(), kind);
+        for document in with_a_further_member(&document) {
+            let read: Result<Plan, _> = serde_json::from_value(document.clone());
+            assert!(read.is_err(), "{document}");
+        }
+    }
 }

@@ -24,6 +24,7 @@ use crate::Error;
 
 /// The chunks to rewrite, and the commit of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct VacuumJob {
     head: u64,
     /// No other process writes meanwhile: [`Place::with_single_writer`].

@@ -27,6 +27,7 @@ use crate::error::stopped_error;
 
 /// The options, and the division of the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ValidateJob {
     depth: u8,
     rules: Vec<String>,

@@ -288,6 +288,18 @@ impl Build {
         Ok(Some(TargetLock::acquire(disk, &path)?))
     }
 
+    /// Begins the folder that becomes the local store at `address` when it is published: for a store
+    /// that several builds at the folder's path make. `None` below a URL.
+    ///
+    /// # Errors
+    ///
+    /// As for [`begin`](Self::begin) of a build with these options.
+    #[cfg(feature = "local")]
+    pub fn stage(address: &str, options: &BuildOptions) -> Result<Option<StagingDir>> {
+        let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
+        Ok(Some(local::begin(&path, options)?))
+    }
+
     /// Refuses `source` if it is the store to be replaced and has changed since it was opened.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ pub(crate) use self::work::{Share, Work};
 
 /// A sequence of checks that can be divided into parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Scan {
     /// The stage of the scan.
@@ -46,6 +47,7 @@ pub struct Scan {
 
 /// Some ranges of the scans of one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Part {
     /// The stage.
