@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { makeLargeStores } from "./stores.mjs";
 import { leave, measureBare, openViewer, randomFrom, startProxy, viewOf } from "./tools.mjs";
 
 const MIB = 2 ** 20, SCREEN_PIXELS = 1280 * 720;
@@ -45,6 +46,60 @@ export async function checkFrames({ browser, server, bare, factor, note }) {
   assert.ok(ms.p95 <= most_p95, `95 of 100 frames take up to ${ms.p95} ms while it moves`);
   assert.deepEqual([...said, ...moving.said], []);
   await moving.page.close();
+}
+
+/** Frames of large stores against their GL calls alone, made again without the page: while the camera moves, and after it. */
+export async function checkPace({ browser, program, folder, restart, note }) {
+  const stores = makeLargeStores(program, folder), server = await restart(Object.values(stores));
+  try {
+    for (const name of Object.keys(stores)) {
+      const { page, ask, said } = await openViewer(browser, viewOf(server, name), { prepare: (page) => page.evaluateOnNewDocument(recordCalls) });
+      const { vertices } = (await ask(() => window.zvfViewer.stats())).shown, pace = await ask(measurePace);
+      note({ [name]: { vertices, ...pace } });
+      assert.ok(pace.moving <= 1.5 && pace.still <= 1.5, `${name}: a frame takes ${pace.moving} times its GL calls while the camera moves, ${pace.still} times after it`);
+      await leave(page, said);
+    }
+  } finally { await server.end(); }
+}
+
+/** Runs in the page, before it: calls of WebGL are kept while `window.glCalls` is a list. */
+function recordCalls() {
+  const type = WebGL2RenderingContext.prototype;
+  for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(type))) {
+    if (typeof value !== "function") continue;
+    type[name] = function (...words) {
+      window.glCalls?.push(() => value.apply(this, kept));
+      const kept = words.map((word) => (window.glCalls && ArrayBuffer.isView(word) && word.slice ? word.slice() : word));
+      return value.apply(this, words);
+    };
+  }
+}
+
+/** Runs in the page: turns the camera by small steps, then leaves it; each frame is followed by its own calls alone. */
+async function measurePace() {
+  const viewer = window.zvfViewer, { target, distance, orientation } = viewer.getState().camera;
+  const compare = async (frames, prepare) => {
+    let page = 0, bare = 0, calls = 0;
+    for (let at = 0; at < frames; at++) {
+      await prepare(at);
+      window.glCalls = [];
+      page += viewer.frame();
+      const kept = window.glCalls, start = performance.now();
+      window.glCalls = null;
+      for (const call of kept) call();
+      bare += performance.now() - start;
+      calls += kept.length;
+    }
+    return { ratio: +(page / bare).toFixed(2), ms: Math.round(page / frames), calls: Math.round(calls / frames) };
+  };
+  const moving = await compare(24, (at) => {
+    const [x, y, z, w] = orientation, angle = 0.02 * at, [s, c] = [Math.sin(angle), Math.cos(angle)];
+    void viewer.setState({ camera: { target, distance, orientation: [x * c - z * s, y * c + w * s, z * c + x * s, w * c - y * s] } });
+    return new Promise((resolve) => setTimeout(resolve, 20));
+  });
+  await viewer.idle();
+  const still = await compare(9, () => undefined);
+  return { moving: moving.ratio, moving_ms: moving.ms, still: still.ratio, still_ms: still.ms, calls: still.calls };
 }
 
 async function turn(page, steps) {

@@ -38,6 +38,37 @@ export function makeStores(zvf, folder, { points }) {
   return stores;
 }
 
+/** Makes the stores whose frames are measured: 10^7 points, 20 000 streamlines, 500 000 faces, 200 neurons. */
+export function makeLargeStores(zvf, folder) {
+  const stores = {}, make = (name, write, options = []) => {
+    stores[name] = join(folder, `${name}.zarrvectors`);
+    if (existsSync(stores[name])) return;
+    runZvf(zvf, ["create", ...[write()].flat(), stores[name], ...options]);
+    runZvf(zvf, ["pyramid", stores[name], "--in-place"]);
+  };
+  const write = (name, writer, ...words) => { const path = join(folder, name); writer(path, ...words); return path; };
+  make("cloud", () => write("cloud.npy", writePoints, 10_000_000));
+  make("bundles", () => write("bundles.csv", writeTracts, 20_000, 100), ["--kind", "streamline"]);
+  make("surface", () => write("surface.ply", writeSphere, 354));
+  make("neurons", () => Array.from({ length: 200 }, (_, at) => write(`neuron-${at}.swc`, writeNeuron, at)));
+  return stores;
+}
+
+/** A tree of twenty branches of two hundred nodes that leave an earlier one. */
+function writeNeuron(path, seed) {
+  const random = randomFrom(seed), nodes = [[random() * 500, random() * 500, random() * 500]], rows = [`1 1 ${nodes[0].join(" ")} 5 -1`];
+  for (let branch = 0; branch < 20; branch++) {
+    let from = Math.floor(random() * nodes.length);
+    const way = [random() - 0.5, random() - 0.5, random() - 0.5];
+    for (let step = 0; step < 200; step++) {
+      nodes.push(nodes[from].map((x, axis) => x + 2 * way[axis] + random() - 0.5));
+      rows.push(`${nodes.length} 3 ${nodes.at(-1).map((x) => x.toFixed(3)).join(" ")} 0.5 ${from + 1}`);
+      from = nodes.length - 1;
+    }
+  }
+  writeFileSync(path, `${rows.join("\n")}\n`);
+}
+
 /** Points in a unit cube, as an array of NumPy. */
 function writePoints(path, count) {
   const head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${count}, 3), }`, length = Math.ceil((10 + head.length + 1) / 64) * 64 - 10;
@@ -80,12 +111,12 @@ function writeValues(path) {
   writeFileSync(path, `x,y,z,value,part\n${rows.join("\n")}\n`);
 }
 
-/** Two thousand bent lines of forty vertices. */
-function writeTracts(path) {
+/** Bent lines. */
+function writeTracts(path, lines = 2000, vertices = 40) {
   const random = randomFrom(11), rows = [];
-  for (let line = 0; line < 2000; line++) {
+  for (let line = 0; line < lines; line++) {
     const [x, y, z, bend] = [random() * 30, random() * 100, random() * 100, random() * 20];
-    for (let i = 0; i < 40; i++) rows.push(`${(x + i * 1.7).toFixed(3)},${(y + bend * Math.sin(i / 9)).toFixed(3)},${(z + bend * Math.cos(i / 7)).toFixed(3)},${line}`);
+    for (let i = 0; i < vertices; i++) rows.push(`${(x + (i * 68) / vertices).toFixed(3)},${(y + bend * Math.sin(i / 9)).toFixed(3)},${(z + bend * Math.cos(i / 7)).toFixed(3)},${line}`);
   }
   writeFileSync(path, `x,y,z,object\n${rows.join("\n")}\n`);
 }
