@@ -397,9 +397,12 @@ def times_of(dtype: Any, unit: str | None, description: str | None) -> str | Non
 
 def _decoded(codes: np.ndarray, categories: list[Any]) -> np.ndarray:
     """The values of codes; numbers are an array of numbers again, masked where there is none."""
+    are_numbers = bool(categories) and all(isinstance(value, (bool, int, float)) for value in categories)
+    if not are_numbers and codes.size and codes.min() >= -1 and codes.max() < len(categories):
+        return np.array([*categories, None], dtype=object)[codes]  # -1 is the last one
     wanted = codes.astype(np.int64)
     gone = (wanted < 0) | (wanted >= len(categories))
-    if categories and all(isinstance(value, (bool, int, float)) for value in categories):
+    if are_numbers:
         found = np.array(categories)[np.where(gone, 0, wanted)]
         if not gone.any():
             return found
