@@ -20,9 +20,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +35,7 @@ _NONE = np.iinfo(np.int64).min  # what NumPy has for no time
 _VALIDITY = "validity of "
 
 
-@dataclass
-class _Taken:
+class _Taken(NamedTuple):
     """A column as arrays of NumPy, from any library."""
 
     values: np.ndarray
@@ -297,6 +294,8 @@ def _take_moments(flat: list[Any], lacks: np.ndarray, what: str, shape: tuple[in
 
 def _objects_found(flat: list[Any], there: list[Any], what: str) -> ArgumentTypeError:
     """The exception for objects that no column can have: which, where, and what to give instead."""
+    from decimal import Decimal
+
     expected = "numbers of one type, text or times, not an array of Python objects"
     if not there:
         found = "none of them: no row has a value, so that the column has no type" if flat else "none of them"
