@@ -149,6 +149,14 @@ def test_columns_called_like_those_of_every_table(tmp_path, silent):
     assert polars["vertex.part"].to_list() == [7, 8] and answer["position"].tolist() == [7, 8]
 
 
+def test_frames_have_text_as_pandas_makes_it_of_objects(tmp_path):
+    answer = zvf.points(tmp_path / "a.zarrvectors", np.eye(4, 2), attributes={"word": np.array(["b", None, "", "é"], object)}).read()
+    for part in (answer, answer[:0], answer[answer["word"] == None], answer[answer["word"] != None]):  # noqa: E711
+        made, frame = pd.DataFrame({"word": part["word"]}), part.to_pandas()[["word"]]
+        pd.testing.assert_frame_equal(frame, made)
+        assert type(frame["word"].array) is type(made["word"].array)
+
+
 def test_frames_of_geometries(tmp_path, silent):
     points = geopandas.GeoDataFrame({"n": [1, 2]}, geometry=shapely.points([[0.0, 0], [1, 1]]), crs="EPSG:4326")
     ds = zvf.write(tmp_path / "a.zarrvectors", points)

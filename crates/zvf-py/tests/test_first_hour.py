@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 
 import fsspec
 import numpy as np
@@ -123,29 +122,3 @@ def test_what_is_begun_shows_itself(tmp_path, cloud):
     assert "tasks" in repr(zvf.tasks(tmp_path / "a.csv", tmp_path / "c.zarrvectors"))
     tensor = zvf.save_tensor(tmp_path / "t.b2nd", np.arange(6.0).reshape(2, 3))
     assert "(2, 3)" in tensor._repr_html_() and "float64" in tensor._repr_html_()
-
-
-def test_sql_is_answered_by_its_own_program(tmp_path, monkeypatch, cloud):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(zvf.errors.NotFoundError, match="zvf-sql is not on PATH") as missing:
-        zvf.sql("SELECT 1")
-    assert "cargo install zvf-sql" in missing.value.hint
-    program = tmp_path / "zvf-sql"
-    # A stand-in: it says how it was called, or that there is no such table.
-    program.write_text(f"""#!{sys.executable}
-import json, sys, pyarrow as pa
-words = sys.argv[1:]
-if words[-1] == "SELECT wrong":
-    sys.exit(print(json.dumps({{"type": "error", "class": "InvalidArgument", "exit_code": 2, "message": "InvalidArgument, no column wrong"}}), file=sys.stderr) or 2)
-table = pa.table({{"word": words}})
-with pa.ipc.new_file(words[words.index("--output") + 1], table.schema) as file:
-    file.write(table)
-""")
-    program.chmod(0o755)
-    words = zvf.sql("SELECT n FROM c", {"c": cloud}, memory="1GB", storage_options={"region": "x"})["word"].to_pylist()
-    assert f"c={cloud.address}" in words and words[-2:] == ["--", "SELECT n FROM c"]
-    assert words[words.index("--memory-limit") + 1] == "1GB" and "region=x" in words
-    with pytest.raises(ValueError, match="no column wrong"):
-        zvf.sql("SELECT wrong")
-    with pytest.raises(TypeError, match="statement: expected text, found 5"):
-        zvf.sql(5)

@@ -14,38 +14,40 @@ Results are NumPy arrays that view what Rust holds, and answers speak Arrow (``p
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from . import errors
-from ._sql import sql
 from ._zvf import FEATURES, __version__
 from .answers import Answer
 from .datasets import Dataset, aopen, open
-from .edits import Edit
 from .errors import Error, LossWarning
-from .history import attach, checkout, diff, divide, gc, join, vacuum
 from .queries import Level, Query, max_bytes, max_error, max_vertices
-from .sampling import Sampler
-from .tensors import Tensor, open_tensor, save_tensor
-from .tools import (
-    Finding,
-    Report,
-    convert,
-    ingest,
-    migrate,
-    pack,
-    plan_work,
-    recompress,
-    repair,
-    shard,
-    tasks,
-    unpack,
-    unshard,
-    validate,
-)
-from .viewing import Server, View, serve
-from .writer import Writer
-from .writing import create, graph, lines, mesh, points, polylines, write
+
+if TYPE_CHECKING:
+    from ._sql import sql
+    from .edits import Edit
+    from .history import attach, checkout, diff, divide, gc, join, vacuum
+    from .sampling import Sampler
+    from .tensors import Tensor, open_tensor, save_tensor
+    from .tools import (
+        Finding,
+        Report,
+        convert,
+        ingest,
+        migrate,
+        pack,
+        plan_work,
+        recompress,
+        repair,
+        shard,
+        tasks,
+        unpack,
+        unshard,
+        validate,
+    )
+    from .viewing import Server, View, serve
+    from .writer import Writer
+    from .writing import create, graph, lines, mesh, points, polylines, write
 
 __all__ = [
     "Answer",
@@ -102,14 +104,32 @@ __all__ = [
     "write",
 ]
 
-_LATER = ("compat", "dask", "ray")  # imported where they are asked for, as few programs need them
+# Imported where they are asked for: few programs need all of them, and each takes time.
+_LATER = {
+    "_sql": "sql",
+    "compat": "",
+    "dask": "",
+    "edits": "Edit",
+    "history": "attach checkout diff divide gc join vacuum",
+    "ray": "",
+    "sampling": "Sampler",
+    "tensors": "Tensor open_tensor save_tensor",
+    "tools": "Finding Report convert ingest migrate pack plan_work recompress repair shard tasks unpack unshard validate",
+    "viewing": "Server View serve",
+    "writer": "Writer",
+    "writing": "create graph lines mesh points polylines write",
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _LATER:
         return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    return found
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_LATER]
+    return [*__all__, *(name for name in _LATER if name[0] != "_")]

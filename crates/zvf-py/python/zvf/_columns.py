@@ -20,9 +20,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +35,7 @@ _NONE = np.iinfo(np.int64).min  # what NumPy has for no time
 _VALIDITY = "validity of "
 
 
-@dataclass
-class _Taken:
+class _Taken(NamedTuple):
     """A column as arrays of NumPy, from any library."""
 
     values: np.ndarray
@@ -297,6 +294,8 @@ def _take_moments(flat: list[Any], lacks: np.ndarray, what: str, shape: tuple[in
 
 def _objects_found(flat: list[Any], there: list[Any], what: str) -> ArgumentTypeError:
     """The exception for objects that no column can have: which, where, and what to give instead."""
+    from decimal import Decimal
+
     expected = "numbers of one type, text or times, not an array of Python objects"
     if not there:
         found = "none of them: no row has a value, so that the column has no type" if flat else "none of them"
@@ -397,9 +396,12 @@ def times_of(dtype: Any, unit: str | None, description: str | None) -> str | Non
 
 def _decoded(codes: np.ndarray, categories: list[Any]) -> np.ndarray:
     """The values of codes; numbers are an array of numbers again, masked where there is none."""
+    are_numbers = bool(categories) and all(isinstance(value, (bool, int, float)) for value in categories)
+    if not are_numbers and codes.size and codes.min() >= -1 and codes.max() < len(categories):
+        return np.array([*categories, None], dtype=object)[codes]  # -1 is the last one
     wanted = codes.astype(np.int64)
     gone = (wanted < 0) | (wanted >= len(categories))
-    if categories and all(isinstance(value, (bool, int, float)) for value in categories):
+    if are_numbers:
         found = np.array(categories)[np.where(gone, 0, wanted)]
         if not gone.any():
             return found

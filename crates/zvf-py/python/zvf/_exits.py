@@ -51,12 +51,30 @@ def _vertices(answer: Answer) -> dict[str, np.ndarray]:
     table = {name: answer.positions[:, axis] for axis, name in enumerate(axes)}
     reserved = {*axes, "object"}
     for name in answer:
-        table.update(_flat(f"vertex.{name}" if name in reserved else name, answer[name]))
+        text = _text(answer, name)
+        table.update(_flat(f"vertex.{name}" if name in reserved else name, answer[name] if text is None else text))
     if len(answer.offsets) > 1:
         table["object"] = np.repeat(answer.part_ids, np.diff(answer.offsets))
     elif answer.object_ids is not None:
         table["object"] = answer.object_ids
     return table
+
+
+def _text(answer: Answer, name: str) -> Any:
+    """Text as pandas makes it of objects, without making these first; ``None`` where the column has other values, or pandas keeps objects."""
+    import pandas
+
+    dtype: Any = pandas.Series(np.array(["text"], dtype=object)).dtype
+    codes, categories, flags = answer.codes(name), answer.categories(name), answer._validity().get(name)
+    if not categories or codes.ndim > 1 or getattr(dtype, "storage", "") != "pyarrow" or not all(isinstance(value, str) for value in categories):
+        return None
+    import pyarrow
+
+    gone = (codes < 0) | (codes >= len(categories)) | (False if flags is None else ~answer.codes(flags))
+    if gone.all():
+        return None
+    keys = pyarrow.array(codes, mask=gone if gone.any() else None)
+    return dtype.__from_arrow__(pyarrow.DictionaryArray.from_arrays(keys, pyarrow.array(categories, pyarrow.large_string())).cast(pyarrow.large_string()))
 
 
 def _flat(name: str, values: np.ndarray) -> dict[str, np.ndarray]:

@@ -6,11 +6,8 @@ import atexit
 import contextlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
 
 from . import _zvf
 from ._words import in_python
@@ -91,6 +88,8 @@ def memory_folder(name: str) -> str:
     if not path or ".." in path:
         raise wrong_value("an address in memory", "memory://NAME", f"memory://{name}")
     if not _memory:
+        import tempfile
+
         place = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
         _memory.append((tempfile.mkdtemp(prefix="zvf-memory-", dir=place), os.getpid()))
         atexit.register(_forget_memory)
@@ -105,6 +104,8 @@ def is_in_memory(address: str) -> bool:
 
 
 def _forget_memory() -> None:
+    import shutil
+
     folder, owner = _memory[0]
     if owner == os.getpid():  # a forked child leaves it to its parent
         shutil.rmtree(folder, ignore_errors=True)
@@ -127,7 +128,11 @@ def address_of(source: Any) -> tuple[str, list[tuple[str, str]]]:
             raise wrong_value("an address", "no zero byte", shown(text))
         if text.startswith("memory://"):
             return memory_folder(text[9:]), []
-        return (unquote(text[7:]) if text.startswith("file:///") else text), []
+        if not text.startswith("file:///"):
+            return text, []
+        from urllib.parse import unquote
+
+        return unquote(text[7:]), []
     inner = getattr(source, "address", None)
     if isinstance(inner, str):
         return inner, list(getattr(source, "_storage", []))

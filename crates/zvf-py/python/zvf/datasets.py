@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import html
 import json
 import os
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _zvf
-from ._html import picture, table_html
+from ._html import escaped, picture, table_html
 from ._jobs import address_of, awaited, command, is_in_memory, storage_pairs
 from ._columns import times_of, validity_of
 from ._keywords import PyramidWords, QueryWords, keywords
@@ -479,7 +478,7 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         if self._closed:
-            return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}: closed</div>"
+            return f"<div><b>zvf.Dataset</b> {escaped(self.address)}: closed</div>"
         info = self.info()
         rows = [
             ("kinds", ", ".join(info["kinds"])),
@@ -490,4 +489,4 @@ class Dataset:
         for entry in info["levels"]:
             names = ", ".join(a["name"] for a in entry.get("attributes", []) if a["scope"] == "vertex")
             rows.append((f"level {entry['level']}", f"{entry['vertices']} vertices; {names}"))
-        return f"<div><b>zvf.Dataset</b> {html.escape(self.address)}{picture(self, len(self))}{table_html(rows)}</div>"
+        return f"<div><b>zvf.Dataset</b> {escaped(self.address)}{picture(self, len(self))}{table_html(rows)}</div>"

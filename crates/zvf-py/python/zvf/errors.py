@@ -12,7 +12,6 @@ NotFoundError NotFound give the folder of the store, which contains zarr.json
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -177,6 +176,8 @@ def wrong_type(argument: str, expected: str, found: str, op: str = "argument") -
 
 def unknown_word(subject: str, word: str, known: Iterable[str]) -> ArgumentTypeError:
     """The exception for a keyword that there is not, with the one that was meant."""
+    import difflib
+
     names = list(known)
     near = _MEANT.get(word) or next(iter(difflib.get_close_matches(word, names, 1)), None)
     hint = f"did you mean {near!r}?" if near in names else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -12,7 +11,7 @@ import numpy as np
 
 from . import _zvf
 from ._arrays import ids_between
-from ._html import picture, table_html
+from ._html import escaped, picture, table_html
 from ._jobs import awaited, reporter
 from ._keywords import QueryWords, keywords
 from ._words import WORDS, count_of, number_of, plain, text_of, whole_of
@@ -315,7 +314,7 @@ class Query:
 
     def _repr_html_(self) -> str:
         rows = self.words.items() or [("everything", "")]
-        return f"<div><b>zvf.Query</b> of {html.escape(self.dataset.address)}{table_html(rows)}</div>"
+        return f"<div><b>zvf.Query</b> of {escaped(self.dataset.address)}{table_html(rows)}</div>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Query, (self.dataset, self.words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import tempfile
@@ -12,7 +11,7 @@ import numpy as np
 
 from . import _zvf
 from ._arrays import as_array
-from ._html import table_html
+from ._html import escaped, table_html
 from ._jobs import address_of, command, storage_pairs
 from ._words import options, text_of
 from .errors import ArgumentError, ArgumentTypeError, RangeError, shown, wrong_type
@@ -112,7 +111,7 @@ class Tensor:
 
     def _repr_html_(self) -> str:
         rows = [("shape", self.shape), ("type", self.dtype), ("chunks", self.chunk_shape), ("blocks", self.block_shape or "none")]
-        return f"<div><b>zvf.Tensor</b> {html.escape(self.address)}{table_html(rows)}</div>"
+        return f"<div><b>zvf.Tensor</b> {escaped(self.address)}{table_html(rows)}</div>"
 
     def __repr__(self) -> str:
         return f"<zvf.Tensor {self.address!r}: {self.shape}, {self.dtype}, chunks {self.chunk_shape}>"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
-import socket
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ._html import escaped
 from ._jobs import start_command
 from ._words import count_of
 from .errors import TimedOutError, wrong_value
@@ -40,12 +36,15 @@ class Server:
 
     def _wait(self) -> None:
         """Returns when the server answers; raises what it failed with."""
+        from urllib.error import URLError
+        from urllib.request import urlopen
+
         end = time.monotonic() + 10
         while True:
             try:
-                urllib.request.urlopen(f"{self.url}healthz", timeout=1).close()
+                urlopen(f"{self.url}healthz", timeout=1).close()
                 return
-            except (urllib.error.URLError, OSError):
+            except (URLError, OSError):
                 if self._job.is_done():
                     self._job.wait()  # raises
                 if time.monotonic() > end:
@@ -87,13 +86,16 @@ class View(Server):
     @property
     def page(self) -> str:
         """The viewer of the store."""
-        with urllib.request.urlopen(f"{self.url}api/stores", timeout=5) as reply:
+        from urllib.parse import quote
+        from urllib.request import urlopen
+
+        with urlopen(f"{self.url}api/stores", timeout=5) as reply:
             name = json.load(reply)[0]["name"]
         state = json.dumps({"store": f"../data/{name}/"}, separators=(",", ":"))
-        return f"{self.url}view/#!{urllib.parse.quote(state, safe='{}:,./')}"
+        return f"{self.url}view/#!{quote(state, safe='{}:,./')}"
 
     def _repr_html_(self) -> str:
-        return f'<iframe src="{html.escape(self.page)}" width="100%" height="{self.height}" style="border:0"></iframe>'
+        return f'<iframe src="{escaped(self.page)}" width="100%" height="{self.height}" style="border:0"></iframe>'
 
 
 def serve(
@@ -122,6 +124,8 @@ def serve(
 
 
 def _free_port() -> int:
+    import socket
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
