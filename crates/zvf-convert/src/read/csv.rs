@@ -474,7 +474,7 @@ impl Table {
         let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let expected = "a whole number that float64 holds exactly";
         let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
-        let bad = self.records.lines.bytes().input_error(Class::Encoding, place, expected, found);
+        let bad = self.records.lines.bytes().spot(place).error(Class::Encoding, expected, found);
         bad.with_hint(
             "the column has missing values or fractions: state its type, float64 to have it rounded, \
              int64 where none is missing, or text",
@@ -491,7 +491,7 @@ impl Table {
         let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
         let bytes = self.records.lines.bytes();
-        let bad = bytes.input_error(Class::Encoding, place, dtype, format!("{found:?}"));
+        let bad = bytes.spot(place).error(Class::Encoding, dtype, format!("{found:?}"));
         if is_inferred {
             bad.with_hint("its type was inferred from the first lines: state it")
         } else {

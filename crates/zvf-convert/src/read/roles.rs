@@ -9,7 +9,7 @@ use zvf_model::{Column, Kind, ObjectId, Value};
 use super::record::Vertices;
 use super::values::{NamedValues, Slot, Values, row_bytes};
 use super::{Piece, ReadOptions};
-use crate::error::bad_input;
+use crate::error::Spot;
 
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,8 +117,7 @@ pub(super) fn point_kind(options: &ReadOptions, format: &'static str) -> Result<
     }
     let hint = "choose points, lines, polylines or streamlines with --kind";
     let expected = format!("edges or faces of a {kind}");
-    let bad = bad_input(Class::Unsupported, format, "the file", expected, "vertices only");
-    Err(bad.with_hint(hint))
+    Spot::new(format, "the file").hint(hint).refuse(Class::Unsupported, expected, "vertices only")
 }
 
 /// The fields of a record by role.
@@ -139,9 +138,7 @@ struct PlacedField {
 
 impl Roles {
     fn assign(fields: &[RecordField], options: &ReadOptions, format: &'static str) -> Result<Self> {
-        let input_error = |class, expected: &str, found: String| {
-            bad_input(class, format, "the fields of a record", expected, found)
-        };
+        let spot = Spot::new(format, "the fields of a record");
         let placed = place_fields(fields);
         let names = || {
             let names: Vec<String> =
@@ -151,13 +148,13 @@ impl Roles {
         for (at, placed_field) in placed.iter().enumerate() {
             if placed.iter().take(at).any(|earlier| earlier.field.name == placed_field.field.name) {
                 let found = format!("{:?} twice", placed_field.field.name);
-                return Err(input_error(Class::Duplicate, "another name for each field", found));
+                return spot.refuse(Class::Duplicate, "another name for each field", found);
             }
         }
         let find = |name: &str| placed.iter().find(|place| place.field.name == name).cloned();
         let find_required = |name: &String| {
             let missing =
-                || input_error(Class::InvalidArgument, &format!("a field {name:?}"), names());
+                || spot.error(Class::InvalidArgument, format_args!("a field {name:?}"), names());
             find(name).ok_or_else(missing)
         };
         let columns = &options.columns;
@@ -171,7 +168,7 @@ impl Roles {
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
-            let bad = input_error(Class::InvalidArgument, expected, names());
+            let bad = spot.error(Class::InvalidArgument, expected, names());
             let fields = placed.iter().map(|at| &*at.field.name);
             return Err(bad.or_hint(|| Some(advise_positions("fields", fields))));
         }
@@ -182,7 +179,7 @@ impl Roles {
                 || !matches!(object.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt))
         {
             let found = format!("{} x {}", object.field.dtype, object.field.width);
-            return Err(input_error(Class::Unsupported, "one whole number for the object", found));
+            return spot.refuse(Class::Unsupported, "one whole number for the object", found);
         }
         let is_integer = |place: &PlacedField| {
             place.field.width == 1 && place.field.dtype.kind == DtypeKind::Int && object.is_some()
@@ -213,8 +210,11 @@ impl Roles {
                 let expected = format!("{dtype} for every axis");
                 let hint = "convert them to one type first";
                 let found = place.field.dtype.to_string();
-                let bad = bad_input(Class::Unsupported, format, &place.field.name, expected, found);
-                return Err(bad.with_hint(hint));
+                return Spot::new(format, &place.field.name).hint(hint).refuse(
+                    Class::Unsupported,
+                    expected,
+                    found,
+                );
             }
         }
         let axes = match self.positions.as_slice() {
@@ -247,10 +247,10 @@ pub(super) fn check_position_type(dtype: Dtype, width: u32, format: &'static str
     let is_too_wide = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
     if is_too_wide || width == 0 {
         let expected = format!("from 1 to {MAX_AXES} axes of positions");
-        return Err(bad_input(Class::BadShape, format, "the positions", expected, width));
+        return Spot::new(format, "the positions").refuse(Class::BadShape, expected, width);
     }
     if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
-        return Err(bad_input(Class::Unsupported, format, "the positions", "numbers", dtype));
+        return Spot::new(format, "the positions").refuse(Class::Unsupported, "numbers", dtype);
     }
     Ok(())
 }
@@ -279,13 +279,13 @@ pub(super) fn owner_at(
         Value::UInt(id) => match i64::try_from(id) {
             Ok(id) => Ok(Some(ObjectId(id))),
             Err(_) => {
-                Err(bad_input(Class::Overflow, format, "the objects", "a number below 2^63", id))
+                Spot::new(format, "the objects").refuse(Class::Overflow, "a number below 2^63", id)
             }
         },
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => match kind.is_chain() {
             true => {
                 let expected = describe_owner_ids(kind);
-                Err(bad_input(Class::Encoding, format, "the objects", expected, "none"))
+                Spot::new(format, "the objects").refuse(Class::Encoding, expected, "none")
             }
             false => Ok(None),
         },

@@ -8,13 +8,13 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::Format;
 use super::input::Bytes;
-use crate::error::{Place, bad_input, read_failed};
+use crate::error::{Place, Spot, read_failed};
 
 /// A file with random access.
 pub(crate) struct Source {
@@ -87,7 +87,7 @@ impl Source {
         let left = self.len.saturating_sub(at); // none past the end
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
-            return Err(self.input_error_at(Class::Truncated, at, expected, left));
+            return self.spot_at(at).refuse(Class::Truncated, expected, left);
         };
         match &mut self.backing {
             Backing::Memory(all) => {
@@ -104,26 +104,14 @@ impl Source {
         }
     }
 
-    /// Returns an error at an offset.
-    pub(crate) fn input_error_at(
-        &self,
-        class: Class,
-        byte: u64,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        self.input_error(class, Place::Byte(byte), expected, found)
+    /// Returns the spot at a byte.
+    pub(crate) const fn spot_at(&self, byte: u64) -> Spot<Place> {
+        Spot::new(self.format, Place::Byte(byte))
     }
 
-    /// Returns an error in these bytes.
-    pub(crate) fn input_error(
-        &self,
-        class: Class,
-        place: impl Display,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        bad_input(class, self.format, place, expected, found)
+    /// Returns a spot of this file.
+    pub(crate) fn spot<P: Display>(&self, place: P) -> Spot<P> {
+        Spot::new(self.format, place)
     }
 }
 
@@ -224,14 +212,9 @@ impl<'a> Sequence<'a> {
         self.used += n.min(self.buffer.len() - self.used);
     }
 
-    /// Returns an error at the next byte.
-    pub(crate) fn input_error(
-        &self,
-        class: Class,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        self.source.input_error_at(class, self.position(), expected, found)
+    /// Returns the spot of the next byte.
+    pub(crate) fn here(&self) -> Spot<Place> {
+        self.source.spot_at(self.position())
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use crate::error::{Place, Spot};
 use quick_xml::Reader;
 use quick_xml::encoding::EncodingError;
 use quick_xml::events::{BytesStart, Event};
@@ -63,13 +64,9 @@ impl<'a> Xml<'a> {
         saturating_usize(self.reader.buffer_position()) // of text in memory
     }
 
-    pub(super) fn input_error(
-        &self,
-        class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Error {
-        self.file.input_error_at(class, self.position(), expected, found)
+    /// Returns the spot behind what was read last.
+    pub(super) fn here(&self) -> Spot<Place> {
+        self.file.spot_at(self.position())
     }
 
     /// Returns the next node. Text comes in one piece, with references replaced.
@@ -102,10 +99,14 @@ impl<'a> Xml<'a> {
                 Event::GeneralRef(reference) => text.push(self.resolve_reference(&reference)?),
                 Event::Comment(_) | Event::PI(_) | Event::Decl(_) => {}
                 Event::DocType(kind) => {
-                    if kind.contains(&b'[') {
-                        let expected = "no declarations of entities";
-                        return Err(self.input_error(Class::Unsupported, expected, "a DTD"));
-                    }
+                    let expected = "no declarations of entities";
+                    let found = "a DTD";
+                    self.here().ensure(
+                        !kind.contains(&b'['),
+                        Class::Unsupported,
+                        expected,
+                        found,
+                    )?;
                 }
                 Event::Start(start) => return self.begin_element(&start).map(Node::Start),
                 Event::Empty(start) => {
@@ -125,10 +126,10 @@ impl<'a> Xml<'a> {
         match self.open.last() {
             Some(name) => {
                 let expected = format!("the end of <{name}>");
-                Err(self.input_error(Class::Truncated, expected, "the end of the file"))
+                self.here().refuse(Class::Truncated, expected, "the end of the file")
             }
             None if !self.started => {
-                Err(self.input_error(Class::Truncated, "an element", "the end of the file"))
+                self.here().refuse(Class::Truncated, "an element", "the end of the file")
             }
             None => Ok(Node::Done),
         }
@@ -141,7 +142,7 @@ impl<'a> Xml<'a> {
             let expected = format!(
                 "at most {MAX_DEPTH} elements within each other, with names of at most {MAX_NAME_BYTES} bytes"
             );
-            return Err(self.input_error(Class::LimitExceeded, expected, "more"));
+            return self.here().refuse(Class::LimitExceeded, expected, "more");
         }
         let mut attributes = Vec::new();
         for attribute in start.attributes() {
@@ -152,7 +153,7 @@ impl<'a> Xml<'a> {
             attributes.push((self.name(attribute.key.as_ref())?, value.into_owned()));
             if attributes.len() > MAX_ATTRIBUTES {
                 let expected = format!("at most {MAX_ATTRIBUTES} attributes of an element");
-                return Err(self.input_error(Class::LimitExceeded, expected, "more"));
+                return self.here().refuse(Class::LimitExceeded, expected, "more");
             }
         }
         self.open.push(name.clone());
@@ -172,7 +173,7 @@ impl<'a> Xml<'a> {
         number.or_else(entity).ok_or_else(|| {
             let expected = "one of the five entities of XML";
             let name: String = String::from_utf8_lossy(reference).chars().take(40).collect();
-            self.input_error(Class::Unsupported, expected, format!("{name:?}"))
+            self.here().error(Class::Unsupported, expected, format!("{name:?}"))
         })
     }
 
@@ -192,7 +193,7 @@ impl<'a> Xml<'a> {
         let class = if at_end { Class::Truncated } else { Class::Encoding };
         let mut found = error.to_string();
         found.truncate(found.floor_char_boundary(160));
-        self.input_error(class, "well-formed XML", found)
+        self.here().error(class, "well-formed XML", found)
     }
 
     /// Returns the text of the current element and moves past its end. Text in inner elements is skipped.

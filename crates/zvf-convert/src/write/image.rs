@@ -20,7 +20,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
 
-use crate::error::{bad_input, read_failed};
+use crate::error::{Spot, read_failed};
 use crate::read::{self, Format, Header, Input, ReadOptions};
 
 /// Reads the transform and the number of voxels of an image, as the record of a header: of a `NIfTI` file, also of a
@@ -46,7 +46,7 @@ pub fn read_image(path: &Path) -> Result<Map<String, Json>> {
     }
     let bad = |expected: &str| {
         let place = path.display();
-        bad_input(Class::Unsupported, "a reference image", place, expected, "another file")
+        Spot::new("a reference image", place).error(Class::Unsupported, expected, "another file")
     };
     let nifti = Nifti::new(&start).ok_or_else(|| bad("a NIfTI-1 or TRK file"))?;
     nifti.record().ok_or_else(|| bad("an image with a transform (qform or sform)"))

@@ -5,8 +5,6 @@
 //! file     ARROW1, then at the end: a FlatBuffer with the offsets of all blocks, its i32 size, ARROW1
 //! ```
 
-use std::fmt::Display;
-
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
@@ -14,13 +12,9 @@ use crate::error::Place;
 use crate::read::flatgeobuf::buffer::{StrayOffset, Table};
 use crate::read::source::{Numbers, Source};
 
-fn input_error(source: &Source, at: u64, expected: &str, found: impl Display) -> Error {
-    source.input_error_at(Class::Truncated, at, expected, found)
-}
-
 fn stray_offset(source: &Source, at: u64, StrayOffset(inner): StrayOffset) -> Error {
     let found = format!("one beyond it, {inner} bytes in");
-    source.input_error_at(Class::OutOfBounds, at, "offsets in a FlatBuffer", found)
+    source.spot_at(at).error(Class::OutOfBounds, "offsets in a FlatBuffer", found)
 }
 
 /// Checks the messages of a stream.
@@ -46,14 +40,8 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
     let body = message.u64(3).map_err(|fault| stray_offset(source, at, fault))?;
     let start = at + size;
     let end = start.checked_add(body).filter(|end| *end <= source.len());
-    let Some(end) = end else {
-        return Err(input_error(
-            source,
-            at,
-            "the body of a message",
-            format!("{body} bytes claimed"),
-        ));
-    };
+    let found = format_args!("{body} bytes claimed");
+    let end = source.spot_at(at).need(end, Class::Truncated, "the body of a message", found)?;
     let mut batch = message.table(2).map_err(|fault| stray_offset(source, at, fault))?;
     let kind = message.u8(1).map_err(|fault| stray_offset(source, at, fault))?;
     if kind == 2 {
@@ -66,12 +54,9 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
     for buffer in buffers.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(16) {
         let (offset, len) = (Numbers(buffer).u64(0), Numbers(buffer).u64(8));
         if offset.checked_add(len).is_none_or(|last| last > body) {
-            return Err(input_error(
-                source,
-                at,
-                "buffers in the body of a message",
-                format!("{len} bytes from {offset}"),
-            ));
+            let expected = "buffers in the body of a message";
+            let found = format_args!("{len} bytes from {offset}");
+            return source.spot_at(at).refuse(Class::Truncated, expected, found);
         }
         if is_compressed && len >= 8 {
             let raw = source.read(start + offset, 8, "the size of a buffer")?;
@@ -79,7 +64,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
             if claimed > MAX_BUFFER_BYTES {
                 let expected = format!("buffers of at most {MAX_BUFFER_BYTES} bytes");
                 let place = Place::Byte(start + offset);
-                let fault = source.input_error(Class::LimitExceeded, place, expected, claimed);
+                let fault = source.spot(place).error(Class::LimitExceeded, expected, claimed);
                 return Err(fault);
             }
         }
@@ -91,14 +76,9 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
 pub(super) fn check_file(source: &mut Source) -> Result<()> {
     let end = source.len().saturating_sub(10); // what a shorter file has there is no size of a footer
     let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
-    let Some(at) = end.checked_sub(size) else {
-        return Err(input_error(
-            source,
-            end,
-            "a footer in the file",
-            format!("{size} bytes claimed"),
-        ));
-    };
+    let expected = "a footer in the file";
+    let found = format_args!("{size} bytes claimed");
+    let at = source.spot_at(end).need(end.checked_sub(size), Class::Truncated, expected, found)?;
     let raw = source.read(at, size, "the footer")?;
     let footer = Table::from_buffer(&raw).map_err(|fault| stray_offset(source, at, fault))?;
     for list in [2, 3] {
@@ -109,7 +89,7 @@ pub(super) fn check_file(source: &mut Source) -> Result<()> {
             let last = offset.checked_add(meta).and_then(|last| last.checked_add(body));
             if meta < 8 || last.is_none_or(|last| last > source.len()) {
                 let found = format!("{meta} and {body} bytes from {offset}");
-                return Err(input_error(source, at, "blocks in the file", found));
+                return source.spot_at(at).refuse(Class::Truncated, "blocks in the file", found);
             }
             let head = source.read(offset, 8, "a message")?;
             let has_marker = head.starts_with(&[0xff; 4]);

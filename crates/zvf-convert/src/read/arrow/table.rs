@@ -16,7 +16,7 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 use super::cells::{read_cell, stored_type};
 use super::{BatchIter, Batches, input_error};
 use crate::dtypes::missing_number;
-use crate::error::bad_input;
+use crate::error::Spot;
 use crate::read::features::{Cell, Columns};
 use crate::read::roles::{
     AXES, OBJECT, PART, POSITIONS, advise_positions, check_position_type, default_axes,
@@ -104,7 +104,7 @@ impl Table {
             let names: Vec<String> =
                 fields.iter().take(12).map(|field| format!("{:?}", field.name())).collect();
             let place = "the columns";
-            bad_input(class, batches.format, place, expected, names.join(", "))
+            Spot::new(batches.format, place).error(class, expected, names.join(", "))
         };
         let find_required = |name: &String| {
             find(name).ok_or_else(|| fault(Class::InvalidArgument, format!("a column {name:?}")))
@@ -280,7 +280,7 @@ impl Table {
             let owner = owner.ok_or_else(|| {
                 let place = format!("the objects, row {row}");
                 let expected = describe_owner_ids(self.kind);
-                bad_input(Class::Encoding, self.format, place, expected, "none")
+                Spot::new(self.format, place).error(Class::Encoding, expected, "none")
             })?;
             if last != Some((owner, part)) {
                 offsets.push(row);
@@ -309,7 +309,7 @@ impl Table {
             Cell::UInt(id) => i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
                 let place = "the objects";
                 let expected = "a number below 2^63";
-                bad_input(Class::Overflow, self.format, place, expected, id)
+                Spot::new(self.format, place).error(Class::Overflow, expected, id)
             }),
             Cell::Int(id) => Ok(Some(ObjectId(id)).filter(|_| id != -1 || self.kind.is_chain())),
             _ => Ok(None),
@@ -320,13 +320,8 @@ impl Table {
     fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column> {
         if arrays.iter().any(has_nulls) {
             let place = "the positions";
-            return Err(bad_input(
-                Class::BadShape,
-                self.format,
-                place,
-                "a place for every row",
-                "nulls",
-            ));
+            let expected = "a place for every row";
+            return Spot::new(self.format, place).refuse(Class::BadShape, expected, "nulls");
         }
         if let [only] = arrays {
             let bytes = self.number_bytes(only, self.dtype, self.width)?;

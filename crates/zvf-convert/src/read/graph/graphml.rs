@@ -66,34 +66,21 @@ pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument> {
                 ("graphml", false) => is_inside = true,
                 (name, false) => {
                     let found = format!("<{name}>");
-                    return Err(file.input_error_at(
-                        Class::BadMagic,
-                        element.at,
-                        "<graphml>",
-                        found,
-                    ));
+                    return file.spot_at(element.at).refuse(Class::BadMagic, "<graphml>", found);
                 }
                 ("key", _) => document.read_key(&mut xml, &element)?,
                 ("graph", _) => {
                     graph_count += 1;
-                    if graph_count > 1 {
-                        return Err(xml.input_error(
-                            Class::Unsupported,
-                            "one graph",
-                            "a second one",
-                        ));
-                    }
+                    let found = "a second one";
+                    xml.here().ensure(graph_count <= 1, Class::Unsupported, "one graph", found)?;
                     document.is_directed = element.get("edgedefault") == Some("directed");
                 }
                 ("node", _) => document.read_node(&mut xml, &element)?,
                 ("edge", _) => document.read_edge(&mut xml, &element)?,
                 ("data", _) => document.read_value(&mut xml, &element, Owner::Graph)?,
                 ("hyperedge", _) => {
-                    return Err(xml.input_error(
-                        Class::Unsupported,
-                        "edges of two nodes",
-                        "a hyperedge",
-                    ));
+                    let expected = "edges of two nodes";
+                    return xml.here().refuse(Class::Unsupported, expected, "a hyperedge");
                 }
                 _ => xml.skip_element()?,
             },
@@ -110,9 +97,8 @@ fn local_name(name: &str) -> &str {
 
 impl GraphDocument {
     fn read_key(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
-        let Some(id) = element.get("id").map(str::to_owned) else {
-            return Err(xml.input_error(Class::NotFound, "the id of a key", "none"));
-        };
+        let id = element.get("id").map(str::to_owned);
+        let id = xml.here().need(id, Class::NotFound, "the id of a key", "none")?;
         let name = element.get("attr.name").unwrap_or(&id).to_owned();
         let kind = match element.get("attr.type") {
             Some("boolean") => ValueKind::Bool,
@@ -123,15 +109,12 @@ impl GraphDocument {
             Some("string") | None => ValueKind::Text,
             Some(kind) => {
                 let expected = "boolean, int, long, float, double or string";
-                return Err(xml.input_error(Class::BadTag, expected, format!("{kind:?}")));
+                return xml.here().refuse(Class::BadTag, expected, format!("{kind:?}"));
             }
         };
         if self.keys.iter().any(|key| key.id == id) {
-            return Err(xml.input_error(
-                Class::Duplicate,
-                "keys of different ids",
-                format!("{id:?} twice"),
-            ));
+            let expected = "keys of different ids";
+            return xml.here().refuse(Class::Duplicate, expected, format_args!("{id:?} twice"));
         }
         let mut default = None;
         loop {
@@ -159,16 +142,11 @@ impl GraphDocument {
     }
 
     fn read_node(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
-        let Some(id) = element.get("id") else {
-            return Err(xml.input_error(Class::NotFound, "the id of a node", "none"));
-        };
+        let id = xml.here().need(element.get("id"), Class::NotFound, "the id of a node", "none")?;
         if !self.graph.push_node(id) {
             let shown: String = id.chars().take(60).collect();
-            return Err(xml.input_error(
-                Class::Duplicate,
-                "each node once",
-                format!("{shown:?} twice"),
-            ));
+            let expected = "each node once";
+            return xml.here().refuse(Class::Duplicate, expected, format_args!("{shown:?} twice"));
         }
         self.read_data(xml, "node", Owner::Node)?;
         self.graph.nodes.end_row().map_err(|value| bad_value(xml, value))
@@ -176,11 +154,8 @@ impl GraphDocument {
 
     fn read_edge(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
         let (Some(source), Some(target)) = (element.get("source"), element.get("target")) else {
-            return Err(xml.input_error(
-                Class::NotFound,
-                "source and target of an edge",
-                "one of them",
-            ));
+            let expected = "source and target of an edge";
+            return xml.here().refuse(Class::NotFound, expected, "one of them");
         };
         let ends = [self.graph.intern(source), self.graph.intern(target)];
         self.graph.ends.push(ends);
@@ -189,11 +164,7 @@ impl GraphDocument {
             Some("true" | "1") => true,
             Some("false" | "0") => false,
             Some(found) => {
-                return Err(xml.input_error(
-                    Class::Encoding,
-                    "true or false",
-                    format!("{found:?}"),
-                ));
+                return xml.here().refuse(Class::Encoding, "true or false", format!("{found:?}"));
             }
             None => self.is_directed,
         });
@@ -209,11 +180,7 @@ impl GraphDocument {
                     "data" => self.read_value(xml, &inner, owner)?,
                     "graph" => {
                         let expected = "nodes without graphs inside";
-                        return Err(xml.input_error(
-                            Class::Unsupported,
-                            expected,
-                            "a nested graph",
-                        ));
+                        return xml.here().refuse(Class::Unsupported, expected, "a nested graph");
                     }
                     _ => xml.skip_element()?,
                 },
@@ -225,13 +192,11 @@ impl GraphDocument {
     }
 
     fn read_value(&mut self, xml: &mut Xml<'_>, element: &Element, owner: Owner) -> Result<()> {
-        let Some(id) = element.get("key") else {
-            return Err(xml.input_error(Class::NotFound, "the key of data", "none"));
-        };
+        let id = xml.here().need(element.get("key"), Class::NotFound, "the key of data", "none")?;
         let Some(key) = self.keys.iter().find(|key| key.id == id) else {
             let shown: String = id.chars().take(60).collect();
             let expected = "a key that is declared";
-            return Err(xml.input_error(Class::NotFound, expected, format!("{shown:?}")));
+            return xml.here().refuse(Class::NotFound, expected, format!("{shown:?}"));
         };
         let value = xml.text_of_element()?;
         let attribute = match owner {
@@ -244,13 +209,12 @@ impl GraphDocument {
                 return Ok(());
             }
         };
-        let Some(attribute) = attribute else {
-            let found = format!("the key {:?} of something else", key.name);
-            return Err(xml.input_error(Class::BadTag, format!("a key for a {owner:?}"), found));
-        };
+        let found = format_args!("the key {:?} of something else", key.name);
+        let expected = format_args!("a key for a {owner:?}");
+        let attribute = xml.here().need(attribute, Class::BadTag, expected, found)?;
         if attribute.pending.replace(value).is_some() {
             let found = format!("{:?} twice", key.name);
-            return Err(xml.input_error(Class::Duplicate, "each key once", found));
+            return xml.here().refuse(Class::Duplicate, "each key once", found);
         }
         Ok(())
     }
@@ -278,12 +242,7 @@ impl GraphDocument {
         self.graph.resolve_edges().map_err(|(edge, name)| {
             let shown: String = name.chars().take(60).collect();
             let place = format!("edge {edge}");
-            file.input_error_in(
-                Class::NotFound,
-                place,
-                "a node that is there",
-                format!("{shown:?}"),
-            )
+            file.spot(place).error(Class::NotFound, "a node that is there", format!("{shown:?}"))
         })
     }
 }
@@ -291,5 +250,5 @@ impl GraphDocument {
 fn bad_value(xml: &Xml<'_>, (name, kind, text): (String, ValueKind, String)) -> Error {
     let shown: String = text.chars().take(40).collect();
     let expected = format!("{} for {name:?}", kind.dtype());
-    xml.input_error(Class::Encoding, expected, format!("{shown:?}"))
+    xml.here().error(Class::Encoding, expected, format!("{shown:?}"))
 }

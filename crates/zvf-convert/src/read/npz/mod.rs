@@ -14,7 +14,8 @@
 //! [`ColumnRoles`](super::ColumnRoles) selects other names. All arrays are read in step, block by block,
 //! so memory use does not depend on their length.
 
-use zvf_error::{Error, Result};
+use std::fmt::Display;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -29,14 +30,13 @@ use super::roles::{
 use super::values::{NamedValues, Values, new_column};
 use super::zip::Archive;
 use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
-use crate::error::bad_input;
+use crate::error::Spot;
 use crate::table::whole_number;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
         let hint = "give the file itself";
-        let bad = input_error(Class::Unsupported, "the archive", "a file", "a stream");
-        return Err(bad.with_hint(hint));
+        return spot("the archive").hint(hint).refuse(Class::Unsupported, "a file", "a stream");
     };
     let archive = Archive::open(path, Format::Npz)?;
     let members = MemberArrays::new(&archive);
@@ -58,9 +58,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
             let expected = format!("{rows} rows, as many as there are positions");
             let found = named.array.rows().to_string();
             let hint = "choose arrays with --positions and --attributes";
-            return Err(
-                input_error(Class::CountMismatch, &named.name, expected, found).with_hint(hint)
-            );
+            return Err(spot(&named.name)
+                .error(Class::CountMismatch, expected, found)
+                .with_hint(hint));
         }
     }
     // A saturated width is refused as too wide.
@@ -70,20 +70,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         if named.field.dtype != dtype {
             let (expected, found) = (dtype.to_string(), named.field.dtype.to_string());
             let hint = "convert the arrays with astype() first";
-            return Err(
-                input_error(Class::Unsupported, &named.name, expected, found).with_hint(hint)
-            );
+            return Err(spot(&named.name)
+                .error(Class::Unsupported, expected, found)
+                .with_hint(hint));
         }
     }
     for named in object.iter().chain(&elements) {
         if !matches!(named.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
             let found = named.field.dtype.to_string();
-            return Err(input_error(Class::Unsupported, &named.name, "whole numbers", found));
+            return spot(&named.name).refuse(Class::Unsupported, "whole numbers", found);
         }
     }
     if let Some(named) = object.as_ref().filter(|named| named.field.width != 1) {
         let (expected, found) = ("one number a vertex", named.field.width.to_string());
-        return Err(input_error(Class::BadShape, &named.name, expected, found));
+        return spot(&named.name).refuse(Class::BadShape, expected, found);
     }
     let axes = match positions.as_slice() {
         [_] => default_axes(width),
@@ -113,13 +113,13 @@ fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<K
         Some((_, 3..=MAX_CORNERS)) => Kind::Mesh,
         Some((name, width)) => {
             let expected = format!("from 2 to {MAX_CORNERS} vertices a row");
-            return Err(input_error(Class::BadShape, name, expected, width));
+            return spot(name).refuse(Class::BadShape, expected, width);
         }
     };
     let kind = options.kind.unwrap_or(inferred);
     if kind.has_links() && elements.is_none() {
         let expected = format!("an array of edges or faces of a {kind}");
-        return Err(input_error(Class::InvalidArgument, "the archive", expected, "none"));
+        return spot("the archive").refuse(Class::InvalidArgument, expected, "none");
     }
     Ok(kind)
 }
@@ -161,7 +161,7 @@ impl<'a> MemberArrays<'a> {
                     }
                     _ => {
                         let found = "records with fields";
-                        Err(input_error(Class::Unsupported, name, "plain values", found))
+                        spot(name).refuse(Class::Unsupported, "plain values", found)
                     }
                 }
             }
@@ -169,7 +169,7 @@ impl<'a> MemberArrays<'a> {
                 let listed: Vec<String> =
                     self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
                 let expected = format!("an array {name:?}");
-                Err(input_error(Class::InvalidArgument, "the archive", expected, listed.join(", ")))
+                spot("the archive").refuse(Class::InvalidArgument, expected, listed.join(", "))
             }
         }
     }
@@ -187,9 +187,9 @@ impl<'a> MemberArrays<'a> {
             let expected = "an array \"positions\", or \"x\", \"y\", \"z\"";
             let names: Vec<String> =
                 self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
-            let bad =
-                input_error(Class::InvalidArgument, "the archive", expected, names.join(", "));
-            return Err(bad.with_hint("name the arrays of positions with --positions"));
+            return spot("the archive")
+                .hint("name the arrays of positions with --positions")
+                .refuse(Class::InvalidArgument, expected, names.join(", "));
         };
         let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
         let elements = ELEMENT_NAMES.into_iter().find_map(find_name);
@@ -297,7 +297,7 @@ impl Pieces {
                 let vertex = vertex.ok_or_else(|| {
                     let expected = format!("a vertex below {}", self.vertex_count);
                     let found = stored.value(row, corner);
-                    input_error(Class::OutOfBounds, &named.name, expected, found)
+                    spot(&named.name).error(Class::OutOfBounds, expected, found)
                 })?;
                 vertices.push_bytes(&vertex.to_le_bytes());
             }
@@ -306,13 +306,8 @@ impl Pieces {
     }
 }
 
-fn input_error(
-    class: Class,
-    name: &str,
-    expected: impl std::fmt::Display,
-    found: impl std::fmt::Display,
-) -> Error {
-    bad_input(class, "npz", name, expected, found)
+const fn spot<P: Display>(place: P) -> Spot<P> {
+    Spot::new("npz", place)
 }
 
 /// The names of arrays of edges and faces, in the order in which they are looked up.
