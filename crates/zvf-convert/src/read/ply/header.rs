@@ -183,6 +183,12 @@ fn parse_property(lines: &Lines, words: &[&str], line: &str, big_endian: bool) -
     }
 }
 
+/// Returns the name of a type of [`TYPES`].
+pub(crate) fn type_name(dtype: Dtype) -> &'static str {
+    let entry = TYPES.iter().find(|(_, kind, size)| (*kind, *size) == (dtype.kind, dtype.size));
+    entry.map_or("", |(names, ..)| names[0])
+}
+
 #[rustfmt::skip]
 const TYPES: [(&[&str], DtypeKind, u64); 8] = [
     (&["char", "int8"],      DtypeKind::Int, 1),   (&["uchar", "uint8"],   DtypeKind::UInt, 1),

@@ -8,6 +8,8 @@
 mod body;
 mod header;
 
+pub(crate) use header::type_name;
+
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
