@@ -15,7 +15,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
 use super::input::Bytes;
-use super::values::without_rows;
+use super::values::{quote, without_rows};
 use super::{ElementHeader, Format, Group, Header, Piece, ReadOptions, Reader};
 use crate::dtypes::{INT32, dtype};
 use crate::error::{Place, Spot, cannot_hold, read_failed};
@@ -249,9 +249,8 @@ pub(super) fn open_companion(
     name: &str,
 ) -> Result<PathBuf> {
     let refuse = |expected: &str| -> Error {
-        let shown: String = name.chars().take(60).collect();
-        let place = "a reference to another file";
-        let bad = Spot::new(format, place).error(Class::InvalidKey, expected, format!("{shown:?}"));
+        let spot = Spot::new(format, "a reference to another file");
+        let bad = spot.error(Class::InvalidKey, expected, quote(name, 60));
         bad.with_hint("put the file next to the one that names it")
     };
     let below = "a plain name below the folder of this file";

@@ -22,16 +22,15 @@ pub(super) struct Xml<'a> {
     reader: Reader<&'a [u8]>,
     open: Vec<String>, // names of the open elements
     is_empty: bool,    // the last element was an empty-element tag, whose end comes next
-    started: bool,
 }
 
 /// A part of a document.
 #[derive(Debug)]
-pub(super) enum Node {
+enum Node {
     Start(Element),
     Text(String),
-    /// The end of the element of this name.
-    End(String),
+    /// The end of an element.
+    End,
     /// The document ended.
     Done,
 }
@@ -39,6 +38,7 @@ pub(super) enum Node {
 /// The start tag of an element.
 #[derive(Debug)]
 pub(super) struct Element {
+    /// Its name without the prefix of a namespace.
     pub(super) name: String,
     attributes: Vec<(String, String)>,
     /// Its offset in the file.
@@ -53,14 +53,39 @@ impl Element {
 }
 
 impl<'a> Xml<'a> {
-    /// Creates a parser of `text`, which is `file` or its start.
-    pub(super) fn new(file: &'a WholeFile, text: &'a str) -> Self {
+    /// Creates a parser of `text`, which is `file` or its start, and returns it with the first element, a `root`.
+    pub(super) fn open(file: &'a WholeFile, text: &'a str, root: &str) -> Result<(Self, Element)> {
         let reader = Reader::from_str(text);
-        Self { file, text, reader, open: Vec::new(), is_empty: false, started: false }
+        let mut xml = Self { file, text, reader, open: Vec::new(), is_empty: false };
+        let element = xml.next_inside(0)?;
+        let found = "the end of the file";
+        let element = xml.here().need(element, Class::Truncated, "an element", found)?;
+        let expected = format_args!("<{root}>");
+        let found = format_args!("<{}>", element.name);
+        let spot = file.spot_at(element.at);
+        spot.ensure(element.name == root, Class::BadMagic, expected, found)?;
+        Ok((xml, element))
+    }
+
+    /// Returns the number of open elements.
+    pub(super) const fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Returns the next element at any depth inside the element that was the `depth`th to be open, or none at its end.
+    pub(super) fn next_inside(&mut self, depth: usize) -> Result<Option<Element>> {
+        loop {
+            match self.next()? {
+                Node::Start(element) => return Ok(Some(element)),
+                Node::End if self.depth() < depth => return Ok(None),
+                Node::Done => return Ok(None),
+                Node::Text(_) | Node::End => {}
+            }
+        }
     }
 
     /// Returns the number of bytes read.
-    pub(super) fn position(&self) -> usize {
+    fn position(&self) -> usize {
         saturating_usize(self.reader.buffer_position()) // of text in memory
     }
 
@@ -70,11 +95,10 @@ impl<'a> Xml<'a> {
     }
 
     /// Returns the next node. Text comes in one piece, with references replaced.
-    pub(super) fn next(&mut self) -> Result<Node> {
-        if std::mem::take(&mut self.is_empty)
-            && let Some(name) = self.open.pop()
-        {
-            return Ok(Node::End(name));
+    fn next(&mut self) -> Result<Node> {
+        if std::mem::take(&mut self.is_empty) {
+            let _closed = self.open.pop();
+            return Ok(Node::End);
         }
         let mut text = String::new();
         loop {
@@ -113,9 +137,9 @@ impl<'a> Xml<'a> {
                     self.is_empty = true;
                     return self.begin_element(&start).map(Node::Start);
                 }
-                Event::End(end) => {
+                Event::End(_) => {
                     let _closed = self.open.pop();
-                    return Ok(Node::End(self.name(end.name().as_ref())?));
+                    return Ok(Node::End);
                 }
                 Event::Eof => return self.finish(),
             }
@@ -128,15 +152,11 @@ impl<'a> Xml<'a> {
                 let expected = format!("the end of <{name}>");
                 self.here().refuse(Class::Truncated, expected, "the end of the file")
             }
-            None if !self.started => {
-                self.here().refuse(Class::Truncated, "an element", "the end of the file")
-            }
             None => Ok(Node::Done),
         }
     }
 
     fn begin_element(&mut self, start: &BytesStart<'_>) -> Result<Element> {
-        self.started = true;
         let name = self.name(start.name().as_ref())?;
         if self.open.len() >= MAX_DEPTH || name.len() > MAX_NAME_BYTES {
             let expected = format!(
@@ -156,8 +176,9 @@ impl<'a> Xml<'a> {
                 return self.here().refuse(Class::LimitExceeded, expected, "more");
             }
         }
-        self.open.push(name.clone());
-        Ok(Element { name, attributes, at: self.position() })
+        let local = name.rsplit(':').next().unwrap_or(&name).to_owned();
+        self.open.push(name);
+        Ok(Element { name: local, attributes, at: self.position() })
     }
 
     fn resolve_reference(&self, reference: &quick_xml::events::BytesRef<'_>) -> Result<char> {
@@ -203,10 +224,9 @@ impl<'a> Xml<'a> {
         loop {
             match self.next()? {
                 Node::Text(text) if self.open.len() == depth => all.push_str(&text),
-                Node::Text(_) | Node::Start(_) => {}
-                Node::End(_) if self.open.len() < depth => return Ok(all),
-                Node::End(_) => {}
+                Node::End if self.open.len() < depth => return Ok(all),
                 Node::Done => return Ok(all),
+                Node::Text(_) | Node::Start(_) | Node::End => {}
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::error::{Place, Spot};
 use crate::read::csv::{TextRow, TextTable, parse_table};
 use crate::read::geometry::{WholeFile, open_companion};
 use crate::read::input::Bytes;
-use crate::read::values::parse_f64;
+use crate::read::values::{parse_f64, quote, quote_start};
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -74,9 +74,8 @@ pub(super) fn parse(file: &WholeFile, nodes: Option<&WholeFile>) -> Result<(Grap
         }
     }
     let rows = graph.resolve_edges().map_err(|(edge, name)| {
-        let line = lines[edge];
-        let shown: String = name.chars().take(60).collect();
-        spot(line).error(Class::NotFound, "a node of the table of nodes", format!("{shown:?}"))
+        let expected = "a node of the table of nodes";
+        spot(lines[edge]).error(Class::NotFound, expected, quote(&name, 60))
     })?;
     Ok((graph, rows))
 }
@@ -169,8 +168,7 @@ fn read_list(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Resul
         let row = graph.ends.len();
         for (at, value) in values.iter().enumerate() {
             if parse_f64(value).is_none() {
-                let shown: String = value.chars().take(40).collect();
-                return spot(number).refuse(Class::Encoding, "a number", format!("{shown:?}"));
+                return spot(number).refuse(Class::Encoding, "a number", quote_start(value));
             }
             let name = if at == 0 { "weight".to_owned() } else { format!("value_{at}") };
             table.set_value(&name, row, Some((*value).to_owned()));

@@ -23,7 +23,7 @@ use crate::read::geometry::{WholeFile, number_column, open_companion, whole_numb
 use crate::read::input::Bytes;
 use crate::read::packed::{decode_base64, inflate};
 use crate::read::values::{Values, new_column, quote_start};
-use crate::read::xml::{Element, Node, Xml};
+use crate::read::xml::{Element, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -64,74 +64,58 @@ pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile> {
         labels: Vec::new(),
         surface: SurfaceFile::from_file_name(file.path.as_deref()),
     };
-    let mut xml = Xml::new(file, file.text()?);
-    let mut is_gifti = false;
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "GIFTI" => is_gifti = true,
-            Node::Start(element) if !is_gifti => {
-                let found = format!("<{}>", element.name);
-                return file.spot_at(element.at).refuse(Class::BadMagic, "<GIFTI>", found);
-            }
-            Node::Start(element) if element.name == "MetaData" => {
-                all.meta.extend(read_meta(&mut xml)?);
-            }
-            Node::Start(element) if element.name == "LabelTable" => {
-                all.labels = read_labels(&mut xml)?;
-            }
-            Node::Start(element) if element.name == "DataArray" => {
+    let (mut xml, _) = Xml::open(file, file.text()?, "GIFTI")?;
+    while let Some(element) = xml.next_inside(0)? {
+        match &*element.name {
+            "MetaData" => all.meta.extend(read_meta(&mut xml)?),
+            "LabelTable" => all.labels = read_labels(&mut xml)?,
+            "DataArray" => {
                 let array = read_array(file, &mut xml, &element, all.arrays.len())?;
                 all.arrays.push(array);
             }
-            Node::Start(_) => xml.skip_element()?,
-            Node::Text(_) | Node::End(_) => {}
-            Node::Done => return Ok(all),
+            _ => xml.skip_element()?,
         }
     }
+    Ok(all)
 }
 
 fn read_meta(xml: &mut Xml<'_>) -> Result<Map<String, Json>> {
-    let mut all = Map::new();
-    let mut name = String::new();
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "Name" => name = xml.text_of_element()?,
-            Node::Start(element) if element.name == "Value" => {
+    let (mut all, mut name, depth) = (Map::new(), String::new(), xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        match &*element.name {
+            "Name" => name = xml.text_of_element()?,
+            "Value" => {
                 let value = xml.text_of_element()?;
                 all.insert(name.trim().to_owned(), Json::String(value.trim().to_owned()));
             }
-            Node::End(end) if end == "MetaData" => return Ok(all),
-            Node::Done => return Ok(all),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+            _ => {}
         }
     }
+    Ok(all)
 }
 
 fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>> {
-    let mut labels = Vec::new();
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "Label" => {
-                let text = element.get("Key").or_else(|| element.get("Index"));
-                let key = text.and_then(|key| key.trim().parse().ok());
-                let found = format_args!("{text:?}");
-                let key = xml.here().need(key, Class::Encoding, "a whole number as Key", found)?;
-                let mut rgba = [None; 4];
-                for (share, name) in rgba.iter_mut().zip(["Red", "Green", "Blue", "Alpha"]) {
-                    let Some(text) = element.get(name) else { continue };
-                    let number = text.trim().parse().map_err(|_no_number| {
-                        let expected = format!("a number as {name} of a label");
-                        xml.here().error(Class::Encoding, expected, quote_start(text))
-                    });
-                    *share = Some(number?);
-                }
-                labels.push(Label { key, name: xml.text_of_element()?, rgba });
-            }
-            Node::End(end) if end == "LabelTable" => return Ok(labels),
-            Node::Done => return Ok(labels),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+    let (mut labels, depth) = (Vec::new(), xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        if element.name != "Label" {
+            continue;
         }
+        let text = element.get("Key").or_else(|| element.get("Index"));
+        let key = text.and_then(|key| key.trim().parse().ok());
+        let found = format_args!("{text:?}");
+        let key = xml.here().need(key, Class::Encoding, "a whole number as Key", found)?;
+        let mut rgba = [None; 4];
+        for (share, name) in rgba.iter_mut().zip(["Red", "Green", "Blue", "Alpha"]) {
+            let Some(text) = element.get(name) else { continue };
+            let number = text.trim().parse().map_err(|_no_number| {
+                let expected = format!("a number as {name} of a label");
+                xml.here().error(Class::Encoding, expected, quote_start(text))
+            });
+            *share = Some(number?);
+        }
+        labels.push(Label { key, name: xml.text_of_element()?, rgba });
     }
+    Ok(labels)
 }
 
 fn read_array(
@@ -144,19 +128,16 @@ fn read_array(
     let intent = element.get("Intent").unwrap_or("NIFTI_INTENT_NONE");
     let intent = intent.strip_prefix("NIFTI_INTENT_").unwrap_or(intent).to_owned();
     let (mut meta, mut matrices, mut values) = (Map::new(), Vec::new(), None);
-    loop {
-        match xml.next()? {
-            Node::Start(inner) if inner.name == "MetaData" => meta = read_meta(xml)?,
-            Node::Start(inner) if inner.name == "CoordinateSystemTransformMatrix" => {
-                matrices.push(read_matrix(xml)?);
-            }
-            Node::Start(inner) if inner.name == "Data" => {
+    let depth = xml.depth();
+    while let Some(inner) = xml.next_inside(depth)? {
+        match &*inner.name {
+            "MetaData" => meta = read_meta(xml)?,
+            "CoordinateSystemTransformMatrix" => matrices.push(read_matrix(xml)?),
+            "Data" => {
                 let text = xml.text_of_element()?;
                 values = Some(shape.read(file, element, &text)?);
             }
-            Node::Start(_) => xml.skip_element()?,
-            Node::End(end) if end == "DataArray" => break,
-            Node::Text(_) | Node::End(_) | Node::Done => {}
+            _ => xml.skip_element()?,
         }
     }
     let values = match values {
@@ -167,36 +148,24 @@ fn read_array(
 }
 
 fn read_matrix(xml: &mut Xml<'_>) -> Result<Json> {
-    let mut matrix = Map::new();
-    loop {
-        match xml.next()? {
-            Node::Start(inner) => {
-                let text = xml.text_of_element()?;
-                let text = text.trim();
-                let value = if inner.name == "MatrixData" {
-                    let number = |word: &str| {
-                        word.parse::<f64>().map_err(|_no_number| {
-                            xml.here().error(
-                                Class::Encoding,
-                                "numbers in MatrixData",
-                                quote_start(word),
-                            )
-                        })
-                    };
-                    let numbers = text.split_ascii_whitespace().map(number);
-                    json!(numbers.collect::<Result<Vec<_>, _>>()?)
-                } else {
-                    json!(text)
-                };
-                matrix.insert(inner.name, value);
-            }
-            Node::End(end) if end == "CoordinateSystemTransformMatrix" => {
-                return Ok(Json::Object(matrix));
-            }
-            Node::Done => return Ok(Json::Object(matrix)),
-            Node::Text(_) | Node::End(_) => {}
-        }
+    let (mut matrix, depth) = (Map::new(), xml.depth());
+    while let Some(inner) = xml.next_inside(depth)? {
+        let text = xml.text_of_element()?;
+        let text = text.trim();
+        let value = if inner.name == "MatrixData" {
+            let number = |word: &str| {
+                word.parse::<f64>().map_err(|_no_number| {
+                    xml.here().error(Class::Encoding, "numbers in MatrixData", quote_start(word))
+                })
+            };
+            let numbers = text.split_ascii_whitespace().map(number);
+            json!(numbers.collect::<Result<Vec<_>, _>>()?)
+        } else {
+            json!(text)
+        };
+        matrix.insert(inner.name, value);
     }
+    Ok(Json::Object(matrix))
 }
 
 /// The type and the dimensions of an array, from its attributes.

@@ -22,35 +22,27 @@ use crate::error::{Fault, Spot};
 use crate::read::geometry::{WholeFile, text_field};
 use crate::read::packed::{decode_base64, inflate, unpack_lz4, unpack_xz};
 use crate::read::values::{Values, new_column, quote_start};
-use crate::read::xml::{Element, Node, Xml};
+use crate::read::xml::{Element, Xml};
 
 pub(super) fn parse(file: &WholeFile) -> Result<PolyData> {
     let (text, appended) = split_appended(file)?;
-    let mut xml = Xml::new(file, text);
-    let element = loop {
-        match xml.next()? {
-            Node::Start(element) => break element,
-            Node::Text(_) | Node::End(_) | Node::Done => {}
-        }
-    };
-    let found = format_args!("<{}>", element.name);
-    let expected = "<VTKFile>";
-    file.spot_at(element.at).ensure(element.name == "VTKFile", Class::BadMagic, expected, found)?;
+    let (mut xml, element) = Xml::open(file, text, "VTKFile")?;
     let kind = element.get("type").unwrap_or_default();
     let expected = "type PolyData";
     let found = format_args!("{kind:?}");
     file.spot_at(element.at).ensure(kind == "PolyData", Class::Unsupported, expected, found)?;
     let decoder = ArrayDecoder::new(file, &element, appended)?;
     let mut data = PolyData::new()?;
-    let mut is_first = true;
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "FieldData" => {
-                for array in read_arrays(&mut xml, "FieldData")? {
+    let (mut is_first, mut depth) = (true, xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        match &*element.name {
+            "PolyData" => depth = xml.depth(),
+            "FieldData" => {
+                for array in read_arrays(&mut xml)? {
                     decoder.push_field_data(&mut data, &array)?;
                 }
             }
-            Node::Start(element) if element.name == "Piece" => {
+            "Piece" => {
                 let piece = read_piece(&mut xml, &decoder, &element)?;
                 if std::mem::take(&mut is_first) {
                     let PolyData { field_data, left_out, .. } = data;
@@ -59,11 +51,10 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData> {
                     join_piece(file, &mut data, &piece)?;
                 }
             }
-            Node::End(end) if end == "PolyData" => return Ok(data),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
-            Node::Done => return Ok(data),
+            _ => {}
         }
     }
+    Ok(data)
 }
 
 /// Splits the file into the XML before the appended data, and the data after `_`.
@@ -411,20 +402,16 @@ impl Array {
     }
 }
 
-/// Reads all arrays up to the end of the element `name`.
-fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>> {
-    let mut all = Vec::new();
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "DataArray" || element.name == "Array" => {
-                let text = xml.text_of_element()?;
-                all.push(Array { element, text });
-            }
-            Node::End(end) if end == name => return Ok(all),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
-            Node::Done => return Ok(all),
+/// Reads all arrays in the current element.
+fn read_arrays(xml: &mut Xml<'_>) -> Result<Vec<Array>> {
+    let (mut all, depth) = (Vec::new(), xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        if element.name == "DataArray" || element.name == "Array" {
+            let text = xml.text_of_element()?;
+            all.push(Array { element, text });
         }
     }
+    Ok(all)
 }
 
 /// Reads the points and cells of a part of a file.
@@ -453,31 +440,25 @@ fn read_piece(
         let (expected, found) = ("counts of cells that fit in memory", format!("{counts:?}"));
         decoder.file.spot("Piece").error(Class::CountMismatch, expected, found)
     })?;
-    loop {
-        match xml.next()? {
-            Node::Start(section) => {
-                let arrays = read_arrays(xml, &section.name)?;
-                match &*section.name {
-                    "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
-                    "CellData" => data.cell_data = read_fields(decoder, &arrays, cells)?,
-                    "Points" => {
-                        if let Some(array) = arrays.first() {
-                            data.points = decoder.read(array, Some(points))?;
-                            check_points(decoder, array, &data.points)?;
-                        }
-                    }
-                    name => {
-                        let sorts = ["Verts", "Lines", "Polys", "Strips"];
-                        if let Some(at) = sorts.iter().position(|sort| *sort == name) {
-                            let cells = data.sorts_mut();
-                            read_cells(decoder, cells[at], &arrays, counts[at])?;
-                        }
-                    }
+    let depth = xml.depth();
+    while let Some(section) = xml.next_inside(depth)? {
+        let arrays = read_arrays(xml)?;
+        match &*section.name {
+            "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
+            "CellData" => data.cell_data = read_fields(decoder, &arrays, cells)?,
+            "Points" => {
+                if let Some(array) = arrays.first() {
+                    data.points = decoder.read(array, Some(points))?;
+                    check_points(decoder, array, &data.points)?;
                 }
             }
-            Node::End(end) if end == "Piece" => break,
-            Node::Text(_) | Node::End(_) => {}
-            Node::Done => break,
+            name => {
+                let sorts = ["Verts", "Lines", "Polys", "Strips"];
+                if let Some(at) = sorts.iter().position(|sort| *sort == name) {
+                    let cells = data.sorts_mut();
+                    read_cells(decoder, cells[at], &arrays, counts[at])?;
+                }
+            }
         }
     }
     let mismatch =
