@@ -115,46 +115,45 @@ impl Source {
     }
 }
 
-/// A record of little-endian numbers, read by offset. Numbers past its end are 0.
+/// A record of numbers, read by offset. Numbers past its end are 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Numbers<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
 
-impl Numbers<'_> {
+/// Defines methods that return the number at an offset.
+macro_rules! numbers {
+    ($($kind:ident)*) => {
+        $(pub(crate) fn $kind(self, at: usize) -> $kind { $kind::from_le_bytes(self.bytes_at(at)) })*
+    };
+}
+
+impl<'a> Numbers<'a> {
+    numbers! { u8 u16 u32 u64 i16 i32 i64 f32 f64 }
+
+    /// Creates a record of little-endian numbers.
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, big_endian: false }
+    }
+
+    /// Sets the byte order.
+    pub(crate) const fn with_order(self, big_endian: bool) -> Self {
+        Self { big_endian, ..self }
+    }
+
     fn bytes_at<const N: usize>(self, at: usize) -> [u8; N] {
-        self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
-    }
-
-    pub(crate) fn u8(self, at: usize) -> u8 {
-        self.0.get(at).copied().unwrap_or(0)
-    }
-
-    pub(crate) fn u16(self, at: usize) -> u16 {
-        u16::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn u32(self, at: usize) -> u32 {
-        u32::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn i32(self, at: usize) -> i32 {
-        i32::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn u64(self, at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn i64(self, at: usize) -> i64 {
-        i64::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn f64(self, at: usize) -> f64 {
-        f64::from_le_bytes(self.bytes_at(at))
+        let mut bytes =
+            self.bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N]);
+        if self.big_endian {
+            bytes.reverse();
+        }
+        bytes
     }
 
     /// Returns text of at most `n` bytes, up to the first zero byte; empty if the record ends before `n` bytes.
     pub(crate) fn text(self, at: usize, n: usize) -> String {
-        let raw = self.0.get(at..at + n).unwrap_or_default();
+        let raw = self.bytes.get(at..at + n).unwrap_or_default();
         let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(raw).into_owned()
     }

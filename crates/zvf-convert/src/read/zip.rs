@@ -56,7 +56,7 @@ impl Archive {
         let Some(record) = record.filter(|record| record.len() >= 22) else {
             return spot("an archive").refuse(Class::BadMagic, "end of central directory", "none");
         };
-        let record = Numbers(record);
+        let record = Numbers::new(record);
         let (mut count, mut size, mut start) =
             (u64::from(record.u16(10)), u64::from(record.u32(12)), u64::from(record.u32(16)));
         if count == 0xffff || size == u64::from(u32::MAX) || start == u64::from(u32::MAX) {
@@ -64,7 +64,7 @@ impl Archive {
             let locator = locator.filter(|locator| locator.starts_with(LOCATOR_64));
             let expected = "a 64-bit end of central directory";
             let locator = spot("an archive").need(locator, Class::BadMagic, expected, "none")?;
-            let wide = read_part(&mut file, Numbers(locator).u64(8), 56)?;
+            let wide = read_part(&mut file, Numbers::new(locator).u64(8), 56)?;
             let expected = "a 64-bit end of central directory";
             let found = "other bytes";
             spot("an archive").ensure(
@@ -73,7 +73,7 @@ impl Archive {
                 expected,
                 found,
             )?;
-            let wide = Numbers(&wide);
+            let wide = Numbers::new(&wide);
             (count, size, start) = (wide.u64(32), wide.u64(40), wide.u64(48));
         }
         if size > MAX_DIRECTORY_BYTES || start.checked_add(size).is_none_or(|end| end > length) {
@@ -92,7 +92,7 @@ impl Archive {
         if !local.starts_with(LOCAL) {
             return spot(&member.name).refuse(Class::BadMagic, "a local header", "other bytes");
         }
-        let local = Numbers(&local);
+        let local = Numbers::new(&local);
         let skipped = u64::from(local.u16(26)) + u64::from(local.u16(28));
         let start = member.header.saturating_add(30).saturating_add(skipped); // a saturated offset is past the end
         file.seek(SeekFrom::Start(start)).map_err(read_failed)?;
@@ -161,7 +161,7 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
         if !entry.starts_with(ENTRY) {
             break;
         }
-        let entry = Numbers(entry);
+        let entry = Numbers::new(entry);
         let (name, after) = split_field(after, entry.u16(28))?;
         let (extra, after) = split_field(after, entry.u16(30))?;
         let (_, after) = split_field(after, entry.u16(32))?;
@@ -199,7 +199,7 @@ fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member>
 fn zip64_values(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let mut numbers: &[u8] = &[];
     while let Some((head, rest)) = extra.split_at_checked(4) {
-        let head = Numbers(head);
+        let head = Numbers::new(head);
         let Some((body, after)) = rest.split_at_checked(head.u16(2).into()) else { break };
         if head.u16(0) == 1 {
             numbers = body;

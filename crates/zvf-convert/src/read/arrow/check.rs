@@ -23,7 +23,7 @@ pub(super) fn check_stream(source: &mut Source) -> Result<()> {
     while at < end {
         let head = source.read(at, 8.min(end - at), "a message")?;
         let has_marker = head.starts_with(&[0xff; 4]);
-        let size = Numbers(&head).u32(if has_marker { 4 } else { 0 });
+        let size = Numbers::new(&head).u32(if has_marker { 4 } else { 0 });
         let start = at + if has_marker { 8 } else { 4 };
         if size == 0 {
             return Ok(());
@@ -52,7 +52,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
     let is_compressed = batch.table(3).map_err(|fault| stray_offset(source, at, fault))?.is_some();
     let buffers = batch.items(2, 16).map_err(|fault| stray_offset(source, at, fault))?;
     for buffer in buffers.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(16) {
-        let (offset, len) = (Numbers(buffer).u64(0), Numbers(buffer).u64(8));
+        let (offset, len) = (Numbers::new(buffer).u64(0), Numbers::new(buffer).u64(8));
         if offset.checked_add(len).is_none_or(|last| last > body) {
             let expected = "buffers in the body of a message";
             let found = format_args!("{len} bytes from {offset}");
@@ -60,7 +60,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
         }
         if is_compressed && len >= 8 {
             let raw = source.read(start + offset, 8, "the size of a buffer")?;
-            let claimed = Numbers(&raw).i64(0);
+            let claimed = Numbers::new(&raw).i64(0);
             if claimed > MAX_BUFFER_BYTES {
                 let expected = format!("buffers of at most {MAX_BUFFER_BYTES} bytes");
                 let place = Place::Byte(start + offset);
@@ -75,7 +75,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
 /// Checks the blocks of a file.
 pub(super) fn check_file(source: &mut Source) -> Result<()> {
     let end = source.len().saturating_sub(10); // what a shorter file has there is no size of a footer
-    let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
+    let size = u64::from(Numbers::new(&source.read(end, 4, "the size of the footer")?).u32(0));
     let expected = "a footer in the file";
     let found = format_args!("{size} bytes claimed");
     let at = source.spot_at(end).need(end.checked_sub(size), Class::Truncated, expected, found)?;
@@ -84,7 +84,7 @@ pub(super) fn check_file(source: &mut Source) -> Result<()> {
     for list in [2, 3] {
         let blocks = footer.items(list, 24).map_err(|fault| stray_offset(source, at, fault))?;
         for block in blocks.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(24) {
-            let n = Numbers(block);
+            let n = Numbers::new(block);
             let (offset, meta, body) = (n.u64(0), u64::from(n.u32(8)), n.u64(16));
             let last = offset.checked_add(meta).and_then(|last| last.checked_add(body));
             if meta < 8 || last.is_none_or(|last| last > source.len()) {
@@ -93,7 +93,7 @@ pub(super) fn check_file(source: &mut Source) -> Result<()> {
             }
             let head = source.read(offset, 8, "a message")?;
             let has_marker = head.starts_with(&[0xff; 4]);
-            let size = u64::from(Numbers(&head).u32(if has_marker { 4 } else { 0 }));
+            let size = u64::from(Numbers::new(&head).u32(if has_marker { 4 } else { 0 }));
             check_message(source, offset + if has_marker { 8 } else { 4 }, size)?;
         }
     }

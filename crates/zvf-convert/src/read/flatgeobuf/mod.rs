@@ -99,7 +99,7 @@ impl FgbHeader {
                 return source.spot_at(0).refuse(Class::BadMagic, "fgb, 3, fgb", show());
             }
         }
-        let size = u64::from(Numbers(&source.read(8, 4, "the size of the header")?).u32(0));
+        let size = u64::from(Numbers::new(&source.read(8, 4, "the size of the header")?).u32(0));
         let expected = format_args!("a header of at most {MAX_HEADER_BYTES} bytes");
         source.spot_at(8).ensure(size <= MAX_HEADER_BYTES, Class::LimitExceeded, expected, size)?;
         let raw = source.read(12, size, "the header")?;
@@ -202,7 +202,7 @@ impl FgbHeader {
             let at = self.tree_at + (starts[level] + first) * NODE_BYTES;
             let raw = source.read(at, count * NODE_BYTES, "nodes of the tree")?;
             for (number, node) in (0..).zip(raw.chunks_exact(40)) {
-                let n = Numbers(node);
+                let n = Numbers::new(node);
                 let intersects = |axis: usize| {
                     let (min, max) = (bounds.min.get(axis), bounds.max.get(axis));
                     min.is_none_or(|min| *min <= n.f64(16 + axis * 8))
@@ -277,7 +277,8 @@ impl FeatureCursor {
             let expected = format!("the end after {} features", header.count);
             return source.spot_at(self.at).refuse(Class::Trailing, expected, "more");
         }
-        let size = u64::from(Numbers(&source.read(self.at, 4, "the size of a feature")?).u32(0));
+        let size =
+            u64::from(Numbers::new(&source.read(self.at, 4, "the size of a feature")?).u32(0));
         let at = self.at + 4;
         let raw = source.read(at, size, "a feature")?;
         self.at = at + size;

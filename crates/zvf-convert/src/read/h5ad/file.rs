@@ -333,7 +333,7 @@ fn check_superblock(source: &mut Source) -> Result<()> {
         let found = format!("{:02x?}", superblock.get(..8).unwrap_or(&superblock));
         return source.spot_at(0).refuse(Class::BadMagic, "the signature of HDF5", found);
     }
-    let n = Numbers(&superblock);
+    let n = Numbers::new(&superblock);
     let (offset_bytes, at) = match n.u8(8) {
         0 => (n.u8(13), 40),
         1 => (n.u8(13), 44),

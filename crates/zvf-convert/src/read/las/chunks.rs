@@ -49,7 +49,7 @@ impl Compression {
         let record = source.spot(place()).need(record, Class::NotFound, expected, found)?;
         let (at, len) = (record.at, record.len);
         let raw = source.read(at, len, "the record of LASzip")?;
-        let items = u64::from(Numbers(&raw).u16(32));
+        let items = u64::from(Numbers::new(&raw).u16(32));
         if slice_len(&raw) != items * 6 + 34 {
             let expected = format!("{items} items of 6 bytes after 34");
             let found = format!("{} bytes", raw.len());
@@ -58,7 +58,7 @@ impl Compression {
         let spot = source.spot(place());
         let vlr = LazVlr::from_buffer(&raw)
             .map_err(|error| spot.error(Class::Codec, "a known compression", error))?;
-        let kind = Numbers(&raw).u16(0);
+        let kind = Numbers::new(&raw).u16(0);
         let record_bytes = usize::from(header.record_bytes);
         let sizes = vlr.items().iter().map(item_size).sum::<usize>();
         if sizes != record_bytes
@@ -102,10 +102,10 @@ impl Compression {
         }
         let first = start + 8;
         let raw = source.read(start, 8, "where the chunk table is")?;
-        let mut table_at = Numbers(&raw).i64(0);
+        let mut table_at = Numbers::new(&raw).i64(0);
         if table_at == -1 {
             let raw = source.read(end - 8, 8, "where the chunk table is")?;
-            table_at = Numbers(&raw).i64(0);
+            table_at = Numbers::new(&raw).i64(0);
         }
         let table_at_inside =
             u64::try_from(table_at).ok().filter(|at| (first..=end - 8).contains(at));
@@ -124,7 +124,7 @@ impl Compression {
         table_at: u64,
     ) -> Result<Vec<Chunk>> {
         let raw = source.read(table_at, 8, "the chunk table")?;
-        let count = u64::from(Numbers(&raw).u32(4));
+        let count = u64::from(Numbers::new(&raw).u32(4));
         let data = table_at - first;
         let min_chunk_bytes = u64::from(header.record_bytes).max(1);
         if count > data / min_chunk_bytes {
@@ -175,7 +175,7 @@ impl Compression {
     pub(super) fn open_chunk(&self, source: &mut Source, chunk: Chunk) -> Result<ChunkDecoder> {
         let raw = source.read(chunk.at, chunk.bytes, "compressed points")?;
         if self.kind == 3 && chunk.points > 0 {
-            self.check_layers(source, chunk, Numbers(&raw))?;
+            self.check_layers(source, chunk, Numbers::new(&raw))?;
         }
         let items = self.vlr.items();
         let is_layered = self.kind == 3;

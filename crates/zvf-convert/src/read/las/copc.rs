@@ -66,7 +66,7 @@ impl Octree {
         let expected = format_args!("{INFO_BYTES} bytes");
         source.spot(place()).ensure(len >= INFO_BYTES, Class::Truncated, expected, len)?;
         let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
-        let n = Numbers(&raw);
+        let n = Numbers::new(&raw);
         let (centre, half, spacing) = ([n.f64(0), n.f64(8), n.f64(16)], n.f64(24), n.f64(32));
         let is_cube = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
         if !is_cube || !spacing.is_finite() || spacing <= 0.0 {
@@ -119,7 +119,7 @@ impl Octree {
             spot.ensure(len % ENTRY_BYTES == 0, Class::Misaligned, expected, len)?;
             let raw = source.read(at, len, "a page of the octree")?;
             for (number, entry) in (0..).zip(raw.chunks_exact(32)) {
-                let n = Numbers(entry);
+                let n = Numbers::new(entry);
                 let place = Place::Byte(at + ENTRY_BYTES * number); // the page is in the file
                 let entry = PageEntry {
                     key: [0, 4, 8, 12].map(|at| n.i32(at)),

@@ -57,7 +57,7 @@ impl LasHeader {
         let found = format_args!("{start:02x?}");
         source.spot_at(0).ensure(start == MAGIC, Class::BadMagic, "LASF", found)?;
         let raw = source.read(0, MIN_HEADER_BYTES, "the header")?;
-        let (major, minor) = (Numbers(&raw).u8(24), Numbers(&raw).u8(25));
+        let (major, minor) = (Numbers::new(&raw).u8(24), Numbers::new(&raw).u8(25));
         if major != 1 || minor > 4 {
             let found = format!("{major}.{minor}");
             let expected = "version 1.0 to 1.4";
@@ -68,11 +68,11 @@ impl LasHeader {
             3 => 235,
             _ => 375,
         };
-        let size = u64::from(Numbers(&raw).u16(94));
+        let size = u64::from(Numbers::new(&raw).u16(94));
         let expected = format_args!("a header of {needed} bytes or more");
         source.spot_at(94).ensure(size >= needed, Class::BadShape, expected, size)?;
         let raw = source.read(0, size, "the header")?;
-        let n = Numbers(&raw);
+        let n = Numbers::new(&raw);
         let mut header = Self {
             minor,
             encoding: n.u16(6),
@@ -190,7 +190,7 @@ impl LasHeader {
         }
         for _ in 0..count {
             let raw = source.read(at, head, name)?;
-            let n = Numbers(&raw);
+            let n = Numbers::new(&raw);
             let (len, description) = match extended {
                 true => (n.u64(20), 28),
                 false => (u64::from(n.u16(20)), 22),

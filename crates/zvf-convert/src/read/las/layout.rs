@@ -147,7 +147,7 @@ pub(crate) fn read_fields(
             let found = format!("{} bytes", raw.len());
             return source.spot(place()).refuse(Class::Misaligned, expected, found);
         }
-        for description in raw.chunks_exact(EXTRA_BYTES).map(Numbers) {
+        for description in raw.chunks_exact(EXTRA_BYTES).map(Numbers::new) {
             let Some(field) = parse_extra_field(description, at) else {
                 let kind = description.u8(2);
                 notes.push(format!(

@@ -189,7 +189,7 @@ fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::V
             let expected = format!("at most {MAX_CRS_BYTES} bytes of WKT");
             return source.spot(place).refuse(Class::LimitExceeded, expected, len);
         }
-        let text = Numbers(&raw).text(0, raw.len());
+        let text = Numbers::new(&raw).text(0, raw.len());
         return Ok(Some(text).filter(|text| !text.is_empty()).map(Into::into));
     }
     let Some((at, len)) =
@@ -201,7 +201,7 @@ fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::V
     let keys = raw
         .chunks_exact(8)
         .skip(1)
-        .map(|key| (Numbers(key).u16(0), Numbers(key).u16(2), Numbers(key).u16(6)));
+        .map(|key| (Numbers::new(key).u16(0), Numbers::new(key).u16(2), Numbers::new(key).u16(6)));
     let codes = keys.filter(|(_, tag, code)| *tag == 0 && !matches!(code, 0 | 32767));
     let mut codes: Vec<(u16, u16)> = codes
         .filter_map(|(key, _, code)| matches!(key, 2048 | 3072).then_some((key, code)))

@@ -21,9 +21,10 @@ use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
 use super::folder::{Folder, spot};
 use super::properties::parse_property_type;
-use super::shards::{Sharding, u64_at};
-use super::{Objects, finish_objects, push_record, read_id, u32_at};
+use super::shards::Sharding;
+use super::{Objects, finish_objects, push_record, read_id};
 use crate::dtypes::UINT64;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{Group, Header, Piece, ReadOptions, Reader};
 
@@ -264,7 +265,7 @@ impl Layout {
         };
         let (start, number_count) = match self.geometry {
             AnnotationType::Polyline => {
-                let count = u32_at(bytes, 0) as usize;
+                let count = Numbers::new(bytes).u32(0) as usize;
                 if bytes.len() < 4 || count > bytes.len() / (4 * self.rank) {
                     return Err(too_short(4));
                 }
@@ -277,7 +278,7 @@ impl Layout {
             return Err(too_short(at));
         }
         let floats: Vec<f32> =
-            bytes[start..at].chunks_exact(4).map(|x| f32::from_bits(u32_at(x, 0))).collect();
+            bytes[start..at].chunks_exact(4).map(|x| Numbers::new(x).f32(0)).collect();
         let has_extra = matches!(self.geometry, AnnotationType::Box | AnnotationType::Ellipsoid);
         let (positions, extra) =
             if has_extra { floats.split_at(self.rank) } else { (&floats[..], &[][..]) };
@@ -314,11 +315,11 @@ impl Layout {
             let rest = bytes.get(at + 4..).ok_or_else(|| {
                 spot(&place).error(Class::Truncated, "a count of 32 bits", "the end of the file")
             })?;
-            let count = u32_at(bytes, at) as usize;
+            let count = Numbers::new(bytes).u32(at) as usize;
             let expected = format_args!("{count} ids");
             let found = format_args!("{} bytes", rest.len());
             spot(&place).ensure(rest.len() / 8 >= count, Class::Truncated, expected, found)?;
-            annotation.related.push((0..count).map(|n| u64_at(rest, n * 8)).collect());
+            annotation.related.push((0..count).map(|n| Numbers::new(rest).u64(n * 8)).collect());
             at += 4 + count * 8;
         }
         if at != bytes.len() {
@@ -336,7 +337,7 @@ impl Layout {
             "a count of 64 bits",
             bytes.len(),
         )?;
-        let (count, rest) = (u64_at(bytes, 0), &bytes[8..]);
+        let (count, rest) = (Numbers::new(bytes).u64(0), &bytes[8..]);
         let min_bytes = self.geometry_len() * 4 + 8; // of a record with its id
         let max_count = rest.len() / min_bytes;
         let fitting = usize::try_from(count).ok().filter(|n| *n <= max_count);
@@ -351,7 +352,7 @@ impl Layout {
             let (annotation, len) =
                 self.parse_record(&format!("{place}, annotation {n}"), records)?;
             records = &records[len..];
-            annotations.push((u64_at(ids, n * 8), annotation));
+            annotations.push((Numbers::new(ids).u64(n * 8), annotation));
         }
         if !records.is_empty() {
             let expected = format!("{} bytes for {count} annotations", bytes.len() - records.len());

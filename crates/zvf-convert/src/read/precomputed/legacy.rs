@@ -13,8 +13,9 @@ use zvf_model::Kind;
 
 use super::folder::{Folder, spot};
 use super::fragments::{Fragment, Fragments, read_all};
-use super::{check_segments, describe_objects, push_record, u32_at};
+use super::{check_segments, describe_objects, push_record};
 use crate::read::roles::default_axes;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, ReadOptions, Reader};
 
@@ -71,7 +72,7 @@ impl Fragments for Legacy {
         let Some(bytes) = self.folder.read(name)? else {
             return spot(name).refuse(Class::NotFound, "a fragment that the list names", "no file");
         };
-        let vertices = u64::from(u32_at(&bytes, 0));
+        let vertices = u64::from(Numbers::new(&bytes).u32(0));
         let min_bytes = vertices * 12 + 4;
         let rest = (bytes.len() as u64).checked_sub(min_bytes);
         let expected = format_args!("{min_bytes} bytes for {vertices} vertices");

@@ -247,11 +247,6 @@ fn push_record(header: &mut Header, info: Option<&Map<String, Json>>) {
     header.records.push(("precomputed".to_owned(), json!({"info": info})));
 }
 
-/// Reads a little-endian number; past the end it is 0.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;

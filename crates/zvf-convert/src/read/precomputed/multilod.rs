@@ -23,9 +23,10 @@ use zvf_model::Kind;
 use super::folder::{Folder, spot};
 use super::fragments::{Fragment, Fragments, read_all};
 use super::shards::Sharding;
-use super::{Location, Objects, describe_objects, push_record, skeletons, u32_at};
+use super::{Location, Objects, describe_objects, push_record, skeletons};
 use crate::draco::{Limits, Meaning, decode};
 use crate::read::roles::default_axes;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, Notes, ReadOptions, Reader, Space};
 
@@ -89,9 +90,9 @@ struct Manifest {
 
 impl Manifest {
     fn parse(name: &str, bytes: &[u8], lod: u32) -> Result<Self> {
-        let float = |at: usize| f64::from(f32::from_bits(u32_at(bytes, at)));
+        let float = |at: usize| f64::from(Numbers::new(bytes).f32(at));
         let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
-        let lods = u32_at(bytes, 24);
+        let lods = Numbers::new(bytes).u32(24);
         let head = 28 + u128::from(lods) * 20;
         let too_short = |min_bytes: u128| {
             let expected = format!("at least {min_bytes} bytes");
@@ -106,14 +107,15 @@ impl Manifest {
         let mut at = 28 + lods * 20;
         let (mut fragments, mut finer_bytes, mut data_size) = (Vec::new(), 0_u64, 0_u64);
         for lod in 0..lods {
-            let count = u32_at(bytes, counts + lod * 4) as usize;
+            let count = Numbers::new(bytes).u32(counts + lod * 4) as usize;
             let end = at as u128 + count as u128 * 16;
             if end > bytes.len() as u128 {
                 return Err(too_short(end));
             }
             for n in 0..count {
-                let cell = [0, 1, 2].map(|axis| u32_at(bytes, at + (axis * count + n) * 4));
-                let size = u64::from(u32_at(bytes, at + (3 * count + n) * 4));
+                let cell =
+                    [0, 1, 2].map(|axis| Numbers::new(bytes).u32(at + (axis * count + n) * 4));
+                let size = u64::from(Numbers::new(bytes).u32(at + (3 * count + n) * 4));
                 data_size += size; // at most a third of the manifest's bytes times 2^32
                 match lod.cmp(&selected) {
                     Less => finer_bytes += size,

@@ -15,6 +15,7 @@ use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
 use super::folder::{Folder, gunzip, spot};
+use crate::read::source::Numbers;
 
 /// The mapping of ids to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +171,7 @@ impl Sharding {
         spot(name).ensure(table_size <= size, Class::Truncated, expected, size)?;
         let table = folder.read_range(name, 0, table_size)?;
         for (minishard, pair) in (0_u64..).zip(table.chunks_exact(16)) {
-            let (start, end) = (u64_at(pair, 0), u64_at(pair, 8));
+            let (start, end) = (Numbers::new(pair).u64(0), Numbers::new(pair).u64(8));
             if start == end {
                 continue;
             }
@@ -193,9 +194,9 @@ impl Sharding {
             let n = index.len() / 24;
             let (mut id, mut next) = (0_u64, table_size);
             for row in 0..n {
-                id = id.wrapping_add(u64_at(&index, row * 8));
-                let begin = next.checked_add(u64_at(&index, (n + row) * 8));
-                let len = u64_at(&index, (2 * n + row) * 8);
+                id = id.wrapping_add(Numbers::new(&index).u64(row * 8));
+                let begin = next.checked_add(Numbers::new(&index).u64((n + row) * 8));
+                let len = Numbers::new(&index).u64((2 * n + row) * 8);
                 let end = begin.and_then(|begin| begin.checked_add(len)).filter(|end| *end <= size);
                 let (Some(begin), Some(end)) = (begin, end) else {
                     let expected = format!("data within {size} bytes");
@@ -227,8 +228,7 @@ impl Sharding {
 /// Returns the low 64 bits of `MurmurHash3_x86_128` with seed 0 over the 8 bytes of a number.
 fn hash_murmur3(number: u64) -> u64 {
     let bytes = number.to_le_bytes();
-    let word =
-        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let word = |at: usize| Numbers::new(&bytes).u32(at);
     let (c1, c2, c3) = (0x239b_961b_u32, 0xab0e_9789_u32, 0x38b3_4ae5_u32);
     let (mut h1, mut h2) = (0_u32, 0_u32);
     h2 ^= word(4).wrapping_mul(c2).rotate_left(16).wrapping_mul(c3);
@@ -251,11 +251,6 @@ fn hash_murmur3(number: u64) -> u64 {
     h1 = h1.wrapping_add(h2).wrapping_add(h3).wrapping_add(h4);
     h2 = h2.wrapping_add(h1);
     u64::from(h1) | u64::from(h2) << 32
-}
-
-/// Reads a little-endian number; past the end it is 0.
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@ use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
 use super::folder::{Folder, spot};
 use super::properties::parse_property_type;
 use super::shards::Sharding;
-use super::{Objects, describe_objects, push_record, read_id, show_member, u32_at};
+use super::{Objects, describe_objects, push_record, read_id, show_member};
 use crate::read::roles::default_axes;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader, Space};
 
@@ -142,7 +143,8 @@ impl SkeletonLayout {
     fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>> {
         let expected = "two counts of 32 bits";
         spot(name).ensure(bytes.len() >= 8, Class::Truncated, expected, bytes.len())?;
-        let (vertices, edges) = (u64::from(u32_at(bytes, 0)), u64::from(u32_at(bytes, 4)));
+        let (vertices, edges) =
+            (u64::from(Numbers::new(bytes).u32(0)), u64::from(Numbers::new(bytes).u32(4)));
         let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
         let vertex_bytes = strides.clone().sum::<u64>() + 12;
         let len = u128::from(vertices) * u128::from(vertex_bytes) + u128::from(edges) * 8 + 8;
@@ -154,7 +156,7 @@ impl SkeletonLayout {
         let (links, mut rest) = rest.split_at(edges * 8);
         let mut pairs = Vec::with_capacity(edges);
         for (at, pair) in links.chunks_exact(8).enumerate() {
-            let pair = [u32_at(pair, 0) as usize, u32_at(pair, 4) as usize];
+            let pair = [Numbers::new(pair).u32(0) as usize, Numbers::new(pair).u32(4) as usize];
             if let Some(beyond) = pair.iter().find(|end| **end >= vertices) {
                 let place = format!("{name}, edge {at}");
                 let expected = format!("a vertex below {vertices}");
@@ -190,7 +192,7 @@ impl SkeletonLayout {
             return;
         }
         for position in positions.as_chunks::<12>().0 {
-            let stored = [0, 4, 8].map(|at| f64::from(f32::from_bits(u32_at(position, at))));
+            let stored = [0, 4, 8].map(|at| f64::from(Numbers::new(position).f32(at)));
             for [a, b, c, d] in self.transform {
                 let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
                 to.extend_from_slice(&nearest_f32(x).to_le_bytes());

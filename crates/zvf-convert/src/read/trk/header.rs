@@ -24,6 +24,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 
 use crate::read::input::Bytes;
+use crate::read::source::Numbers;
 
 /// The header of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +51,9 @@ impl TrkHeader {
             let found = format!("{:02x?}", &raw[..6]);
             return spot("magic").refuse(Class::BadMagic, "TRACK", found);
         }
-        let size = Fields { raw: &raw, big_endian: false }.i32(996);
+        let size = Numbers::new(&raw).i32(996);
         let big_endian = size != EXPECTED_HDR_SIZE;
-        let fields = Fields { raw: &raw, big_endian };
+        let fields = Numbers::new(&raw).with_order(big_endian);
         spot("hdr_size").ensure(
             fields.i32(996) == EXPECTED_HDR_SIZE,
             Class::BadTag,
@@ -73,7 +74,7 @@ impl TrkHeader {
             let spot = bytes.spot(what);
             let values =
                 spot.need(u32::try_from(values).ok(), Class::Negative, "0 or more", values)?;
-            let names = fields.parse_names(start, values, rest_name);
+            let names = parse_names(&raw[start..], values, rest_name);
             let expected = format_args!("names of {values} values");
             spot.need(names, Class::CountMismatch, expected, "names of more, or twice")
         };
@@ -142,65 +143,29 @@ fn parse_order(letters: &[u8]) -> Option<[(usize, bool); 3]> {
     axes.try_into().ok().filter(|_| has_all)
 }
 
-/// The bytes of a header, with their byte order.
-struct Fields<'a> {
-    raw: &'a [u8; HEADER_BYTES],
-    big_endian: bool,
+/// Parses the names of `values` values; the values without a name get `rest_name` together.
+fn parse_names(raw: &[u8], values: u32, rest_name: &str) -> Option<Vec<(String, u32)>> {
+    let mut names: Vec<(String, u32)> = Vec::new();
+    let mut unnamed = values;
+    for raw in raw.chunks_exact(NAME_BYTES).take(MAX_NAMES) {
+        let end = raw.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+        let (name, after) = raw.split_at_checked(end)?;
+        if name.is_empty() || unnamed == 0 {
+            break;
+        }
+        let width = parse_width(after);
+        unnamed = unnamed.checked_sub(width)?;
+        names.push((String::from_utf8_lossy(name).into_owned(), width));
+    }
+    if unnamed > 0 {
+        names.push((rest_name.to_owned(), unnamed));
+    }
+    let has_duplicate = names
+        .iter()
+        .enumerate()
+        .any(|(at, (name, _))| names.iter().take(at).any(|(previous, _)| previous == name));
+    (!has_duplicate).then_some(names)
 }
-
-impl Fields<'_> {
-    /// Returns the bytes of a number at offset `at`, little-endian.
-    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut bytes: [u8; N] =
-            self.raw.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N]);
-        if self.big_endian {
-            bytes.reverse();
-        }
-        bytes
-    }
-
-    fn i16(&self, at: usize) -> i16 {
-        i16::from_le_bytes(self.bytes_at(at))
-    }
-
-    fn i32(&self, at: usize) -> i32 {
-        i32::from_le_bytes(self.bytes_at(at))
-    }
-
-    fn f32(&self, at: usize) -> f32 {
-        f32::from_le_bytes(self.bytes_at(at))
-    }
-
-    /// Parses the names of `values` values; the values without a name get `rest_name` together.
-    fn parse_names(
-        &self,
-        start: usize,
-        values: u32,
-        rest_name: &str,
-    ) -> Option<Vec<(String, u32)>> {
-        let mut names: Vec<(String, u32)> = Vec::new();
-        let mut unnamed = values;
-        for raw in self.raw.get(start..)?.chunks_exact(NAME_BYTES).take(MAX_NAMES) {
-            let end = raw.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-            let (name, after) = raw.split_at_checked(end)?;
-            if name.is_empty() || unnamed == 0 {
-                break;
-            }
-            let width = parse_width(after);
-            unnamed = unnamed.checked_sub(width)?;
-            names.push((String::from_utf8_lossy(name).into_owned(), width));
-        }
-        if unnamed > 0 {
-            names.push((rest_name.to_owned(), unnamed));
-        }
-        let has_duplicate = names
-            .iter()
-            .enumerate()
-            .any(|(at, (name, _))| names.iter().take(at).any(|(previous, _)| previous == name));
-        (!has_duplicate).then_some(names)
-    }
-}
-
 /// Parses the number of values of a name from the bytes after it.
 fn parse_width(after: &[u8]) -> u32 {
     let text: Vec<u8> = after.iter().copied().filter(|byte| *byte != 0).collect();

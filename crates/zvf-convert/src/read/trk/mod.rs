@@ -24,6 +24,7 @@ use self::world::World;
 use super::input::Bytes;
 use super::record::{Vertices, block_rows};
 use super::roles::default_axes;
+use super::source::Numbers;
 use super::values::{NamedValues, Values, empty_fields, take_fields};
 use super::{Header, Piece, ReadOptions, Reader, Space};
 use crate::error::Place;
@@ -145,11 +146,8 @@ impl Pieces {
             }
             _ => {}
         }
-        let mut number: [u8; 4] = self.bytes.read_array("the number of points")?;
-        if self.big_endian {
-            number.reverse();
-        }
-        let number = i32::from_le_bytes(number);
+        let number: [u8; 4] = self.bytes.read_array("the number of points")?;
+        let number = Numbers::new(&number).with_order(self.big_endian).i32(0);
         let Ok(points) = u64::try_from(number) else {
             let expected = "0 points or more".to_owned();
             return self.bytes.spot(Place::Byte(at)).refuse(Class::Negative, expected, number);
@@ -173,7 +171,8 @@ impl Pieces {
         let object = self.object();
         for point in points.chunks_exact(self.stride) {
             let (position, mut scalars) = point.split_at(POSITION_BYTES);
-            let position = [0, 4, 8].map(|at| self.read_float(position, at));
+            let position =
+                [0, 4, 8].map(|at| Numbers::new(position).with_order(self.big_endian).f32(at));
             for value in self.world.apply(position) {
                 self.vertices.positions.push_bytes(&value.to_le_bytes());
             }
@@ -186,15 +185,6 @@ impl Pieces {
         }
         self.remaining_points = Some(remaining - to_u64(rows));
         Ok(())
-    }
-
-    fn read_float(&self, position: &[u8], at: usize) -> f32 {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&position[at..at + 4]);
-        if self.big_endian {
-            bytes.reverse();
-        }
-        f32::from_le_bytes(bytes)
     }
 
     /// Ends a streamline with its properties.
