@@ -22,14 +22,15 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::DtypeKind;
-use zvf_model::{Batch, Column, Field, Kind};
+use zvf_model::{Column, Field, Kind};
 
 use self::columns::read_column;
 use self::file::{H5, Node, spot};
+use super::geometry::Geometry;
 use super::input::Bytes;
-use super::roles::{MAX_AXES, default_axes, point_kind};
-use super::values::{new_column, without_rows};
-use super::{Header, Piece, ReadOptions, Reader};
+use super::roles::{MAX_AXES, point_kind};
+use super::values::new_column;
+use super::{Format, ReadOptions, Reader};
 use crate::dtypes::UINT32;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -68,17 +69,14 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let cells = format_count(nan_count, "cell");
         column_notes.push(format!("{cells} without a position: it is NaN"));
     }
-    let width = positions.width();
-    let header = Header {
-        fields: without_rows(&fields),
-        vertices: u64::try_from(obs.rows).ok(),
+    let geometry = Geometry {
+        fields,
         records: vec![("h5ad".to_owned(), obs.to_record(&key))],
         left_out,
         notes: column_notes,
-        ..Header::new(kind, default_axes(width), positions.slice(0..0))
+        ..Geometry::new(kind, positions)
     };
-    let batch_rows = options.batch_rows.max(1);
-    Ok(Reader::new(header, Pieces { positions, fields, row: 0, batch_rows }))
+    geometry.into_reader(Format::H5ad, options)
 }
 
 /// The table of cells, `obs`.
@@ -252,32 +250,6 @@ fn describe_other_positions(members: Result<Vec<String>>, key: &str) -> Option<S
             (!members.is_empty()).then(|| format!("obsm: {}", members.join(", ")))
         }
         Err(error) => Some(format!("obsm: other positions, which cannot be listed: {error}")),
-    }
-}
-
-/// Iterator over the rows, batch by batch.
-struct Pieces {
-    positions: Column,
-    fields: Vec<Field>,
-    row: usize,
-    batch_rows: usize,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let end = self.row.saturating_add(self.batch_rows).min(self.positions.len()); // a saturated sum is no limit
-        if self.row >= end {
-            return None;
-        }
-        let rows = self.row..end;
-        self.row = end;
-        let batch = Batch::new(Kind::PointCloud, self.positions.slice(rows.clone()));
-        let fields =
-            self.fields.iter().map(|field| field.with_column(field.column.slice(rows.clone())));
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field);
-        Some(batch.map(Piece::Vertices).map_err(zvf_error::Error::from))
     }
 }
 
