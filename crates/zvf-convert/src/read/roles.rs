@@ -1,6 +1,8 @@
 //! Roles of the fields of a record, and conversion of blocks of records to vertices.
 
-use zvf_error::Result;
+use std::fmt::Display;
+
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -120,6 +122,75 @@ pub(super) fn point_kind(options: &ReadOptions, format: &'static str) -> Result<
     Spot::new(format, "the file").hint(hint).refuse(Class::Unsupported, expected, "vertices only")
 }
 
+/// The names of the fields of a table, of which the options choose some.
+pub(super) struct FieldNames<'a, P> {
+    names: Vec<&'a str>,
+    spot: Spot<P>,
+    what: &'static str, // what a field is called
+}
+
+impl<'a, P: Display> FieldNames<'a, P> {
+    /// Lists the names for choosing; `what` is what messages call one of them: a column.
+    pub(super) fn new(
+        spot: Spot<P>,
+        what: &'static str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        Self { names: names.collect(), spot, what }
+    }
+
+    /// Returns the index of the first field of this name.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|named| *named == name)
+    }
+
+    /// Returns the index of a field that has to be there.
+    pub(super) fn require(&self, name: &String) -> Result<usize> {
+        let missing = || self.error(Class::InvalidArgument, format_args!("{} {name:?}", self.what));
+        self.find(name).ok_or_else(missing)
+    }
+
+    /// Returns the fields of positions: the chosen ones, or else those of the usual names.
+    pub(super) fn positions(&self, chosen: &[String]) -> Result<Vec<usize>> {
+        match chosen {
+            [] => Ok(match POSITIONS.into_iter().find_map(|name| self.find(name)) {
+                Some(position) => vec![position],
+                None => AXES.into_iter().map_while(|axis| self.find(axis)).collect(),
+            }),
+            names => names.iter().map(|name| self.require(name)).collect(),
+        }
+    }
+
+    /// Returns the chosen fields, or else all that have no other role.
+    pub(super) fn others(
+        &self,
+        chosen: Option<&Vec<String>>,
+        has_role: impl Fn(usize) -> bool,
+    ) -> Result<Vec<usize>> {
+        match chosen {
+            Some(names) => names.iter().map(|name| self.require(name)).collect(),
+            None => Ok((0..self.names.len()).filter(|at| !has_role(*at)).collect()),
+        }
+    }
+
+    /// Returns an error that lists the names.
+    pub(super) fn error(&self, class: Class, expected: impl Display) -> Error {
+        let shown: Vec<String> =
+            self.names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
+        let more = if self.names.len() > MAX_NAMES { ", …" } else { "" };
+        self.spot.error(class, expected, format_args!("{}{more}", shown.join(", ")))
+    }
+
+    /// Returns the error of a table without positions, which advises how to choose them.
+    pub(super) fn no_positions(&self, class: Class, expected: impl Display, noun: &str) -> Error {
+        let names = self.names.iter().copied();
+        self.error(class, expected).or_hint(|| Some(advise_positions(noun, names)))
+    }
+}
+
+/// Names that a message shows.
+const MAX_NAMES: usize = 12;
+
 /// The fields of a record by role.
 #[derive(Debug)]
 pub(super) struct Roles {
@@ -140,40 +211,26 @@ impl Roles {
     fn assign(fields: &[RecordField], options: &ReadOptions, format: &'static str) -> Result<Self> {
         let spot = Spot::new(format, "the fields of a record");
         let placed = place_fields(fields);
-        let names = || {
-            let names: Vec<String> =
-                fields.iter().take(12).map(|field| format!("{:?}", field.name)).collect();
-            names.join(", ")
-        };
+        let names = FieldNames::new(spot, "a field", fields.iter().map(|field| &*field.name));
         for (at, placed_field) in placed.iter().enumerate() {
             if placed.iter().take(at).any(|earlier| earlier.field.name == placed_field.field.name) {
                 let found = format!("{:?} twice", placed_field.field.name);
                 return spot.refuse(Class::Duplicate, "another name for each field", found);
             }
         }
-        let find = |name: &str| placed.iter().find(|place| place.field.name == name).cloned();
-        let find_required = |name: &String| {
-            let missing =
-                || spot.error(Class::InvalidArgument, format_args!("a field {name:?}"), names());
-            find(name).ok_or_else(missing)
-        };
         let columns = &options.columns;
-        let positions: Vec<PlacedField> = match (columns.positions.as_slice(), placed.as_slice()) {
-            ([], [only]) if only.field.name.is_empty() => vec![only.clone()],
-            ([], _) => match POSITIONS.into_iter().find_map(find) {
-                Some(position) => vec![position],
-                None => AXES.into_iter().map_while(find).collect(),
-            },
-            (names, _) => names.iter().map(find_required).collect::<Result<_, _>>()?,
+        let pick = |at: usize| placed.get(at).cloned();
+        let positions = match (columns.positions.as_slice(), placed.as_slice()) {
+            ([], [only]) if only.field.name.is_empty() => vec![0],
+            (chosen, _) => names.positions(chosen)?,
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
-            let bad = spot.error(Class::InvalidArgument, expected, names());
-            let fields = placed.iter().map(|at| &*at.field.name);
-            return Err(bad.or_hint(|| Some(advise_positions("fields", fields))));
+            return Err(names.no_positions(Class::InvalidArgument, expected, "fields"));
         }
-        let object =
-            columns.object.as_ref().map(find_required).transpose()?.or_else(|| find(OBJECT));
+        let object = columns.object.as_ref().map(|name| names.require(name)).transpose()?;
+        let object_at = object.or_else(|| names.find(OBJECT));
+        let object = object_at.and_then(pick);
         if let Some(object) = &object
             && (object.field.width != 1
                 || !matches!(object.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt))
@@ -184,18 +241,13 @@ impl Roles {
         let is_integer = |place: &PlacedField| {
             place.field.width == 1 && place.field.dtype.kind == DtypeKind::Int && object.is_some()
         };
-        let part = find(PART).filter(is_integer);
-        let has_role = |place: &PlacedField| {
-            let is_same = |field: &PlacedField| field.slot == place.slot;
-            positions.iter().any(is_same)
-                || object.as_ref().is_some_and(is_same)
-                || part.as_ref().is_some_and(is_same)
-        };
-        let fields = match &columns.fields {
-            Some(names) => names.iter().map(find_required).collect::<Result<_, _>>()?,
-            None => placed.iter().filter(|place| !has_role(place)).cloned().collect(),
-        };
-        Ok(Self { positions, object, part, fields })
+        let part_at = names.find(PART).filter(|at| placed.get(*at).is_some_and(is_integer));
+        let fields = names.others(columns.fields.as_ref(), |at| {
+            positions.contains(&at) || [object_at, part_at].contains(&Some(at))
+        })?;
+        let [positions, fields] =
+            [positions, fields].map(|all| all.into_iter().filter_map(pick).collect());
+        Ok(Self { positions, object, part: part_at.and_then(pick), fields })
     }
 
     /// Creates a builder of vertices with these columns. Returns it with the names of the axes.
@@ -311,7 +363,7 @@ pub(super) const OBJECT: &str = "object";
 pub(super) const PART: &str = "part";
 
 /// Advises how to name the columns of positions, where `names` has some: `x_um`, `centroid_y`.
-pub(crate) fn advise_positions<'a>(noun: &str, names: impl Iterator<Item = &'a str>) -> String {
+fn advise_positions<'a>(noun: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     if let [only] = names.as_slice()
         && let Some(separator) = [';', '|', '\t'].into_iter().find(|c| only.contains(*c))

@@ -25,7 +25,7 @@ use super::input::Bytes;
 use super::npy::Array;
 use super::record::{Vertices, block_rows};
 use super::roles::{
-    AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, check_position_type, default_axes, owner_at,
+    FieldNames, MAX_CORNERS, OBJECT, RecordField, check_position_type, default_axes, owner_at,
 };
 use super::values::{NamedValues, Values, new_column};
 use super::zip::Archive;
@@ -41,13 +41,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let archive = Archive::open(path, Format::Npz)?;
     let members = MemberArrays::new(&archive);
     let roles = members.choose_roles(options)?;
-    let open = |name: &String| members.open_array(name);
-    let first = open(&roles.first_position)?;
-    let (rows, dtype) = (first.array.rows(), first.field.dtype);
-    let mut positions = vec![first];
-    for name in &roles.other_positions {
-        positions.push(open(name)?);
-    }
+    let open = |at: &usize| members.open_array(at);
+    let positions: Vec<NamedArray> = roles.positions.iter().map(open).collect::<Result<_, _>>()?;
+    let (rows, dtype) = (positions[0].array.rows(), positions[0].field.dtype);
     let fields: Vec<NamedArray> = roles.fields.iter().map(open).collect::<Result<_, _>>()?;
     let object = roles.object.as_ref().map(open).transpose()?;
     let elements = roles.elements.as_ref().map(open).transpose()?;
@@ -127,88 +123,56 @@ fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<K
 /// The arrays of an archive by name.
 struct MemberArrays<'a> {
     archive: &'a Archive,
-    names: Vec<String>, // without `.npy`
+    names: Vec<&'a str>, // without `.npy`
 }
 
-/// The names of the arrays by role.
+/// The indexes of the arrays by role.
 struct Roles {
-    first_position: String,
-    other_positions: Vec<String>,
-    object: Option<String>,
-    fields: Vec<String>,
-    elements: Option<String>,
+    positions: Vec<usize>, // at least one
+    object: Option<usize>,
+    fields: Vec<usize>,
+    elements: Option<usize>,
 }
 
 impl<'a> MemberArrays<'a> {
     fn new(archive: &'a Archive) -> Self {
-        let stem = |name: &str| name.strip_suffix(".npy").unwrap_or(name).to_owned();
+        let stem = |name: &'a str| name.strip_suffix(".npy").unwrap_or(name);
         Self { archive, names: archive.members.iter().map(|member| stem(&member.name)).collect() }
     }
 
-    fn open_array(&self, name: &String) -> Result<NamedArray> {
-        let index = self.names.iter().position(|stored| stored == name);
-        match index.and_then(|index| self.archive.members.get(index)) {
-            Some(member) => {
-                let reopen = |at| {
-                    let mut bytes = self.archive.read(member)?;
-                    bytes.read_past(at)?;
-                    Ok(bytes)
-                };
-                let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
-                match array.fields() {
-                    [only] if only.name.is_empty() => {
-                        Ok(NamedArray { name: name.clone(), field: only.clone(), array })
-                    }
-                    _ => {
-                        let found = "records with fields";
-                        spot(name).refuse(Class::Unsupported, "plain values", found)
-                    }
-                }
+    fn open_array(&self, at: &usize) -> Result<NamedArray> {
+        let (member, name) = (&self.archive.members[*at], self.names[*at]);
+        let reopen = |at| {
+            let mut bytes = self.archive.read(member)?;
+            bytes.read_past(at)?;
+            Ok(bytes)
+        };
+        let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
+        match array.fields() {
+            [only] if only.name.is_empty() => {
+                Ok(NamedArray { name: name.to_owned(), field: only.clone(), array })
             }
-            None => {
-                let listed: Vec<String> =
-                    self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
-                let expected = format!("an array {name:?}");
-                spot("the archive").refuse(Class::InvalidArgument, expected, listed.join(", "))
-            }
+            _ => spot(name).refuse(Class::Unsupported, "plain values", "records with fields"),
         }
     }
 
     fn choose_roles(&self, options: &ReadOptions) -> Result<Roles> {
-        let find_name = |name: &str| self.names.iter().find(|stored| *stored == name).cloned();
-        let positions = match options.columns.positions.as_slice() {
-            [] => match POSITIONS.into_iter().find_map(find_name) {
-                Some(positions) => vec![positions],
-                None => AXES.into_iter().map_while(find_name).collect(),
-            },
-            names => names.to_vec(),
-        };
-        let Some((first_position, other_positions)) = positions.split_first() else {
+        let names = self.names.iter().copied();
+        let choice = FieldNames::new(spot("the archive"), "an array", names);
+        let columns = &options.columns;
+        let positions = choice.positions(&columns.positions)?;
+        if positions.is_empty() {
             let expected = "an array \"positions\", or \"x\", \"y\", \"z\"";
-            let names: Vec<String> =
-                self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
-            return spot("the archive")
-                .hint("name the arrays of positions with --positions")
-                .refuse(Class::InvalidArgument, expected, names.join(", "));
-        };
-        let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
-        let elements = ELEMENT_NAMES.into_iter().find_map(find_name);
-        let has_no_role = |name: &&String| {
-            !positions.contains(name)
-                && object.as_ref() != Some(*name)
-                && elements.as_ref() != Some(*name)
-        };
-        let fields = match &options.columns.fields {
-            Some(names) => names.clone(),
-            None => self.names.iter().filter(has_no_role).cloned().collect(),
-        };
-        Ok(Roles {
-            first_position: first_position.clone(),
-            other_positions: other_positions.to_vec(),
-            object,
-            fields,
-            elements,
-        })
+            let bad = choice.error(Class::InvalidArgument, expected);
+            return Err(bad.with_hint("name the arrays of positions with --positions"));
+        }
+        let object = columns.object.as_ref().map(|name| choice.require(name)).transpose()?;
+        let object = object.or_else(|| choice.find(OBJECT));
+        let elements = ELEMENT_NAMES.into_iter().find_map(|name| choice.find(name));
+        let fields = choice.others(columns.fields.as_ref(), |at| {
+            positions.contains(&at) || [object, elements].contains(&Some(at))
+        })?;
+        Ok(Roles { positions, object, fields, elements })
     }
 }
 
