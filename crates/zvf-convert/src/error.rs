@@ -7,22 +7,72 @@ use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 
-use zvf_error::Error;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_model::BadCode;
 
 use crate::Format;
 
-/// Creates the error for a malformed file of `format`, or for contents that zvf does not support.
-pub(crate) fn bad_input(
-    class: Class,
+/// A place in an input, which makes the errors of what is wrong there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot<P> {
     format: &'static str,
-    place: impl Display,
-    expected: impl Display,
-    found: impl Display,
-) -> Error {
-    let error = Error::new(class, place.to_string(), expected, found);
-    error.with_part(format).with_hint(None).with_op("convert")
+    place: P,
+    hint: Option<&'static str>,
+}
+
+impl<P: Display> Spot<P> {
+    pub(crate) const fn new(format: &'static str, place: P) -> Self {
+        Self { format, place, hint: None }
+    }
+
+    /// Adds advice to the errors.
+    pub(crate) fn hint(self, hint: impl Into<Option<&'static str>>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+
+    /// Creates the error for a malformed input, or for contents that zvf does not support.
+    pub(crate) fn error(&self, class: Class, expected: impl Display, found: impl Display) -> Error {
+        let error = Error::new(class, self.place.to_string(), expected, found);
+        error.with_part(self.format).with_hint(self.hint).with_op("convert")
+    }
+
+    /// Creates the error for a fault here.
+    pub(crate) fn fault(self, fault: Fault) -> Error {
+        self.hint(fault.hint).error(fault.class, fault.expected, fault.found)
+    }
+
+    /// Returns the error as a result.
+    pub(crate) fn refuse<T>(
+        &self,
+        class: Class,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Result<T> {
+        Err(self.error(class, expected, found))
+    }
+
+    /// Returns the error unless `holds`.
+    pub(crate) fn ensure(
+        &self,
+        holds: bool,
+        class: Class,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Result<()> {
+        if holds { Ok(()) } else { self.refuse(class, expected, found) }
+    }
+
+    /// Returns the value, or the error if there is none.
+    pub(crate) fn need<T>(
+        &self,
+        value: Option<T>,
+        class: Class,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Result<T> {
+        value.ok_or_else(|| self.error(class, expected, found))
+    }
 }
 
 /// Creates the error for a value that `format` has no type for, with advice to the user.
@@ -107,11 +157,14 @@ impl Fault {
         Self { class, at: 0, expected, found, hint: None }
     }
 
-    pub(crate) fn into_error(
-        self,
-        input_error: impl FnOnce(Class, String, String) -> Error,
-    ) -> Error {
-        input_error(self.class, self.expected, self.found).with_hint(self.hint)
+    /// Returns the fault unless `holds`.
+    pub(crate) fn ensure(
+        holds: bool,
+        class: Class,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self::new(class, expected, found)) }
     }
 }
 

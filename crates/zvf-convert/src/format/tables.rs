@@ -2,7 +2,7 @@
 
 use zvf_model::Kind;
 
-use super::WriteFn::Pieces;
+use super::WriteFn::{Pieces, Whole};
 use super::capabilities::{
     Attributes, Capabilities, IdSupport, POSITIONS_ONLY, TABLE, UnitSupport,
 };
@@ -27,7 +27,7 @@ pub(super) const NPZ: Spec = Spec {
     extensions: &["npz"],
     recognizes: |start| start.bytes.starts_with(b"PK\x03\x04"),
     read: read::npz::open,
-    write: Some(Pieces(write::npz::open)),
+    write: Some(Whole(write::npz::encode)),
     capabilities: Capabilities { streams_in: false, streams_out: false, elements: true, ..TABLE },
 };
 
@@ -185,7 +185,7 @@ pub(super) const H5AD: Spec = Spec {
             && start.path.is_none_or(|path| path.extension().is_none_or(|end| end == "h5ad"))
     },
     read: read::h5ad::open,
-    write: Some(Pieces(write::h5ad::open)),
+    write: Some(Whole(write::h5ad::encode)),
     capabilities: Capabilities {
         kinds: &[Kind::PointCloud],
         vertex_attributes: Attributes::All,

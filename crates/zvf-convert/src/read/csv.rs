@@ -33,7 +33,7 @@ use super::input::Bytes;
 use super::labels::{LabelCollector, batch_rows, stream_error};
 use super::lines::Lines;
 use super::record::Vertices;
-use super::roles::{AXES, MAX_AXES, OBJECT, PART, advise_positions, point_kind};
+use super::roles::{AXES, FieldNames, MAX_AXES, OBJECT, PART, point_kind};
 use super::values::{Labels, NamedValues, Values, is_exact_float64, parse_f64};
 use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
 use crate::dtypes::FLOAT64;
@@ -182,36 +182,28 @@ struct Roles {
 impl Roles {
     fn assign(names: &[String], records: &Records, options: &ReadOptions) -> Result<Self> {
         records.check_names(names)?;
-        let find_column = |column: &String| {
-            names.iter().position(|name| name == column).ok_or_else(|| {
-                let expected = format!("a column {column:?}");
-                records.bad_header(Class::InvalidArgument, expected, list_names(names))
-            })
-        };
+        let spot = records.lines.bytes().spot("names of columns");
+        let choice = FieldNames::new(spot, "a column", names.iter().map(String::as_str));
         let columns = &options.columns;
         let positions: Vec<usize> = if columns.positions.is_empty() {
             let find_axis =
                 |axis: &str| names.iter().position(|name| name.eq_ignore_ascii_case(axis));
             AXES.into_iter().map_while(find_axis).collect()
         } else {
-            columns.positions.iter().map(find_column).collect::<Result<_, _>>()?
+            choice.positions(&columns.positions)?
         };
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
-            let bad = records.bad_header(Class::InvalidArgument, expected, list_names(names));
-            let columns = names.iter().map(String::as_str);
-            return Err(bad.or_hint(|| Some(advise_positions("columns", columns))));
+            return Err(choice.no_positions(Class::InvalidArgument, expected, "columns"));
         }
-        let default_object = names.iter().position(|name| name == OBJECT);
-        let object = columns.object.as_ref().map(find_column).transpose()?.or(default_object);
-        let part = names.iter().position(|name| name == PART).filter(|_| object.is_some());
-        let is_unused = |at: &usize| !positions.contains(at) && object != Some(*at);
-        let fields = match &columns.fields {
-            Some(fields) => fields.iter().map(find_column).collect::<Result<_, _>>()?,
-            None => (0..names.len()).filter(is_unused).filter(|at| part != Some(*at)).collect(),
-        };
+        let object = columns.object.as_ref().map(|name| choice.require(name)).transpose()?;
+        let object = object.or_else(|| choice.find(OBJECT));
+        let part = choice.find(PART).filter(|_| object.is_some());
+        let fields = choice.others(columns.fields.as_ref(), |at| {
+            positions.contains(&at) || [object, part].contains(&Some(at))
+        })?;
         for (name, _) in &columns.types {
-            find_column(name)?;
+            choice.require(name)?;
         }
         Ok(Self { positions, object, part, fields })
     }
@@ -474,7 +466,7 @@ impl Table {
         let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let expected = "a whole number that float64 holds exactly";
         let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
-        let bad = self.records.lines.bytes().input_error(Class::Encoding, place, expected, found);
+        let bad = self.records.lines.bytes().spot(place).error(Class::Encoding, expected, found);
         bad.with_hint(
             "the column has missing values or fractions: state its type, float64 to have it rounded, \
              int64 where none is missing, or text",
@@ -491,7 +483,7 @@ impl Table {
         let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
         let bytes = self.records.lines.bytes();
-        let bad = bytes.input_error(Class::Encoding, place, dtype, format!("{found:?}"));
+        let bad = bytes.spot(place).error(Class::Encoding, dtype, format!("{found:?}"));
         if is_inferred {
             bad.with_hint("its type was inferred from the first lines: state it")
         } else {
@@ -500,18 +492,10 @@ impl Table {
     }
 }
 
-fn list_names(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
-    let more = if names.len() > MAX_NAMES { ", …" } else { "" };
-    format!("{}{more}", shown.join(", "))
-}
-
 /// Size of the sample that types are inferred from.
 const SAMPLE_BYTES: u64 = 8 << 20;
 /// Characters of a bad value that a message shows.
 const MAX_SHOWN_CHARS: usize = 40;
-/// Names that a message shows.
-const MAX_NAMES: usize = 12;
 /// Rows that a note names.
 const MAX_SKIPPED: usize = 10;
 

@@ -17,7 +17,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
     let limits = Limits::from_memory(options.memory);
     let stream = draco::decode(&file.bytes, &limits).map_err(|fault| {
-        file.input_error_at(fault.class, fault.byte, fault.expected, fault.found)
+        file.spot_at(fault.byte).error(fault.class, fault.expected, fault.found)
     })?;
     let mut positions = None;
     let mut fields: Vec<Field> = Vec::new();
@@ -36,14 +36,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let name = if is_taken { format!("{name}_{}", attribute.id) } else { name };
         fields.push(Field::new(name, attribute.values));
     }
-    let Some(positions) = positions else {
-        return Err(file.input_error_in(
-            Class::NotFound,
-            "the stream",
-            "an attribute of positions",
-            "none",
-        ));
-    };
+    let expected = "an attribute of positions";
+    let positions = file.spot("the stream").need(positions, Class::NotFound, expected, "none")?;
     let kind = if stream.faces.is_some() { Kind::Mesh } else { Kind::PointCloud };
     let mut geometry = Geometry::new(kind, positions);
     geometry.fields = fields;

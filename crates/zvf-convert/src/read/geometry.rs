@@ -15,10 +15,10 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
 use super::input::Bytes;
-use super::values::without_rows;
+use super::values::{quote, without_rows};
 use super::{ElementHeader, Format, Group, Header, Piece, ReadOptions, Reader};
 use crate::dtypes::{INT32, dtype};
-use crate::error::{Place, bad_input, cannot_hold, read_failed};
+use crate::error::{Place, Spot, cannot_hold, read_failed};
 use crate::table::whole_number;
 
 /// The bytes of a file that is read as a whole.
@@ -37,39 +37,21 @@ impl WholeFile {
         Ok(Self { bytes: all, path, format: bytes.format().name() })
     }
 
-    /// Returns an error at an offset of the file.
-    pub(super) fn input_error_at(
-        &self,
-        class: Class,
-        byte: usize,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        let byte = to_u64(byte);
-        bad_input(class, self.format, Place::Byte(byte), expected, found)
+    /// Returns the spot at a byte.
+    pub(super) fn spot_at(&self, byte: usize) -> Spot<Place> {
+        self.spot(Place::Byte(to_u64(byte)))
     }
 
-    /// Returns an error in a named part of the file.
-    pub(super) fn input_error_in(
-        &self,
-        class: Class,
-        part: impl Display,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        bad_input(class, self.format, part, expected, found)
+    /// Returns the spot of a part of the file.
+    pub(super) fn spot<P: Display>(&self, part: P) -> Spot<P> {
+        Spot::new(self.format, part)
     }
 
     /// Returns the bytes as text, without a byte order mark.
     pub(super) fn text(&self) -> Result<&str> {
         let bytes = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
         std::str::from_utf8(bytes).map_err(|error| {
-            self.input_error_at(
-                Class::Encoding,
-                error.valid_up_to(),
-                "text in UTF-8",
-                "other bytes",
-            )
+            self.spot_at(error.valid_up_to()).error(Class::Encoding, "text in UTF-8", "other bytes")
         })
     }
 }
@@ -137,7 +119,7 @@ impl Geometry {
             let place = "the file";
             let expected = format!("a {kind}");
             let found = format!("a {}", self.kind);
-            return Err(bad_input(Class::InvalidArgument, format.name(), place, expected, found));
+            return Spot::new(format.name(), place).refuse(Class::InvalidArgument, expected, found);
         }
         if kind != self.kind {
             self.reduce_to_points();
@@ -267,9 +249,8 @@ pub(super) fn open_companion(
     name: &str,
 ) -> Result<PathBuf> {
     let refuse = |expected: &str| -> Error {
-        let shown: String = name.chars().take(60).collect();
-        let place = "a reference to another file";
-        let bad = bad_input(Class::InvalidKey, format, place, expected, format!("{shown:?}"));
+        let spot = Spot::new(format, "a reference to another file");
+        let bad = spot.error(Class::InvalidKey, expected, quote(name, 60));
         bad.with_hint("put the file next to the one that names it")
     };
     let below = "a plain name below the folder of this file";

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
-use crate::error::{Place, bad_input, read_failed};
+use crate::error::{Place, Spot, read_failed};
 use crate::format::{Format, Start};
 
 /// A file or a stream to read.
@@ -142,8 +142,11 @@ impl Bytes {
         self.advance(found);
         if found > max_bytes {
             let expected = format!("at most {max_bytes} bytes, which have to be in memory at once");
-            let bad = self.input_error(Class::LimitExceeded, Place::Byte(start), expected, "more");
-            return Err(bad.with_hint("raise --memory-limit"));
+            return self.spot(Place::Byte(start)).hint("raise --memory-limit").refuse(
+                Class::LimitExceeded,
+                expected,
+                "more",
+            );
         }
         Ok(all)
     }
@@ -261,7 +264,7 @@ impl Bytes {
             return Ok(());
         }
         let (expected, found) = (format!("{} bytes of {what}", into.len()), read.to_string());
-        Err(self.input_error(Class::Truncated, Place::Byte(start), expected, found))
+        self.spot(Place::Byte(start)).refuse(Class::Truncated, expected, found)
     }
 
     /// Reads the next `N` bytes.
@@ -271,15 +274,9 @@ impl Bytes {
         Ok(bytes)
     }
 
-    /// Returns an error in these bytes.
-    pub(crate) fn input_error(
-        &self,
-        class: Class,
-        place: impl Display,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        bad_input(class, self.format.name(), place, expected, found)
+    /// Returns a spot of this input.
+    pub(crate) fn spot<P: Display>(&self, place: P) -> Spot<P> {
+        Spot::new(self.format.name(), place)
     }
 }
 

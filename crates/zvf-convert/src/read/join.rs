@@ -10,7 +10,7 @@ use zvf_model::{Batch, ObjectId};
 use super::geometry::number_column;
 use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
 use crate::elements::{element_vertices, row_number};
-use crate::error::{bad_input, unknown_format};
+use crate::error::{Spot, unknown_format};
 
 /// Opens several inputs of one kind and with the same columns as one. The ids of each input are shifted past the largest
 /// id of the inputs before it.
@@ -106,7 +106,8 @@ impl JoinedReader {
         let found = describe_columns(reader.header());
         if expected != found {
             let place = "the columns of an input";
-            let bad = bad_input(Class::CountMismatch, "several inputs", place, expected, found);
+            let bad =
+                Spot::new("several inputs", place).error(Class::CountMismatch, expected, found);
             let hint = "convert them one by one, name the attributes that all of them have, or state the type of \
                         positions with --dtype float64";
             return Err(bad.with_hint(hint));
@@ -172,7 +173,7 @@ impl JoinedReader {
 fn number_overflow_error(what: &str) -> Error {
     let place = what;
     let expected = format!("fewer than {} over all inputs", i64::MAX);
-    let bad = bad_input(Class::LimitExceeded, "several inputs", place, expected, "more");
+    let bad = Spot::new("several inputs", place).error(Class::LimitExceeded, expected, "more");
     bad.with_hint("convert them one by one")
 }
 

@@ -64,9 +64,11 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let (names, width) = find_axes(&vertices, options);
     if width == 0 && !vertices.is_empty() {
         let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
-        let bad =
-            lines.lines.bytes().input_error(Class::InvalidArgument, place, expected, "neither");
-        return Err(bad.with_hint("name the positions with --positions"));
+        return lines.lines.bytes().spot(place).hint("name the positions with --positions").refuse(
+            Class::InvalidArgument,
+            expected,
+            "neither",
+        );
     }
     let is_attribute = |name: &&String| {
         !RESERVED.contains(&name.as_str())
@@ -331,7 +333,7 @@ impl ObjectLines {
             let number = self.lines.number();
             return match parsed {
                 Ok(object) => Ok(Some(((number, object), size))),
-                Err(error) => Err(self.lines.input_error(Class::Encoding, "a JSON object", error)),
+                Err(error) => self.lines.here().refuse(Class::Encoding, "a JSON object", error),
             };
         }
     }
@@ -354,7 +356,7 @@ impl ObjectLines {
     ) -> Error {
         let place = Place::Column { line, column: name.to_owned() };
         let found: String = found.to_string().chars().take(40).collect();
-        self.lines.bytes().input_error(Class::Encoding, place, expected, found)
+        self.lines.bytes().spot(place).error(Class::Encoding, expected, found)
     }
 }
 

@@ -11,7 +11,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::values::{Labels, NamedValues};
-use crate::error::bad_input;
+use crate::error::Spot;
 
 /// Collector of the distinct texts of some columns.
 #[derive(Debug)]
@@ -40,8 +40,9 @@ impl LabelCollector {
         }
         let place = "columns of long texts";
         let expected = format!("different texts of at most {} bytes", self.max_bytes);
-        let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
-        Err(bad.with_hint("raise --memory-limit, or choose fewer attributes"))
+        Spot::new(self.format, place)
+            .hint("raise --memory-limit, or choose fewer attributes")
+            .refuse(Class::LimitExceeded, expected, "more")
     }
 
     /// Returns the texts of each column.
@@ -59,7 +60,7 @@ pub(super) fn is_long(dtype: Dtype) -> bool {
 pub(super) fn stream_error(format: &'static str, column: &str) -> Error {
     let place = format!("column {column:?}");
     let expected = format!("texts of at most {} characters in a stream", MAX_PADDED_BYTES / 4);
-    let bad = bad_input(Class::Unsupported, format, place, expected, "a longer one");
+    let bad = Spot::new(format, place).error(Class::Unsupported, expected, "a longer one");
     bad.with_hint("give the file itself, state the type of the column, or leave it out")
 }
 

@@ -1,11 +1,11 @@
 //! Reader of numbered lines.
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use super::input::Bytes;
-use crate::error::Place;
+use crate::error::{Place, Spot};
 
 /// The lines of a file, numbered from 1. A line ends with a line feed; a carriage return before it is removed. If the
 /// first line ends with a lone carriage return, as old programs write it, all lines do.
@@ -117,12 +117,8 @@ impl Lines {
             if self.line.len() > MAX_LINE_BYTES {
                 let expected = format!("a line of at most {MAX_LINE_BYTES} bytes");
                 let place = Place::Line(self.number + 1);
-                return Err(self.bytes.input_error(
-                    Class::LimitExceeded,
-                    place,
-                    expected,
-                    "a longer one",
-                ));
+                let found = "a longer one";
+                return self.bytes.spot(place).refuse(Class::LimitExceeded, expected, found);
             }
         }
         Ok(any)
@@ -146,7 +142,7 @@ impl Lines {
             Err(error) => {
                 let found = format!("other bytes after {} of them", error.valid_up_to());
                 let place = Place::Line(*number);
-                Err(bytes.input_error(Class::Encoding, place, "text in UTF-8", found))
+                bytes.spot(place).refuse(Class::Encoding, "text in UTF-8", found)
             }
         }
     }
@@ -187,7 +183,7 @@ impl Lines {
             if joined.len() > MAX_LINE_BYTES {
                 let expected =
                     format!("a line of at most {MAX_LINE_BYTES} bytes with those it goes on in");
-                return Err(self.input_error(Class::LimitExceeded, expected, "a longer one"));
+                return self.here().refuse(Class::LimitExceeded, expected, "a longer one");
             }
             if ends {
                 break;
@@ -217,14 +213,9 @@ impl Lines {
         &self.bytes
     }
 
-    /// Returns an error at the current line.
-    pub(super) fn input_error(
-        &self,
-        class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Error {
-        self.bytes.input_error(class, Place::Line(self.number), expected, found)
+    /// Returns the spot of the current line.
+    pub(super) fn here(&self) -> Spot<Place> {
+        self.bytes.spot(Place::Line(self.number))
     }
 }
 

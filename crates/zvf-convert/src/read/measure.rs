@@ -23,7 +23,7 @@ use zvf_model::{Batch, Column, Field, ObjectId};
 use super::values::new_column;
 use super::{Measure, Piece, ReadOptions, Reader};
 use crate::dtypes::UINT32;
-use crate::error::bad_input;
+use crate::error::Spot;
 
 impl Measure {
     /// Returns the names of its attributes.
@@ -63,12 +63,11 @@ pub(super) fn add_measures(
         return Ok(reader);
     }
     let mut header = reader.header().clone();
-    let input_error = |place: &str, expected: &str, found: String| {
-        bad_input(Class::InvalidArgument, format, place, expected, found)
-    };
+    let spot = |place: &'static str| Spot::new(format, place);
     if !header.kind.is_chain() || !header.objects {
         let expected = "lines, polylines or streamlines, whose vertices are in order";
-        return Err(input_error("what is computed of objects", expected, header.kind.to_string()));
+        let found = header.kind;
+        return spot("what is computed of objects").refuse(Class::InvalidArgument, expected, found);
     }
     let axes = header.positions.width();
     for measure in &measures {
@@ -77,8 +76,8 @@ pub(super) fn add_measures(
             if header.object_fields.iter().any(|field| &*field.name == *name) {
                 let hint = "leave it out of --object-attr: that of the file is read";
                 let found = format!("{name:?} in the file already");
-                let bad = input_error("attributes of objects", "each name once", found);
-                return Err(bad.with_hint(hint));
+                let spot = spot("attributes of objects").hint(hint);
+                return spot.refuse(Class::InvalidArgument, "each name once", found);
             }
             header.object_fields.push(Field::new(*name, new_column(dtype, width, Vec::new())?));
         }
@@ -150,7 +149,11 @@ impl MeasuringReader {
             let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {
                 let place = format!("object {}", part.object.0);
                 let expected = "fewer than 2^32 vertices to measure";
-                return Err(bad_input(Class::LimitExceeded, self.format, place, expected, "more"));
+                return Spot::new(self.format, place).refuse(
+                    Class::LimitExceeded,
+                    expected,
+                    "more",
+                );
             };
             for row in part.rows {
                 let at = position(positions, row, self.axes);
@@ -166,8 +169,11 @@ impl MeasuringReader {
             let found = format!("more than {} that may go on", self.max_paths);
             let expected = "objects one after the other, or few enough for memory";
             let place = "objects";
-            let bad = bad_input(Class::LimitExceeded, self.format, place, expected, found);
-            return Err(bad.with_hint("give more memory: --memory-limit"));
+            return Spot::new(self.format, place).hint("give more memory: --memory-limit").refuse(
+                Class::LimitExceeded,
+                expected,
+                found,
+            );
         }
         Ok(())
     }

@@ -132,12 +132,12 @@ pub fn open(input: Input, format: Option<Format>, options: &ReadOptions) -> Resu
     bytes.set_format(format);
     if bytes.is_folder() && !format.capabilities().is_folder {
         let path = bytes.path().map(|path| path.display().to_string()).unwrap_or_default();
-        return Err(bytes.input_error(Class::InvalidArgument, path, "a file", "a folder"));
+        return bytes.spot(path).refuse(Class::InvalidArgument, "a file", "a folder");
     }
     if format != Format::Precomputed && (options.lod != 0 || options.segments.is_some()) {
         let place = "segments and levels of detail";
         let found = format.name();
-        return Err(bytes.input_error(Class::Unsupported, place, "a folder of precomputed", found));
+        return bytes.spot(place).refuse(Class::Unsupported, "a folder of precomputed", found);
     }
     measure::add_measures((format.spec().read)(bytes, options)?, format.name(), options)
 }

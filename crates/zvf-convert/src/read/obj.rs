@@ -30,14 +30,16 @@ use super::roles::default_axes;
 use super::values::{NamedValues, Values, quote_start, survives_float32};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::dtypes::FLOAT64;
-use crate::error::{Fault, bad_input};
+use crate::error::{Fault, Spot};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
         let place = "the stream";
-        let bad =
-            bytes.input_error(Class::Unsupported, place, "a file, which is read twice", "a stream");
-        return Err(bad.with_hint("give the file itself"));
+        return bytes.spot(place).hint("give the file itself").refuse(
+            Class::Unsupported,
+            "a file, which is read twice",
+            "a stream",
+        );
     };
     let counts = LineCounts::scan(Lines::new_lossy(bytes), options.positions.is_none())?;
     let inferred = match &counts {
@@ -50,13 +52,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let count = if kind == Kind::Mesh { counts.faces } else { counts.lines };
     if kind.has_links() && count == 0 {
         let expected = format!("edges or faces of a {kind}");
-        return Err(bad_input(Class::InvalidArgument, "OBJ", "the file", expected, "none"));
+        return Spot::new("OBJ", "the file").refuse(Class::InvalidArgument, expected, "none");
     }
     let inferred = if counts.needs_float64 { FLOAT64 } else { Dtype::FLOAT32 };
     let dtype = options.positions.unwrap_or(inferred);
     if dtype.kind != DtypeKind::Float {
         let place = "the positions";
-        return Err(bad_input(Class::Unsupported, "OBJ", place, "a type of floats", dtype));
+        return Spot::new("OBJ", place).refuse(Class::Unsupported, "a type of floats", dtype);
     }
     let has_colour = counts.has_colour;
     let vertices = || {
@@ -205,11 +207,7 @@ impl Pieces {
                 self.ended = true;
                 break;
             };
-            self.body.push_line(line).map_err(|fault| {
-                fault.into_error(|class, expected, found| {
-                    self.lines.input_error(class, expected, found)
-                })
-            })?;
+            self.body.push_line(line).map_err(|fault| self.lines.here().fault(fault))?;
         }
         let Body { vertices, corners, .. } = &mut self.body;
         if corners.rows() > 0 && (self.ended || corners.rows() >= self.batch_rows) {

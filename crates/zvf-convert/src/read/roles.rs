@@ -1,6 +1,8 @@
 //! Roles of the fields of a record, and conversion of blocks of records to vertices.
 
-use zvf_error::Result;
+use std::fmt::Display;
+
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -9,7 +11,7 @@ use zvf_model::{Column, Kind, ObjectId, Value};
 use super::record::Vertices;
 use super::values::{NamedValues, Slot, Values, row_bytes};
 use super::{Piece, ReadOptions};
-use crate::error::bad_input;
+use crate::error::Spot;
 
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,9 +119,77 @@ pub(super) fn point_kind(options: &ReadOptions, format: &'static str) -> Result<
     }
     let hint = "choose points, lines, polylines or streamlines with --kind";
     let expected = format!("edges or faces of a {kind}");
-    let bad = bad_input(Class::Unsupported, format, "the file", expected, "vertices only");
-    Err(bad.with_hint(hint))
+    Spot::new(format, "the file").hint(hint).refuse(Class::Unsupported, expected, "vertices only")
 }
+
+/// The names of the fields of a table, of which the options choose some.
+pub(super) struct FieldNames<'a, P> {
+    names: Vec<&'a str>,
+    spot: Spot<P>,
+    what: &'static str, // what a field is called
+}
+
+impl<'a, P: Display> FieldNames<'a, P> {
+    /// Lists the names for choosing; `what` is what messages call one of them: a column.
+    pub(super) fn new(
+        spot: Spot<P>,
+        what: &'static str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        Self { names: names.collect(), spot, what }
+    }
+
+    /// Returns the index of the first field of this name.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|named| *named == name)
+    }
+
+    /// Returns the index of a field that has to be there.
+    pub(super) fn require(&self, name: &String) -> Result<usize> {
+        let missing = || self.error(Class::InvalidArgument, format_args!("{} {name:?}", self.what));
+        self.find(name).ok_or_else(missing)
+    }
+
+    /// Returns the fields of positions: the chosen ones, or else those of the usual names.
+    pub(super) fn positions(&self, chosen: &[String]) -> Result<Vec<usize>> {
+        match chosen {
+            [] => Ok(match POSITIONS.into_iter().find_map(|name| self.find(name)) {
+                Some(position) => vec![position],
+                None => AXES.into_iter().map_while(|axis| self.find(axis)).collect(),
+            }),
+            names => names.iter().map(|name| self.require(name)).collect(),
+        }
+    }
+
+    /// Returns the chosen fields, or else all that have no other role.
+    pub(super) fn others(
+        &self,
+        chosen: Option<&Vec<String>>,
+        has_role: impl Fn(usize) -> bool,
+    ) -> Result<Vec<usize>> {
+        match chosen {
+            Some(names) => names.iter().map(|name| self.require(name)).collect(),
+            None => Ok((0..self.names.len()).filter(|at| !has_role(*at)).collect()),
+        }
+    }
+
+    /// Returns an error that lists the names.
+    pub(super) fn error(&self, class: Class, expected: impl Display) -> Error {
+        let shown: Vec<String> =
+            self.names.iter().take(MAX_NAMES).map(|name| format!("{name:?}")).collect();
+        let more = if self.names.len() > MAX_NAMES { ", …" } else { "" };
+        self.spot.error(class, expected, format_args!("{}{more}", shown.join(", ")))
+    }
+
+    /// Returns the error of a table without positions, which advises how to choose them.
+    pub(super) fn no_positions(&self, class: Class, expected: impl Display, noun: &str) -> Error {
+        let names = self.names.iter().copied();
+        self.error(class, expected).or_hint(|| Some(advise_positions(noun, names)))
+    }
+}
+
+/// Names that a message shows.
+const MAX_NAMES: usize = 12;
 
 /// The fields of a record by role.
 #[derive(Debug)]
@@ -139,66 +209,45 @@ struct PlacedField {
 
 impl Roles {
     fn assign(fields: &[RecordField], options: &ReadOptions, format: &'static str) -> Result<Self> {
-        let input_error = |class, expected: &str, found: String| {
-            bad_input(class, format, "the fields of a record", expected, found)
-        };
+        let spot = Spot::new(format, "the fields of a record");
         let placed = place_fields(fields);
-        let names = || {
-            let names: Vec<String> =
-                fields.iter().take(12).map(|field| format!("{:?}", field.name)).collect();
-            names.join(", ")
-        };
+        let names = FieldNames::new(spot, "a field", fields.iter().map(|field| &*field.name));
         for (at, placed_field) in placed.iter().enumerate() {
             if placed.iter().take(at).any(|earlier| earlier.field.name == placed_field.field.name) {
                 let found = format!("{:?} twice", placed_field.field.name);
-                return Err(input_error(Class::Duplicate, "another name for each field", found));
+                return spot.refuse(Class::Duplicate, "another name for each field", found);
             }
         }
-        let find = |name: &str| placed.iter().find(|place| place.field.name == name).cloned();
-        let find_required = |name: &String| {
-            let missing =
-                || input_error(Class::InvalidArgument, &format!("a field {name:?}"), names());
-            find(name).ok_or_else(missing)
-        };
         let columns = &options.columns;
-        let positions: Vec<PlacedField> = match (columns.positions.as_slice(), placed.as_slice()) {
-            ([], [only]) if only.field.name.is_empty() => vec![only.clone()],
-            ([], _) => match POSITIONS.into_iter().find_map(find) {
-                Some(position) => vec![position],
-                None => AXES.into_iter().map_while(find).collect(),
-            },
-            (names, _) => names.iter().map(find_required).collect::<Result<_, _>>()?,
+        let pick = |at: usize| placed.get(at).cloned();
+        let positions = match (columns.positions.as_slice(), placed.as_slice()) {
+            ([], [only]) if only.field.name.is_empty() => vec![0],
+            (chosen, _) => names.positions(chosen)?,
         };
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
-            let bad = input_error(Class::InvalidArgument, expected, names());
-            let fields = placed.iter().map(|at| &*at.field.name);
-            return Err(bad.or_hint(|| Some(advise_positions("fields", fields))));
+            return Err(names.no_positions(Class::InvalidArgument, expected, "fields"));
         }
-        let object =
-            columns.object.as_ref().map(find_required).transpose()?.or_else(|| find(OBJECT));
+        let object = columns.object.as_ref().map(|name| names.require(name)).transpose()?;
+        let object_at = object.or_else(|| names.find(OBJECT));
+        let object = object_at.and_then(pick);
         if let Some(object) = &object
             && (object.field.width != 1
                 || !matches!(object.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt))
         {
             let found = format!("{} x {}", object.field.dtype, object.field.width);
-            return Err(input_error(Class::Unsupported, "one whole number for the object", found));
+            return spot.refuse(Class::Unsupported, "one whole number for the object", found);
         }
         let is_integer = |place: &PlacedField| {
             place.field.width == 1 && place.field.dtype.kind == DtypeKind::Int && object.is_some()
         };
-        let part = find(PART).filter(is_integer);
-        let has_role = |place: &PlacedField| {
-            let is_same = |field: &PlacedField| field.slot == place.slot;
-            positions.iter().any(is_same)
-                || object.as_ref().is_some_and(is_same)
-                || part.as_ref().is_some_and(is_same)
-        };
-        let fields = match &columns.fields {
-            Some(names) => names.iter().map(find_required).collect::<Result<_, _>>()?,
-            None => placed.iter().filter(|place| !has_role(place)).cloned().collect(),
-        };
-        Ok(Self { positions, object, part, fields })
+        let part_at = names.find(PART).filter(|at| placed.get(*at).is_some_and(is_integer));
+        let fields = names.others(columns.fields.as_ref(), |at| {
+            positions.contains(&at) || [object_at, part_at].contains(&Some(at))
+        })?;
+        let [positions, fields] =
+            [positions, fields].map(|all| all.into_iter().filter_map(pick).collect());
+        Ok(Self { positions, object, part: part_at.and_then(pick), fields })
     }
 
     /// Creates a builder of vertices with these columns. Returns it with the names of the axes.
@@ -213,8 +262,11 @@ impl Roles {
                 let expected = format!("{dtype} for every axis");
                 let hint = "convert them to one type first";
                 let found = place.field.dtype.to_string();
-                let bad = bad_input(Class::Unsupported, format, &place.field.name, expected, found);
-                return Err(bad.with_hint(hint));
+                return Spot::new(format, &place.field.name).hint(hint).refuse(
+                    Class::Unsupported,
+                    expected,
+                    found,
+                );
             }
         }
         let axes = match self.positions.as_slice() {
@@ -247,10 +299,10 @@ pub(super) fn check_position_type(dtype: Dtype, width: u32, format: &'static str
     let is_too_wide = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
     if is_too_wide || width == 0 {
         let expected = format!("from 1 to {MAX_AXES} axes of positions");
-        return Err(bad_input(Class::BadShape, format, "the positions", expected, width));
+        return Spot::new(format, "the positions").refuse(Class::BadShape, expected, width);
     }
     if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
-        return Err(bad_input(Class::Unsupported, format, "the positions", "numbers", dtype));
+        return Spot::new(format, "the positions").refuse(Class::Unsupported, "numbers", dtype);
     }
     Ok(())
 }
@@ -279,13 +331,13 @@ pub(super) fn owner_at(
         Value::UInt(id) => match i64::try_from(id) {
             Ok(id) => Ok(Some(ObjectId(id))),
             Err(_) => {
-                Err(bad_input(Class::Overflow, format, "the objects", "a number below 2^63", id))
+                Spot::new(format, "the objects").refuse(Class::Overflow, "a number below 2^63", id)
             }
         },
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => match kind.is_chain() {
             true => {
                 let expected = describe_owner_ids(kind);
-                Err(bad_input(Class::Encoding, format, "the objects", expected, "none"))
+                Spot::new(format, "the objects").refuse(Class::Encoding, expected, "none")
             }
             false => Ok(None),
         },
@@ -311,7 +363,7 @@ pub(super) const OBJECT: &str = "object";
 pub(super) const PART: &str = "part";
 
 /// Advises how to name the columns of positions, where `names` has some: `x_um`, `centroid_y`.
-pub(crate) fn advise_positions<'a>(noun: &str, names: impl Iterator<Item = &'a str>) -> String {
+fn advise_positions<'a>(noun: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     if let [only] = names.as_slice()
         && let Some(separator) = [';', '|', '\t'].into_iter().find(|c| only.contains(*c))

@@ -8,13 +8,13 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::Format;
 use super::input::Bytes;
-use crate::error::{Place, bad_input, read_failed};
+use crate::error::{Place, Spot, read_failed};
 
 /// A file with random access.
 pub(crate) struct Source {
@@ -87,7 +87,7 @@ impl Source {
         let left = self.len.saturating_sub(at); // none past the end
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
-            return Err(self.input_error_at(Class::Truncated, at, expected, left));
+            return self.spot_at(at).refuse(Class::Truncated, expected, left);
         };
         match &mut self.backing {
             Backing::Memory(all) => {
@@ -104,69 +104,56 @@ impl Source {
         }
     }
 
-    /// Returns an error at an offset.
-    pub(crate) fn input_error_at(
-        &self,
-        class: Class,
-        byte: u64,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        self.input_error(class, Place::Byte(byte), expected, found)
+    /// Returns the spot at a byte.
+    pub(crate) const fn spot_at(&self, byte: u64) -> Spot<Place> {
+        Spot::new(self.format, Place::Byte(byte))
     }
 
-    /// Returns an error in these bytes.
-    pub(crate) fn input_error(
-        &self,
-        class: Class,
-        place: impl Display,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        bad_input(class, self.format, place, expected, found)
+    /// Returns a spot of this file.
+    pub(crate) fn spot<P: Display>(&self, place: P) -> Spot<P> {
+        Spot::new(self.format, place)
     }
 }
 
-/// A record of little-endian numbers, read by offset. Numbers past its end are 0.
+/// A record of numbers, read by offset. Numbers past its end are 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Numbers<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
 
-impl Numbers<'_> {
+/// Defines methods that return the number at an offset.
+macro_rules! numbers {
+    ($($kind:ident)*) => {
+        $(pub(crate) fn $kind(self, at: usize) -> $kind { $kind::from_le_bytes(self.bytes_at(at)) })*
+    };
+}
+
+impl<'a> Numbers<'a> {
+    numbers! { u8 u16 u32 u64 i16 i32 i64 f32 f64 }
+
+    /// Creates a record of little-endian numbers.
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, big_endian: false }
+    }
+
+    /// Sets the byte order.
+    pub(crate) const fn with_order(self, big_endian: bool) -> Self {
+        Self { big_endian, ..self }
+    }
+
     fn bytes_at<const N: usize>(self, at: usize) -> [u8; N] {
-        self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
-    }
-
-    pub(crate) fn u8(self, at: usize) -> u8 {
-        self.0.get(at).copied().unwrap_or(0)
-    }
-
-    pub(crate) fn u16(self, at: usize) -> u16 {
-        u16::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn u32(self, at: usize) -> u32 {
-        u32::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn i32(self, at: usize) -> i32 {
-        i32::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn u64(self, at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn i64(self, at: usize) -> i64 {
-        i64::from_le_bytes(self.bytes_at(at))
-    }
-
-    pub(crate) fn f64(self, at: usize) -> f64 {
-        f64::from_le_bytes(self.bytes_at(at))
+        let mut bytes =
+            self.bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N]);
+        if self.big_endian {
+            bytes.reverse();
+        }
+        bytes
     }
 
     /// Returns text of at most `n` bytes, up to the first zero byte; empty if the record ends before `n` bytes.
     pub(crate) fn text(self, at: usize, n: usize) -> String {
-        let raw = self.0.get(at..at + n).unwrap_or_default();
+        let raw = self.bytes.get(at..at + n).unwrap_or_default();
         let raw = raw.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(raw).into_owned()
     }
@@ -224,14 +211,9 @@ impl<'a> Sequence<'a> {
         self.used += n.min(self.buffer.len() - self.used);
     }
 
-    /// Returns an error at the next byte.
-    pub(crate) fn input_error(
-        &self,
-        class: Class,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        self.source.input_error_at(class, self.position(), expected, found)
+    /// Returns the spot of the next byte.
+    pub(crate) fn here(&self) -> Spot<Place> {
+        self.source.spot_at(self.position())
     }
 }
 

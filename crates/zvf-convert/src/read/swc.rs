@@ -26,27 +26,17 @@ use super::roles::default_axes;
 use super::values::{Values, narrow_column, parse_f64, survives_float32, without_rows};
 use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::dtypes::{FLOAT64, INT32};
-use crate::error::{Place, bad_input};
+use crate::error::{Place, Spot};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
-    let input_error =
-        |class, expected, found: String| bad_input(class, "SWC", "the file", expected, found);
+    let spot = Spot::new("SWC", "the file");
     if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
-        return Err(input_error(
-            Class::Unsupported,
-            "skeleton, graph or point_cloud",
-            kind.to_string(),
-        ));
+        return spot.refuse(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
     }
     let dtype = options.positions.unwrap_or(FLOAT64);
-    if dtype.kind != DtypeKind::Float {
-        return Err(input_error(
-            Class::Unsupported,
-            "a type of floats for positions",
-            dtype.to_string(),
-        ));
-    }
+    let expected = "a type of floats for positions";
+    spot.ensure(dtype.kind == DtypeKind::Float, Class::Unsupported, expected, dtype)?;
     let mut nodes = Nodes::new(dtype);
     let mut lines = Lines::new_lossy(bytes);
     nodes.read(&mut lines, options.memory)?;
@@ -130,8 +120,11 @@ impl Nodes {
             }
             if self.parents.len() > max_nodes {
                 let expected = format!("at most {max_nodes} nodes, for the memory allowed");
-                let bad = lines.input_error(Class::LimitExceeded, expected, "more");
-                return Err(bad.with_hint("allow more memory"));
+                return lines.here().hint("allow more memory").refuse(
+                    Class::LimitExceeded,
+                    expected,
+                    "more",
+                );
             }
         }
         Ok(())
@@ -265,7 +258,7 @@ impl BadNode {
             Some(column) => Place::Column { line, column: column.to_owned() },
             None => Place::Line(line),
         };
-        bytes.input_error(self.class, place, self.expected, self.found)
+        bytes.spot(place).error(self.class, self.expected, self.found)
     }
 }
 

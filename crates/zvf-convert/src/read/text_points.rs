@@ -168,7 +168,7 @@ impl PointLines {
         match (self.format, point_count) {
             (Format::Pts, None) => {
                 let found = format!("{line:?}");
-                return Err(self.lines.input_error(Class::Encoding, "the number of points", found));
+                return self.lines.here().refuse(Class::Encoding, "the number of points", found);
             }
             (_, Some(count)) => {
                 self.count = Some(count);
@@ -194,11 +194,11 @@ impl PointLines {
         match (line, self.count) {
             (Some(_), Some(count)) if self.points_read == count => {
                 let expected = format!("the end after {count} points");
-                Err(self.lines.input_error(Class::Trailing, expected, "one more"))
+                self.lines.here().refuse(Class::Trailing, expected, "one more")
             }
             (None, Some(count)) if self.points_read < count => {
                 let expected = format!("{count} points, as the first line counts");
-                Err(self.lines.input_error(Class::Truncated, expected, self.points_read))
+                self.lines.here().refuse(Class::Truncated, expected, self.points_read)
             }
             (Some(line), _) => {
                 self.points_read += 1;
@@ -211,7 +211,7 @@ impl PointLines {
     /// Parses the element and the numbers of a line.
     fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>)> {
         let words = split_words(line).map_err(|found| {
-            let bad = self.lines.input_error(
+            let bad = self.lines.here().error(
                 Class::Encoding,
                 "numbers apart by blanks, or by commas",
                 found,
@@ -224,7 +224,7 @@ impl PointLines {
         };
         let number = |word: &&str| {
             parse_f64(word).ok_or_else(|| {
-                self.lines.input_error(Class::Encoding, "a number", format!("{word:?}"))
+                self.lines.here().error(Class::Encoding, "a number", format!("{word:?}"))
             })
         };
         Ok((element, words.iter().map(number).collect::<Result<_, _>>()?))
@@ -273,7 +273,7 @@ impl Summary {
             }
             if numbers.len() != summary.numbers || numbers.len() < 3 {
                 let expected = format!("{} numbers, as in the first line", summary.numbers.max(3));
-                return Err(rows.lines.input_error(Class::BadShape, expected, numbers.len()));
+                return rows.lines.here().refuse(Class::BadShape, expected, numbers.len());
             }
             let flags = summary.is_integer.iter_mut().zip(&mut is_byte);
             for (number, (is_integer, is_byte)) in numbers.iter().zip(flags) {
@@ -287,7 +287,7 @@ impl Summary {
             }
             if summary.elements.len() > MAX_ELEMENTS {
                 let expected = format!("at most {MAX_ELEMENTS} elements");
-                return Err(rows.lines.input_error(Class::LimitExceeded, expected, "more"));
+                return rows.lines.here().refuse(Class::LimitExceeded, expected, "more");
             }
             summary.count += 1;
         }

@@ -222,7 +222,12 @@ pub(crate) fn column_error(error: BadColumn) -> Error {
 
 /// Quotes the first 40 characters of a bad text.
 pub(super) fn quote_start(text: &str) -> String {
-    format!("{:?}", text.chars().take(40).collect::<String>())
+    quote(text, 40)
+}
+
+/// Returns at most `max_chars` characters of the text, in quotes.
+pub(super) fn quote(text: &str, max_chars: usize) -> String {
+    format!("{:?}", text.chars().take(max_chars).collect::<String>())
 }
 
 /// Parses `text` as a `dtype` and appends the value, little-endian. Returns `false` if it is

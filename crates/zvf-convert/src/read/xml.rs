@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use crate::error::{Place, Spot};
 use quick_xml::Reader;
 use quick_xml::encoding::EncodingError;
 use quick_xml::events::{BytesStart, Event};
@@ -21,16 +22,15 @@ pub(super) struct Xml<'a> {
     reader: Reader<&'a [u8]>,
     open: Vec<String>, // names of the open elements
     is_empty: bool,    // the last element was an empty-element tag, whose end comes next
-    started: bool,
 }
 
 /// A part of a document.
 #[derive(Debug)]
-pub(super) enum Node {
+enum Node {
     Start(Element),
     Text(String),
-    /// The end of the element of this name.
-    End(String),
+    /// The end of an element.
+    End,
     /// The document ended.
     Done,
 }
@@ -38,6 +38,7 @@ pub(super) enum Node {
 /// The start tag of an element.
 #[derive(Debug)]
 pub(super) struct Element {
+    /// Its name without the prefix of a namespace.
     pub(super) name: String,
     attributes: Vec<(String, String)>,
     /// Its offset in the file.
@@ -52,32 +53,52 @@ impl Element {
 }
 
 impl<'a> Xml<'a> {
-    /// Creates a parser of `text`, which is `file` or its start.
-    pub(super) fn new(file: &'a WholeFile, text: &'a str) -> Self {
+    /// Creates a parser of `text`, which is `file` or its start, and returns it with the first element, a `root`.
+    pub(super) fn open(file: &'a WholeFile, text: &'a str, root: &str) -> Result<(Self, Element)> {
         let reader = Reader::from_str(text);
-        Self { file, text, reader, open: Vec::new(), is_empty: false, started: false }
+        let mut xml = Self { file, text, reader, open: Vec::new(), is_empty: false };
+        let element = xml.next_inside(0)?;
+        let found = "the end of the file";
+        let element = xml.here().need(element, Class::Truncated, "an element", found)?;
+        let expected = format_args!("<{root}>");
+        let found = format_args!("<{}>", element.name);
+        let spot = file.spot_at(element.at);
+        spot.ensure(element.name == root, Class::BadMagic, expected, found)?;
+        Ok((xml, element))
+    }
+
+    /// Returns the number of open elements.
+    pub(super) const fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Returns the next element at any depth inside the element that was the `depth`th to be open, or none at its end.
+    pub(super) fn next_inside(&mut self, depth: usize) -> Result<Option<Element>> {
+        loop {
+            match self.next()? {
+                Node::Start(element) => return Ok(Some(element)),
+                Node::End if self.depth() < depth => return Ok(None),
+                Node::Done => return Ok(None),
+                Node::Text(_) | Node::End => {}
+            }
+        }
     }
 
     /// Returns the number of bytes read.
-    pub(super) fn position(&self) -> usize {
+    fn position(&self) -> usize {
         saturating_usize(self.reader.buffer_position()) // of text in memory
     }
 
-    pub(super) fn input_error(
-        &self,
-        class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Error {
-        self.file.input_error_at(class, self.position(), expected, found)
+    /// Returns the spot behind what was read last.
+    pub(super) fn here(&self) -> Spot<Place> {
+        self.file.spot_at(self.position())
     }
 
     /// Returns the next node. Text comes in one piece, with references replaced.
-    pub(super) fn next(&mut self) -> Result<Node> {
-        if std::mem::take(&mut self.is_empty)
-            && let Some(name) = self.open.pop()
-        {
-            return Ok(Node::End(name));
+    fn next(&mut self) -> Result<Node> {
+        if std::mem::take(&mut self.is_empty) {
+            let _closed = self.open.pop();
+            return Ok(Node::End);
         }
         let mut text = String::new();
         loop {
@@ -102,19 +123,23 @@ impl<'a> Xml<'a> {
                 Event::GeneralRef(reference) => text.push(self.resolve_reference(&reference)?),
                 Event::Comment(_) | Event::PI(_) | Event::Decl(_) => {}
                 Event::DocType(kind) => {
-                    if kind.contains(&b'[') {
-                        let expected = "no declarations of entities";
-                        return Err(self.input_error(Class::Unsupported, expected, "a DTD"));
-                    }
+                    let expected = "no declarations of entities";
+                    let found = "a DTD";
+                    self.here().ensure(
+                        !kind.contains(&b'['),
+                        Class::Unsupported,
+                        expected,
+                        found,
+                    )?;
                 }
                 Event::Start(start) => return self.begin_element(&start).map(Node::Start),
                 Event::Empty(start) => {
                     self.is_empty = true;
                     return self.begin_element(&start).map(Node::Start);
                 }
-                Event::End(end) => {
+                Event::End(_) => {
                     let _closed = self.open.pop();
-                    return Ok(Node::End(self.name(end.name().as_ref())?));
+                    return Ok(Node::End);
                 }
                 Event::Eof => return self.finish(),
             }
@@ -125,23 +150,19 @@ impl<'a> Xml<'a> {
         match self.open.last() {
             Some(name) => {
                 let expected = format!("the end of <{name}>");
-                Err(self.input_error(Class::Truncated, expected, "the end of the file"))
-            }
-            None if !self.started => {
-                Err(self.input_error(Class::Truncated, "an element", "the end of the file"))
+                self.here().refuse(Class::Truncated, expected, "the end of the file")
             }
             None => Ok(Node::Done),
         }
     }
 
     fn begin_element(&mut self, start: &BytesStart<'_>) -> Result<Element> {
-        self.started = true;
         let name = self.name(start.name().as_ref())?;
         if self.open.len() >= MAX_DEPTH || name.len() > MAX_NAME_BYTES {
             let expected = format!(
                 "at most {MAX_DEPTH} elements within each other, with names of at most {MAX_NAME_BYTES} bytes"
             );
-            return Err(self.input_error(Class::LimitExceeded, expected, "more"));
+            return self.here().refuse(Class::LimitExceeded, expected, "more");
         }
         let mut attributes = Vec::new();
         for attribute in start.attributes() {
@@ -152,11 +173,12 @@ impl<'a> Xml<'a> {
             attributes.push((self.name(attribute.key.as_ref())?, value.into_owned()));
             if attributes.len() > MAX_ATTRIBUTES {
                 let expected = format!("at most {MAX_ATTRIBUTES} attributes of an element");
-                return Err(self.input_error(Class::LimitExceeded, expected, "more"));
+                return self.here().refuse(Class::LimitExceeded, expected, "more");
             }
         }
-        self.open.push(name.clone());
-        Ok(Element { name, attributes, at: self.position() })
+        let local = name.rsplit(':').next().unwrap_or(&name).to_owned();
+        self.open.push(name);
+        Ok(Element { name: local, attributes, at: self.position() })
     }
 
     fn resolve_reference(&self, reference: &quick_xml::events::BytesRef<'_>) -> Result<char> {
@@ -172,7 +194,7 @@ impl<'a> Xml<'a> {
         number.or_else(entity).ok_or_else(|| {
             let expected = "one of the five entities of XML";
             let name: String = String::from_utf8_lossy(reference).chars().take(40).collect();
-            self.input_error(Class::Unsupported, expected, format!("{name:?}"))
+            self.here().error(Class::Unsupported, expected, format!("{name:?}"))
         })
     }
 
@@ -192,7 +214,7 @@ impl<'a> Xml<'a> {
         let class = if at_end { Class::Truncated } else { Class::Encoding };
         let mut found = error.to_string();
         found.truncate(found.floor_char_boundary(160));
-        self.input_error(class, "well-formed XML", found)
+        self.here().error(class, "well-formed XML", found)
     }
 
     /// Returns the text of the current element and moves past its end. Text in inner elements is skipped.
@@ -202,10 +224,9 @@ impl<'a> Xml<'a> {
         loop {
             match self.next()? {
                 Node::Text(text) if self.open.len() == depth => all.push_str(&text),
-                Node::Text(_) | Node::Start(_) => {}
-                Node::End(_) if self.open.len() < depth => return Ok(all),
-                Node::End(_) => {}
+                Node::End if self.open.len() < depth => return Ok(all),
                 Node::Done => return Ok(all),
+                Node::Text(_) | Node::Start(_) | Node::End => {}
             }
         }
     }

@@ -9,17 +9,18 @@
 //! Offsets and sizes come from the central directory; those that do not fit in 32 bits are in the extra field 1. A member
 //! ends after its size in the directory, and its checksum is checked there.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
-use crate::error::{bad_input, read_failed};
+use crate::error::{Spot, read_failed};
 use crate::read::Format;
 use crate::read::input::Bytes;
 use crate::read::source::Numbers;
@@ -53,35 +54,32 @@ impl Archive {
         let end = tail.windows(END.len()).rposition(|window| window == END);
         let record = end.and_then(|end| tail.get(end..));
         let Some(record) = record.filter(|record| record.len() >= 22) else {
-            return Err(input_error(
-                Class::BadMagic,
-                "an archive",
-                "end of central directory",
-                "none",
-            ));
+            return spot("an archive").refuse(Class::BadMagic, "end of central directory", "none");
         };
-        let record = Numbers(record);
+        let record = Numbers::new(record);
         let (mut count, mut size, mut start) =
             (u64::from(record.u16(10)), u64::from(record.u32(12)), u64::from(record.u32(16)));
         if count == 0xffff || size == u64::from(u32::MAX) || start == u64::from(u32::MAX) {
             let locator = end.and_then(|end| tail.get(end.checked_sub(20)?..end));
             let locator = locator.filter(|locator| locator.starts_with(LOCATOR_64));
-            let Some(locator) = locator else {
-                let expected = "a 64-bit end of central directory";
-                return Err(input_error(Class::BadMagic, "an archive", expected, "none"));
-            };
-            let wide = read_part(&mut file, Numbers(locator).u64(8), 56)?;
-            if !wide.starts_with(END_64) {
-                let expected = "a 64-bit end of central directory";
-                return Err(input_error(Class::BadMagic, "an archive", expected, "other bytes"));
-            }
-            let wide = Numbers(&wide);
+            let expected = "a 64-bit end of central directory";
+            let locator = spot("an archive").need(locator, Class::BadMagic, expected, "none")?;
+            let wide = read_part(&mut file, Numbers::new(locator).u64(8), 56)?;
+            let expected = "a 64-bit end of central directory";
+            let found = "other bytes";
+            spot("an archive").ensure(
+                wide.starts_with(END_64),
+                Class::BadMagic,
+                expected,
+                found,
+            )?;
+            let wide = Numbers::new(&wide);
             (count, size, start) = (wide.u64(32), wide.u64(40), wide.u64(48));
         }
         if size > MAX_DIRECTORY_BYTES || start.checked_add(size).is_none_or(|end| end > length) {
             let expected = "a directory within the file, of at most 4 MiB";
             let found = format!("{size} bytes at {start}");
-            return Err(input_error(Class::OutOfBounds, "an archive", expected, found));
+            return spot("an archive").refuse(Class::OutOfBounds, expected, found);
         }
         let directory = read_part(&mut file, start, size)?;
         Ok(Self { path: path.to_owned(), format, members: parse_members(&directory, count)? })
@@ -92,14 +90,9 @@ impl Archive {
         let mut file = File::open(&self.path).map_err(read_failed)?;
         let local = read_part(&mut file, member.header, 30)?;
         if !local.starts_with(LOCAL) {
-            return Err(input_error(
-                Class::BadMagic,
-                &member.name,
-                "a local header",
-                "other bytes",
-            ));
+            return spot(&member.name).refuse(Class::BadMagic, "a local header", "other bytes");
         }
-        let local = Numbers(&local);
+        let local = Numbers::new(&local);
         let skipped = u64::from(local.u16(26)) + u64::from(local.u16(28));
         let start = member.header.saturating_add(30).saturating_add(skipped); // a saturated offset is past the end
         file.seek(SeekFrom::Start(start)).map_err(read_failed)?;
@@ -158,7 +151,7 @@ fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>> {
         return Ok(bytes);
     }
     let expected = format!("{size} bytes at {start}");
-    Err(input_error(Class::Truncated, "an archive", expected, bytes.len()))
+    spot("an archive").refuse(Class::Truncated, expected, bytes.len())
 }
 
 fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
@@ -168,7 +161,7 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
         if !entry.starts_with(ENTRY) {
             break;
         }
-        let entry = Numbers(entry);
+        let entry = Numbers::new(entry);
         let (name, after) = split_field(after, entry.u16(28))?;
         let (extra, after) = split_field(after, entry.u16(30))?;
         let (_, after) = split_field(after, entry.u16(32))?;
@@ -176,28 +169,20 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
         members.push(parse_member(entry, name, extra)?);
     }
     let found = to_u64(members.len());
-    if found != count {
-        let expected = format!("{count} members");
-        return Err(input_error(Class::CountMismatch, "an archive", expected, found));
-    }
+    let expected = format_args!("{count} members");
+    spot("an archive").ensure(found == count, Class::CountMismatch, expected, found)?;
     Ok(members)
 }
 
 fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member> {
     let name = String::from_utf8_lossy(name).into_owned();
-    if entry.u16(8) & 1 != 0 {
-        return Err(input_error(
-            Class::Unsupported,
-            &name,
-            "a member in the clear",
-            "an encrypted one",
-        ));
-    }
+    let expected = "a member in the clear";
+    spot(&name).ensure(entry.u16(8) & 1 == 0, Class::Unsupported, expected, "an encrypted one")?;
     let deflated = match entry.u16(10) {
         0 => false,
         8 => true,
         method => {
-            return Err(input_error(Class::Unsupported, &name, "method 0 or 8", method));
+            return spot(&name).refuse(Class::Unsupported, "method 0 or 8", method);
         }
     };
     let mut wide = zip64_values(extra);
@@ -214,7 +199,7 @@ fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member>
 fn zip64_values(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let mut numbers: &[u8] = &[];
     while let Some((head, rest)) = extra.split_at_checked(4) {
-        let head = Numbers(head);
+        let head = Numbers::new(head);
         let Some((body, after)) = rest.split_at_checked(head.u16(2).into()) else { break };
         if head.u16(0) == 1 {
             numbers = body;
@@ -230,17 +215,12 @@ fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8])> {
     let fields = bytes.split_at_checked(length.into());
     fields.ok_or_else(|| {
         let expected = format!("{length} bytes of a name");
-        input_error(Class::Truncated, "an archive", expected, bytes.len())
+        spot("an archive").error(Class::Truncated, expected, bytes.len())
     })
 }
 
-fn input_error(
-    class: Class,
-    place: &str,
-    expected: impl std::fmt::Display,
-    found: impl std::fmt::Display,
-) -> Error {
-    bad_input(class, "zip", place, expected, found)
+const fn spot<P: Display>(place: P) -> Spot<P> {
+    Spot::new("zip", place)
 }
 
 const END: &[u8] = b"PK\x05\x06";

@@ -6,7 +6,7 @@ use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
-use super::{CollectedPieces, Encode, Report, Sink, Target, WriteOptions};
+use super::{CollectedPieces, Encode, Loss, Report, Sink, Target, WriteOptions};
 use crate::read::{Group, Header, Piece};
 use crate::table::{field_value, vertex_owners};
 
@@ -27,74 +27,50 @@ pub(crate) fn open<'a>(
     name: &'static str,
     encode: Encode,
 ) -> Box<dyn Sink + 'a> {
-    let collector = Collector::new(options.memory, name);
-    Box::new(CollectingWriter { target, options: options.clone(), encode, collector })
-}
-
-/// The pieces of one kind, once it has begun: `begin` and `write` of a writer that collects them.
-pub(super) struct Collector {
-    memory: u64,
-    name: &'static str,
-    collected: Option<CollectedPieces>,
-}
-
-impl Collector {
-    /// Creates a collector for the format called `name`, which holds at most `memory` bytes.
-    pub(super) const fn new(memory: u64, name: &'static str) -> Self {
-        Self { memory, name, collected: None }
-    }
-
-    pub(super) fn begin(&mut self, header: &Header) -> Result<()> {
-        self.collected = Some(CollectedPieces::new(header, self.memory, self.name));
-        Ok(())
-    }
-
-    pub(super) fn push(&mut self, piece: Piece) -> Result<()> {
-        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
-    }
-
-    /// Returns the pieces. Returns `None` if the kind has not begun.
-    pub(super) fn finish(self) -> Option<CollectedPieces> {
-        self.collected
-    }
+    Box::new(CollectingWriter { target, options: options.clone(), name, encode, collected: None })
 }
 
 struct CollectingWriter<'a> {
     target: Target<'a>,
     options: WriteOptions,
+    name: &'static str,
     encode: Encode,
-    collector: Collector,
+    collected: Option<CollectedPieces>, // once the kind has begun
 }
 
 impl Sink for CollectingWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
-        self.collector.begin(header)
+        self.collected = Some(CollectedPieces::new(header, self.options.memory, self.name));
+        Ok(())
     }
 
     fn write(&mut self, piece: Piece) -> Result<()> {
-        self.collector.push(piece)
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report> {
-        let Some(mut collected) = self.collector.finish() else { return Ok(Report::default()) };
+        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
         let batch = collected.take_batch()?;
         let object_fields = collected.take_object_fields();
-        let objects = std::mem::take(&mut collected.objects);
-        let groups = std::mem::take(&mut collected.groups);
-        let input =
-            CollectedInput { header: collected.header, batch, objects, object_fields, groups };
-        let losses = (self.encode)(&input, &mut self.target, &self.options)?;
+        let CollectedPieces { header, objects, groups, .. } = collected;
+        let input = CollectedInput { header, batch, objects, object_fields, groups };
+        let report = (self.encode)(&input, &mut self.target, &self.options)?;
         self.target.flush()?;
-        Ok(Report {
-            vertices: to_u64(input.batch.len()),
-            objects: to_u64(input.object_ids().len()),
-            elements: to_u64(input.batch.elements().map_or(0, Elements::len)),
-            losses,
-        })
+        Ok(report)
     }
 }
 
 impl CollectedInput {
+    /// Returns the report of a file that holds everything but what `losses` lists.
+    pub(crate) fn report(&self, losses: Vec<Loss>) -> Report {
+        Report {
+            vertices: to_u64(self.batch.len()),
+            objects: to_u64(self.object_ids().len()),
+            elements: to_u64(self.batch.elements().map_or(0, Elements::len)),
+            losses,
+        }
+    }
+
     /// Returns the position of a vertex in three dimensions.
     pub(crate) fn point(&self, row: usize) -> [f64; 3] {
         let positions = self.batch.positions();

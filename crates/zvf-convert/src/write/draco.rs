@@ -44,7 +44,7 @@ pub(crate) fn encode(
         losses.push(Loss::new(format!("positions move by up to {}", grid.error())));
     }
     out.write_all(&encoder.encode())?;
-    Ok(losses)
+    Ok(input.report(losses))
 }
 
 fn refuse(what: String) -> Error {

@@ -51,7 +51,7 @@ pub(crate) fn encode(
         let nodes = format_count(isolated, "node");
         losses.push(Loss::new(format!("{nodes} without an edge dropped")));
     }
-    Ok(losses)
+    Ok(input.report(losses))
 }
 
 fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<()> {

@@ -56,7 +56,7 @@ pub(crate) fn encode(
         losses.extend(fields.iter().map(|field| {
             Loss::new(format!("vertex attribute {:?} is dropped: name a folder", field.name))
         }));
-        return Ok(losses);
+        return Ok(input.report(losses));
     };
     let (hemispheres, losses) = split_hemispheres(input, false)?;
     for hemisphere in hemispheres {
@@ -89,11 +89,11 @@ pub(crate) fn encode(
             }
         }
     }
-    Ok(losses)
+    Ok(input.report(losses))
 }
 
 /// Writes a label for each group: its vertices, their positions and values.
-fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Result<Vec<Loss>> {
+fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let owners = input.owners().unwrap_or_default();
     let rows: HashMap<ObjectId, usize> =
         owners.iter().enumerate().filter_map(|(row, id)| Some(((*id)?, row))).collect();
@@ -122,7 +122,7 @@ fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Result<Vec<Loss
             return Err(cannot_hold("FreeSurfer", what, "name a folder"));
         }
     }
-    Ok(Vec::new())
+    Ok(input.report(Vec::new()))
 }
 
 fn create(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {

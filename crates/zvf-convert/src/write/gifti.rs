@@ -55,7 +55,7 @@ pub(crate) fn encode(
             }
             file.write(out)?;
         }
-        return Ok(losses);
+        return Ok(input.report(losses));
     };
     let (hemispheres, losses) = split_hemispheres(input, false)?;
     for hemisphere in hemispheres {
@@ -88,7 +88,7 @@ pub(crate) fn encode(
             }
         }
     }
-    Ok(losses)
+    Ok(input.report(losses))
 }
 
 /// Checks that an attribute's name can be the name of a file, and returns it.

@@ -66,7 +66,7 @@ pub(crate) fn encode(
         *first = root;
     }
     scene.write(input.header.unit(), out)?;
-    Ok(Vec::new())
+    Ok(input.report(Vec::new()))
 }
 
 /// Returns a unit in metres.

@@ -94,7 +94,7 @@ pub(crate) fn encode(
         writeln!(out, "</edge>")?;
     }
     out.write_all(b"</graph>\n</graphml>\n")?;
-    Ok(Vec::new())
+    Ok(input.report(Vec::new()))
 }
 
 fn push_fields<'a>(keys: &mut Vec<Key<'a>>, before: usize, fields: &'a [Field]) {

@@ -18,48 +18,26 @@ use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Value};
 
-use super::collected_input::Collector;
-use super::{Opened, Report, Sink, Target, WriteOptions};
+use super::collected_input::CollectedInput;
+use super::{Encoded, Report, Target, WriteOptions};
 use crate::dtypes::BOOL;
 use crate::error::cannot_hold;
-use crate::read::{Header, Piece};
+use crate::read::Header;
 use crate::table::{field_value, whole_number};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    let out = target.into_file(NAME)?;
-    Ok(Box::new(H5adWriter { out, collector: Collector::new(options.memory, NAME) }))
-}
-
-struct H5adWriter<'a> {
-    out: Target<'a>,
-    collector: Collector,
-}
-
-impl Sink for H5adWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.collector.begin(header)
-    }
-
-    fn write(&mut self, piece: Piece) -> Result<()> {
-        self.collector.push(piece)
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<Report> {
-        let Some(mut collected) = self.collector.finish() else { return Ok(Report::default()) };
-        let header = collected.header.clone();
-        let batch = collected.take_batch()?;
-        let mut file = FileBuilder::new();
-        set_encoding(&mut |name, value| file.set_attr(name, value), "anndata", "0.1.0");
-        add_tables(&header, &batch, &mut file)?;
-        let mut var = file.create_group("var");
-        add_frame(&mut var, &[], &[])?;
-        file.add_group(var.finish());
-        let bytes = file.finish().map_err(from_hdf5_error)?;
-        self.out.write_all(&bytes)?;
-        self.out.flush()?;
-        let vertices = to_u64(batch.len());
-        Ok(Report { vertices, ..Report::default() })
-    }
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
+    let mut file = FileBuilder::new();
+    set_encoding(&mut |name, value| file.set_attr(name, value), "anndata", "0.1.0");
+    add_tables(&input.header, &input.batch, &mut file)?;
+    let mut var = file.create_group("var");
+    add_frame(&mut var, &[], &[])?;
+    file.add_group(var.finish());
+    out.write_all(&file.finish().map_err(from_hdf5_error)?)?;
+    Ok(Report { objects: 0, ..input.report(Vec::new()) })
 }
 
 fn from_hdf5_error(error: impl std::fmt::Display) -> Error {

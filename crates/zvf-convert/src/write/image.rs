@@ -19,8 +19,10 @@ use std::path::Path;
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 
-use crate::error::{bad_input, read_failed};
+use crate::error::{Spot, read_failed};
+use crate::read::source::Numbers;
 use crate::read::{self, Format, Header, Input, ReadOptions};
 
 /// Reads the transform and the number of voxels of an image, as the record of a header: of a `NIfTI` file, also of a
@@ -46,10 +48,10 @@ pub fn read_image(path: &Path) -> Result<Map<String, Json>> {
     }
     let bad = |expected: &str| {
         let place = path.display();
-        bad_input(Class::Unsupported, "a reference image", place, expected, "another file")
+        Spot::new("a reference image", place).error(Class::Unsupported, expected, "another file")
     };
-    let nifti = Nifti::new(&start).ok_or_else(|| bad("a NIfTI-1 or TRK file"))?;
-    nifti.record().ok_or_else(|| bad("an image with a transform (qform or sform)"))
+    let nifti = nifti_header(&start).ok_or_else(|| bad("a NIfTI-1 or TRK file"))?;
+    nifti_record(nifti).ok_or_else(|| bad("an image with a transform (qform or sform)"))
 }
 
 /// Sets the image of streamlines.
@@ -68,65 +70,40 @@ pub fn set_image(header: &mut Header, image: &Map<String, Json>) {
     }
 }
 
-/// The header of a `NIfTI` file.
-struct Nifti<'a> {
-    bytes: &'a [u8],
-    is_big: bool,
+/// Returns the header of a `NIfTI` file, unless it is cut off.
+fn nifti_header(bytes: &[u8]) -> Option<Numbers<'_>> {
+    let mut orders = [true, false].into_iter().map(|big| Numbers::new(bytes).with_order(big));
+    let is_whole = to_u64(bytes.len()) == HEADER_BYTES;
+    orders.find(|n| is_whole && u64::from(n.u32(0)) == HEADER_BYTES)
 }
 
-impl<'a> Nifti<'a> {
-    fn new(bytes: &'a [u8]) -> Option<Self> {
-        let size = *bytes.first_chunk::<4>()?;
-        let is_big = u32::from_be_bytes(size) == 348;
-        (is_big || u32::from_le_bytes(size) == 348).then_some(Self { bytes, is_big })
-    }
-
-    /// Returns the bytes of the number at `at`, the lowest first.
-    fn number<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        let mut bytes = *self.bytes.get(at..)?.first_chunk::<N>()?;
-        if self.is_big {
-            bytes.reverse();
+/// Returns the record of an image, if it has a transform.
+fn nifti_record(n: Numbers<'_>) -> Option<Map<String, Json>> {
+    let float = |at: usize, item: usize| f64::from(n.f32(at + 4 * item));
+    let dimensions = [42, 44, 46].map(|at| n.i16(at));
+    let mut affine = [[0.0; 4], [0.0; 4], [0.0; 4], [0.0, 0.0, 0.0, 1.0]];
+    if n.i16(254) > 0 {
+        for (at, x) in affine.as_flattened_mut().iter_mut().take(12).enumerate() {
+            *x = float(280, at);
         }
-        Some(bytes)
-    }
-
-    fn int(&self, at: usize) -> Option<i16> {
-        self.number(at).map(i16::from_le_bytes)
-    }
-
-    /// Returns float `n` of the list at `at`.
-    fn float(&self, at: usize, n: usize) -> Option<f64> {
-        self.number(at + 4 * n).map(|bytes| f32::from_le_bytes(bytes).into())
-    }
-
-    fn record(&self) -> Option<Map<String, Json>> {
-        let dimensions = [self.int(42)?, self.int(44)?, self.int(46)?];
-        let mut affine = [[0.0; 4], [0.0; 4], [0.0; 4], [0.0, 0.0, 0.0, 1.0]];
-        if self.int(254)? > 0 {
-            for (n, x) in affine.as_flattened_mut().iter_mut().take(12).enumerate() {
-                *x = self.float(280, n)?;
-            }
-        } else if self.int(252)? > 0 {
-            let quaternion = |n| self.float(256, n);
-            let (b, c, d) = (quaternion(0)?, quaternion(1)?, quaternion(2)?);
-            let a = (1.0 - (b * b + c * c + d * d)).max(0.0).sqrt();
-            let rotation = [
-                [a * a + b * b - c * c - d * d, 2.0 * (b * c - a * d), 2.0 * (b * d + a * c)],
-                [2.0 * (b * c + a * d), a * a + c * c - b * b - d * d, 2.0 * (c * d - a * b)],
-                [2.0 * (b * d - a * c), 2.0 * (c * d + a * b), a * a + d * d - b * b - c * c],
-            ];
-            let pixdim = |n| self.float(76, n);
-            let sign = if pixdim(0)? < 0.0 { -1.0 } else { 1.0 };
-            let sizes = [pixdim(1)?, pixdim(2)?, pixdim(3)? * sign];
-            for (n, (row, from)) in affine.iter_mut().zip(rotation).enumerate() {
-                row.iter_mut().zip(from).zip(sizes).for_each(|((x, r), size)| *x = r * size);
-                row[3] = quaternion(3 + n)?;
-            }
-        } else {
-            return None;
+    } else if n.i16(252) > 0 {
+        let (b, c, d) = (float(256, 0), float(256, 1), float(256, 2));
+        let a = (1.0 - (b * b + c * c + d * d)).max(0.0).sqrt();
+        let rotation = [
+            [a * a + b * b - c * c - d * d, 2.0 * (b * c - a * d), 2.0 * (b * d + a * c)],
+            [2.0 * (b * c + a * d), a * a + c * c - b * b - d * d, 2.0 * (c * d - a * b)],
+            [2.0 * (b * d - a * c), 2.0 * (c * d + a * b), a * a + d * d - b * b - c * c],
+        ];
+        let sign = if float(76, 0) < 0.0 { -1.0 } else { 1.0 };
+        let sizes = [float(76, 1), float(76, 2), float(76, 3) * sign];
+        for (at, (row, from)) in affine.iter_mut().zip(rotation).enumerate() {
+            row.iter_mut().zip(from).zip(sizes).for_each(|((x, r), size)| *x = r * size);
+            row[3] = float(256, 3 + at);
         }
-        json!({"voxel_to_rasmm": affine, "dimensions": dimensions}).as_object().cloned()
+    } else {
+        return None;
     }
+    json!({"voxel_to_rasmm": affine, "dimensions": dimensions}).as_object().cloned()
 }
 
 /// Bytes of the header of a NIfTI-1 file.
@@ -214,13 +191,13 @@ mod tests {
         for is_big in [false, true] {
             for (qform, sform, expected) in [(1, 2, by_rows), (0, 1, by_rows), (1, 0, turned)] {
                 let header = header(qform, sform, is_big);
-                let record = Nifti::new(&header).unwrap().record().unwrap();
+                let record = nifti_record(nifti_header(&header).unwrap()).unwrap();
                 assert_eq!(parse_matrix(&record["voxel_to_rasmm"]), Some(expected));
                 assert_eq!(record["dimensions"], json!([90, 91, 92]));
-                assert!(Nifti::new(&header[..250]).unwrap().record().is_none());
+                assert!(nifti_header(&header[..250]).is_none());
             }
-            assert!(Nifti::new(&header(0, 0, is_big)).unwrap().record().is_none());
+            assert!(nifti_record(nifti_header(&header(0, 0, is_big)).unwrap()).is_none());
         }
-        assert!(Nifti::new(b"no image").is_none());
+        assert!(nifti_header(b"no image").is_none());
     }
 }

@@ -82,9 +82,9 @@ use crate::read::{Header, Piece, Reader};
 
 /// A writer, or the reason why there is none.
 pub(crate) type Opened<'a> = Result<Box<dyn Sink + 'a>>;
-/// The losses of an encoded file.
-pub(crate) type Encoded = Result<Vec<Loss>>;
-/// Encodes the input, and returns the losses that only the values show.
+/// The report of an encoded file.
+pub(crate) type Encoded = Result<Report>;
+/// Encodes the input, and reports with the losses that only the values show.
 pub(crate) type Encode =
     fn(&collected_input::CollectedInput, &mut Target<'_>, &WriteOptions) -> Encoded;
 

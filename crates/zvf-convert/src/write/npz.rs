@@ -17,79 +17,59 @@ use std::io::Write as _;
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 
-use super::collected_input::Collector;
+use super::collected_input::CollectedInput;
 use super::npy::{encode_header, text_length, type_code, write_texts};
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Opened, Report, Sink, Target, WriteOptions};
+use super::{Encoded, Report, Target, WriteOptions};
 use crate::elements::row_number;
 use crate::error::cannot_hold;
-use crate::read::{Header, Piece};
 use crate::table::owner_ids;
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    let zip = ZipWriter::new(target.into_file("npz")?);
-    Ok(Box::new(NpzWriter { zip, collector: Collector::new(options.memory, "npz") }))
-}
-
-type Zip<'a> = ZipWriter<Target<'a>>;
-
-struct NpzWriter<'a> {
-    zip: Zip<'a>,
-    collector: Collector,
-}
-
-impl Sink for NpzWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<()> {
-        self.collector.begin(header)
-    }
-
-    fn write(&mut self, piece: Piece) -> Result<()> {
-        self.collector.push(piece)
-    }
-
-    fn finish(self: Box<Self>) -> Result<Report> {
-        let Self { mut zip, collector } = *self;
-        let Some(mut collected) = collector.finish() else { return Ok(Report::default()) };
-        let batch = collected.take_batch()?;
-        let mut report = Report { vertices: batch.len() as u64, ..Report::default() };
-        let positions = batch.positions();
-        let (code, axes) = (type_code(positions.dtype()), usize_from_u32(positions.width()));
-        write_array(&mut zip, "positions", &code, &shape(batch.len(), axes, true), |out| {
-            Ok(out.write_all(positions.bytes())?)
-        })?;
-        for field in batch.fields() {
-            if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
-                let what = format!("the name {:?}", field.name);
-                return Err(cannot_hold("npz", what, "leave it out with --attributes"));
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
+    let mut zip = ZipWriter::new(out);
+    let batch = &input.batch;
+    let positions = batch.positions();
+    let (code, axes) = (type_code(positions.dtype()), usize_from_u32(positions.width()));
+    write_array(&mut zip, "positions", &code, &shape(batch.len(), axes, true), |out| {
+        Ok(out.write_all(positions.bytes())?)
+    })?;
+    for field in batch.fields() {
+        if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
+            let what = format!("the name {:?}", field.name);
+            return Err(cannot_hold("npz", what, "leave it out with --attributes"));
+        }
+        let length = text_length(field);
+        let code =
+            length.map_or_else(|| type_code(field.column.dtype()), |length| format!("<U{length}"));
+        let shape = shape(batch.len(), usize_from_u32(field.column.width()), false);
+        write_array(&mut zip, &field.name, &code, &shape, |out| match length {
+            None => Ok(out.write_all(field.column.bytes())?),
+            Some(length) => {
+                (0..batch.len()).try_for_each(|row| write_texts(out, field, row, length))
             }
-            let length = text_length(field);
-            let code = length
-                .map_or_else(|| type_code(field.column.dtype()), |length| format!("<U{length}"));
-            let shape = shape(batch.len(), usize_from_u32(field.column.width()), false);
-            write_array(&mut zip, &field.name, &code, &shape, |out| match length {
-                None => Ok(out.write_all(field.column.bytes())?),
-                Some(length) => {
-                    (0..batch.len()).try_for_each(|row| write_texts(out, field, row, length))
-                }
-            })?;
-        }
-        if collected.header.objects {
-            write_integers(&mut zip, "object", 1, owner_ids(&batch).into_iter())?;
-        }
-        if let Some(elements) = batch.elements() {
-            report.elements = elements.len() as u64;
-            let name = if elements.width() == 2 { "edges" } else { "faces" };
-            let rows = elements.rows().iter().copied().map(row_number);
-            write_integers(&mut zip, name, elements.width(), rows)?;
-        }
-        zip.finish()?;
-        Ok(report)
+        })?;
     }
+    if input.header.objects {
+        write_integers(&mut zip, "object", 1, owner_ids(batch).into_iter())?;
+    }
+    if let Some(elements) = batch.elements() {
+        let name = if elements.width() == 2 { "edges" } else { "faces" };
+        let rows = elements.rows().iter().copied().map(row_number);
+        write_integers(&mut zip, name, elements.width(), rows)?;
+    }
+    zip.finish()?;
+    Ok(Report { objects: 0, ..input.report(Vec::new()) })
 }
+
+type Zip<'a, 't> = ZipWriter<&'a mut Target<'t>>;
 
 fn write_integers(
-    zip: &mut Zip<'_>,
+    zip: &mut Zip<'_, '_>,
     name: &str,
     width: usize,
     numbers: impl Iterator<Item = i64>,
@@ -105,7 +85,7 @@ fn shape(rows: usize, width: usize, is_wide: bool) -> String {
 }
 
 fn write_array(
-    zip: &mut Zip<'_>,
+    zip: &mut Zip<'_, '_>,
     name: &str,
     code: &str,
     shape: &str,

@@ -53,7 +53,7 @@ pub(crate) fn encode(
             write_element("l", part.rows, out)?;
         }
     }
-    Ok(find_losses(input))
+    Ok(input.report(find_losses(input)))
 }
 
 fn find_losses(input: &CollectedInput) -> Vec<Loss> {

@@ -40,7 +40,7 @@ pub(crate) fn encode(
         }
         write_binary(input, &triangles, attribute, &name, out)?;
     }
-    Ok(losses)
+    Ok(input.report(losses))
 }
 
 type Triangle = ([usize; 3], usize);

@@ -51,7 +51,7 @@ pub(crate) fn encode(
             losses.push(Loss::new(format!("{name} is missing: 0 is written")));
         }
     }
-    Ok(losses)
+    Ok(input.report(losses))
 }
 
 /// Returns the parent of each node.

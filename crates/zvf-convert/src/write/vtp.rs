@@ -117,7 +117,7 @@ pub(crate) fn encode(
     out.write_all(body.xml.as_bytes())?;
     out.write_all(&body.appended)?;
     out.write_all(b"\n  </AppendedData>\n</VTKFile>\n")?;
-    Ok(Vec::new())
+    Ok(input.report(Vec::new()))
 }
 
 struct Body {

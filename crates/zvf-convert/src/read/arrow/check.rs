@@ -5,8 +5,6 @@
 //! file     ARROW1, then at the end: a FlatBuffer with the offsets of all blocks, its i32 size, ARROW1
 //! ```
 
-use std::fmt::Display;
-
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
@@ -14,13 +12,9 @@ use crate::error::Place;
 use crate::read::flatgeobuf::buffer::{StrayOffset, Table};
 use crate::read::source::{Numbers, Source};
 
-fn input_error(source: &Source, at: u64, expected: &str, found: impl Display) -> Error {
-    source.input_error_at(Class::Truncated, at, expected, found)
-}
-
 fn stray_offset(source: &Source, at: u64, StrayOffset(inner): StrayOffset) -> Error {
     let found = format!("one beyond it, {inner} bytes in");
-    source.input_error_at(Class::OutOfBounds, at, "offsets in a FlatBuffer", found)
+    source.spot_at(at).error(Class::OutOfBounds, "offsets in a FlatBuffer", found)
 }
 
 /// Checks the messages of a stream.
@@ -29,7 +23,7 @@ pub(super) fn check_stream(source: &mut Source) -> Result<()> {
     while at < end {
         let head = source.read(at, 8.min(end - at), "a message")?;
         let has_marker = head.starts_with(&[0xff; 4]);
-        let size = Numbers(&head).u32(if has_marker { 4 } else { 0 });
+        let size = Numbers::new(&head).u32(if has_marker { 4 } else { 0 });
         let start = at + if has_marker { 8 } else { 4 };
         if size == 0 {
             return Ok(());
@@ -46,14 +40,8 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
     let body = message.u64(3).map_err(|fault| stray_offset(source, at, fault))?;
     let start = at + size;
     let end = start.checked_add(body).filter(|end| *end <= source.len());
-    let Some(end) = end else {
-        return Err(input_error(
-            source,
-            at,
-            "the body of a message",
-            format!("{body} bytes claimed"),
-        ));
-    };
+    let found = format_args!("{body} bytes claimed");
+    let end = source.spot_at(at).need(end, Class::Truncated, "the body of a message", found)?;
     let mut batch = message.table(2).map_err(|fault| stray_offset(source, at, fault))?;
     let kind = message.u8(1).map_err(|fault| stray_offset(source, at, fault))?;
     if kind == 2 {
@@ -64,22 +52,19 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
     let is_compressed = batch.table(3).map_err(|fault| stray_offset(source, at, fault))?.is_some();
     let buffers = batch.items(2, 16).map_err(|fault| stray_offset(source, at, fault))?;
     for buffer in buffers.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(16) {
-        let (offset, len) = (Numbers(buffer).u64(0), Numbers(buffer).u64(8));
+        let (offset, len) = (Numbers::new(buffer).u64(0), Numbers::new(buffer).u64(8));
         if offset.checked_add(len).is_none_or(|last| last > body) {
-            return Err(input_error(
-                source,
-                at,
-                "buffers in the body of a message",
-                format!("{len} bytes from {offset}"),
-            ));
+            let expected = "buffers in the body of a message";
+            let found = format_args!("{len} bytes from {offset}");
+            return source.spot_at(at).refuse(Class::Truncated, expected, found);
         }
         if is_compressed && len >= 8 {
             let raw = source.read(start + offset, 8, "the size of a buffer")?;
-            let claimed = Numbers(&raw).i64(0);
+            let claimed = Numbers::new(&raw).i64(0);
             if claimed > MAX_BUFFER_BYTES {
                 let expected = format!("buffers of at most {MAX_BUFFER_BYTES} bytes");
                 let place = Place::Byte(start + offset);
-                let fault = source.input_error(Class::LimitExceeded, place, expected, claimed);
+                let fault = source.spot(place).error(Class::LimitExceeded, expected, claimed);
                 return Err(fault);
             }
         }
@@ -90,30 +75,25 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
 /// Checks the blocks of a file.
 pub(super) fn check_file(source: &mut Source) -> Result<()> {
     let end = source.len().saturating_sub(10); // what a shorter file has there is no size of a footer
-    let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
-    let Some(at) = end.checked_sub(size) else {
-        return Err(input_error(
-            source,
-            end,
-            "a footer in the file",
-            format!("{size} bytes claimed"),
-        ));
-    };
+    let size = u64::from(Numbers::new(&source.read(end, 4, "the size of the footer")?).u32(0));
+    let expected = "a footer in the file";
+    let found = format_args!("{size} bytes claimed");
+    let at = source.spot_at(end).need(end.checked_sub(size), Class::Truncated, expected, found)?;
     let raw = source.read(at, size, "the footer")?;
     let footer = Table::from_buffer(&raw).map_err(|fault| stray_offset(source, at, fault))?;
     for list in [2, 3] {
         let blocks = footer.items(list, 24).map_err(|fault| stray_offset(source, at, fault))?;
         for block in blocks.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(24) {
-            let n = Numbers(block);
+            let n = Numbers::new(block);
             let (offset, meta, body) = (n.u64(0), u64::from(n.u32(8)), n.u64(16));
             let last = offset.checked_add(meta).and_then(|last| last.checked_add(body));
             if meta < 8 || last.is_none_or(|last| last > source.len()) {
                 let found = format!("{meta} and {body} bytes from {offset}");
-                return Err(input_error(source, at, "blocks in the file", found));
+                return source.spot_at(at).refuse(Class::Truncated, "blocks in the file", found);
             }
             let head = source.read(offset, 8, "a message")?;
             let has_marker = head.starts_with(&[0xff; 4]);
-            let size = u64::from(Numbers(&head).u32(if has_marker { 4 } else { 0 }));
+            let size = u64::from(Numbers::new(&head).u32(if has_marker { 4 } else { 0 }));
             check_message(source, offset + if has_marker { 8 } else { 4 }, size)?;
         }
     }

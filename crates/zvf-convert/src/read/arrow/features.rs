@@ -6,7 +6,7 @@ use zvf_error::Result;
 use super::cells::{read_cell, stored_type};
 use super::geometry::{self, GeometryColumn};
 use super::{Batches, input_error};
-use crate::error::bad_input;
+use crate::error::Spot;
 use crate::read::features::{Coordinates, FeatureBatcher, FirstPass, Shape};
 use crate::read::{ReadOptions, Reader, crs};
 
@@ -89,7 +89,7 @@ impl FeatureTable {
     fn read_shape(&self, geometries: &ArrayRef, at: usize, row: u64, to: &mut Shape) -> Result<()> {
         geometry::read(geometries, at, self.geometry.encoding, to).map_err(|bad| {
             let place = format!("row {row}, byte {} of its geometry", bad.at);
-            bad_input(bad.class, self.format, place, bad.expected, bad.found)
+            Spot::new(self.format, place).error(bad.class, bad.expected, bad.found)
         })
     }
 
@@ -99,7 +99,7 @@ impl FeatureTable {
         for at in 0..batch.num_rows() {
             self.read_shape(geometries, at, *row, &mut first.shape)?;
             first.add_shape(|class, expected, found| {
-                bad_input(class, self.format, format!("row {row}"), expected, found)
+                Spot::new(self.format, format!("row {row}")).error(class, expected, found)
             })?;
             *row += 1;
         }

@@ -18,7 +18,7 @@ use zvf_format::Class;
 
 use super::Batches;
 use crate::arrow::Form;
-use crate::error::{Fault, bad_input};
+use crate::error::{Fault, Spot};
 use crate::read::features::{PartKind, Shape, wkb};
 
 /// The column of geometries.
@@ -60,7 +60,7 @@ impl Encoding {
 /// Finds the column of geometries of a file, if there is one.
 pub(super) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>> {
     let fault = |class, place: &str, expected: &str, found: String| {
-        bad_input(class, batches.format, place, expected, found)
+        Spot::new(batches.format, place).error(class, expected, found)
     };
     let fields = batches.schema.fields();
     if let Some(text) =

@@ -64,12 +64,12 @@ fn check_magic(source: &mut Source, form: Form) -> Result<()> {
     let start = source.read(0, size.min(source.len()), "the magic")?;
     let show = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
     if start != magic {
-        return Err(source.input_error_at(Class::BadMagic, 0, expected, show(&start)));
+        return source.spot_at(0).refuse(Class::BadMagic, expected, show(&start));
     }
     let at = source.len() - size;
     let end = source.read(at, size, "the magic at the end")?;
     if end != magic {
-        return Err(source.input_error_at(Class::Truncated, at, expected, show(&end)));
+        return source.spot_at(at).refuse(Class::Truncated, expected, show(&end));
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ fn has_valid_counts(metadata: &parquet::file::metadata::ParquetMetaData) -> bool
 
 fn input_error(format: &'static str, place: &str, error: impl std::fmt::Display) -> Error {
     let found = error.to_string();
-    crate::error::bad_input(Class::Codec, format, place, "what the format says", found)
+    crate::error::Spot::new(format, place).error(Class::Codec, "what the format says", found)
 }
 
 trait ReadSeek: Read + Seek + Send {}

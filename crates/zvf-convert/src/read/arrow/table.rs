@@ -16,11 +16,10 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 use super::cells::{read_cell, stored_type};
 use super::{BatchIter, Batches, input_error};
 use crate::dtypes::missing_number;
-use crate::error::bad_input;
+use crate::error::Spot;
 use crate::read::features::{Cell, Columns};
 use crate::read::roles::{
-    AXES, OBJECT, PART, POSITIONS, advise_positions, check_position_type, default_axes,
-    describe_owner_ids, point_kind,
+    FieldNames, OBJECT, PART, check_position_type, default_axes, describe_owner_ids, point_kind,
 };
 use crate::read::values::new_column;
 use crate::read::{Header, Notes, Piece, ReadOptions, Reader};
@@ -99,39 +98,22 @@ impl Table {
         kind: Kind,
     ) -> Result<(Self, Vec<String>, Vec<String>)> {
         let fields = batches.schema.fields();
-        let find = |name: &str| fields.iter().position(|field| field.name() == name);
-        let fault = |class, expected: String| {
-            let names: Vec<String> =
-                fields.iter().take(12).map(|field| format!("{:?}", field.name())).collect();
-            let place = "the columns";
-            bad_input(class, batches.format, place, expected, names.join(", "))
-        };
-        let find_required = |name: &String| {
-            find(name).ok_or_else(|| fault(Class::InvalidArgument, format!("a column {name:?}")))
-        };
-        let positions: Vec<usize> = match options.columns.positions.as_slice() {
-            [] => match POSITIONS.into_iter().find_map(find) {
-                Some(position) => vec![position],
-                None => AXES.into_iter().map_while(find).collect(),
-            },
-            names => names.iter().map(find_required).collect::<Result<_, _>>()?,
-        };
+        let names = fields.iter().map(|field| &**field.name());
+        let choice = FieldNames::new(Spot::new(batches.format, "the columns"), "a column", names);
+        let positions = choice.positions(&options.columns.positions)?;
         let types: Vec<Option<(Dtype, u32)>> =
             positions.iter().map(|at| number_type(fields.get(*at)?.data_type())).collect();
         let Some((dtype, width)) = types.first().copied().flatten() else {
-            let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"".to_owned();
-            let bad = fault(Class::NotFound, expected).with_hint(None);
-            let columns = fields.iter().map(|field| &**field.name());
-            return Err(bad.or_hint(|| Some(advise_positions("columns", columns))));
+            let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"";
+            return Err(choice.no_positions(Class::NotFound, expected, "columns"));
         };
         let is_same = |column_type: &Option<(Dtype, u32)>| {
             *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))
         };
         if !types.iter().all(is_same) {
             let expected = format!("{dtype} for every axis");
-            return Err(
-                fault(Class::Unsupported, expected).with_hint("convert them to one type first")
-            );
+            let bad = choice.error(Class::Unsupported, expected);
+            return Err(bad.with_hint("convert them to one type first"));
         }
         let width = if types.len() == 1 { width } else { index_u32(types.len()) };
         check_position_type(dtype, width, batches.format)?;
@@ -146,10 +128,10 @@ impl Table {
         let is_integer =
             |at: &usize| fields.get(*at).is_some_and(|field| field.data_type().is_integer());
         let object = match &options.columns.object {
-            Some(name) => Some(find_required(name)?),
-            None => find(OBJECT).filter(is_integer),
+            Some(name) => Some(choice.require(name)?),
+            None => choice.find(OBJECT).filter(is_integer),
         };
-        let part = find(PART).filter(is_integer).filter(|_| object.is_some());
+        let part = choice.find(PART).filter(is_integer).filter(|_| object.is_some());
         let mut table = Self {
             kind,
             positions,
@@ -280,7 +262,7 @@ impl Table {
             let owner = owner.ok_or_else(|| {
                 let place = format!("the objects, row {row}");
                 let expected = describe_owner_ids(self.kind);
-                bad_input(Class::Encoding, self.format, place, expected, "none")
+                Spot::new(self.format, place).error(Class::Encoding, expected, "none")
             })?;
             if last != Some((owner, part)) {
                 offsets.push(row);
@@ -309,7 +291,7 @@ impl Table {
             Cell::UInt(id) => i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
                 let place = "the objects";
                 let expected = "a number below 2^63";
-                bad_input(Class::Overflow, self.format, place, expected, id)
+                Spot::new(self.format, place).error(Class::Overflow, expected, id)
             }),
             Cell::Int(id) => Ok(Some(ObjectId(id)).filter(|_| id != -1 || self.kind.is_chain())),
             _ => Ok(None),
@@ -320,13 +302,8 @@ impl Table {
     fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column> {
         if arrays.iter().any(has_nulls) {
             let place = "the positions";
-            return Err(bad_input(
-                Class::BadShape,
-                self.format,
-                place,
-                "a place for every row",
-                "nulls",
-            ));
+            let expected = "a place for every row";
+            return Spot::new(self.format, place).refuse(Class::BadShape, expected, "nulls");
         }
         if let [only] = arrays {
             let bytes = self.number_bytes(only, self.dtype, self.width)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
-use crate::error::Place;
+use crate::error::{Place, Spot};
 use crate::read::TextOptions;
 use crate::read::input::Bytes;
 use crate::read::lines::{Lines, MAX_LINE_BYTES};
@@ -93,14 +93,8 @@ impl Records {
         let mut quoted = false;
         loop {
             let Some(line) = self.lines.next()? else {
-                if quoted {
-                    return Err(self.input_error(
-                        record.line,
-                        Class::Truncated,
-                        "a closing quote",
-                        "the end",
-                    ));
-                }
+                let expected = "a closing quote";
+                self.spot(record.line).ensure(!quoted, Class::Truncated, expected, "the end")?;
                 return Ok(None);
             };
             let is_comment = || {
@@ -123,7 +117,7 @@ impl Records {
             }
             if record.text.len() > MAX_LINE_BYTES {
                 let expected = format!("at most {MAX_LINE_BYTES} bytes before the closing quote");
-                return Err(self.input_error(record.line, Class::LimitExceeded, expected, "more"));
+                return self.spot(record.line).refuse(Class::LimitExceeded, expected, "more");
             }
         }
     }
@@ -147,20 +141,15 @@ impl Records {
         Ok(())
     }
 
-    pub(super) fn input_error(
-        &self,
-        line: u64,
-        class: Class,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        self.lines.bytes().input_error(class, Place::Line(line), expected, found)
+    /// Returns the spot of a line.
+    pub(super) fn spot(&self, line: u64) -> Spot<Place> {
+        self.lines.bytes().spot(Place::Line(line))
     }
 
     /// Reads the first record, of a file that is not empty.
     pub(super) fn need_first(&mut self) -> Result<Record> {
         let first = self.next()?;
-        let empty = || self.input_error(1, Class::Truncated, "names of columns", "an empty file");
+        let empty = || self.spot(1).error(Class::Truncated, "names of columns", "an empty file");
         first.ok_or_else(empty)
     }
 
@@ -181,7 +170,7 @@ impl Records {
             return Ok(());
         }
         let expected = format!("{} values", names.len());
-        Err(self.input_error(record.line, Class::CountMismatch, expected, record.len()))
+        self.spot(record.line).refuse(Class::CountMismatch, expected, record.len())
     }
 
     pub(super) fn bad_header(
@@ -191,7 +180,7 @@ impl Records {
         found: impl Display,
     ) -> Error {
         let place = "names of columns";
-        self.lines.bytes().input_error(class, place, expected, found)
+        self.lines.bytes().spot(place).error(class, expected, found)
     }
 }
 

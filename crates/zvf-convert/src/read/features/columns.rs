@@ -16,7 +16,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
 use crate::dtypes::{BOOL, FLOAT64, INT8, INT32, UINT64};
-use crate::error::bad_input;
+use crate::error::Spot;
 use crate::read::values::{is_exact_float64, new_column};
 
 /// The value of an attribute of a feature.
@@ -107,7 +107,7 @@ impl Columns {
         if self.columns.len() >= MAX_COLUMNS {
             let place = "the attributes";
             let expected = format!("at most {MAX_COLUMNS}");
-            return Err(bad_input(Class::LimitExceeded, self.format, place, expected, "more"));
+            return Spot::new(self.format, place).refuse(Class::LimitExceeded, expected, "more");
         }
         let at = self.columns.len();
         self.columns.push(AttributeBuilder {
@@ -137,13 +137,11 @@ impl Columns {
         if self.contains(name) {
             let expected = "another name for each of them";
             let found = format!("{name:?} twice");
-            return Err(bad_input(
+            return Spot::new(self.format, "the attributes").refuse(
                 Class::Duplicate,
-                self.format,
-                "the attributes",
                 expected,
                 found,
-            ));
+            );
         }
         let at = self.find_or_add(name)?;
         self.columns[at].declared = dtype;
@@ -256,8 +254,9 @@ impl Columns {
             let place = format!("the attribute {name:?}");
             let expected =
                 "whole numbers that float64 holds exactly, since some are missing or not whole";
-            let bad = bad_input(Class::Encoding, self.format, place, expected, found);
-            return Err(bad.with_hint("fill in the missing values, or leave out the attribute"));
+            return Spot::new(self.format, place)
+                .hint("fill in the missing values, or leave out the attribute")
+                .refuse(Class::Encoding, expected, found);
         }
         self.columns.iter_mut().map(|builder| builder.take(rows)).collect()
     }
@@ -269,7 +268,7 @@ impl Columns {
         }
         let place = format!("the attribute {:?}", self.columns[at].name);
         let (expected, found) = ("fewer than 2^31 different texts", "more");
-        Err(bad_input(Class::LimitExceeded, self.format, place, expected, found))
+        Spot::new(self.format, place).refuse(Class::LimitExceeded, expected, found)
     }
 
     fn charge_memory(&mut self, bytes: usize) -> Result<()> {
@@ -279,8 +278,9 @@ impl Columns {
         }
         let place = "the attributes";
         let expected = format!("different texts of at most {} bytes", self.max_bytes);
-        let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
-        Err(bad.with_hint("raise --memory-limit, or choose fewer attributes"))
+        Spot::new(self.format, place)
+            .hint("raise --memory-limit, or choose fewer attributes")
+            .refuse(Class::LimitExceeded, expected, "more")
     }
 }
 

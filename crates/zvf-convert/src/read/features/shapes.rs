@@ -5,7 +5,7 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
-use crate::error::bad_input;
+use crate::error::Spot;
 use crate::read::{Polygons, ReadOptions};
 
 /// The kind of a part of a geometry.
@@ -89,14 +89,10 @@ impl GeometrySummary {
         options: &ReadOptions,
         format: &'static str,
     ) -> Result<(Kind, Vec<Kind>)> {
-        let input_error = |expected: &str, found: String, hint| {
-            let place = "the geometry";
-            let bad = bad_input(Class::Unsupported, format, place, expected, found);
-            bad.with_hint(hint)
-        };
+        let spot = Spot::new(format, "the geometry");
         if self.rings && options.polygons != Polygons::Rings {
             let hint = "ask for the rings of polygons as closed polylines with --rings";
-            return Err(input_error("points and lines", "polygons".to_owned(), hint));
+            return spot.hint(hint).refuse(Class::Unsupported, "points and lines", "polygons");
         }
         let chains = self.lines || self.rings;
         let mut kinds = Vec::new();
@@ -115,7 +111,8 @@ impl GeometrySummary {
             Some(kind) => {
                 let names: Vec<String> = kinds.iter().map(ToString::to_string).collect();
                 let hint = "choose a kind that the file has";
-                return Err(input_error(&names.join(" or "), format!("a wish for {kind}"), hint));
+                let found = format_args!("a wish for {kind}");
+                return spot.hint(hint).refuse(Class::Unsupported, names.join(" or "), found);
             }
         };
         let left_out =

@@ -45,13 +45,8 @@ pub(super) fn read_shape(feature: &Table<'_>, kind: u8, shape: &mut Shape) -> Re
     let mut waiting = vec![(geometry, kind, 0)];
     while let Some((geometry, kind, depth)) = waiting.pop() {
         let kind = if kind == 0 { geometry.u8(6)? } else { kind };
-        if depth > MAX_DEPTH {
-            return Err(Fault::new(
-                Class::LimitExceeded,
-                format!("geometries at most {MAX_DEPTH} deep"),
-                "deeper ones",
-            ));
-        }
+        let expected = format_args!("geometries at most {MAX_DEPTH} deep");
+        Fault::ensure(depth <= MAX_DEPTH, Class::LimitExceeded, expected, "deeper ones")?;
         match kind {
             1 | 4 => read_parts(&geometry, PartKind::Point, shape)?,
             2 | 5 => read_parts(&geometry, PartKind::Line, shape)?,
@@ -60,20 +55,14 @@ pub(super) fn read_shape(feature: &Table<'_>, kind: u8, shape: &mut Shape) -> Re
                 let inner = if kind == 6 { 3 } else { 0 };
                 let parts: Vec<_> = geometry.tables(7)?.collect::<Result<_, _>>()?;
                 if shape.parts.len() + waiting.len() + parts.len() > MAX_PARTS {
-                    return Err(Fault::new(
-                        Class::LimitExceeded,
-                        format!("at most {MAX_PARTS} parts"),
-                        "more",
-                    ));
+                    let expected = format_args!("at most {MAX_PARTS} parts");
+                    return Err(Fault::new(Class::LimitExceeded, expected, "more"));
                 }
                 waiting.extend(parts.into_iter().rev().map(|part| (part, inner, depth + 1)));
             }
             kind => {
-                return Err(Fault::new(
-                    Class::Unsupported,
-                    "points, lines, polygons or collections",
-                    format!("type {kind}"),
-                ));
+                let expected = "points, lines, polygons or collections";
+                return Err(Fault::new(Class::Unsupported, expected, format_args!("type {kind}")));
             }
         }
     }
@@ -87,18 +76,14 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     let axes = if z.len() > 0 { 3 } else { 2 };
     if xy.len() % 2 != 0 || (axes == 3 && z.len() != count) {
         let found = format!("{} numbers and {} heights", xy.len(), z.len());
-        return Err(Fault::new(
-            Class::CountMismatch,
-            "two numbers a position, and a height or none",
-            found,
-        ));
+        let expected = "two numbers a position, and a height or none";
+        return Err(Fault::new(Class::CountMismatch, expected, found));
     }
     if count == 0 {
         return Ok(());
     }
-    if shape.axes != 0 && shape.axes != axes {
-        return Err(Fault::new(Class::BadShape, format!("{} axes, as before", shape.axes), axes));
-    }
+    let expected = format_args!("{} axes, as before", shape.axes);
+    Fault::ensure(shape.axes == 0 || shape.axes == axes, Class::BadShape, expected, axes)?;
     let before = shape.positions.len();
     let (mut xy, mut z) = (xy, z);
     while let (Some(x), Some(y)) = (xy.next(), xy.next()) {
@@ -118,13 +103,8 @@ fn read_parts(geometry: &Table<'_>, kind: PartKind, shape: &mut Shape) -> Result
     let mut start = 0;
     for end in geometry.numbers(0)? {
         let end = usize_from_u32(end);
-        if end < start || end > count {
-            return Err(Fault::new(
-                Class::NotMonotonic,
-                format!("ends of parts from {start} to {count}"),
-                end,
-            ));
-        }
+        let expected = format_args!("ends of parts from {start} to {count}");
+        Fault::ensure(end >= start && end <= count, Class::NotMonotonic, expected, end)?;
         shape.end_part(kind, end - start);
         start = end;
     }
@@ -146,16 +126,12 @@ pub(super) fn read_cells<'a>(
     let mut is_set = vec![false; columns.len()];
     while !rest.is_empty() {
         let number = usize::from(u16::from_le_bytes(take(&mut rest)?));
-        let Some(column) = columns.get(number) else {
-            let expected = format!("one of {} columns", columns.len());
-            return Err(Fault::new(Class::OutOfBounds, expected, number));
-        };
+        let expected = format_args!("one of {} columns", columns.len());
+        let refuse = || Fault::new(Class::OutOfBounds, expected, number);
+        let column = columns.get(number).ok_or_else(refuse)?;
         if std::mem::replace(&mut is_set[number], true) {
-            return Err(Fault::new(
-                Class::Duplicate,
-                "each column once",
-                format!("{:?} twice", column.name),
-            ));
+            let found = format_args!("{:?} twice", column.name);
+            return Err(Fault::new(Class::Duplicate, "each column once", found));
         }
         let value = match column.kind {
             0 => Cell::Int(i8::from_le_bytes(take(&mut rest)?).into()),
@@ -172,22 +148,16 @@ pub(super) fn read_cells<'a>(
             11..=14 => {
                 let len = usize_from_u32(u32::from_le_bytes(take(&mut rest)?));
                 let Some((value_bytes, after)) = rest.split_at_checked(len) else {
-                    return Err(Fault::new(
-                        Class::Truncated,
-                        format!("{len} bytes of {:?}", column.name),
-                        rest.len(),
-                    ));
+                    let expected = format_args!("{len} bytes of {:?}", column.name);
+                    return Err(Fault::new(Class::Truncated, expected, rest.len()));
                 };
                 rest = after;
                 match std::str::from_utf8(value_bytes) {
                     _ if column.kind == 14 => continue,
                     Ok(text) => Cell::Text(text.into()),
                     Err(_) => {
-                        return Err(Fault::new(
-                            Class::Encoding,
-                            format!("UTF-8 in {:?}", column.name),
-                            "other bytes",
-                        ));
+                        let expected = format_args!("UTF-8 in {:?}", column.name);
+                        return Err(Fault::new(Class::Encoding, expected, "other bytes"));
                     }
                 }
             }

@@ -93,22 +93,15 @@ impl FgbHeader {
         match magic.as_slice() {
             [b'f', b'g', b'b', 3, b'f', b'g', b'b', _] => {}
             [b'f', b'g', b'b', 0..=31, b'f', b'g', b'b', _] => {
-                return Err(source.input_error_at(
-                    Class::UnsupportedVersion,
-                    3,
-                    "version 3",
-                    show(),
-                ));
+                return source.spot_at(3).refuse(Class::UnsupportedVersion, "version 3", show());
             }
             _ => {
-                return Err(source.input_error_at(Class::BadMagic, 0, "fgb, 3, fgb", show()));
+                return source.spot_at(0).refuse(Class::BadMagic, "fgb, 3, fgb", show());
             }
         }
-        let size = u64::from(Numbers(&source.read(8, 4, "the size of the header")?).u32(0));
-        if size > MAX_HEADER_BYTES {
-            let expected = format!("a header of at most {MAX_HEADER_BYTES} bytes");
-            return Err(source.input_error_at(Class::LimitExceeded, 8, expected, size));
-        }
+        let size = u64::from(Numbers::new(&source.read(8, 4, "the size of the header")?).u32(0));
+        let expected = format_args!("a header of at most {MAX_HEADER_BYTES} bytes");
+        source.spot_at(8).ensure(size <= MAX_HEADER_BYTES, Class::LimitExceeded, expected, size)?;
         let raw = source.read(12, size, "the header")?;
         let header = Self::parse(&raw).map_err(|bad| convert_error(source, 12, bad))?;
         header.locate_features(source, size + 12)
@@ -154,16 +147,9 @@ impl FgbHeader {
 
     /// Sets the offsets of the tree, which is `at`, and of the features.
     fn locate_features(self, source: &Source, at: u64) -> Result<Self> {
-        let input_error = |class, expected: String, found: String| {
-            Err(source.input_error_at(class, 12, expected, found))
-        };
-        if self.node_width == 1 {
-            return input_error(
-                Class::OutOfBounds,
-                "nodes of 0, or of 2 or more".to_owned(),
-                "1".to_owned(),
-            );
-        }
+        let spot = source.spot_at(12);
+        let expected = "nodes of 0, or of 2 or more";
+        spot.ensure(self.node_width != 1, Class::OutOfBounds, expected, "1")?;
         // A saturated sum exceeds the length of every file.
         let nodes = self.levels().iter().fold(0_u64, |sum, level| sum.saturating_add(*level));
         let end = nodes.checked_mul(NODE_BYTES).and_then(|bytes| bytes.checked_add(at));
@@ -175,7 +161,7 @@ impl FgbHeader {
             }
             _ => {
                 let expected = format!("{} features and the tree over them", self.count);
-                input_error(Class::Truncated, expected, format!("{} bytes", source.len()))
+                spot.refuse(Class::Truncated, expected, format!("{} bytes", source.len()))
             }
         }
     }
@@ -216,7 +202,7 @@ impl FgbHeader {
             let at = self.tree_at + (starts[level] + first) * NODE_BYTES;
             let raw = source.read(at, count * NODE_BYTES, "nodes of the tree")?;
             for (number, node) in (0..).zip(raw.chunks_exact(40)) {
-                let n = Numbers(node);
+                let n = Numbers::new(node);
                 let intersects = |axis: usize| {
                     let (min, max) = (bounds.min.get(axis), bounds.max.get(axis));
                     min.is_none_or(|min| *min <= n.f64(16 + axis * 8))
@@ -230,29 +216,19 @@ impl FgbHeader {
                 if level == 0 {
                     let offset = self.features_at.checked_add(to).filter(|at| *at < source.len());
                     let Some(offset) = offset else {
-                        return Err(source.input_error(
-                            Class::OutOfBounds,
-                            place(),
-                            "a feature in the file",
-                            to,
-                        ));
+                        let expected = "a feature in the file";
+                        return source.spot(place()).refuse(Class::OutOfBounds, expected, to);
                     };
                     offsets.push(offset);
                     continue;
                 }
                 let nodes = levels[level - 1];
                 let first = to.checked_sub(starts[level - 1]).filter(|first| *first < nodes);
-                let Some(first) = first else {
-                    let expected = "a node of the next level";
-                    return Err(source.input_error(Class::OutOfBounds, place(), expected, to));
-                };
+                let expected = "a node of the next level";
+                let first = source.spot(place()).need(first, Class::OutOfBounds, expected, to)?;
                 if open.len() > MAX_OPEN_NODES {
-                    return Err(source.input_error(
-                        Class::LimitExceeded,
-                        place(),
-                        "a tree",
-                        "nodes named again and again",
-                    ));
+                    let found = "nodes named again and again";
+                    return source.spot(place()).refuse(Class::LimitExceeded, "a tree", found);
                 }
                 open.push((level - 1, first, u64::from(self.node_width).min(nodes - first)));
             }
@@ -261,12 +237,8 @@ impl FgbHeader {
         let before = offsets.len();
         offsets.dedup();
         if offsets.len() != before {
-            return Err(source.input_error_at(
-                Class::Duplicate,
-                self.tree_at,
-                "each feature once",
-                "one twice",
-            ));
+            let expected = "each feature once";
+            return source.spot_at(self.tree_at).refuse(Class::Duplicate, expected, "one twice");
         }
         Ok(offsets)
     }
@@ -274,7 +246,7 @@ impl FgbHeader {
 
 fn convert_error(source: &Source, at: u64, bad: Fault) -> Error {
     let place = Place::Byte(at + to_u64(bad.at));
-    source.input_error(bad.class, place, bad.expected, bad.found)
+    source.spot(place).error(bad.class, bad.expected, bad.found)
 }
 
 /// A cursor over the features of a file.
@@ -298,14 +270,15 @@ impl FeatureCursor {
             if header.count != 0 && self.number != header.count {
                 let expected = format!("{} features", header.count);
                 let found = self.number.to_string();
-                return Err(source.input_error_at(Class::Truncated, self.at, expected, found));
+                return source.spot_at(self.at).refuse(Class::Truncated, expected, found);
             }
             return Ok(None);
         } else if header.count != 0 && self.number == header.count {
             let expected = format!("the end after {} features", header.count);
-            return Err(source.input_error_at(Class::Trailing, self.at, expected, "more"));
+            return source.spot_at(self.at).refuse(Class::Trailing, expected, "more");
         }
-        let size = u64::from(Numbers(&source.read(self.at, 4, "the size of a feature")?).u32(0));
+        let size =
+            u64::from(Numbers::new(&source.read(self.at, 4, "the size of a feature")?).u32(0));
         let at = self.at + 4;
         let raw = source.read(at, size, "a feature")?;
         self.at = at + size;
@@ -355,9 +328,8 @@ fn run_first_pass(
         if !intersects_bounds(&first.shape, options.bounds.as_ref()) {
             continue;
         }
-        first.add_shape(|class, expected, found| {
-            source.input_error_at(class, at, expected, found)
-        })?;
+        first
+            .add_shape(|class, expected, found| source.spot_at(at).error(class, expected, found))?;
         let mut noted = Ok(());
         let cells = read_cells(&root, &header.columns, |number, cell| {
             if let (Some(at), Ok(())) = (indices[number], &noted) {

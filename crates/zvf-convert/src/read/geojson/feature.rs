@@ -35,7 +35,7 @@ impl<'a> Feature<'a> {
                 }
             };
             if slot.replace(start).is_some() {
-                let twice = start.input_error(
+                let twice = start.here().error(
                     Class::Duplicate,
                     "each member once",
                     format!("{key:?} twice"),
@@ -54,7 +54,7 @@ impl<'a> Feature<'a> {
             found => {
                 let found = found.map_or_else(|| "none".to_owned(), |kind| format!("{kind:?}"));
                 let expected = "the type Feature, FeatureCollection or a geometry";
-                Err(object.input_error(Class::BadTag, expected, found))
+                object.here().refuse(Class::BadTag, expected, found)
             }
         }
     }
@@ -144,12 +144,10 @@ fn read_geometry<'a>(
         return Ok(inner);
     }
     let Some((part, depth)) = part_kind_and_depth(&kind) else {
-        return Err(object.input_error(Class::BadTag, "a type of geometry", format!("{kind:?}")));
+        return object.here().refuse(Class::BadTag, "a type of geometry", format!("{kind:?}"));
     };
-    let Some(mut coordinates) = coordinates else {
-        let expected = format!("the coordinates of a {kind}");
-        return Err(object.input_error(Class::NotFound, expected, "none"));
-    };
+    let expected = format_args!("the coordinates of a {kind}");
+    let mut coordinates = object.here().need(coordinates, Class::NotFound, expected, "none")?;
     read_positions(&mut coordinates, part, depth, shape, has_extra_numbers)?;
     Ok(Vec::new())
 }
@@ -172,7 +170,7 @@ fn read_positions(
             let mut len = 0;
             text.read_items(|text| {
                 if !read_position(text, shape, has_extra_numbers)? {
-                    return Err(text.input_error(Class::BadShape, "a position", "an empty one"));
+                    return text.here().refuse(Class::BadShape, "a position", "an empty one");
                 }
                 len += 1;
                 Ok(())
@@ -194,22 +192,16 @@ fn read_position(
 ) -> Result<bool> {
     let start = *text;
     let mut numbers = 0;
-    if text.peek() != b'[' {
-        return Err(text.input_error(
-            Class::BadShape,
-            "a position: an array of numbers",
-            "another value",
-        ));
-    }
+    let expected = "a position: an array of numbers";
+    text.here().ensure(text.peek() == b'[', Class::BadShape, expected, "another value")?;
     text.read_items(|text| {
         let place = *text;
         if !matches!(text.peek(), b'-' | b'0'..=b'9') {
-            return Err(place.input_error(Class::BadShape, "a number", "another value"));
+            return place.here().refuse(Class::BadShape, "a number", "another value");
         }
         let number: Option<f64> = text.read_number()?.parse().ok().filter(|x: &f64| x.is_finite());
-        let Some(number) = number else {
-            return Err(place.input_error(Class::Overflow, "a number of float64", "a larger one"));
-        };
+        let expected = "a number of float64";
+        let number = place.here().need(number, Class::Overflow, expected, "a larger one")?;
         numbers += 1;
         if numbers <= 3 {
             shape.positions.push(number);
@@ -227,7 +219,7 @@ fn read_position(
             0 => "positions of 2 or 3 numbers".to_owned(),
             axes => format!("positions of {axes} numbers, as before"),
         };
-        return Err(start.input_error(Class::BadShape, expected, numbers));
+        return start.here().refuse(Class::BadShape, expected, numbers);
     }
     shape.axes = axes;
     Ok(true)
@@ -244,7 +236,7 @@ fn read_cell<'a>(text: &mut Text<'a>) -> Result<Cell<'a>> {
         _ => {
             let start = *text;
             parse_number(text.read_number()?).ok_or_else(|| {
-                start.input_error(
+                start.here().error(
                     Class::Overflow,
                     "a number of float64",
                     format!("a larger one in {NAME}"),

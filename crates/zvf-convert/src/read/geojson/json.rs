@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 
 use serde_json::Value as Json;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-use crate::error::{Place, bad_input};
+use crate::error::{Place, Spot};
 use crate::read::source::Sequence;
 
 /// Moves the bytes of the next value to `into`, at most `max_bytes`.
@@ -23,7 +23,7 @@ pub(super) fn take_value(
     loop {
         let shown = from.peek()?;
         if shown.is_empty() {
-            return Err(from.input_error(Class::Truncated, "the rest of a value", "the end"));
+            return from.here().refuse(Class::Truncated, "the rest of a value", "the end");
         }
         let mut taken = 0;
         let mut ended = false;
@@ -63,14 +63,15 @@ pub(super) fn take_value(
         }
         into.extend_from_slice(&shown[..taken]);
         from.take(taken);
-        if depth > MAX_DEPTH {
-            let expected = format!("values at most {MAX_DEPTH} deep");
-            return Err(from.input_error(Class::LimitExceeded, expected, "deeper ones"));
-        }
+        let expected = format_args!("values at most {MAX_DEPTH} deep");
+        from.here().ensure(depth <= MAX_DEPTH, Class::LimitExceeded, expected, "deeper ones")?;
         if u64::try_from(into.len()).is_ok_and(|len| len > max_bytes) {
             let expected = format!("a value of at most {max_bytes} bytes");
-            let bad = from.input_error(Class::LimitExceeded, expected, "a larger one");
-            return Err(bad.with_hint("raise --memory-limit"));
+            return from.here().hint("raise --memory-limit").refuse(
+                Class::LimitExceeded,
+                expected,
+                "a larger one",
+            );
         }
         if ended {
             return Ok(());
@@ -104,9 +105,9 @@ pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<()> {
             Ok(())
         }
         Some(next) => {
-            Err(from.input_error(Class::Encoding, expected, format!("{:?}", char::from(next))))
+            from.here().refuse(Class::Encoding, expected, format!("{:?}", char::from(next)))
         }
-        None => Err(from.input_error(Class::Truncated, expected, "the end")),
+        None => from.here().refuse(Class::Truncated, expected, "the end"),
     }
 }
 
@@ -125,26 +126,18 @@ impl<'a> Text<'a> {
             Ok(text) => Ok(Self { text, used: 0, at }),
             Err(error) => {
                 let at = at + to_u64(error.valid_up_to());
-                Err(bad_input(
+                Spot::new(NAME, Place::Byte(at)).refuse(
                     Class::Encoding,
-                    NAME,
-                    Place::Byte(at),
                     "text in UTF-8",
                     "other bytes",
-                ))
+                )
             }
         }
     }
 
-    /// Returns an error at the next byte.
-    pub(super) fn input_error(
-        &self,
-        class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Error {
-        let at = self.at + to_u64(self.used);
-        bad_input(class, NAME, Place::Byte(at), expected, found)
+    /// Returns the spot of the next token.
+    pub(super) fn here(&self) -> Spot<Place> {
+        Spot::new(NAME, Place::Byte(self.at + to_u64(self.used)))
     }
 
     /// Skips white space and returns the next byte, or 0 at the end. No token begins with 0.
@@ -168,7 +161,7 @@ impl<'a> Text<'a> {
         if self.take_if(byte) {
             return Ok(());
         }
-        Err(self.input_error(Class::Encoding, format!("{:?}", char::from(byte)), self.next_text()))
+        self.here().refuse(Class::Encoding, format!("{:?}", char::from(byte)), self.next_text())
     }
 
     /// Checks that nothing follows.
@@ -177,7 +170,7 @@ impl<'a> Text<'a> {
         if self.used == self.text.len() {
             return Ok(());
         }
-        Err(self.input_error(Class::Encoding, "the end of a value", self.next_text()))
+        self.here().refuse(Class::Encoding, "the end of a value", self.next_text())
     }
 
     /// Returns the next byte as text for messages.
@@ -198,13 +191,8 @@ impl<'a> Text<'a> {
             plain &= byte != b'\\' && byte >= 0x20;
             quote
         });
-        let Some(end) = end else {
-            return Err(self.input_error(
-                Class::Truncated,
-                "the end of a text",
-                "the end of the value",
-            ));
-        };
+        let expected = "the end of a text";
+        let end = self.here().need(end, Class::Truncated, expected, "the end of the value")?;
         let inner = &rest[..end];
         let text = if plain {
             Cow::Borrowed(inner)
@@ -212,7 +200,7 @@ impl<'a> Text<'a> {
             let quoted = &self.text[self.used - 1..self.used + end + 1];
             let text: Result<String, _> = serde_json::from_str(quoted);
             Cow::Owned(text.map_err(|_escape| {
-                self.input_error(Class::Encoding, "a text", "an invalid escape")
+                self.here().error(Class::Encoding, "a text", "an invalid escape")
             })?)
         };
         self.used += end + 1;
@@ -229,7 +217,7 @@ impl<'a> Text<'a> {
         let number = &rest[..end.unwrap_or(rest.len())];
         if !is_number(number.as_bytes()) {
             let found: String = rest.chars().take(12).collect();
-            return Err(self.input_error(Class::Encoding, "a number", format!("{found:?}")));
+            return self.here().refuse(Class::Encoding, "a number", format!("{found:?}"));
         }
         self.used += number.len();
         Ok(number)

@@ -98,17 +98,16 @@ fn add_feature(
 ) -> Result<()> {
     feature.read_shape(&mut first.shape, has_extra_numbers)?;
     first.add_shape(|class, expected, found| match feature.geometry {
-        Some(text) => text.input_error(class, expected, found),
+        Some(text) => text.here().error(class, expected, found),
         None => unknown_format(None),
     })?;
     let columns = &mut first.columns;
     let mut set_columns: Vec<usize> = Vec::new();
     feature.visit_cells(|name, cell, text| {
         let at = columns.find_or_add(name)?;
-        if set_columns.contains(&at) {
-            let found = format!("{name:?} twice");
-            return Err(text.input_error(Class::Duplicate, "each member once", found));
-        }
+        let found = format_args!("{name:?} twice");
+        let expected = "each member once";
+        text.here().ensure(!set_columns.contains(&at), Class::Duplicate, expected, found)?;
         set_columns.push(at);
         columns.record_form(at, &cell)
     })?;
@@ -155,18 +154,12 @@ impl FeatureCursor {
                     Some(_) if !self.has_item => {}
                     Some(byte) => {
                         let found = format!("{:?}", char::from(byte));
-                        return Err(from.input_error(
-                            Class::Encoding,
-                            "a comma or the end of the list",
-                            found,
-                        ));
+                        let expected = "a comma or the end of the list";
+                        return from.here().refuse(Class::Encoding, expected, found);
                     }
                     None => {
-                        return Err(from.input_error(
-                            Class::Truncated,
-                            "the rest of the features",
-                            "the end",
-                        ));
+                        let expected = "the rest of the features";
+                        return from.here().refuse(Class::Truncated, expected, "the end");
                     }
                 }
                 self.has_item = true;
@@ -187,7 +180,7 @@ impl FeatureCursor {
                 }
                 Some(byte) => {
                     let found = format!("{:?}", char::from(byte));
-                    return Err(from.input_error(Class::Encoding, "an object", found));
+                    return from.here().refuse(Class::Encoding, "an object", found);
                 }
             }
         }
@@ -204,7 +197,7 @@ impl FeatureCursor {
         take_byte(from, b'{')?;
         (self.kind, self.has_list) = (None, false);
         if next_byte(from)? == Some(b'}') {
-            return Err(from.input_error(Class::NotFound, "a type", "an empty object"));
+            return from.here().refuse(Class::NotFound, "a type", "an empty object");
         }
         loop {
             let at = from.position();
@@ -213,7 +206,7 @@ impl FeatureCursor {
             take_byte(from, b':')?;
             if key == "features" && next_byte(from)? == Some(b'[') {
                 if std::mem::replace(&mut self.has_list, true) {
-                    return Err(from.input_error(Class::Duplicate, "one list of features", "two"));
+                    return from.here().refuse(Class::Duplicate, "one list of features", "two");
                 }
                 from.take(1);
                 (self.in_list, self.has_item) = (true, false);
@@ -255,17 +248,20 @@ impl FeatureCursor {
                 let is_collection = kind == "FeatureCollection";
                 let is_unknown = !matches!(kind.as_str(), "Feature" | "FeatureCollection")
                     && !feature::is_geometry(&kind);
-                if is_unknown {
-                    let expected = "the type Feature, FeatureCollection or a geometry";
-                    return Err(from.input_error(Class::BadTag, expected, format!("{kind:?}")));
-                }
+                let expected = "the type Feature, FeatureCollection or a geometry";
+                from.here().ensure(
+                    !is_unknown,
+                    Class::BadTag,
+                    expected,
+                    format_args!("{kind:?}"),
+                )?;
                 self.kind = Some(kind);
                 return Ok(is_collection);
             }
             "crs" => {
                 let start = text;
                 let value: Json = serde_json::from_str(text.read_value()?)
-                    .map_err(|error| start.input_error(Class::Encoding, "a crs", error))?;
+                    .map_err(|error| start.here().error(Class::Encoding, "a crs", error))?;
                 let name = value.get("properties").and_then(|properties| properties.get("name"));
                 self.info.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
             }
@@ -295,7 +291,7 @@ impl FeatureCursor {
             take_byte(from, b':')?;
             if key == "features" || !self.read_member(&key, from, raw, memory)? {
                 let expected = "the other members of a FeatureCollection";
-                return Err(from.input_error(Class::BadTag, expected, format!("{key:?}")));
+                return from.here().refuse(Class::BadTag, expected, format!("{key:?}"));
             }
         }
         take_byte(from, b'}')?;
@@ -308,7 +304,7 @@ impl FeatureCursor {
             return Ok(());
         }
         let found = if self.has_list { "features without that type" } else { "no features" };
-        Err(from.input_error(Class::BadTag, "a FeatureCollection with features", found))
+        from.here().refuse(Class::BadTag, "a FeatureCollection with features", found)
     }
 
     /// Reads the object at `start` into `raw`.

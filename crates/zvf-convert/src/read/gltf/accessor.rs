@@ -47,16 +47,15 @@ impl<'a> Document<'a> {
         let json: Json = serde_json::from_slice(text).map_err(|error| {
             let mut found = error.to_string();
             found.truncate(found.floor_char_boundary(160));
-            file.input_error_in(Class::Encoding, "the JSON", "a JSON object", found)
+            file.spot("the JSON").error(Class::Encoding, "a JSON object", found)
         })?;
-        if !json.is_object() {
-            return Err(file.input_error_in(
-                Class::Encoding,
-                "the JSON",
-                "a JSON object",
-                "another value",
-            ));
-        }
+        let expected = "a JSON object";
+        file.spot("the JSON").ensure(
+            json.is_object(),
+            Class::Encoding,
+            expected,
+            "another value",
+        )?;
         check_extensions(file, &json)?;
         // A limit: the largest number means that none is needed.
         let max_zero_bytes = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
@@ -67,7 +66,7 @@ impl<'a> Document<'a> {
         if !version.starts_with("2.") {
             let found = format!("{version:?}");
             let place = "asset.version";
-            return Err(file.input_error_in(Class::UnsupportedVersion, place, "version 2", found));
+            return file.spot(place).refuse(Class::UnsupportedVersion, "version 2", found);
         }
         let count = document.array("buffers").len();
         for at in 0..count {
@@ -91,17 +90,16 @@ impl<'a> Document<'a> {
         let place = || format!("buffers[{at}]");
         let Some(buffer) = self.array("buffers").get(at) else { return Ok(Vec::new()) };
         let length = buffer["byteLength"].as_u64().and_then(|length| usize::try_from(length).ok());
-        let Some(length) = length else {
-            let found = buffer["byteLength"].to_string();
-            return Err(self.file.input_error_in(Class::BadShape, place(), "a byteLength", found));
-        };
+        let found = &buffer["byteLength"];
+        let length =
+            self.file.spot(place()).need(length, Class::BadShape, "a byteLength", found)?;
         let mut bytes = match (buffer["uri"].as_str(), binary) {
             (None, Some(binary)) => binary.get(..length).unwrap_or(binary).to_vec(),
             (None, None) => Vec::new(),
             (Some(uri), _) if uri.starts_with("data:") => {
                 let (_, text) = uri.split_once(";base64,").unwrap_or((uri, ""));
                 decode_base64(text.as_bytes()).map_err(|fault| {
-                    self.file.input_error_in(fault.class, place(), fault.expected, fault.found)
+                    self.file.spot(place()).error(fault.class, fault.expected, fault.found)
                 })?
             }
             (Some(uri), _) => {
@@ -111,10 +109,9 @@ impl<'a> Document<'a> {
                 WholeFile::read(bytes, options)?.bytes
             }
         };
-        if bytes.len() < length {
-            let expected = format!("{length} bytes");
-            return Err(self.file.input_error_in(Class::Truncated, place(), expected, bytes.len()));
-        }
+        let expected = format_args!("{length} bytes");
+        let found = bytes.len();
+        self.file.spot(place()).ensure(bytes.len() >= length, Class::Truncated, expected, found)?;
         bytes.truncate(length);
         Ok(bytes)
     }
@@ -123,10 +120,8 @@ impl<'a> Document<'a> {
     fn view(&self, index: &Json, place: &str) -> Result<(&[u8], Option<usize>)> {
         let views = self.array("bufferViews");
         let view = as_index(index).and_then(|at| views.get(at));
-        let Some(view) = view else {
-            let expected = format!("a bufferView below {}", views.len());
-            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, index));
-        };
+        let expected = format_args!("a bufferView below {}", views.len());
+        let view = self.file.spot(place).need(view, Class::OutOfBounds, expected, index)?;
         let buffer = as_index(&view["buffer"]).and_then(|at| self.buffers.get(at));
         let start = member(view, "byteOffset").map_or(Some(0), as_index);
         let length = as_index(&view["byteLength"]);
@@ -141,13 +136,13 @@ impl<'a> Document<'a> {
             let place = format!("bufferViews[{index}]");
             let mut found = view.to_string();
             found.truncate(found.floor_char_boundary(120));
-            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, found));
+            return self.file.spot(place).refuse(Class::OutOfBounds, expected, found);
         };
         let stride = member(view, "byteStride").map(|stride| {
             as_index(stride).ok_or_else(|| {
                 let place = format!("bufferViews[{index}]");
                 let found = stride.to_string();
-                self.file.input_error_in(Class::BadShape, place, "a byteStride", found)
+                self.file.spot(place).error(Class::BadShape, "a byteStride", found)
             })
         });
         Ok((bytes, stride.transpose()?))
@@ -157,18 +152,13 @@ impl<'a> Document<'a> {
     pub(super) fn read_accessor(&self, index: &Json, place: &str) -> Result<Column> {
         let accessors = self.array("accessors");
         let accessor = as_index(index).and_then(|at| accessors.get(at));
-        let Some(accessor) = accessor else {
-            let expected = format!("an accessor below {}", accessors.len());
-            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, index));
-        };
+        let expected = format_args!("an accessor below {}", accessors.len());
+        let accessor = self.file.spot(place).need(accessor, Class::OutOfBounds, expected, index)?;
         let place = format!("accessors[{index}]");
-        let input_error = |class, expected: &str, found: String| {
-            self.file.input_error_in(class, place.clone(), expected, found)
-        };
+        let spot = self.file.spot(&place);
         let kind = &accessor["componentType"];
-        let Some(dtype) = component_type(kind) else {
-            return Err(input_error(Class::BadTag, "componentType 5120 to 5126", kind.to_string()));
-        };
+        let expected = "componentType 5120 to 5126";
+        let dtype = spot.need(component_type(kind), Class::BadTag, expected, kind)?;
         let width = match accessor["type"].as_str() {
             Some("SCALAR") => 1,
             Some("VEC2") => 2,
@@ -176,25 +166,19 @@ impl<'a> Document<'a> {
             Some("VEC4") => 4,
             _ => {
                 let found = accessor["type"].to_string();
-                return Err(input_error(Class::BadTag, "SCALAR or VEC2 to VEC4", found));
+                return spot.refuse(Class::BadTag, "SCALAR or VEC2 to VEC4", found);
             }
         };
-        let Some(count) = as_index(&accessor["count"]) else {
-            return Err(input_error(Class::BadShape, "a count", accessor["count"].to_string()));
-        };
+        let found = &accessor["count"];
+        let count = spot.need(as_index(&accessor["count"]), Class::BadShape, "a count", found)?;
         let size = saturating_usize(dtype.size) * usize_from_u32(width); // at most 4 numbers of 4 bytes
         let mut bytes = match member(accessor, "bufferView") {
             Some(view) => self.read_rows(view, accessor, count, size, &place)?,
             None => {
                 let total = count.checked_mul(size).filter(|total| *total <= self.max_zero_bytes);
-                let Some(total) = total else {
-                    let expected = format!("at most {} bytes of zeros", self.max_zero_bytes);
-                    return Err(input_error(
-                        Class::LimitExceeded,
-                        &expected,
-                        format!("{count} values"),
-                    ));
-                };
+                let expected = format_args!("at most {} bytes of zeros", self.max_zero_bytes);
+                let found = format_args!("{count} values");
+                let total = spot.need(total, Class::LimitExceeded, expected, found)?;
                 vec![0; total]
             }
         };
@@ -214,10 +198,9 @@ impl<'a> Document<'a> {
     ) -> Result<Vec<u8>> {
         let (bytes, stride) = self.view(view, place)?;
         let stride = stride.unwrap_or(size);
-        let Some(start) = member(accessor, "byteOffset").map_or(Some(0), as_index) else {
-            let found = accessor["byteOffset"].to_string();
-            return Err(self.file.input_error_in(Class::OutOfBounds, place, "a byteOffset", found));
-        };
+        let start = member(accessor, "byteOffset").map_or(Some(0), as_index);
+        let found = &accessor["byteOffset"];
+        let start = self.file.spot(place).need(start, Class::OutOfBounds, "a byteOffset", found)?;
         let last_offset = count.checked_sub(1).map(|last| last.checked_mul(stride));
         let end = match last_offset {
             None => Some(start),
@@ -227,7 +210,7 @@ impl<'a> Document<'a> {
         if !is_within || stride < size {
             let expected = format!("{count} values of {size} bytes, {stride} apart, from {start}");
             let found = format!("a view of {} bytes", bytes.len());
-            return Err(self.file.input_error_in(Class::OutOfBounds, place, expected, found));
+            return self.file.spot(place).refuse(Class::OutOfBounds, expected, found);
         }
         let rest = &bytes[start..];
         if stride == size {
@@ -247,18 +230,14 @@ impl<'a> Document<'a> {
         size: usize,
         place: &str,
     ) -> Result<()> {
-        let input_error = |class, expected: &str, found: String| {
-            self.file.input_error_in(class, format!("{place}.sparse"), expected, found)
-        };
-        let Some(count) = as_index(&sparse["count"]) else {
-            return Err(input_error(Class::BadShape, "a count", sparse["count"].to_string()));
-        };
+        let spot = self.file.spot(format!("{place}.sparse"));
+        let found = &sparse["count"];
+        let count = spot.need(as_index(&sparse["count"]), Class::BadShape, "a count", found)?;
         let indices = &sparse["indices"];
         let dtype = component_type(&indices["componentType"]);
-        let Some(dtype) = dtype.filter(|dtype| dtype.kind == DtypeKind::UInt) else {
-            let found = indices["componentType"].to_string();
-            return Err(input_error(Class::BadTag, "unsigned indices", found));
-        };
+        let dtype = dtype.filter(|dtype| dtype.kind == DtypeKind::UInt);
+        let dtype =
+            spot.need(dtype, Class::BadTag, "unsigned indices", &indices["componentType"])?;
         let width = saturating_usize(dtype.size);
         let rows = self.read_rows(&indices["bufferView"], indices, count, width, place)?;
         let values = &sparse["values"];
@@ -266,13 +245,7 @@ impl<'a> Document<'a> {
         for (row, value) in rows.chunks(width).zip(values.chunks(size)) {
             let row = row.iter().rev().fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
             let target = row.checked_mul(size).and_then(|at| bytes.get_mut(at..at + size));
-            let Some(target) = target else {
-                return Err(input_error(
-                    Class::OutOfBounds,
-                    "an index of a value",
-                    row.to_string(),
-                ));
-            };
+            let target = spot.need(target, Class::OutOfBounds, "an index of a value", row)?;
             target.copy_from_slice(value);
         }
         Ok(())
@@ -281,24 +254,17 @@ impl<'a> Document<'a> {
     /// Reads vertex indices. The largest value of the type, the primitive restart of WebGL, is refused.
     pub(super) fn read_indices(&self, index: &Json, place: &str) -> Result<Vec<u32>> {
         let values = self.read_accessor(index, place)?;
-        let input_error = |class, expected: &str, found: String| {
-            self.file.input_error_in(class, format!("accessors[{index}]"), expected, found)
-        };
+        let spot = self.file.spot(format!("accessors[{index}]"));
         if values.dtype().kind != DtypeKind::UInt || values.width() != 1 {
             let found = format!("{} of {}", values.width(), values.dtype());
-            return Err(input_error(Class::BadTag, "unsigned scalars", found));
+            return spot.refuse(Class::BadTag, "unsigned scalars", found);
         }
         let restart = u32::MAX >> (32 - 8 * values.dtype().size.min(4));
         let from_le =
             |row: &[u8]| row.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
         let all: Vec<u32> = values.rows().map(from_le).collect();
-        if all.contains(&restart) {
-            return Err(input_error(
-                Class::OutOfBounds,
-                "indices that are not all ones",
-                restart.to_string(),
-            ));
-        }
+        let expected = "indices that are not all ones";
+        spot.ensure(!all.contains(&restart), Class::OutOfBounds, expected, restart)?;
         Ok(all)
     }
 
@@ -307,9 +273,8 @@ impl<'a> Document<'a> {
         let (bytes, _) = self.view(&extension["bufferView"], place)?;
         let limits = crate::draco::Limits::from_memory(self.max_draco_bytes);
         let stream = crate::draco::decode(bytes, &limits).map_err(|fault| {
-            self.file.input_error_in(
+            self.file.spot(format!("{place}, Draco")).error(
                 fault.class,
-                format!("{place}, Draco"),
                 fault.expected,
                 fault.found,
             )
@@ -322,11 +287,9 @@ impl<'a> Document<'a> {
                     .iter()
                     .find(|attribute| usize::try_from(attribute.id).is_ok_and(|found| found == id))
             });
-            let Some(found) = found else {
-                let expected = format!("attribute {id} in the stream");
-                let place = format!("{place}, Draco");
-                return Err(self.file.input_error_in(Class::NotFound, place, expected, "none"));
-            };
+            let expected = format_args!("attribute {id} in the stream");
+            let place = format!("{place}, Draco");
+            let found = self.file.spot(place).need(found, Class::NotFound, expected, "none")?;
             attributes.push((name.clone(), found.values.clone()));
         }
         let faces = stream.faces.map(|faces| faces.as_flattened().to_vec());
@@ -345,31 +308,27 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>)> {
     let word = |at: usize| {
         bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_le_bytes)
     };
-    if !bytes.starts_with(b"glTF") {
-        let found = format!("{:02x?}", bytes.get(..4).unwrap_or(bytes));
-        return Err(file.input_error_at(Class::BadMagic, 0, "glTF, or a JSON object", found));
-    }
+    let found = format_args!("{:02x?}", bytes.get(..4).unwrap_or(bytes));
+    let expected = "glTF, or a JSON object";
+    file.spot_at(0).ensure(bytes.starts_with(b"glTF"), Class::BadMagic, expected, found)?;
     let (Some(version), Some(length)) = (word(4), word(8)) else {
-        return Err(file.input_error_at(Class::Truncated, 4, "12 bytes of header", bytes.len()));
+        return file.spot_at(4).refuse(Class::Truncated, "12 bytes of header", bytes.len());
     };
-    if version != 2 {
-        return Err(file.input_error_at(Class::UnsupportedVersion, 4, "version 2", version));
-    }
+    file.spot_at(4).ensure(version == 2, Class::UnsupportedVersion, "version 2", version)?;
     let length = usize_from_u32(length);
-    if length != bytes.len() {
-        let class = if length > bytes.len() { Class::Truncated } else { Class::Trailing };
-        return Err(file.input_error_at(class, 8, format!("{length} bytes"), bytes.len()));
-    }
+    let expected = format_args!("{length} bytes");
+    let class = if length > bytes.len() { Class::Truncated } else { Class::Trailing };
+    file.spot_at(8).ensure(length == bytes.len(), class, expected, bytes.len())?;
     let (mut at, mut json, mut binary) = (12, None, None);
     while at < length {
         let (Some(size), Some(kind)) = (word(at), word(at + 4)) else {
-            return Err(file.input_error_at(Class::Truncated, at, "8 bytes of a chunk", "fewer"));
+            return file.spot_at(at).refuse(Class::Truncated, "8 bytes of a chunk", "fewer");
         };
         let size = usize_from_u32(size);
         let end = (at + 8).checked_add(size);
         let Some(chunk) = end.and_then(|end| bytes.get(at + 8..end)) else {
             let expected = format!("{size} bytes of a chunk");
-            return Err(file.input_error_at(Class::Truncated, at, expected, length - at - 8));
+            return file.spot_at(at).refuse(Class::Truncated, expected, length - at - 8);
         };
         match kind {
             JSON_CHUNK if json.is_none() => json = Some(chunk),
@@ -378,9 +337,7 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>)> {
         }
         at += 8 + size;
     }
-    let Some(json) = json else {
-        return Err(file.input_error_at(Class::Truncated, 12, "a chunk of JSON", "none"));
-    };
+    let json = file.spot_at(12).need(json, Class::Truncated, "a chunk of JSON", "none")?;
     Ok((json, binary))
 }
 
@@ -390,16 +347,14 @@ fn check_extensions(file: &WholeFile, json: &Json) -> Result<()> {
         let harmless = ["KHR_materials_", "KHR_texture_", "KHR_lights_"];
         let is_supported = ["KHR_draco_mesh_compression", "KHR_mesh_quantization"].contains(&name)
             || harmless.iter().any(|start| name.starts_with(start));
-        if !is_supported {
-            let expected = "extensions that are known";
-            let found = format!("{name:?}");
-            return Err(file.input_error_in(
-                Class::Unsupported,
-                "extensionsRequired",
-                expected,
-                found,
-            ));
-        }
+        let expected = "extensions that are known";
+        let found = format_args!("{name:?}");
+        file.spot("extensionsRequired").ensure(
+            is_supported,
+            Class::Unsupported,
+            expected,
+            found,
+        )?;
     }
     Ok(())
 }

@@ -66,13 +66,10 @@ fn read_primitive(
     primitive: &Json,
 ) -> Result<Primitive> {
     let place = || format!("meshes[{mesh}].primitives[{at}]");
-    let input_error = |class, expected: &str, found: String| {
-        document.file.input_error_in(class, place(), expected, found)
-    };
+    let spot = document.file.spot(place());
     let mode = member(primitive, "mode").map_or(Some(4), Json::as_u64);
-    let Some(mode) = mode.filter(|mode| *mode <= 6) else {
-        return Err(input_error(Class::BadTag, "mode 0 to 6", primitive["mode"].to_string()));
-    };
+    let found = &primitive["mode"];
+    let mode = spot.need(mode.filter(|mode| *mode <= 6), Class::BadTag, "mode 0 to 6", found)?;
     let compressed = &primitive["extensions"]["KHR_draco_mesh_compression"];
     let draco = match compressed.is_object() {
         true => Some(document.decode_draco(compressed, &place())?),
@@ -95,32 +92,27 @@ fn read_primitive(
             attributes.push((name.clone(), values));
         }
     }
-    let Some(positions) = positions else {
-        return Err(input_error(Class::NotFound, "an attribute POSITION", "none".to_owned()));
-    };
-    if positions.width() != 3 {
-        let found = positions.width().to_string();
-        return Err(input_error(Class::BadShape, "positions of three numbers", found));
-    }
+    let expected = "an attribute POSITION";
+    let positions = spot.need(positions, Class::NotFound, expected, "none".to_owned())?;
+    let found = positions.width().to_string();
+    spot.ensure(positions.width() == 3, Class::BadShape, "positions of three numbers", found)?;
     for (name, values) in &attributes {
-        if values.len() != positions.len() {
-            let found = format!("{} values of {name}", values.len());
-            let expected = format!("{} as there are positions", positions.len());
-            return Err(input_error(Class::CountMismatch, &expected, found));
-        }
+        let found = format_args!("{} values of {name}", values.len());
+        let expected = format_args!("{} as there are positions", positions.len());
+        spot.ensure(values.len() == positions.len(), Class::CountMismatch, expected, found)?;
     }
     let indices = match (draco, member(primitive, "indices")) {
         (Some(DracoMesh { faces: Some(faces), .. }), _) => faces,
         (Some(_), _) if mode == 0 => Vec::new(), // points need no indices
         (Some(_), _) => {
             let found = "a point cloud".to_owned();
-            return Err(input_error(Class::NotFound, "faces in the Draco stream", found));
+            return spot.refuse(Class::NotFound, "faces in the Draco stream", found);
         }
         (None, Some(index)) => document.read_indices(index, &place())?,
         (None, None) => {
             let count = u32::try_from(positions.len()).map_err(|_too_many| {
                 let expected = format!("at most {} positions", u32::MAX);
-                input_error(Class::LimitExceeded, &expected, positions.len().to_string())
+                spot.error(Class::LimitExceeded, &expected, positions.len().to_string())
             })?;
             (0..count).collect()
         }
@@ -129,13 +121,11 @@ fn read_primitive(
         indices.iter().find(|index| usize::try_from(**index).is_ok_and(|i| i >= positions.len()))
     {
         let expected = format!("indices below {}", positions.len());
-        return Err(input_error(Class::OutOfBounds, &expected, outside.to_string()));
+        return spot.refuse(Class::OutOfBounds, &expected, outside.to_string());
     }
     let (width, elements) = expand_indices(mode, &indices);
-    let Some(elements) = elements else {
-        let expected = format!("a multiple of {width} indices for mode {mode}");
-        return Err(input_error(Class::BadShape, &expected, indices.len().to_string()));
-    };
+    let expected = format_args!("a multiple of {width} indices for mode {mode}");
+    let elements = spot.need(elements, Class::BadShape, expected, indices.len().to_string())?;
     Ok(Primitive { mode, positions, attributes, elements, width })
 }
 
@@ -194,7 +184,7 @@ fn build_geometry(
         else {
             let expected = format!("a mesh below {}", meshes.len());
             let found = node.mesh.to_string();
-            return Err(document.file.input_error_in(Class::OutOfBounds, "nodes", expected, found));
+            return document.file.spot("nodes").refuse(Class::OutOfBounds, expected, found);
         };
         if let Some(slot) = read.get_mut(node.mesh)
             && slot.is_none()
@@ -223,12 +213,7 @@ fn build_geometry(
     if !kinds.is_empty() && !kinds.contains(&read_kind) && read_kind != Kind::PointCloud {
         let found = kinds.iter().map(|kind| kind.token()).collect::<Vec<_>>().join(", ");
         let expected = format!("a {kind}");
-        return Err(document.file.input_error_in(
-            Class::InvalidArgument,
-            "the scene",
-            expected,
-            found,
-        ));
+        return document.file.spot("the scene").refuse(Class::InvalidArgument, expected, found);
     }
     instances.retain(|instance| instance.primitive.kind() == read_kind || kinds.len() == 1);
     let mut geometry = join_instances(document, &instances, read_kind, options)?;
@@ -319,12 +304,7 @@ fn join_instances(
     if vertices.saturating_mul(64).saturating_add(elements.saturating_mul(8)) > options.memory {
         let expected = format!("at most {} bytes of geometry", options.memory);
         let found = format!("{vertices} vertices");
-        return Err(document.file.input_error_in(
-            Class::LimitExceeded,
-            "the scene",
-            expected,
-            found,
-        ));
+        return document.file.spot("the scene").refuse(Class::LimitExceeded, expected, found);
     }
     let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0_u64;

@@ -114,19 +114,13 @@ pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>> 
     let nodes = document.array("nodes");
     let scene = member(&document.json, "scene").map_or(Some(0), as_index);
     let scenes = document.array("scenes");
-    let input_error = |class, expected: String, found: String| {
-        document.file.input_error_in(class, "nodes", expected, found)
-    };
+    let spot = document.file.spot("nodes");
     let scene = match scene.and_then(|at| scenes.get(at)) {
         Some(scene) => scene,
         None if member(&document.json, "scene").is_none() => return Ok(Vec::new()),
         None => {
             let expected = format!("a scene below {}", scenes.len());
-            return Err(input_error(
-                Class::OutOfBounds,
-                expected,
-                document.json["scene"].to_string(),
-            ));
+            return spot.refuse(Class::OutOfBounds, expected, document.json["scene"].to_string());
         }
     };
     let mut is_visited = vec![false; nodes.len()];
@@ -137,23 +131,21 @@ pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>> 
         let found = as_index(&index).and_then(|at| Some((at, nodes.get(at)?)));
         let Some((at, node)) = found else {
             let expected = format!("a node below {}", nodes.len());
-            return Err(input_error(Class::OutOfBounds, expected, index.to_string()));
+            return spot.refuse(Class::OutOfBounds, expected, index.to_string());
         };
         if let Some(flag) = is_visited.get_mut(at)
             && std::mem::replace(flag, true)
         {
             let expected = "nodes with one parent each".to_owned();
-            return Err(input_error(Class::Duplicate, expected, format!("node {at} twice")));
+            return spot.refuse(Class::Duplicate, expected, format!("node {at} twice"));
         }
         let own_matrix = Matrix::from_node(node).map_err(|key| {
             let found: String = node[key].to_string().chars().take(120).collect();
-            input_error(Class::BadShape, format!("the numbers of {key} in node {at}"), found)
+            spot.error(Class::BadShape, format!("the numbers of {key} in node {at}"), found)
         })?;
         let matrix = parent_matrix.multiply(&own_matrix);
         if let Some(mesh) = member(node, "mesh") {
-            let Some(mesh) = as_index(mesh) else {
-                return Err(input_error(Class::OutOfBounds, "a mesh".to_owned(), mesh.to_string()));
-            };
+            let mesh = spot.need(as_index(mesh), Class::OutOfBounds, "a mesh".to_owned(), mesh)?;
             let name = node["name"].as_str().unwrap_or_default().to_owned();
             mesh_nodes.push(MeshNode { name, mesh, matrix, extras: node["extras"].clone() });
         }

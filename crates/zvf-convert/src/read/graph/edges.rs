@@ -12,15 +12,15 @@
 
 use std::path::{Path, PathBuf};
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 
 use super::{Attribute, Graph, ValueKind};
-use crate::error::{Place, bad_input};
+use crate::error::{Place, Spot};
 use crate::read::csv::{TextRow, TextTable, parse_table};
 use crate::read::geometry::{WholeFile, open_companion};
 use crate::read::input::Bytes;
-use crate::read::values::parse_f64;
+use crate::read::values::{parse_f64, quote, quote_start};
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -74,15 +74,14 @@ pub(super) fn parse(file: &WholeFile, nodes: Option<&WholeFile>) -> Result<(Grap
         }
     }
     let rows = graph.resolve_edges().map_err(|(edge, name)| {
-        let line = lines[edge];
-        let shown: String = name.chars().take(60).collect();
-        input_error(Class::NotFound, line, "a node of the table of nodes", format!("{shown:?}"))
+        let expected = "a node of the table of nodes";
+        spot(lines[edge]).error(Class::NotFound, expected, quote(&name, 60))
     })?;
     Ok((graph, rows))
 }
 
-fn input_error(class: Class, line: u64, expected: &str, found: impl std::fmt::Display) -> Error {
-    bad_input(class, "edge list", Place::Line(line), expected, found)
+const fn spot(line: u64) -> Spot<Place> {
+    Spot::new("edge list", Place::Line(line))
 }
 
 fn strip_comment(line: &str) -> &str {
@@ -159,27 +158,24 @@ fn read_list(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Resul
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
         let [source, target, values @ ..] = &words[..] else {
             let found = format!("{} names", words.len());
-            return Err(input_error(Class::BadShape, number, "two names", found));
+            return spot(number).refuse(Class::BadShape, "two names", found);
         };
         let shape = (values.len(), dictionary.is_some());
         let first_shape = *first.get_or_insert(shape);
-        if shape != first_shape {
-            let expected = "as many values as in the first line";
-            let found = format!("{} instead of {}", shape.0, first_shape.0);
-            return Err(input_error(Class::BadShape, number, expected, found));
-        }
+        let expected = "as many values as in the first line";
+        let found = format_args!("{} instead of {}", shape.0, first_shape.0);
+        spot(number).ensure(shape == first_shape, Class::BadShape, expected, found)?;
         let row = graph.ends.len();
         for (at, value) in values.iter().enumerate() {
             if parse_f64(value).is_none() {
-                let shown: String = value.chars().take(40).collect();
-                return Err(input_error(Class::Encoding, number, "a number", format!("{shown:?}")));
+                return spot(number).refuse(Class::Encoding, "a number", quote_start(value));
             }
             let name = if at == 0 { "weight".to_owned() } else { format!("value_{at}") };
             table.set_value(&name, row, Some((*value).to_owned()));
         }
         if let Some(dictionary) = dictionary {
             let pairs = parse_dictionary(dictionary).ok_or_else(|| {
-                input_error(Class::Encoding, number, "a dictionary of Python", "other text")
+                spot(number).error(Class::Encoding, "a dictionary of Python", "other text")
             })?;
             for (key, value) in pairs {
                 table.set_value(&key, row, value);
@@ -290,10 +286,8 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<()> {
     let id = find_column(&table, &["node_id", "id"])?;
     for TextRow { line, values } in &table.rows {
         let name = &values[id];
-        if !graph.push_node(name) {
-            let found = format!("{name:?} twice");
-            return Err(input_error(Class::Duplicate, *line, "each node once", found));
-        }
+        let found = format_args!("{name:?} twice");
+        spot(*line).ensure(graph.push_node(name), Class::Duplicate, "each node once", found)?;
     }
     graph.nodes.columns = TextColumns::new(&table, &[]).into_attributes(graph.node_names.len());
     for attribute in &graph.nodes.columns {
@@ -302,7 +296,7 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<()> {
         }
         let mut texts = attribute.texts.iter().zip(&table.rows); // none if all values are numbers
         if let Some((found, row)) = texts.find(|(text, _)| parse_f64(text.trim()).is_none()) {
-            return Err(input_error(Class::Encoding, row.line, "a number", format!("{found:?}")));
+            return spot(row.line).refuse(Class::Encoding, "a number", format!("{found:?}"));
         }
     }
     Ok(())
@@ -319,6 +313,6 @@ fn find_column(table: &TextTable, names: &[&str]) -> Result<usize> {
     let column = names.iter().find_map(|name| table.names.iter().position(|column| column == name));
     column.ok_or_else(|| {
         let expected = format!("a column {}", names[0]);
-        input_error(Class::BadShape, 1, &expected, table.names.join(","))
+        spot(1).error(Class::BadShape, &expected, table.names.join(","))
     })
 }

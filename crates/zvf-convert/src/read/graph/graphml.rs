@@ -17,8 +17,8 @@ use super::{Attribute, Graph, ValueKind};
 use crate::dtypes::BOOL;
 use crate::read::geometry::{Geometry, WholeFile, text_field};
 use crate::read::input::Bytes;
-use crate::read::values::new_column;
-use crate::read::xml::{Element, Node, Xml};
+use crate::read::values::{new_column, quote};
+use crate::read::xml::{Element, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 use zvf_model::Field;
 
@@ -58,61 +58,34 @@ enum Owner {
 
 pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument> {
     let mut document = GraphDocument::default();
-    let mut xml = Xml::new(file, file.text()?);
-    let (mut is_inside, mut graph_count) = (false, 0);
-    loop {
-        match xml.next()? {
-            Node::Start(element) => match (local_name(&element.name), is_inside) {
-                ("graphml", false) => is_inside = true,
-                (name, false) => {
-                    let found = format!("<{name}>");
-                    return Err(file.input_error_at(
-                        Class::BadMagic,
-                        element.at,
-                        "<graphml>",
-                        found,
-                    ));
-                }
-                ("key", _) => document.read_key(&mut xml, &element)?,
-                ("graph", _) => {
-                    graph_count += 1;
-                    if graph_count > 1 {
-                        return Err(xml.input_error(
-                            Class::Unsupported,
-                            "one graph",
-                            "a second one",
-                        ));
-                    }
-                    document.is_directed = element.get("edgedefault") == Some("directed");
-                }
-                ("node", _) => document.read_node(&mut xml, &element)?,
-                ("edge", _) => document.read_edge(&mut xml, &element)?,
-                ("data", _) => document.read_value(&mut xml, &element, Owner::Graph)?,
-                ("hyperedge", _) => {
-                    return Err(xml.input_error(
-                        Class::Unsupported,
-                        "edges of two nodes",
-                        "a hyperedge",
-                    ));
-                }
-                _ => xml.skip_element()?,
-            },
-            Node::Text(_) | Node::End(_) => {}
-            Node::Done => return Ok(document),
+    let (mut xml, _) = Xml::open(file, file.text()?, "graphml")?;
+    let mut graph_count = 0;
+    while let Some(element) = xml.next_inside(0)? {
+        match &*element.name {
+            "key" => document.read_key(&mut xml, &element)?,
+            "graph" => {
+                graph_count += 1;
+                let found = "a second one";
+                xml.here().ensure(graph_count <= 1, Class::Unsupported, "one graph", found)?;
+                document.is_directed = element.get("edgedefault") == Some("directed");
+            }
+            "node" => document.read_node(&mut xml, &element)?,
+            "edge" => document.read_edge(&mut xml, &element)?,
+            "data" => document.read_value(&mut xml, &element, Owner::Graph)?,
+            "hyperedge" => {
+                let expected = "edges of two nodes";
+                return xml.here().refuse(Class::Unsupported, expected, "a hyperedge");
+            }
+            _ => xml.skip_element()?,
         }
     }
-}
-
-/// Returns a name without its namespace prefix.
-fn local_name(name: &str) -> &str {
-    name.rsplit(':').next().unwrap_or(name)
+    Ok(document)
 }
 
 impl GraphDocument {
     fn read_key(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
-        let Some(id) = element.get("id").map(str::to_owned) else {
-            return Err(xml.input_error(Class::NotFound, "the id of a key", "none"));
-        };
+        let id = element.get("id").map(str::to_owned);
+        let id = xml.here().need(id, Class::NotFound, "the id of a key", "none")?;
         let name = element.get("attr.name").unwrap_or(&id).to_owned();
         let kind = match element.get("attr.type") {
             Some("boolean") => ValueKind::Bool,
@@ -123,26 +96,19 @@ impl GraphDocument {
             Some("string") | None => ValueKind::Text,
             Some(kind) => {
                 let expected = "boolean, int, long, float, double or string";
-                return Err(xml.input_error(Class::BadTag, expected, format!("{kind:?}")));
+                return xml.here().refuse(Class::BadTag, expected, format!("{kind:?}"));
             }
         };
         if self.keys.iter().any(|key| key.id == id) {
-            return Err(xml.input_error(
-                Class::Duplicate,
-                "keys of different ids",
-                format!("{id:?} twice"),
-            ));
+            let expected = "keys of different ids";
+            return xml.here().refuse(Class::Duplicate, expected, format_args!("{id:?} twice"));
         }
         let mut default = None;
-        loop {
-            match xml.next()? {
-                Node::Start(inner) if local_name(&inner.name) == "default" => {
-                    default = Some(xml.text_of_element()?);
-                }
-                Node::Start(_) => xml.skip_element()?,
-                Node::End(end) if local_name(&end) == "key" => break,
-                Node::Text(_) | Node::End(_) => {}
-                Node::Done => break,
+        let depth = xml.depth();
+        while let Some(inner) = xml.next_inside(depth)? {
+            let text = xml.text_of_element()?;
+            if inner.name == "default" {
+                default = Some(text);
             }
         }
         let scope = element.get("for").unwrap_or("all");
@@ -159,28 +125,19 @@ impl GraphDocument {
     }
 
     fn read_node(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
-        let Some(id) = element.get("id") else {
-            return Err(xml.input_error(Class::NotFound, "the id of a node", "none"));
-        };
+        let id = xml.here().need(element.get("id"), Class::NotFound, "the id of a node", "none")?;
         if !self.graph.push_node(id) {
-            let shown: String = id.chars().take(60).collect();
-            return Err(xml.input_error(
-                Class::Duplicate,
-                "each node once",
-                format!("{shown:?} twice"),
-            ));
+            let (expected, found) = ("each node once", format!("{} twice", quote(id, 60)));
+            return xml.here().refuse(Class::Duplicate, expected, found);
         }
-        self.read_data(xml, "node", Owner::Node)?;
+        self.read_data(xml, Owner::Node)?;
         self.graph.nodes.end_row().map_err(|value| bad_value(xml, value))
     }
 
     fn read_edge(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
         let (Some(source), Some(target)) = (element.get("source"), element.get("target")) else {
-            return Err(xml.input_error(
-                Class::NotFound,
-                "source and target of an edge",
-                "one of them",
-            ));
+            let expected = "source and target of an edge";
+            return xml.here().refuse(Class::NotFound, expected, "one of them");
         };
         let ends = [self.graph.intern(source), self.graph.intern(target)];
         self.graph.ends.push(ends);
@@ -189,49 +146,34 @@ impl GraphDocument {
             Some("true" | "1") => true,
             Some("false" | "0") => false,
             Some(found) => {
-                return Err(xml.input_error(
-                    Class::Encoding,
-                    "true or false",
-                    format!("{found:?}"),
-                ));
+                return xml.here().refuse(Class::Encoding, "true or false", format!("{found:?}"));
             }
             None => self.is_directed,
         });
-        self.read_data(xml, "edge", Owner::Edge)?;
+        self.read_data(xml, Owner::Edge)?;
         self.graph.edges.end_row().map_err(|value| bad_value(xml, value))
     }
 
     /// Reads the data of a node or an edge up to its end.
-    fn read_data(&mut self, xml: &mut Xml<'_>, name: &str, owner: Owner) -> Result<()> {
-        loop {
-            match xml.next()? {
-                Node::Start(inner) => match local_name(&inner.name) {
-                    "data" => self.read_value(xml, &inner, owner)?,
-                    "graph" => {
-                        let expected = "nodes without graphs inside";
-                        return Err(xml.input_error(
-                            Class::Unsupported,
-                            expected,
-                            "a nested graph",
-                        ));
-                    }
-                    _ => xml.skip_element()?,
-                },
-                Node::End(end) if local_name(&end) == name => return Ok(()),
-                Node::Text(_) | Node::End(_) => {}
-                Node::Done => return Ok(()),
+    fn read_data(&mut self, xml: &mut Xml<'_>, owner: Owner) -> Result<()> {
+        let depth = xml.depth();
+        while let Some(inner) = xml.next_inside(depth)? {
+            match &*inner.name {
+                "data" => self.read_value(xml, &inner, owner)?,
+                "graph" => {
+                    let expected = "nodes without graphs inside";
+                    return xml.here().refuse(Class::Unsupported, expected, "a nested graph");
+                }
+                _ => xml.skip_element()?,
             }
         }
+        Ok(())
     }
 
     fn read_value(&mut self, xml: &mut Xml<'_>, element: &Element, owner: Owner) -> Result<()> {
-        let Some(id) = element.get("key") else {
-            return Err(xml.input_error(Class::NotFound, "the key of data", "none"));
-        };
+        let id = xml.here().need(element.get("key"), Class::NotFound, "the key of data", "none")?;
         let Some(key) = self.keys.iter().find(|key| key.id == id) else {
-            let shown: String = id.chars().take(60).collect();
-            let expected = "a key that is declared";
-            return Err(xml.input_error(Class::NotFound, expected, format!("{shown:?}")));
+            return xml.here().refuse(Class::NotFound, "a key that is declared", quote(id, 60));
         };
         let value = xml.text_of_element()?;
         let attribute = match owner {
@@ -244,13 +186,12 @@ impl GraphDocument {
                 return Ok(());
             }
         };
-        let Some(attribute) = attribute else {
-            let found = format!("the key {:?} of something else", key.name);
-            return Err(xml.input_error(Class::BadTag, format!("a key for a {owner:?}"), found));
-        };
+        let found = format_args!("the key {:?} of something else", key.name);
+        let expected = format_args!("a key for a {owner:?}");
+        let attribute = xml.here().need(attribute, Class::BadTag, expected, found)?;
         if attribute.pending.replace(value).is_some() {
             let found = format!("{:?} twice", key.name);
-            return Err(xml.input_error(Class::Duplicate, "each key once", found));
+            return xml.here().refuse(Class::Duplicate, "each key once", found);
         }
         Ok(())
     }
@@ -276,20 +217,13 @@ impl GraphDocument {
 
     pub(super) fn resolve_edges(&self, file: &WholeFile) -> Result<Vec<i64>> {
         self.graph.resolve_edges().map_err(|(edge, name)| {
-            let shown: String = name.chars().take(60).collect();
-            let place = format!("edge {edge}");
-            file.input_error_in(
-                Class::NotFound,
-                place,
-                "a node that is there",
-                format!("{shown:?}"),
-            )
+            let spot = file.spot(format!("edge {edge}"));
+            spot.error(Class::NotFound, "a node that is there", quote(&name, 60))
         })
     }
 }
 
 fn bad_value(xml: &Xml<'_>, (name, kind, text): (String, ValueKind, String)) -> Error {
-    let shown: String = text.chars().take(40).collect();
     let expected = format!("{} for {name:?}", kind.dtype());
-    xml.input_error(Class::Encoding, expected, format!("{shown:?}"))
+    xml.here().error(Class::Encoding, expected, quote(&text, 40))
 }

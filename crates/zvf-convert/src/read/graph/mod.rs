@@ -22,7 +22,7 @@ use super::geometry::{Geometry, number_column, text_field};
 use super::values::{Values, narrow_column, new_column, survives_float32};
 use crate::dtypes::{BOOL, FLOAT64, INT32, missing_number};
 use crate::elements::row_number;
-use crate::error::bad_input;
+use crate::error::Spot;
 
 /// Builder of a graph: nodes, edges and their attributes.
 #[derive(Debug, Default)]
@@ -281,7 +281,7 @@ impl Graph {
         };
         let place = "the nodes";
         let expected = format!("a position {name:?}");
-        let bad = bad_input(Class::InvalidArgument, format, place, expected, found);
+        let bad = Spot::new(format, place).error(Class::InvalidArgument, expected, found);
         bad.with_hint("name the attributes that are positions, or give a table of nodes")
     }
 
@@ -289,7 +289,7 @@ impl Graph {
         let place = "the nodes";
         let expected = format!("a number {name:?} for each node");
         let found = "nodes without one".to_owned();
-        bad_input(Class::Encoding, format, place, expected, found)
+        Spot::new(format, place).error(Class::Encoding, expected, found)
     }
 }
 

@@ -14,7 +14,7 @@ use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
-use super::file::{H5, Node};
+use super::file::{H5, Node, spot};
 use crate::dtypes::BOOL;
 use crate::read::features::{Cell, Columns};
 use crate::read::values::new_column;
@@ -28,12 +28,9 @@ pub(super) fn read_column(
     memory: &mut u64,
 ) -> Result<Option<(Field, Option<String>)>> {
     match file.find_node(path)? {
-        Node::Missing => Err(file.input_error(
-            Class::NotFound,
-            path,
-            "the column that column-order names",
-            "none",
-        )),
+        Node::Missing => {
+            spot(path).refuse(Class::NotFound, "the column that column-order names", "none")
+        }
         Node::Dataset => read_array(file, path, name, rows, memory),
         Node::Group => {
             let encoding = file.text_attribute(path, "encoding-type")?.unwrap_or_default();
@@ -58,7 +55,7 @@ fn check_rows(file: &H5, path: &str, rows: usize) -> Result<()> {
         return Ok(());
     }
     let expected = format!("{rows} rows, as obs has");
-    Err(file.input_error(Class::CountMismatch, path, &expected, format!("{shape:?}")))
+    spot(path).refuse(Class::CountMismatch, &expected, format!("{shape:?}"))
 }
 
 fn read_array(
@@ -115,7 +112,7 @@ fn read_categories(
     check_rows(file, &codes, rows)?;
     let is_integer = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     let Some(dtype) = file.number_type(&codes)?.filter(is_integer) else {
-        return Err(file.input_error(Class::Unsupported, &codes, "whole numbers", "another type"));
+        return spot(&codes).refuse(Class::Unsupported, "whole numbers", "another type");
     };
     let values = new_column(dtype, 1, file.read_bytes(&codes, dtype, memory)?)?;
     let labels: Vec<Value> = match file.number_type(&categories)? {
@@ -130,12 +127,7 @@ fn read_categories(
     };
     let categories = Categories::new(labels, Some(-1));
     if let Err(stray) = categories.check(&values) {
-        return Err(file.input_error(
-            Class::OutOfBounds,
-            &codes,
-            "codes of categories, or -1",
-            stray,
-        ));
+        return spot(&codes).refuse(Class::OutOfBounds, "codes of categories, or -1", stray);
     }
     Ok(Field::new(name, values).with_categories(categories))
 }
@@ -151,7 +143,7 @@ fn read_nullable(
     check_rows(file, &values, rows)?;
     check_rows(file, &mask, rows)?;
     let Some(dtype) = file.number_type(&values)? else {
-        return Err(file.input_error(Class::Unsupported, &values, "numbers", "another type"));
+        return spot(&values).refuse(Class::Unsupported, "numbers", "another type");
     };
     let is_missing = file.read_bytes(&mask, BOOL, memory)?;
     let numbers = new_column(dtype, 1, file.read_bytes(&values, dtype, memory)?)?;

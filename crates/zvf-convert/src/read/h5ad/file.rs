@@ -1,16 +1,17 @@
 //! Checked access to an HDF5 file.
 
+use std::fmt::Display;
 use std::io::Read as _;
 use std::path::PathBuf;
 
 use hdf5_pure::{AttrValue, DType, File, VlenStringReadOptions};
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::NAME;
-use crate::error::{bad_input, read_failed};
+use crate::error::{Spot, read_failed};
 use crate::isolate;
 use crate::read::input::Bytes;
 use crate::read::source::{Numbers, Source};
@@ -30,8 +31,9 @@ pub(super) enum Node {
     Dataset,
 }
 
-fn input_error(class: Class, path: &str, expected: &str, found: impl std::fmt::Display) -> Error {
-    bad_input(class, NAME, path, expected, found)
+/// Returns a spot of the input.
+pub(super) const fn spot<P: Display>(place: P) -> Spot<P> {
+    Spot::new(NAME, place)
 }
 
 impl H5 {
@@ -43,12 +45,12 @@ impl H5 {
         let file = match (source.into_parts(), path) {
             (Ok(_), Some(path)) => isolate::catch(|| File::open_streaming(path)),
             (Ok(_), None) => {
-                return Err(input_error(Class::NotFound, "the file", "a path", "none"));
+                return spot("the file").refuse(Class::NotFound, "a path", "none");
             }
             (Err(memory), _) => isolate::catch(|| File::from_bytes(memory)),
         };
         let file =
-            file.map_err(|error| input_error(Class::Codec, "the superblock", "HDF5", error))?;
+            file.map_err(|error| spot("the superblock").error(Class::Codec, "HDF5", error))?;
         Ok(Self { file, path: own_path })
     }
 
@@ -70,16 +72,6 @@ impl H5 {
         }
     }
 
-    pub(super) fn input_error(
-        &self,
-        class: Class,
-        path: &str,
-        expected: &str,
-        found: impl std::fmt::Display,
-    ) -> Error {
-        input_error(class, path, expected, found)
-    }
-
     /// Calls `read` with the file, and reports an error or a panic for `path`.
     fn catch_faults<T>(
         &self,
@@ -88,10 +80,10 @@ impl H5 {
     ) -> Result<T> {
         let file = &self.file;
         let result = isolate::catch_panic(|| read(file))
-            .map_err(|panic| input_error(Class::Codec, path, "HDF5", panic))?;
+            .map_err(|panic| spot(path).error(Class::Codec, "HDF5", panic))?;
         result.map_err(|error| {
             let text = error.to_string();
-            input_error(classify_error(&text), path, "an object of this file", text)
+            spot(path).error(classify_error(&text), "an object of this file", text)
         })
     }
 
@@ -205,7 +197,7 @@ impl H5 {
         if to_u64(bytes.len()) != count * dtype.size {
             let expected = format!("{count} values");
             let found = (to_u64(bytes.len()) / dtype.size).to_string();
-            return Err(input_error(Class::CountMismatch, path, &expected, found));
+            return spot(path).refuse(Class::CountMismatch, &expected, found);
         }
         Ok(bytes)
     }
@@ -236,7 +228,7 @@ impl H5 {
                     let column = new_column(dtype, 1, bytes)?;
                     Ok((0..column.len()).map(|row| column.value(row, 0).to_string()).collect())
                 }
-                None => Err(input_error(Class::Unsupported, path, "text", "another type")),
+                None => spot(path).refuse(Class::Unsupported, "text", "another type"),
             },
         }
     }
@@ -248,12 +240,8 @@ impl H5 {
         let bytes = count.and_then(|count| count.checked_mul(size));
         let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= memory)) else {
             let expected = format!("at most {memory} bytes, which have to be in memory at once");
-            let fault = input_error(
-                Class::LimitExceeded,
-                path,
-                &expected,
-                format!("an array of {shape:?}"),
-            );
+            let fault =
+                spot(path).error(Class::LimitExceeded, &expected, format!("an array of {shape:?}"));
             return Err(fault);
         };
         *memory -= bytes;
@@ -277,7 +265,7 @@ impl H5 {
             (None, AttrValue::F64Array(list)) if list.is_empty() => Ok(Vec::new()), // as anndata writes no names
             (None, _) => {
                 let found = format!("{name} of another type");
-                Err(input_error(Class::BadTag, path, "a list of texts", found))
+                spot(path).refuse(Class::BadTag, "a list of texts", found)
             }
         }
     }
@@ -343,9 +331,9 @@ fn check_superblock(source: &mut Source) -> Result<()> {
     let superblock = source.read(0, len.min(56), "the superblock")?;
     if !superblock.starts_with(b"\x89HDF\r\n\x1a\n") {
         let found = format!("{:02x?}", superblock.get(..8).unwrap_or(&superblock));
-        return Err(source.input_error_at(Class::BadMagic, 0, "the signature of HDF5", found));
+        return source.spot_at(0).refuse(Class::BadMagic, "the signature of HDF5", found);
     }
-    let n = Numbers(&superblock);
+    let n = Numbers::new(&superblock);
     let (offset_bytes, at) = match n.u8(8) {
         0 => (n.u8(13), 40),
         1 => (n.u8(13), 44),
@@ -353,10 +341,8 @@ fn check_superblock(source: &mut Source) -> Result<()> {
     };
     if offset_bytes == 8 {
         let end = n.u64(at);
-        if end > len {
-            let expected = format!("{end} bytes, as the superblock says");
-            return Err(source.input_error_at(Class::Truncated, at as u64, expected, len));
-        }
+        let expected = format_args!("{end} bytes, as the superblock says");
+        source.spot_at(at as u64).ensure(end <= len, Class::Truncated, expected, len)?;
     }
     Ok(())
 }

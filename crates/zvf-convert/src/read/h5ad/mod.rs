@@ -22,22 +22,21 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::DtypeKind;
-use zvf_model::{Batch, Column, Field, Kind};
+use zvf_model::{Column, Field, Kind};
 
 use self::columns::read_column;
-use self::file::{H5, Node};
+use self::file::{H5, Node, spot};
+use super::geometry::Geometry;
 use super::input::Bytes;
-use super::roles::{MAX_AXES, default_axes, point_kind};
-use super::values::{new_column, without_rows};
-use super::{Header, Piece, ReadOptions, Reader};
+use super::roles::{MAX_AXES, point_kind};
+use super::values::new_column;
+use super::{Format, ReadOptions, Reader};
 use crate::dtypes::UINT32;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = H5::open(bytes, options.memory)?;
     let kind = point_kind(options, NAME)?;
-    if kind != Kind::PointCloud {
-        return Err(file.input_error(Class::Unsupported, "obsm", "a point_cloud", kind));
-    }
+    spot("obsm").ensure(kind == Kind::PointCloud, Class::Unsupported, "a point_cloud", kind)?;
     let mut memory = options.memory;
     let obs = Obs::read(&file, &mut memory)?;
     let (positions, key) = read_positions(&file, obs.rows, options, &mut memory)?;
@@ -58,15 +57,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let adds_obs_row = options.columns.fields.is_none()
         && fields.iter().all(|field: &Field| *field.name != *"obs_row");
     if adds_obs_row {
-        let Ok(rows) = u32::try_from(obs.rows) else {
-            let found = obs.rows.to_string();
-            return Err(file.input_error(
-                Class::LimitExceeded,
-                "obs",
-                "fewer than 2^32 rows",
-                found,
-            ));
-        };
+        let rows = u32::try_from(obs.rows).ok();
+        let expected = "fewer than 2^32 rows";
+        let rows = spot("obs").need(rows, Class::LimitExceeded, expected, obs.rows)?;
         let row_numbers = (0..rows).flat_map(u32::to_le_bytes).collect();
         fields.push(Field::new("obs_row", new_column(UINT32, 1, row_numbers)?));
     }
@@ -76,17 +69,14 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let cells = format_count(nan_count, "cell");
         column_notes.push(format!("{cells} without a position: it is NaN"));
     }
-    let width = positions.width();
-    let header = Header {
-        fields: without_rows(&fields),
-        vertices: u64::try_from(obs.rows).ok(),
+    let geometry = Geometry {
+        fields,
         records: vec![("h5ad".to_owned(), obs.to_record(&key))],
         left_out,
         notes: column_notes,
-        ..Header::new(kind, default_axes(width), positions.slice(0..0))
+        ..Geometry::new(kind, positions)
     };
-    let batch_rows = options.batch_rows.max(1);
-    Ok(Reader::new(header, Pieces { positions, fields, row: 0, batch_rows }))
+    geometry.into_reader(Format::H5ad, options)
 }
 
 /// The table of cells, `obs`.
@@ -102,15 +92,11 @@ impl Obs {
             Node::Group => {}
             Node::Dataset => {
                 let bad = "one array of records, as anndata before 0.7 wrote it".to_owned();
-                return Err(file.input_error(
-                    Class::Unsupported,
-                    "obs",
-                    "a group; read and write it with a newer anndata",
-                    bad,
-                ));
+                let expected = "a group; read and write it with a newer anndata";
+                return spot("obs").refuse(Class::Unsupported, expected, bad);
             }
             Node::Missing => {
-                return Err(file.input_error(Class::NotFound, "obs", "a table of cells", "none"));
+                return spot("obs").refuse(Class::NotFound, "a table of cells", "none");
             }
         }
         let index = file.text_attribute("obs", "_index")?.unwrap_or_else(|| "_index".to_owned());
@@ -152,19 +138,14 @@ fn read_positions(
             if let Some(target) = file.find_external_link(name)? {
                 let expected = "positions in this file; links out of it are not followed";
                 let found = format!("a link to {target:?}");
-                return Err(file.input_error(
-                    Class::Unsupported,
-                    &format!("obsm/{name}"),
-                    expected,
-                    found,
-                ));
+                return spot(&format!("obsm/{name}")).refuse(Class::Unsupported, expected, found);
             }
         }
         let expected = match requested {
             Some(requested) => format!("obsm/{requested}"),
             None => "obsm/spatial; name another one as the column of positions".to_owned(),
         };
-        return Err(file.input_error(Class::NotFound, "obsm", &expected, keys.join(", ")));
+        return spot("obsm").refuse(Class::NotFound, &expected, keys.join(", "));
     };
     let path = format!("obsm/{key}");
     if file.find_node(&path)? == Node::Group {
@@ -173,24 +154,18 @@ fn read_positions(
     }
     let shape = file.shape(&path)?;
     let [row_count, width] = shape.as_slice() else {
-        return Err(file.input_error(
-            Class::BadShape,
-            &path,
-            "an array of two dimensions",
-            format!("{shape:?}"),
-        ));
+        let expected = "an array of two dimensions";
+        return spot(&path).refuse(Class::BadShape, expected, format_args!("{shape:?}"));
     };
     let axes = usize::try_from(*width).ok().filter(|axes| (1..=MAX_AXES).contains(axes));
-    let Some(axes) = axes else {
-        let expected = format!("from 1 to {MAX_AXES} axes");
-        return Err(file.input_error(Class::BadShape, &path, &expected, width));
-    };
+    let expected = format_args!("from 1 to {MAX_AXES} axes");
+    let axes = spot(&path).need(axes, Class::BadShape, expected, width)?;
     if usize::try_from(*row_count) != Ok(rows) {
         let expected = format!("{rows} rows, as obs has");
-        return Err(file.input_error(Class::CountMismatch, &path, &expected, row_count));
+        return spot(&path).refuse(Class::CountMismatch, &expected, row_count);
     }
     let Some(dtype) = file.number_type(&path)?.filter(|dtype| dtype.kind != DtypeKind::Bool) else {
-        return Err(file.input_error(Class::Unsupported, &path, "numbers", "another type"));
+        return spot(&path).refuse(Class::Unsupported, "numbers", "another type");
     };
     let bytes = file.read_bytes(&path, dtype, memory)?;
     Ok((new_column(dtype, index_u32(axes), bytes)?, key.clone()))
@@ -205,21 +180,15 @@ fn read_frame(file: &H5, path: &str, rows: usize, memory: &mut u64) -> Result<Co
         match read_column(file, &inner, name, rows, memory)? {
             Some((field, _)) if field.categories.is_none() => columns.push(field.column),
             _ => {
-                return Err(file.input_error(
-                    Class::Unsupported,
-                    &inner,
-                    "numbers",
-                    "another type",
-                ));
+                return spot(&inner).refuse(Class::Unsupported, "numbers", "another type");
             }
         }
     }
-    let Some(dtype) = columns.first().map(Column::dtype) else {
-        return Err(file.input_error(Class::BadShape, path, "columns of positions", "none"));
-    };
+    let dtype = columns.first().map(Column::dtype);
+    let dtype = spot(path).need(dtype, Class::BadShape, "columns of positions", "none")?;
     if columns.len() > MAX_AXES || columns.iter().any(|column| column.dtype() != dtype) {
         let expected = format!("up to {MAX_AXES} columns of one type");
-        return Err(file.input_error(Class::BadShape, path, &expected, names.join(", ")));
+        return spot(path).refuse(Class::BadShape, &expected, names.join(", "));
     }
     let bytes = (0..rows)
         .flat_map(|row| columns.iter().flat_map(move |column| column.row(row).to_vec()))
@@ -281,32 +250,6 @@ fn describe_other_positions(members: Result<Vec<String>>, key: &str) -> Option<S
             (!members.is_empty()).then(|| format!("obsm: {}", members.join(", ")))
         }
         Err(error) => Some(format!("obsm: other positions, which cannot be listed: {error}")),
-    }
-}
-
-/// Iterator over the rows, batch by batch.
-struct Pieces {
-    positions: Column,
-    fields: Vec<Field>,
-    row: usize,
-    batch_rows: usize,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let end = self.row.saturating_add(self.batch_rows).min(self.positions.len()); // a saturated sum is no limit
-        if self.row >= end {
-            return None;
-        }
-        let rows = self.row..end;
-        self.row = end;
-        let batch = Batch::new(Kind::PointCloud, self.positions.slice(rows.clone()));
-        let fields =
-            self.fields.iter().map(|field| field.with_column(field.column.slice(rows.clone())));
-        let batch = fields.into_iter().try_fold(batch, Batch::with_field);
-        Some(batch.map(Piece::Vertices).map_err(zvf_error::Error::from))
     }
 }
 

@@ -43,34 +43,29 @@ impl Compression {
     /// Reads and checks the `LASzip` VLR.
     pub(super) fn read(header: &LasHeader, source: &mut Source) -> Result<Self> {
         let place = || "VLR laszip encoded 22204";
-        let Some(record) = header.record("laszip encoded", 22204) else {
-            let found = "compressed points without it";
-            return Err(source.input_error(
-                Class::NotFound,
-                place(),
-                "how points are compressed",
-                found,
-            ));
-        };
+        let record = header.record("laszip encoded", 22204);
+        let found = "compressed points without it";
+        let expected = "how points are compressed";
+        let record = source.spot(place()).need(record, Class::NotFound, expected, found)?;
         let (at, len) = (record.at, record.len);
         let raw = source.read(at, len, "the record of LASzip")?;
-        let items = u64::from(Numbers(&raw).u16(32));
+        let items = u64::from(Numbers::new(&raw).u16(32));
         if slice_len(&raw) != items * 6 + 34 {
             let expected = format!("{items} items of 6 bytes after 34");
             let found = format!("{} bytes", raw.len());
-            return Err(source.input_error(Class::CountMismatch, place(), expected, found));
+            return source.spot(place()).refuse(Class::CountMismatch, expected, found);
         }
-        let input_error =
-            |found: String| source.input_error(Class::Codec, place(), "a known compression", found);
-        let vlr = LazVlr::from_buffer(&raw).map_err(|error| input_error(error.to_string()))?;
-        let kind = Numbers(&raw).u16(0);
+        let spot = source.spot(place());
+        let vlr = LazVlr::from_buffer(&raw)
+            .map_err(|error| spot.error(Class::Codec, "a known compression", error))?;
+        let kind = Numbers::new(&raw).u16(0);
         let record_bytes = usize::from(header.record_bytes);
         let sizes = vlr.items().iter().map(item_size).sum::<usize>();
         if sizes != record_bytes
             || vlr.items().iter().any(|item| item_size(item) != usize::from(item.size()))
         {
             let expected = format!("items of {record_bytes} bytes together");
-            return Err(source.input_error(Class::CountMismatch, place(), expected, sizes));
+            return source.spot(place()).refuse(Class::CountMismatch, expected, sizes);
         }
         let is_layered = vlr.items().iter().any(|item| item.version() > 2);
         let has_chunk_size = kind == 1 || vlr.chunk_size() > 0;
@@ -78,7 +73,7 @@ impl Compression {
         if vlr.items().is_empty() || !is_known || !has_chunk_size {
             let found =
                 format!("compressor {kind}, chunks of {}, {:?}", vlr.chunk_size(), vlr.items());
-            return Err(input_error(found));
+            return spot.refuse(Class::Codec, "a known compression", found);
         }
         Ok(Self { vlr, kind, record_bytes })
     }
@@ -99,7 +94,7 @@ impl Compression {
             let expected =
                 format!("at most {MAX_POINTS_PER_BYTE} points for each byte of the file");
             let found = header.count.to_string();
-            return Err(source.input_error_at(Class::LimitExceeded, 107, expected, found));
+            return source.spot_at(107).refuse(Class::LimitExceeded, expected, found);
         }
         if self.kind == 1 {
             let bytes = end - start; // the header was checked: points begin in the file
@@ -107,16 +102,16 @@ impl Compression {
         }
         let first = start + 8;
         let raw = source.read(start, 8, "where the chunk table is")?;
-        let mut table_at = Numbers(&raw).i64(0);
+        let mut table_at = Numbers::new(&raw).i64(0);
         if table_at == -1 {
             let raw = source.read(end - 8, 8, "where the chunk table is")?;
-            table_at = Numbers(&raw).i64(0);
+            table_at = Numbers::new(&raw).i64(0);
         }
         let table_at_inside =
             u64::try_from(table_at).ok().filter(|at| (first..=end - 8).contains(at));
         let Some(table_at) = table_at_inside else {
             let expected = format!("a chunk table from byte {first} to {end}");
-            return Err(source.input_error_at(Class::Truncated, start, expected, table_at));
+            return source.spot_at(start).refuse(Class::Truncated, expected, table_at);
         };
         self.read_table(header, source, first, table_at)
     }
@@ -129,53 +124,39 @@ impl Compression {
         table_at: u64,
     ) -> Result<Vec<Chunk>> {
         let raw = source.read(table_at, 8, "the chunk table")?;
-        let count = u64::from(Numbers(&raw).u32(4));
+        let count = u64::from(Numbers::new(&raw).u32(4));
         let data = table_at - first;
         let min_chunk_bytes = u64::from(header.record_bytes).max(1);
         if count > data / min_chunk_bytes {
             let expected = format!("chunks in {data} bytes");
-            return Err(source.input_error_at(Class::CountMismatch, table_at, expected, count));
+            return source.spot_at(table_at).refuse(Class::CountMismatch, expected, count);
         }
         let remaining_bytes = source.len() - table_at;
         let size = (count * 16 + 64).min(remaining_bytes);
         let raw = source.read(table_at, size, "the chunk table")?;
         let is_variable = self.vlr.uses_variable_size_chunks();
         let table = isolate::catch(|| ChunkTable::read(&mut Cursor::new(raw), is_variable));
-        let input_error = |class, expected: &str, found: String| {
-            source.input_error_at(class, table_at, expected, found)
-        };
-        let table = table.map_err(|found| input_error(Class::Codec, "a chunk table", found))?;
+        let spot = source.spot_at(table_at);
+        let table = table.map_err(|found| spot.error(Class::Codec, "a chunk table", found))?;
         let mut chunks = Vec::new();
         let (mut at, mut remaining) = (first, header.count);
         for entry in &table {
             let end = at.checked_add(entry.byte_count).filter(|end| *end <= table_at);
-            let Some(end) = end else {
-                let found = format!("{} bytes from {at}", entry.byte_count);
-                return Err(input_error(
-                    Class::OutOfBounds,
-                    "chunks that end at the chunk table",
-                    found,
-                ));
-            };
+            let found = format_args!("{} bytes from {at}", entry.byte_count);
+            let expected = "chunks that end at the chunk table";
+            let end = spot.need(end, Class::OutOfBounds, expected, found)?;
             let fixed = u64::from(self.vlr.chunk_size()).min(remaining);
             let points = if is_variable { entry.point_count } else { fixed };
-            if points > remaining {
-                let found = format!("{points} more than {remaining}");
-                return Err(input_error(
-                    Class::CountMismatch,
-                    "points as the header counts",
-                    found,
-                ));
-            }
+            let found = format_args!("{points} more than {remaining}");
+            let expected = "points as the header counts";
+            spot.ensure(points <= remaining, Class::CountMismatch, expected, found)?;
             chunks.push(Chunk { at, bytes: entry.byte_count, points });
             remaining -= points;
             at = end;
         }
-        if remaining > 0 {
-            let expected = format!("chunks of {} points", header.count);
-            let found = format!("{remaining} less");
-            return Err(input_error(Class::CountMismatch, &expected, found));
-        }
+        let expected = format_args!("chunks of {} points", header.count);
+        let found = format_args!("{remaining} less");
+        spot.ensure(remaining == 0, Class::CountMismatch, expected, found)?;
         Ok(chunks)
     }
 
@@ -194,7 +175,7 @@ impl Compression {
     pub(super) fn open_chunk(&self, source: &mut Source, chunk: Chunk) -> Result<ChunkDecoder> {
         let raw = source.read(chunk.at, chunk.bytes, "compressed points")?;
         if self.kind == 3 && chunk.points > 0 {
-            self.check_layers(source, chunk, Numbers(&raw))?;
+            self.check_layers(source, chunk, Numbers::new(&raw))?;
         }
         let items = self.vlr.items();
         let is_layered = self.kind == 3;
@@ -208,34 +189,24 @@ impl Compression {
             decoder.set_fields_from(items).map(|()| decoder)
         });
         let decoder = decoder.map_err(|found| {
-            source.input_error_at(Class::Codec, chunk.at, "items that go together", found)
+            source.spot_at(chunk.at).error(Class::Codec, "items that go together", found)
         })?;
         let (at, remaining, record_bytes) = (chunk.at, chunk.points, self.record_bytes);
         Ok(ChunkDecoder { decoder, at, remaining, record_bytes })
     }
 
     fn check_layers(&self, source: &Source, chunk: Chunk, n: Numbers<'_>) -> Result<()> {
-        let input_error = |class, expected: String, found: String| {
-            Err(source.input_error_at(class, chunk.at, expected, found))
-        };
+        let spot = source.spot_at(chunk.at);
         let count = u64::from(n.u32(self.record_bytes));
-        if count != chunk.points {
-            let expected = format!("a chunk of {} points", chunk.points);
-            return input_error(Class::CountMismatch, expected, count.to_string());
-        }
+        let expected = format_args!("a chunk of {} points", chunk.points);
+        spot.ensure(count == chunk.points, Class::CountMismatch, expected, count)?;
         let sizes_at = self.record_bytes + 4;
         let data_at = sizes_at + self.count_layers() * 4;
         let layers = (sizes_at..data_at).step_by(4).map(|at| u64::from(n.u32(at)));
         let sum = layers.sum::<u64>();
         let layer_bytes = chunk.bytes.saturating_sub(to_u64(data_at)); // 0 if the sizes are cut
-        if sum > layer_bytes {
-            return input_error(
-                Class::Truncated,
-                format!("layers of {sum} bytes"),
-                layer_bytes.to_string(),
-            );
-        }
-        Ok(())
+        let expected = format_args!("layers of {sum} bytes");
+        spot.ensure(sum <= layer_bytes, Class::Truncated, expected, layer_bytes)
     }
 }
 
@@ -258,7 +229,7 @@ impl ChunkDecoder {
         let result = isolate::catch(|| decoder.decompress_many(&mut points));
         result.map_err(|found| {
             let expected = format!("{rows} compressed points");
-            source.input_error_at(Class::Codec, self.at, expected, found)
+            source.spot_at(self.at).error(Class::Codec, expected, found)
         })?;
         self.remaining -= to_u64(rows);
         Ok(points)

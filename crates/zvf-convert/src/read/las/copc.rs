@@ -33,7 +33,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let sum = nodes.iter().map(|node| node.points).sum::<u64>();
     if reads_all && sum != las.count {
         let expected = format!("nodes of {} points, as the header counts", las.count);
-        return Err(source.input_error(Class::CountMismatch, "EVLR copc 1000", expected, sum));
+        return source.spot("EVLR copc 1000").refuse(Class::CountMismatch, expected, sum);
     }
     let points = PointReader::from_chunks(compression, nodes);
     let file = LasFile::new(las, source, points, options)?;
@@ -60,26 +60,18 @@ impl Octree {
         let first = las.records.first().filter(|record| record.user == "copc" && record.id == 1);
         let Some((at, len)) = first.map(|record| (record.at, record.len)) else {
             let hint = "read it as LAZ";
-            let bad =
-                source.input_error(Class::NotFound, place(), "the record of COPC first", "another");
-            return Err(bad.with_hint(hint));
+            let expected = "the record of COPC first";
+            return source.spot(place()).hint(hint).refuse(Class::NotFound, expected, "another");
         };
-        if len < INFO_BYTES {
-            let expected = format!("{INFO_BYTES} bytes");
-            return Err(source.input_error(Class::Truncated, place(), expected, len));
-        }
+        let expected = format_args!("{INFO_BYTES} bytes");
+        source.spot(place()).ensure(len >= INFO_BYTES, Class::Truncated, expected, len)?;
         let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
-        let n = Numbers(&raw);
+        let n = Numbers::new(&raw);
         let (centre, half, spacing) = ([n.f64(0), n.f64(8), n.f64(16)], n.f64(24), n.f64(32));
         let is_cube = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
         if !is_cube || !spacing.is_finite() || spacing <= 0.0 {
             let found = format!("centre {centre:?}, half side {half}, spacing {spacing}");
-            return Err(source.input_error(
-                Class::OutOfBounds,
-                place(),
-                "a cube and a spacing",
-                found,
-            ));
+            return source.spot(place()).refuse(Class::OutOfBounds, "a cube and a spacing", found);
         }
         let corner = centre.map(|x| x - half);
         Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })
@@ -117,30 +109,17 @@ impl Octree {
         let deepest = self.deepest_level(options);
         let bounds = options.bounds.as_ref();
         while let Some((at, len)) = pages.pop() {
-            let input_error = |class, expected: String, found: String| {
-                source.input_error_at(class, at, expected, found)
-            };
-            if !visited_pages.insert(at) {
-                return Err(input_error(
-                    Class::Duplicate,
-                    "each page of the octree once".into(),
-                    "one twice".into(),
-                ));
-            }
-            if at.checked_add(len).is_none_or(|end| end > source.len()) {
-                return Err(input_error(
-                    Class::Truncated,
-                    format!("a page of {len} bytes"),
-                    "the end".into(),
-                ));
-            }
-            if len % ENTRY_BYTES != 0 {
-                let expected = format!("a page of entries of {ENTRY_BYTES} bytes");
-                return Err(input_error(Class::Misaligned, expected, len.to_string()));
-            }
+            let spot = source.spot_at(at);
+            let expected = "each page of the octree once";
+            spot.ensure(visited_pages.insert(at), Class::Duplicate, expected, "one twice")?;
+            let is_inside = at.checked_add(len).is_some_and(|end| end <= source.len());
+            let expected = format_args!("a page of {len} bytes");
+            spot.ensure(is_inside, Class::Truncated, expected, "the end")?;
+            let expected = format_args!("a page of entries of {ENTRY_BYTES} bytes");
+            spot.ensure(len % ENTRY_BYTES == 0, Class::Misaligned, expected, len)?;
             let raw = source.read(at, len, "a page of the octree")?;
             for (number, entry) in (0..).zip(raw.chunks_exact(32)) {
-                let n = Numbers(entry);
+                let n = Numbers::new(entry);
                 let place = Place::Byte(at + ENTRY_BYTES * number); // the page is in the file
                 let entry = PageEntry {
                     key: [0, 4, 8, 12].map(|at| n.i32(at)),
@@ -151,12 +130,7 @@ impl Octree {
                 let bytes = entry.check(source, &place)?;
                 if entry.points >= 0 && !keys.insert(entry.key) {
                     let found = format!("{} twice", entry.name());
-                    return Err(source.input_error(
-                        Class::Duplicate,
-                        place,
-                        "each key once",
-                        found,
-                    ));
+                    return source.spot(place).refuse(Class::Duplicate, "each key once", found);
                 }
                 if !self.is_selected(entry.key, deepest, bounds) {
                     continue;
@@ -190,13 +164,11 @@ impl PageEntry {
 
     /// Checks the entry, and returns the bytes of its chunk or page; 0 for an empty node, which has none.
     fn check(&self, source: &Source, place: &Place) -> Result<u64> {
-        let input_error = |class, expected: &str, found: String| {
-            Err(source.input_error(class, place.clone(), expected, found))
-        };
+        let spot = source.spot(place);
         let [level, cells @ ..] = self.key;
         let side = if (0..=MAX_LEVEL).contains(&level) { 1_i64 << level } else { 0 };
         if cells.iter().any(|cell| !(0..side).contains(&i64::from(*cell))) {
-            return input_error(Class::OutOfBounds, "a cell of the level", self.name());
+            return spot.refuse(Class::OutOfBounds, "a cell of the level", self.name());
         }
         if self.points == 0 {
             return Ok(0);
@@ -204,11 +176,11 @@ impl PageEntry {
         let bytes = u64::try_from(self.bytes).ok().filter(|_| self.points >= -1);
         let Some(bytes) = bytes else {
             let found = format!("{} points in {} bytes", self.points, self.bytes);
-            return input_error(Class::Negative, "counts of 0 or more, or -1 for a page", found);
+            return spot.refuse(Class::Negative, "counts of 0 or more, or -1 for a page", found);
         };
         if self.at.checked_add(bytes).is_none_or(|end| end > source.len()) {
             let found = format!("{bytes} bytes from {}", self.at);
-            return input_error(Class::OutOfBounds, "a node in the file", found);
+            return spot.refuse(Class::OutOfBounds, "a node in the file", found);
         }
         Ok(bytes)
     }

@@ -54,33 +54,25 @@ pub(crate) struct Record {
 impl LasHeader {
     pub(crate) fn read(source: &mut Source) -> Result<Self> {
         let start = source.read(0, source.len().min(4), "the magic")?;
-        if start != MAGIC {
-            let found = format!("{start:02x?}");
-            return Err(source.input_error_at(Class::BadMagic, 0, "LASF", found));
-        }
+        let found = format_args!("{start:02x?}");
+        source.spot_at(0).ensure(start == MAGIC, Class::BadMagic, "LASF", found)?;
         let raw = source.read(0, MIN_HEADER_BYTES, "the header")?;
-        let (major, minor) = (Numbers(&raw).u8(24), Numbers(&raw).u8(25));
+        let (major, minor) = (Numbers::new(&raw).u8(24), Numbers::new(&raw).u8(25));
         if major != 1 || minor > 4 {
             let found = format!("{major}.{minor}");
-            return Err(source.input_error_at(
-                Class::UnsupportedVersion,
-                24,
-                "version 1.0 to 1.4",
-                found,
-            ));
+            let expected = "version 1.0 to 1.4";
+            return source.spot_at(24).refuse(Class::UnsupportedVersion, expected, found);
         }
         let needed = match minor {
             0..=2 => MIN_HEADER_BYTES,
             3 => 235,
             _ => 375,
         };
-        let size = u64::from(Numbers(&raw).u16(94));
-        if size < needed {
-            let expected = format!("a header of {needed} bytes or more");
-            return Err(source.input_error_at(Class::BadShape, 94, expected, size));
-        }
+        let size = u64::from(Numbers::new(&raw).u16(94));
+        let expected = format_args!("a header of {needed} bytes or more");
+        source.spot_at(94).ensure(size >= needed, Class::BadShape, expected, size)?;
         let raw = source.read(0, size, "the header")?;
-        let n = Numbers(&raw);
+        let n = Numbers::new(&raw);
         let mut header = Self {
             minor,
             encoding: n.u16(6),
@@ -102,7 +94,7 @@ impl LasHeader {
         if minor == 4 && count > 0 {
             if at < header.points_at || at > source.len() {
                 let expected = format!("EVLRs from byte {} to {}", header.points_at, source.len());
-                return Err(source.input_error_at(Class::OutOfBounds, 235, expected, at));
+                return source.spot_at(235).refuse(Class::OutOfBounds, expected, at);
             }
             header.read_records(source, at, count, true)?;
         }
@@ -119,29 +111,24 @@ impl LasHeader {
             return Ok(());
         }
         let expected = format!("points from byte {size} to {}", source.len());
-        Err(source.input_error_at(Class::OutOfBounds, 96, expected, self.points_at))
+        source.spot_at(96).refuse(Class::OutOfBounds, expected, self.points_at)
     }
 
     fn check_format(&self, source: &Source) -> Result<()> {
-        let Some(size) = RECORD_BYTES.get(usize::from(self.point_format)) else {
-            let found = self.point_format.to_string();
-            return Err(source.input_error_at(
-                Class::Unsupported,
-                104,
-                "point format 0 to 10",
-                found,
-            ));
-        };
+        let size = RECORD_BYTES.get(usize::from(self.point_format));
+        let expected = "point format 0 to 10";
+        let size =
+            source.spot_at(104).need(size, Class::Unsupported, expected, self.point_format)?;
         if self.point_format > 5 && self.minor < 4 {
             let found = format!("format {} in version 1.{}", self.point_format, self.minor);
             let expected = "point formats 6 to 10 in version 1.4 only";
-            return Err(source.input_error_at(Class::Unsupported, 104, expected, found));
+            return source.spot_at(104).refuse(Class::Unsupported, expected, found);
         }
         if self.record_bytes < *size {
             let expected =
                 format!("points of {size} bytes or more in format {}", self.point_format);
             let found = self.record_bytes.to_string();
-            return Err(source.input_error_at(Class::BadShape, 105, expected, found));
+            return source.spot_at(105).refuse(Class::BadShape, expected, found);
         }
         Ok(())
     }
@@ -151,11 +138,11 @@ impl LasHeader {
         if !self.scales.iter().all(is_valid) {
             let found = format!("{:?}", self.scales);
             let expected = "finite scales other than 0";
-            return Err(source.input_error_at(Class::OutOfBounds, 131, expected, found));
+            return source.spot_at(131).refuse(Class::OutOfBounds, expected, found);
         }
         if !self.offsets.iter().all(|offset| offset.is_finite()) {
             let found = format!("{:?}", self.offsets);
-            return Err(source.input_error_at(Class::OutOfBounds, 155, "finite offsets", found));
+            return source.spot_at(155).refuse(Class::OutOfBounds, "finite offsets", found);
         }
         Ok(())
     }
@@ -167,7 +154,7 @@ impl LasHeader {
             if legacy_count != 0 && legacy_count != self.count {
                 let expected = format!("0 or {} points, as byte 247 says", self.count);
                 let found = legacy_count.to_string();
-                return Err(source.input_error_at(Class::CountMismatch, 107, expected, found));
+                return source.spot_at(107).refuse(Class::CountMismatch, expected, found);
             }
         }
         if self.compressed {
@@ -179,7 +166,7 @@ impl LasHeader {
             let at = if self.minor == 4 { 247 } else { 107 };
             let expected = format!("{} points of {} bytes", self.count, self.record_bytes);
             let found = format!("{remaining_bytes} bytes from byte {}", self.points_at);
-            return Err(source.input_error_at(Class::Truncated, at, expected, found));
+            return source.spot_at(at).refuse(Class::Truncated, expected, found);
         }
         Ok(())
     }
@@ -199,11 +186,11 @@ impl LasHeader {
         let available_bytes = end - at; // the caller checked the offset
         if u64::from(count) > available_bytes / head {
             let expected = format!("{name} in {available_bytes} bytes");
-            return Err(source.input_error_at(Class::CountMismatch, counted_at, expected, count));
+            return source.spot_at(counted_at).refuse(Class::CountMismatch, expected, count);
         }
         for _ in 0..count {
             let raw = source.read(at, head, name)?;
-            let n = Numbers(&raw);
+            let n = Numbers::new(&raw);
             let (len, description) = match extended {
                 true => (n.u64(20), 28),
                 false => (u64::from(n.u16(20)), 22),
@@ -211,11 +198,9 @@ impl LasHeader {
             let (user, id) = (n.text(2, 16), n.u16(18));
             let start = at + head;
             let next = start.checked_add(len).filter(|next| *next <= end);
-            let Some(next) = next else {
-                let expected = format!("a record {user:?} {id} that ends by byte {end}");
-                let found = format!("{len} bytes from {start}");
-                return Err(source.input_error_at(Class::Truncated, at, expected, found));
-            };
+            let expected = format_args!("a record {user:?} {id} that ends by byte {end}");
+            let found = format_args!("{len} bytes from {start}");
+            let next = source.spot_at(at).need(next, Class::Truncated, expected, found)?;
             let description = n.text(description, 32);
             self.records.push(Record { user, id, description, at: start, len, extended });
             at = next;

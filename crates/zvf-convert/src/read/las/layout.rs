@@ -145,9 +145,9 @@ pub(crate) fn read_fields(
         if raw.len() % EXTRA_BYTES != 0 {
             let expected = format!("descriptions of {EXTRA_BYTES} bytes");
             let found = format!("{} bytes", raw.len());
-            return Err(source.input_error(Class::Misaligned, place(), expected, found));
+            return source.spot(place()).refuse(Class::Misaligned, expected, found);
         }
-        for description in raw.chunks_exact(EXTRA_BYTES).map(Numbers) {
+        for description in raw.chunks_exact(EXTRA_BYTES).map(Numbers::new) {
             let Some(field) = parse_extra_field(description, at) else {
                 let kind = description.u8(2);
                 notes.push(format!(
@@ -156,11 +156,9 @@ pub(crate) fn read_fields(
                 break;
             };
             at += field.size();
-            if at > end {
-                let expected = format!("extra bytes that fit a point of {end} bytes");
-                let found = format!("{:?} up to byte {at}", field.name);
-                return Err(source.input_error(Class::CountMismatch, place(), expected, found));
-            }
+            let expected = format_args!("extra bytes that fit a point of {end} bytes");
+            let found = format_args!("{:?} up to byte {at}", field.name);
+            source.spot(place()).ensure(at <= end, Class::CountMismatch, expected, found)?;
             if field.size() > 0 {
                 fields.push(field);
             }

@@ -109,9 +109,8 @@ fn choose_columns(
         let names = || fields.iter().map(|field| format!("{:?}", field.name)).collect::<Vec<_>>();
         let missing = || {
             let place = "the attributes of a point";
-            source.input_error(
+            source.spot(place).error(
                 Class::InvalidArgument,
-                place,
                 format!("one called {name:?}"),
                 names().join(", "),
             )
@@ -135,9 +134,8 @@ fn choose_columns(
         None => fields.iter().filter(|field| !is_object(field)).cloned().collect(),
     };
     let kind = point_kind(options, source.format())?;
-    if kind != Kind::PointCloud {
-        return Err(source.input_error(Class::Unsupported, "the file", "a point_cloud", kind));
-    }
+    let expected = "a point_cloud";
+    source.spot("the file").ensure(kind == Kind::PointCloud, Class::Unsupported, expected, kind)?;
     Ok(PointSchema {
         record_bytes: usize::from(las.record_bytes),
         scales: las.scales,
@@ -189,9 +187,9 @@ fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::V
         if len > MAX_CRS_BYTES && !raw.contains(&0) {
             let place = "VLR LASF_Projection 2112";
             let expected = format!("at most {MAX_CRS_BYTES} bytes of WKT");
-            return Err(source.input_error(Class::LimitExceeded, place, expected, len));
+            return source.spot(place).refuse(Class::LimitExceeded, expected, len);
         }
-        let text = Numbers(&raw).text(0, raw.len());
+        let text = Numbers::new(&raw).text(0, raw.len());
         return Ok(Some(text).filter(|text| !text.is_empty()).map(Into::into));
     }
     let Some((at, len)) =
@@ -203,7 +201,7 @@ fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::V
     let keys = raw
         .chunks_exact(8)
         .skip(1)
-        .map(|key| (Numbers(key).u16(0), Numbers(key).u16(2), Numbers(key).u16(6)));
+        .map(|key| (Numbers::new(key).u16(0), Numbers::new(key).u16(2), Numbers::new(key).u16(6)));
     let codes = keys.filter(|(_, tag, code)| *tag == 0 && !matches!(code, 0 | 32767));
     let mut codes: Vec<(u16, u16)> = codes
         .filter_map(|(key, _, code)| matches!(key, 2048 | 3072).then_some((key, code)))

@@ -96,7 +96,7 @@ impl PointSchema {
     /// Returns the scaled position of a record.
     pub(super) fn position(&self, record: &[u8]) -> [f64; 3] {
         [0, 1, 2].map(|axis: usize| {
-            let raw = f64::from(Numbers(record).i32(axis * 4));
+            let raw = f64::from(Numbers::new(record).i32(axis * 4));
             let scale = self.scales.get(axis).copied().unwrap_or(1.0);
             raw * scale + self.offsets.get(axis).copied().unwrap_or(0.0)
         })

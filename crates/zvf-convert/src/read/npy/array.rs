@@ -34,9 +34,7 @@ impl Array {
     pub(in crate::read) fn open(mut bytes: Bytes, reopen: Option<&Reopen<'_>>) -> Result<Self> {
         let header = ArrayHeader::read(&mut bytes)?;
         let start = bytes.position();
-        let input_error = |class, expected: &str, found: String| {
-            bytes.input_error(class, "shape", expected, found)
-        };
+        let spot = bytes.spot("shape");
         let is_plain = matches!(header.fields.as_slice(), [only] if only.name.is_empty());
         let (rows, width) = match header.shape.as_slice() {
             [rows] => (*rows, 1),
@@ -44,8 +42,8 @@ impl Array {
             _ => {
                 let expected = if is_plain { "one or two axes" } else { "one axis of records" };
                 let hint = "reshape the array: one row a vertex";
-                let bad = input_error(Class::BadShape, expected, format!("{:?}", header.shape));
-                return Err(bad.with_hint(hint));
+                let found = format_args!("{:?}", header.shape);
+                return spot.hint(hint).refuse(Class::BadShape, expected, found);
             }
         };
         let mut fields = header.fields.clone();
@@ -54,17 +52,14 @@ impl Array {
             only.width = width;
         }
         let stride = record_bytes(&fields);
-        let Some(width) = width.filter(|_| (1..=MAX_ROW_BYTES).contains(&stride)) else {
-            let expected = "rows of 1 byte to 1 MiB";
-            return Err(input_error(Class::BadShape, expected, format!("{:?}", header.shape)));
-        };
+        let width = width.filter(|_| (1..=MAX_ROW_BYTES).contains(&stride));
+        let found = format_args!("{:?}", header.shape);
+        let width = spot.need(width, Class::BadShape, "rows of 1 byte to 1 MiB", found)?;
         let claimed = header
             .element_count()
             .and_then(|_| rows.checked_mul(to_u64(stride))?.checked_add(start));
-        let Some(claimed) = claimed else {
-            let found = format!("{:?}", header.shape);
-            return Err(input_error(Class::Overflow, "fewer than 2^64 bytes", found));
-        };
+        let found = format_args!("{:?}", header.shape);
+        let claimed = spot.need(claimed, Class::Overflow, "fewer than 2^64 bytes", found)?;
         check_length(&bytes, claimed)?;
         let source = match header.fortran_order && width > 1 && rows > 1 {
             true => RowSource::open_columns(&bytes, reopen, rows, usize_from_u32(width), stride)?,
@@ -137,7 +132,7 @@ impl RowSource {
     ) -> Result<Self> {
         let Some(reopen) = reopen else {
             let place = "fortran_order";
-            let bad = bytes.input_error(Class::Unsupported, place, "False in a stream", "True");
+            let bad = bytes.spot(place).error(Class::Unsupported, "False in a stream", "True");
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
             return Err(bad.with_hint(hint));
         };
@@ -145,8 +140,7 @@ impl RowSource {
             let place = "shape";
             let expected = format!("at most {MAX_COLUMNS} columns in Fortran order");
             let hint = "write it with np.ascontiguousarray()";
-            let bad = bytes.input_error(Class::LimitExceeded, place, expected, width);
-            return Err(bad.with_hint(hint));
+            return bytes.spot(place).hint(hint).refuse(Class::LimitExceeded, expected, width);
         }
         let size = stride / width;
         let mut columns = Vec::new();
@@ -172,9 +166,11 @@ impl RowSource {
         }
         let place = Place::Byte(last.position());
         let hint = "several arrays in one file are not read: write them one by one, or as npz";
-        let bad =
-            last.input_error(Class::Trailing, place, "the end after the last row", "more bytes");
-        Err(bad.with_hint(hint))
+        last.spot(place).hint(hint).refuse(
+            Class::Trailing,
+            "the end after the last row",
+            "more bytes",
+        )
     }
 }
 
@@ -184,7 +180,7 @@ fn check_length(bytes: &Bytes, claimed: u64) -> Result<()> {
     let metadata = std::fs::metadata(path).map_err(read_failed)?;
     if metadata.is_file() && metadata.len() < claimed {
         let expected = format!("a file of {claimed} bytes");
-        return Err(bytes.input_error(Class::Truncated, "shape", expected, metadata.len()));
+        return bytes.spot("shape").refuse(Class::Truncated, expected, metadata.len());
     }
     Ok(())
 }

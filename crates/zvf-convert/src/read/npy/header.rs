@@ -38,7 +38,7 @@ impl ArrayHeader {
         let [b @ .., major, minor] = magic;
         if b != *b"\x93NUMPY" {
             let found = format!("{b:02x?}");
-            return Err(bytes.input_error(Class::BadMagic, Place::Byte(start), "93 NUMPY", found));
+            return bytes.spot(Place::Byte(start)).refuse(Class::BadMagic, "93 NUMPY", found);
         }
         let length = match (major, minor) {
             (1, 0) => u16::from_le_bytes(bytes.read_array("the length of the header")?).into(),
@@ -47,24 +47,18 @@ impl ArrayHeader {
                 let place = Place::Byte(start + 6);
                 let found = format!("{major}.{minor}");
                 let expected = "version 1.0, 2.0 or 3.0";
-                return Err(bytes.input_error(Class::UnsupportedVersion, place, expected, found));
+                return bytes.spot(place).refuse(Class::UnsupportedVersion, expected, found);
             }
         };
         let at = bytes.position();
         let length = usize::try_from(length).ok().filter(|length| *length <= MAX_HEADER_BYTES);
-        let Some(length) = length else {
-            let (place, expected) = (Place::Byte(at), "a header of at most 1 MiB");
-            let found = "a longer one";
-            return Err(bytes.input_error(Class::LimitExceeded, place, expected, found));
-        };
+        let place = Place::Byte(at);
+        let expected = "a header of at most 1 MiB";
+        let found = "a longer one";
+        let length = bytes.spot(place).need(length, Class::LimitExceeded, expected, found)?;
         let mut text = vec![0; length];
         bytes.read(&mut text, "the header")?;
-        let to_error = |fault: Fault| {
-            let place = Place::Byte(at + to_u64(fault.at));
-            fault.into_error(|class, expected, found| {
-                bytes.input_error(class, place, expected, found)
-            })
-        };
+        let to_error = |fault: Fault| bytes.spot(Place::Byte(at + to_u64(fault.at))).fault(fault);
         Parser { text: &text, at: 0 }.parse_header().map_err(to_error)
     }
 

@@ -14,7 +14,8 @@
 //! [`ColumnRoles`](super::ColumnRoles) selects other names. All arrays are read in step, block by block,
 //! so memory use does not depend on their length.
 
-use zvf_error::{Error, Result};
+use std::fmt::Display;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -24,30 +25,25 @@ use super::input::Bytes;
 use super::npy::Array;
 use super::record::{Vertices, block_rows};
 use super::roles::{
-    AXES, MAX_CORNERS, OBJECT, POSITIONS, RecordField, check_position_type, default_axes, owner_at,
+    FieldNames, MAX_CORNERS, OBJECT, RecordField, check_position_type, default_axes, owner_at,
 };
 use super::values::{NamedValues, Values, new_column};
 use super::zip::Archive;
 use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
-use crate::error::bad_input;
+use crate::error::Spot;
 use crate::table::whole_number;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
         let hint = "give the file itself";
-        let bad = input_error(Class::Unsupported, "the archive", "a file", "a stream");
-        return Err(bad.with_hint(hint));
+        return spot("the archive").hint(hint).refuse(Class::Unsupported, "a file", "a stream");
     };
     let archive = Archive::open(path, Format::Npz)?;
     let members = MemberArrays::new(&archive);
     let roles = members.choose_roles(options)?;
-    let open = |name: &String| members.open_array(name);
-    let first = open(&roles.first_position)?;
-    let (rows, dtype) = (first.array.rows(), first.field.dtype);
-    let mut positions = vec![first];
-    for name in &roles.other_positions {
-        positions.push(open(name)?);
-    }
+    let open = |at: &usize| members.open_array(at);
+    let positions: Vec<NamedArray> = roles.positions.iter().map(open).collect::<Result<_, _>>()?;
+    let (rows, dtype) = (positions[0].array.rows(), positions[0].field.dtype);
     let fields: Vec<NamedArray> = roles.fields.iter().map(open).collect::<Result<_, _>>()?;
     let object = roles.object.as_ref().map(open).transpose()?;
     let elements = roles.elements.as_ref().map(open).transpose()?;
@@ -58,9 +54,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
             let expected = format!("{rows} rows, as many as there are positions");
             let found = named.array.rows().to_string();
             let hint = "choose arrays with --positions and --attributes";
-            return Err(
-                input_error(Class::CountMismatch, &named.name, expected, found).with_hint(hint)
-            );
+            return Err(spot(&named.name)
+                .error(Class::CountMismatch, expected, found)
+                .with_hint(hint));
         }
     }
     // A saturated width is refused as too wide.
@@ -70,20 +66,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         if named.field.dtype != dtype {
             let (expected, found) = (dtype.to_string(), named.field.dtype.to_string());
             let hint = "convert the arrays with astype() first";
-            return Err(
-                input_error(Class::Unsupported, &named.name, expected, found).with_hint(hint)
-            );
+            return Err(spot(&named.name)
+                .error(Class::Unsupported, expected, found)
+                .with_hint(hint));
         }
     }
     for named in object.iter().chain(&elements) {
         if !matches!(named.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
             let found = named.field.dtype.to_string();
-            return Err(input_error(Class::Unsupported, &named.name, "whole numbers", found));
+            return spot(&named.name).refuse(Class::Unsupported, "whole numbers", found);
         }
     }
     if let Some(named) = object.as_ref().filter(|named| named.field.width != 1) {
         let (expected, found) = ("one number a vertex", named.field.width.to_string());
-        return Err(input_error(Class::BadShape, &named.name, expected, found));
+        return spot(&named.name).refuse(Class::BadShape, expected, found);
     }
     let axes = match positions.as_slice() {
         [_] => default_axes(width),
@@ -113,13 +109,13 @@ fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<K
         Some((_, 3..=MAX_CORNERS)) => Kind::Mesh,
         Some((name, width)) => {
             let expected = format!("from 2 to {MAX_CORNERS} vertices a row");
-            return Err(input_error(Class::BadShape, name, expected, width));
+            return spot(name).refuse(Class::BadShape, expected, width);
         }
     };
     let kind = options.kind.unwrap_or(inferred);
     if kind.has_links() && elements.is_none() {
         let expected = format!("an array of edges or faces of a {kind}");
-        return Err(input_error(Class::InvalidArgument, "the archive", expected, "none"));
+        return spot("the archive").refuse(Class::InvalidArgument, expected, "none");
     }
     Ok(kind)
 }
@@ -127,88 +123,56 @@ fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<K
 /// The arrays of an archive by name.
 struct MemberArrays<'a> {
     archive: &'a Archive,
-    names: Vec<String>, // without `.npy`
+    names: Vec<&'a str>, // without `.npy`
 }
 
-/// The names of the arrays by role.
+/// The indexes of the arrays by role.
 struct Roles {
-    first_position: String,
-    other_positions: Vec<String>,
-    object: Option<String>,
-    fields: Vec<String>,
-    elements: Option<String>,
+    positions: Vec<usize>, // at least one
+    object: Option<usize>,
+    fields: Vec<usize>,
+    elements: Option<usize>,
 }
 
 impl<'a> MemberArrays<'a> {
     fn new(archive: &'a Archive) -> Self {
-        let stem = |name: &str| name.strip_suffix(".npy").unwrap_or(name).to_owned();
+        let stem = |name: &'a str| name.strip_suffix(".npy").unwrap_or(name);
         Self { archive, names: archive.members.iter().map(|member| stem(&member.name)).collect() }
     }
 
-    fn open_array(&self, name: &String) -> Result<NamedArray> {
-        let index = self.names.iter().position(|stored| stored == name);
-        match index.and_then(|index| self.archive.members.get(index)) {
-            Some(member) => {
-                let reopen = |at| {
-                    let mut bytes = self.archive.read(member)?;
-                    bytes.read_past(at)?;
-                    Ok(bytes)
-                };
-                let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
-                match array.fields() {
-                    [only] if only.name.is_empty() => {
-                        Ok(NamedArray { name: name.clone(), field: only.clone(), array })
-                    }
-                    _ => {
-                        let found = "records with fields";
-                        Err(input_error(Class::Unsupported, name, "plain values", found))
-                    }
-                }
+    fn open_array(&self, at: &usize) -> Result<NamedArray> {
+        let (member, name) = (&self.archive.members[*at], self.names[*at]);
+        let reopen = |at| {
+            let mut bytes = self.archive.read(member)?;
+            bytes.read_past(at)?;
+            Ok(bytes)
+        };
+        let array = Array::open(self.archive.read(member)?, Some(&reopen))?;
+        match array.fields() {
+            [only] if only.name.is_empty() => {
+                Ok(NamedArray { name: name.to_owned(), field: only.clone(), array })
             }
-            None => {
-                let listed: Vec<String> =
-                    self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
-                let expected = format!("an array {name:?}");
-                Err(input_error(Class::InvalidArgument, "the archive", expected, listed.join(", ")))
-            }
+            _ => spot(name).refuse(Class::Unsupported, "plain values", "records with fields"),
         }
     }
 
     fn choose_roles(&self, options: &ReadOptions) -> Result<Roles> {
-        let find_name = |name: &str| self.names.iter().find(|stored| *stored == name).cloned();
-        let positions = match options.columns.positions.as_slice() {
-            [] => match POSITIONS.into_iter().find_map(find_name) {
-                Some(positions) => vec![positions],
-                None => AXES.into_iter().map_while(find_name).collect(),
-            },
-            names => names.to_vec(),
-        };
-        let Some((first_position, other_positions)) = positions.split_first() else {
+        let names = self.names.iter().copied();
+        let choice = FieldNames::new(spot("the archive"), "an array", names);
+        let columns = &options.columns;
+        let positions = choice.positions(&columns.positions)?;
+        if positions.is_empty() {
             let expected = "an array \"positions\", or \"x\", \"y\", \"z\"";
-            let names: Vec<String> =
-                self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
-            let bad =
-                input_error(Class::InvalidArgument, "the archive", expected, names.join(", "));
+            let bad = choice.error(Class::InvalidArgument, expected);
             return Err(bad.with_hint("name the arrays of positions with --positions"));
-        };
-        let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
-        let elements = ELEMENT_NAMES.into_iter().find_map(find_name);
-        let has_no_role = |name: &&String| {
-            !positions.contains(name)
-                && object.as_ref() != Some(*name)
-                && elements.as_ref() != Some(*name)
-        };
-        let fields = match &options.columns.fields {
-            Some(names) => names.clone(),
-            None => self.names.iter().filter(has_no_role).cloned().collect(),
-        };
-        Ok(Roles {
-            first_position: first_position.clone(),
-            other_positions: other_positions.to_vec(),
-            object,
-            fields,
-            elements,
-        })
+        }
+        let object = columns.object.as_ref().map(|name| choice.require(name)).transpose()?;
+        let object = object.or_else(|| choice.find(OBJECT));
+        let elements = ELEMENT_NAMES.into_iter().find_map(|name| choice.find(name));
+        let fields = choice.others(columns.fields.as_ref(), |at| {
+            positions.contains(&at) || [object, elements].contains(&Some(at))
+        })?;
+        Ok(Roles { positions, object, fields, elements })
     }
 }
 
@@ -297,7 +261,7 @@ impl Pieces {
                 let vertex = vertex.ok_or_else(|| {
                     let expected = format!("a vertex below {}", self.vertex_count);
                     let found = stored.value(row, corner);
-                    input_error(Class::OutOfBounds, &named.name, expected, found)
+                    spot(&named.name).error(Class::OutOfBounds, expected, found)
                 })?;
                 vertices.push_bytes(&vertex.to_le_bytes());
             }
@@ -306,13 +270,8 @@ impl Pieces {
     }
 }
 
-fn input_error(
-    class: Class,
-    name: &str,
-    expected: impl std::fmt::Display,
-    found: impl std::fmt::Display,
-) -> Error {
-    bad_input(class, "npz", name, expected, found)
+const fn spot<P: Display>(place: P) -> Spot<P> {
+    Spot::new("npz", place)
 }
 
 /// The names of arrays of edges and faces, in the order in which they are looked up.

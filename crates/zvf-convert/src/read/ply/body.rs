@@ -1,12 +1,12 @@
 //! The body of a PLY file: values as text, or as bytes in either byte order.
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{Encoding, PlyElement, Property};
-use crate::error::Place;
+use crate::error::{Place, Spot};
 use crate::read::input::Bytes;
 use crate::read::values::push_text;
 
@@ -61,7 +61,7 @@ impl Body {
             return Ok(());
         }
         let found = format!("{:?}", self.word);
-        Err(self.input_error(Class::Encoding, &property.name, property.dtype, found))
+        self.spot(&property.name).refuse(Class::Encoding, property.dtype, found)
     }
 
     /// Reads the next value, of the integer type `dtype`.
@@ -70,7 +70,7 @@ impl Body {
             self.read_word(name)?;
             return self.word.parse().map_err(|_no_number| {
                 let found = format!("{:?}", self.word);
-                self.input_error(Class::Encoding, name, "a whole number", found)
+                self.spot(name).error(Class::Encoding, "a whole number", found)
             });
         }
         self.start = self.bytes.position();
@@ -92,7 +92,7 @@ impl Body {
     pub(super) fn read_length(&mut self, count: Dtype, name: &str) -> Result<u64> {
         let length = self.read_integer(count, name)?;
         u64::try_from(length).map_err(|_negative| {
-            self.input_error(Class::Negative, name, "a length of 0 or more", length)
+            self.spot(name).error(Class::Negative, "a length of 0 or more", length)
         })
     }
 
@@ -157,25 +157,18 @@ impl Body {
             if blanks == 0 {
                 self.start = self.bytes.position();
                 let expected = "the end after the last element";
-                return Err(self.input_error(Class::Trailing, "the end", expected, "more"));
+                return self.spot("the end").refuse(Class::Trailing, expected, "more");
             }
             self.bytes.take(blanks);
         }
     }
 
-    /// Returns an error in the last value, which is of `property`.
-    pub(super) fn input_error(
-        &self,
-        class: Class,
-        property: &str,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Error {
-        let place = match self.encoding {
+    /// Returns the spot of the last value: its line and property in text, else its byte.
+    pub(super) fn spot(&self, property: &str) -> Spot<Place> {
+        self.bytes.spot(match self.encoding {
             Encoding::Text => Place::Column { line: self.line, column: property.to_owned() },
             Encoding::LittleEndian | Encoding::BigEndian => Place::Byte(self.start),
-        };
-        self.bytes.input_error(class, place, expected, found)
+        })
     }
 
     /// Reads the next word into [`Self::word`].
@@ -185,7 +178,7 @@ impl Body {
             let buffer = self.bytes.peek()?;
             if buffer.is_empty() {
                 if self.word.is_empty() {
-                    return Err(self.input_error(Class::Truncated, property, "a value", "the end"));
+                    return self.spot(property).refuse(Class::Truncated, "a value", "the end");
                 }
                 return Ok(());
             }
@@ -207,12 +200,7 @@ impl Body {
             self.bytes.take(blank_count + word_bytes);
             if self.word.len() > MAX_WORD_BYTES {
                 let expected = format!("a value of at most {MAX_WORD_BYTES} bytes");
-                return Err(self.input_error(
-                    Class::LimitExceeded,
-                    property,
-                    expected,
-                    "a longer one",
-                ));
+                return self.spot(property).refuse(Class::LimitExceeded, expected, "a longer one");
             }
             if is_complete && !self.word.is_empty() {
                 return Ok(());

@@ -15,6 +15,7 @@ use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::read::lines::Lines;
+use crate::read::values::quote;
 
 /// A parsed PLY header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,11 +56,11 @@ impl PlyHeader {
         let mut encoding = None;
         let mut elements: Vec<PlyElement> = Vec::new();
         if lines.next()?.map(str::trim_end) != Some("ply") {
-            return Err(lines.input_error(Class::BadMagic, "ply", "another first line"));
+            return lines.here().refuse(Class::BadMagic, "ply", "another first line");
         }
         loop {
             let Some(line) = lines.next()? else {
-                return Err(lines.input_error(Class::Truncated, "end_header", "the end"));
+                return lines.here().refuse(Class::Truncated, "end_header", "the end");
             };
             let line = line.to_owned();
             let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
@@ -73,30 +74,37 @@ impl PlyHeader {
                         "binary_big_endian" => Encoding::BigEndian,
                         _ => {
                             let expected = "ascii, binary_little_endian or binary_big_endian";
-                            return Err(input_error(lines, Class::Unsupported, expected, word));
+                            return lines.here().refuse(
+                                Class::Unsupported,
+                                expected,
+                                quote(word, MAX_SHOWN_CHARS),
+                            );
                         }
                     });
                 }
                 ["format", _, version] => {
-                    return Err(input_error(
-                        lines,
+                    return lines.here().refuse(
                         Class::UnsupportedVersion,
                         "version 1.0",
-                        version,
-                    ));
+                        quote(version, MAX_SHOWN_CHARS),
+                    );
                 }
                 ["element", name, count] => {
                     let count = count.parse().ok();
                     let count = count.ok_or_else(|| {
-                        input_error(lines, Class::Encoding, "a number of elements", &line)
+                        lines.here().error(
+                            Class::Encoding,
+                            "a number of elements",
+                            quote(&line, MAX_SHOWN_CHARS),
+                        )
                     })?;
                     if elements.len() >= MAX_HEADER_ITEMS {
-                        return Err(input_error(
-                            lines,
+                        let expected = "at most 256 elements";
+                        return lines.here().refuse(
                             Class::LimitExceeded,
-                            "at most 256 elements",
-                            name,
-                        ));
+                            expected,
+                            quote(name, MAX_SHOWN_CHARS),
+                        );
                     }
                     let name = (*name).to_owned();
                     elements.push(PlyElement { name, count, properties: Vec::new() });
@@ -106,30 +114,41 @@ impl PlyHeader {
                     let property = parse_property(lines, &words, &line, big_endian)?;
                     let properties = elements.last_mut().map(|element| &mut element.properties);
                     let Some(properties) = properties else {
-                        return Err(input_error(lines, Class::Encoding, "an element first", &line));
+                        return lines.here().refuse(
+                            Class::Encoding,
+                            "an element first",
+                            quote(&line, MAX_SHOWN_CHARS),
+                        );
                     };
                     if properties.iter().any(|existing| existing.name == property.name) {
                         let expected = "another name for each property";
-                        return Err(input_error(lines, Class::Duplicate, expected, &property.name));
+                        return lines.here().refuse(
+                            Class::Duplicate,
+                            expected,
+                            quote(&property.name, MAX_SHOWN_CHARS),
+                        );
                     }
                     if properties.len() >= MAX_HEADER_ITEMS {
                         let expected = "at most 256 properties of an element";
-                        return Err(input_error(
-                            lines,
+                        return lines.here().refuse(
                             Class::LimitExceeded,
                             expected,
-                            &property.name,
-                        ));
+                            quote(&property.name, MAX_SHOWN_CHARS),
+                        );
                     }
                     properties.push(property);
                 }
                 _ => {
                     let expected = "format, element, property, comment or end_header";
-                    return Err(input_error(lines, Class::BadTag, expected, &line));
+                    return lines.here().refuse(
+                        Class::BadTag,
+                        expected,
+                        quote(&line, MAX_SHOWN_CHARS),
+                    );
                 }
             }
         }
-        let missing = || lines.input_error(Class::Truncated, "a line with the format", "none");
+        let missing = || lines.here().error(Class::Truncated, "a line with the format", "none");
         Ok(Self { encoding: encoding.ok_or_else(missing)?, elements })
     }
 }
@@ -138,33 +157,36 @@ fn parse_property(lines: &Lines, words: &[&str], line: &str, big_endian: bool) -
     let dtype = |word: &str| {
         let entry = TYPES.iter().find(|(names, ..)| names.contains(&word));
         let (_, kind, size) = entry.ok_or_else(|| {
-            input_error(lines, Class::BadTag, "a type such as float or uchar", word)
+            lines.here().error(
+                Class::BadTag,
+                "a type such as float or uchar",
+                quote(word, MAX_SHOWN_CHARS),
+            )
         })?;
         Ok::<_, Error>(Dtype { kind: *kind, size: *size, big_endian: big_endian && *size > 1 })
     };
     match words {
         ["property", "list", count, item, name] => {
             let count = dtype(count)?;
-            if count.kind == DtypeKind::Float {
-                return Err(input_error(
-                    lines,
-                    Class::BadTag,
-                    "a whole number to count with",
-                    line,
-                ));
-            }
+            let expected = "a whole number to count with";
+            let found = quote(line, MAX_SHOWN_CHARS);
+            let is_whole = count.kind != DtypeKind::Float;
+            lines.here().ensure(is_whole, Class::BadTag, expected, found)?;
             Ok(Property { name: (*name).to_owned(), dtype: dtype(item)?, list: Some(count) })
         }
         ["property", kind, name] if *kind != "list" => {
             Ok(Property { name: (*name).to_owned(), dtype: dtype(kind)?, list: None })
         }
-        _ => Err(input_error(lines, Class::Encoding, "a type and a name", line)),
+        _ => {
+            lines.here().refuse(Class::Encoding, "a type and a name", quote(line, MAX_SHOWN_CHARS))
+        }
     }
 }
 
-fn input_error(lines: &Lines, class: Class, expected: &str, found: &str) -> Error {
-    let found: String = found.chars().take(MAX_SHOWN_CHARS).collect();
-    lines.input_error(class, expected, format!("{found:?}"))
+/// Returns the name of a type of [`TYPES`].
+pub(crate) fn type_name(dtype: Dtype) -> &'static str {
+    let entry = TYPES.iter().find(|(_, kind, size)| (*kind, *size) == (dtype.kind, dtype.size));
+    entry.map_or("", |(names, ..)| names[0])
 }
 
 #[rustfmt::skip]

@@ -8,6 +8,8 @@
 mod body;
 mod header;
 
+pub(crate) use header::type_name;
+
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
@@ -31,7 +33,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
     let header_error = |class, expected: &str, found: &str| {
         let place = "header";
-        lines.bytes().input_error(class, place, expected, found)
+        lines.bytes().spot(place).error(class, expected, found)
     };
     let find_element = |name: &str| elements.iter().position(|element| element.name == name);
     let vertices = find_element("vertex");
@@ -312,12 +314,9 @@ impl Pieces {
         let (Some(element), Some(connectivity)) =
             (self.elements.get(self.element_index), &mut self.connectivity)
         else {
-            return Err(self.body.input_error(Class::BadTag, "header", "an element", "none"));
+            return self.body.spot("header").refuse(Class::BadTag, "an element", "none");
         };
-        let refuse = |body: &Body, name: &str, fault: Fault| {
-            fault
-                .into_error(|class, expected, found| body.input_error(class, name, expected, found))
-        };
+        let refuse = |body: &Body, name: &str, fault: Fault| body.spot(name).fault(fault);
         let body = &mut self.body;
         let mut values: Vec<u8> = Vec::new(); // of the fields of one element
         while remaining > 0 && self.corners.rows() < self.batch_rows {

@@ -19,11 +19,12 @@ use zvf_format::num::{index_u32, nearest_f32};
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
 
-use super::folder::{Folder, input_error};
+use super::folder::{Folder, spot};
 use super::properties::parse_property_type;
-use super::shards::{Sharding, u64_at};
-use super::{Objects, finish_objects, push_record, read_id, u32_at};
+use super::shards::Sharding;
+use super::{Objects, finish_objects, push_record, read_id};
 use crate::dtypes::UINT64;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{Group, Header, Piece, ReadOptions, Reader};
 
@@ -83,7 +84,7 @@ pub(super) fn open(
         if !spatial.is_empty() && cells.len() != annotations.len() {
             let expected = format!("{} annotations, as by_id has", annotations.len());
             let found = cells.len().to_string();
-            return Err(input_error(Class::CountMismatch, "the spatial index", expected, found));
+            return spot("the spatial index").refuse(Class::CountMismatch, expected, found);
         }
     }
     if annotations.is_empty() {
@@ -99,7 +100,7 @@ pub(super) fn open(
         ) => Kind::PointCloud,
         (_, Some(kind)) => {
             let expected = "the kind of the annotations";
-            return Err(input_error(Class::Unsupported, "the folder", expected, kind));
+            return spot("the folder").refuse(Class::Unsupported, expected, kind);
         }
     };
     let mut header =
@@ -124,28 +125,23 @@ type LayoutAndAxes = (Layout, Vec<String>, Vec<Option<String>>);
 
 fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
     let dimensions = info.get("dimensions").and_then(Json::as_object);
-    let Some(dimensions) = dimensions.filter(|all| !all.is_empty() && all.len() <= 16) else {
-        let expected = "1 to 16 axes with scale and unit";
-        return Err(input_error(Class::BadShape, "info dimensions", expected, "others"));
-    };
+    let dimensions = dimensions.filter(|all| !all.is_empty() && all.len() <= 16);
+    let expected = "1 to 16 axes with scale and unit";
+    let dimensions =
+        spot("info dimensions").need(dimensions, Class::BadShape, expected, "others")?;
     let (mut axes, mut units, mut scales) = (Vec::new(), Vec::new(), Vec::new());
     for (name, json) in dimensions {
         let place = format!("info dimensions.{name}");
         let scale = json.get(0).and_then(Json::as_f64).filter(|s| s.is_finite() && *s > 0.0);
         let (Some(scale), Some(unit)) = (scale, json.get(1).and_then(Json::as_str)) else {
-            return Err(input_error(Class::BadShape, &place, "[scale, unit]", json));
+            return spot(&place).refuse(Class::BadShape, "[scale, unit]", json);
         };
         let (factor, unit) = match unit {
             "m" => (1e9, Some("nanometer")),
             "s" => (1.0, Some("second")),
             "" => (1.0, None),
             unit => {
-                return Err(input_error(
-                    Class::BadTag,
-                    &place,
-                    "m, s or none",
-                    format!("{unit:?}"),
-                ));
+                return spot(&place).refuse(Class::BadTag, "m, s or none", format!("{unit:?}"));
             }
         };
         let scale = scale * factor;
@@ -166,7 +162,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
         _ => {
             let expected = "point, line, axis_aligned_bounding_box, ellipsoid or polyline";
             let found = format!("{type_name:?}");
-            return Err(input_error(Class::BadTag, "info annotation_type", expected, found));
+            return spot("info annotation_type").refuse(Class::BadTag, expected, found);
         }
     };
     let mut properties: Vec<Property> = Vec::new();
@@ -177,7 +173,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
         let type_name = json.get("type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, width)) = parse_property_type(type_name) else {
             let expected = "rgb, rgba, uint8 to int32, or float32";
-            return Err(input_error(Class::BadTag, &place, expected, format!("{type_name:?}")));
+            return spot(&place).refuse(Class::BadTag, expected, format!("{type_name:?}"));
         };
         super::check_new_name(
             &place,
@@ -213,9 +209,8 @@ fn open_index<'a>(
     json: &'a Json,
     place: &str,
 ) -> Result<(&'a str, Folder, Option<Sharding>)> {
-    let Some(key) = json.get("key").and_then(Json::as_str) else {
-        return Err(input_error(Class::NotFound, &format!("{place}.key"), "a key", "none"));
-    };
+    let key = json.get("key").and_then(Json::as_str);
+    let key = spot(&format!("{place}.key")).need(key, Class::NotFound, "a key", "none")?;
     Ok((key, root.subfolder(key)?, Sharding::parse(json.get("sharding"), place)?))
 }
 
@@ -266,11 +261,11 @@ impl Layout {
     fn parse_record(&self, place: &str, bytes: &[u8]) -> Result<(Annotation, usize)> {
         let too_short = |min_bytes: usize| {
             let expected = format!("a record of at least {min_bytes} bytes");
-            input_error(Class::Truncated, place, expected, bytes.len())
+            spot(place).error(Class::Truncated, expected, bytes.len())
         };
         let (start, number_count) = match self.geometry {
             AnnotationType::Polyline => {
-                let count = u32_at(bytes, 0) as usize;
+                let count = Numbers::new(bytes).u32(0) as usize;
                 if bytes.len() < 4 || count > bytes.len() / (4 * self.rank) {
                     return Err(too_short(4));
                 }
@@ -283,7 +278,7 @@ impl Layout {
             return Err(too_short(at));
         }
         let floats: Vec<f32> =
-            bytes[start..at].chunks_exact(4).map(|x| f32::from_bits(u32_at(x, 0))).collect();
+            bytes[start..at].chunks_exact(4).map(|x| Numbers::new(x).f32(0)).collect();
         let has_extra = matches!(self.geometry, AnnotationType::Box | AnnotationType::Ellipsoid);
         let (positions, extra) =
             if has_extra { floats.split_at(self.rank) } else { (&floats[..], &[][..]) };
@@ -301,12 +296,7 @@ impl Layout {
         let padding = bytes.get(at..end).ok_or_else(|| too_short(end))?;
         if padding.iter().any(|byte| *byte != 0) {
             let found = format!("{padding:02x?}");
-            return Err(input_error(
-                Class::CountMismatch,
-                place,
-                "zeros after the properties",
-                found,
-            ));
+            return spot(place).refuse(Class::CountMismatch, "zeros after the properties", found);
         }
         let annotation = Annotation {
             positions: positions.to_vec(),
@@ -323,42 +313,38 @@ impl Layout {
         for name in &self.relationships {
             let place = format!("{place}, relationship {name:?}");
             let rest = bytes.get(at + 4..).ok_or_else(|| {
-                input_error(Class::Truncated, &place, "a count of 32 bits", "the end of the file")
+                spot(&place).error(Class::Truncated, "a count of 32 bits", "the end of the file")
             })?;
-            let count = u32_at(bytes, at) as usize;
-            if rest.len() / 8 < count {
-                let expected = format!("{count} ids");
-                return Err(input_error(
-                    Class::Truncated,
-                    &place,
-                    expected,
-                    format!("{} bytes", rest.len()),
-                ));
-            }
-            annotation.related.push((0..count).map(|n| u64_at(rest, n * 8)).collect());
+            let count = Numbers::new(bytes).u32(at) as usize;
+            let expected = format_args!("{count} ids");
+            let found = format_args!("{} bytes", rest.len());
+            spot(&place).ensure(rest.len() / 8 >= count, Class::Truncated, expected, found)?;
+            annotation.related.push((0..count).map(|n| Numbers::new(rest).u64(n * 8)).collect());
             at += 4 + count * 8;
         }
         if at != bytes.len() {
             let found = format!("{} bytes more", bytes.len() - at);
-            return Err(input_error(Class::Trailing, place, "the end of the file", found));
+            return spot(place).refuse(Class::Trailing, "the end of the file", found);
         }
         Ok(annotation)
     }
 
     /// Parses a cell of the spatial index: a count, the records, then their ids.
     fn parse_list(&self, place: &str, bytes: &[u8]) -> Result<Vec<(u64, Annotation)>> {
-        if bytes.len() < 8 {
-            return Err(input_error(Class::Truncated, place, "a count of 64 bits", bytes.len()));
-        }
-        let (count, rest) = (u64_at(bytes, 0), &bytes[8..]);
+        spot(place).ensure(
+            bytes.len() >= 8,
+            Class::Truncated,
+            "a count of 64 bits",
+            bytes.len(),
+        )?;
+        let (count, rest) = (Numbers::new(bytes).u64(0), &bytes[8..]);
         let min_bytes = self.geometry_len() * 4 + 8; // of a record with its id
         let max_count = rest.len() / min_bytes;
-        let Some(count) = usize::try_from(count).ok().filter(|n| *n <= max_count) else {
-            let expected = format!("at most {max_count} annotations in {} bytes", rest.len());
-            return Err(input_error(Class::CountMismatch, place, expected, count));
-        };
+        let fitting = usize::try_from(count).ok().filter(|n| *n <= max_count);
+        let expected = format_args!("at most {max_count} annotations in {} bytes", rest.len());
+        let count = spot(place).need(fitting, Class::CountMismatch, expected, count)?;
         let Some(records_len) = rest.len().checked_sub(count * 8) else {
-            return Err(input_error(Class::Truncated, place, "an id for each", "fewer"));
+            return spot(place).refuse(Class::Truncated, "an id for each", "fewer");
         };
         let (mut records, ids) = rest.split_at(records_len);
         let mut annotations = Vec::with_capacity(count);
@@ -366,11 +352,11 @@ impl Layout {
             let (annotation, len) =
                 self.parse_record(&format!("{place}, annotation {n}"), records)?;
             records = &records[len..];
-            annotations.push((u64_at(ids, n * 8), annotation));
+            annotations.push((Numbers::new(ids).u64(n * 8), annotation));
         }
         if !records.is_empty() {
             let expected = format!("{} bytes for {count} annotations", bytes.len() - records.len());
-            return Err(input_error(Class::CountMismatch, place, expected, bytes.len()));
+            return spot(place).refuse(Class::CountMismatch, expected, bytes.len());
         }
         Ok(annotations)
     }

@@ -3,16 +3,17 @@
 //! `KEY.gz` is read in place of a missing `KEY`, because cloud-volume writes local folders this
 //! way. Files with other compressions are refused by their names.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value as Json};
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 
-use crate::error::{bad_input, read_failed};
+use crate::error::{Spot, read_failed};
 
 /// A folder, the root of its keys.
 #[derive(Clone, Debug)]
@@ -49,10 +50,8 @@ impl Folder {
             && !key.starts_with('/')
             && !key.contains(['\\', '\0'])
             && parts().all(|part| part != ".." && part != "." && !part.is_empty());
-        if !is_below {
-            let expected = "a key below the folder";
-            return Err(input_error(Class::InvalidKey, "a key", expected, format!("{key:?}")));
-        }
+        let expected = "a key below the folder";
+        spot("a key").ensure(is_below, Class::InvalidKey, expected, format_args!("{key:?}"))?;
         Ok(parts().fold(self.root.clone(), |path, part| path.join(part)))
     }
 
@@ -71,21 +70,14 @@ impl Folder {
     /// Reads a byte range of a file, which must exist and not be compressed.
     pub(super) fn read_range(&self, key: &str, start: u64, size: u64) -> Result<Vec<u8>> {
         let Some(OpenFile { mut file, len, is_gzip }) = self.open(key)? else {
-            return Err(input_error(Class::NotFound, key, "a file", "none"));
+            return spot(key).refuse(Class::NotFound, "a file", "none");
         };
-        if is_gzip {
-            let found = "a compressed one";
-            return Err(input_error(
-                Class::Unsupported,
-                key,
-                "a file that is read in parts",
-                found,
-            ));
-        }
+        let found = "a compressed one";
+        spot(key).ensure(!is_gzip, Class::Unsupported, "a file that is read in parts", found)?;
         if start.checked_add(size).is_none_or(|end| end > len) {
             let found = format!("{size} bytes at {start}");
             let expected = format!("a range within {len} bytes");
-            return Err(input_error(Class::OutOfBounds, key, expected, found));
+            return spot(key).refuse(Class::OutOfBounds, expected, found);
         }
         self.check_memory(key, size)?;
         file.seek(SeekFrom::Start(start)).map_err(read_failed)?;
@@ -110,7 +102,7 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(read_failed(error)),
             Ok(metadata) if !metadata.is_file() => {
-                return Err(input_error(Class::Unsupported, key, "a file", "a link or a folder"));
+                return spot(key).refuse(Class::Unsupported, "a file", "a link or a folder");
             }
             Ok(_) => {}
         }
@@ -124,8 +116,7 @@ impl Folder {
             return Ok(());
         }
         let expected = format!("at most {} bytes, which have to be in memory at once", self.memory);
-        let bad = input_error(Class::LimitExceeded, key, expected, bytes);
-        Err(bad.with_hint("raise --memory-limit"))
+        spot(key).hint("raise --memory-limit").refuse(Class::LimitExceeded, expected, bytes)
     }
 
     /// Lists the file names in order, without the suffix `.gz`.
@@ -140,12 +131,7 @@ impl Folder {
             let Ok(name) = entry.file_name().into_string() else { continue };
             if name.ends_with(".br") || name.ends_with(".zstd") {
                 let expected = "files as they are, or compressed with gzip";
-                return Err(input_error(
-                    Class::Unsupported,
-                    &name,
-                    expected,
-                    "another compression",
-                ));
+                return spot(&name).refuse(Class::Unsupported, expected, "another compression");
             }
             names.push(name.strip_suffix(".gz").map(str::to_owned).unwrap_or(name));
         }
@@ -169,7 +155,7 @@ impl Folder {
         let json = serde_json::from_slice(&bytes).map_err(|error| {
             let place = format!("{key}, line {}", error.line());
             let found = error.to_string();
-            bad_input(Class::Encoding, NAME, place, "a JSON object", found)
+            Spot::new(NAME, place).error(Class::Encoding, "a JSON object", found)
         })?;
         Ok(Some(json))
     }
@@ -189,21 +175,15 @@ pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>>
     let mut decoder = MultiGzDecoder::new(bytes).take(limit);
     decoder
         .read_to_end(&mut inflated)
-        .map_err(|error| input_error(Class::Codec, key, "a gzip stream", error))?;
-    if inflated.len() as u64 > max_bytes {
-        let expected = format!("at most {max_bytes} bytes");
-        return Err(input_error(Class::LimitExceeded, key, expected, "more"));
-    }
+        .map_err(|error| spot(key).error(Class::Codec, "a gzip stream", error))?;
+    let expected = format_args!("at most {max_bytes} bytes");
+    spot(key).ensure(inflated.len() as u64 <= max_bytes, Class::LimitExceeded, expected, "more")?;
     Ok(inflated)
 }
 
-pub(super) fn input_error(
-    class: Class,
-    place: &str,
-    expected: impl std::fmt::Display,
-    found: impl std::fmt::Display,
-) -> Error {
-    bad_input(class, NAME, place, expected, found)
+/// Returns a spot of the input.
+pub(super) const fn spot<P: Display>(place: P) -> Spot<P> {
+    Spot::new(NAME, place)
 }
 
 const NAME: &str = "precomputed";

@@ -5,7 +5,7 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
-use super::folder::input_error;
+use super::folder::spot;
 use crate::read::values::new_column;
 use crate::read::{Header, Piece, Reader};
 
@@ -78,11 +78,14 @@ impl<F: Fragments> Pieces<F> {
         let vertices = positions.len();
         let mut rows = Vec::with_capacity(corners.len() * 8);
         for (at, corner) in corners.into_iter().enumerate() {
-            if corner as usize >= vertices {
-                let place = format!("{name}, face {}", at / 3);
-                let expected = format!("a vertex below {vertices}");
-                return Err(input_error(Class::OutOfBounds, &place, expected, corner));
-            }
+            let place = format!("{name}, face {}", at / 3);
+            let expected = format_args!("a vertex below {vertices}");
+            spot(&place).ensure(
+                (corner as usize) < vertices,
+                Class::OutOfBounds,
+                expected,
+                corner,
+            )?;
             rows.extend_from_slice(&(u64::from(corner) + self.vertex_count).to_le_bytes());
         }
         self.vertex_count += vertices as u64;

@@ -11,10 +11,11 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::folder::{Folder, input_error};
+use super::folder::{Folder, spot};
 use super::fragments::{Fragment, Fragments, read_all};
-use super::{check_segments, describe_objects, push_record, u32_at};
+use super::{check_segments, describe_objects, push_record};
 use crate::read::roles::default_axes;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, ReadOptions, Reader};
 
@@ -26,15 +27,10 @@ pub(super) fn open(
 ) -> Result<Reader> {
     let mut ids = folder.list_ids(":0")?;
     if ids.is_empty() && info.is_none() {
-        return Err(input_error(
-            Class::NotFound,
-            "the folder",
-            "a file info, or files ID:0",
-            "neither",
-        ));
+        return spot("the folder").refuse(Class::NotFound, "a file info, or files ID:0", "neither");
     }
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind));
+        return spot("the folder").refuse(Class::Unsupported, "mesh", kind);
     }
     if let Some(segments) = &options.segments {
         check_segments(segments, &ids)?;
@@ -62,37 +58,28 @@ impl Fragments for Legacy {
         let Some(id) = self.ids.get(object) else { return Ok(None) };
         let key = format!("{id}:0");
         let Some(list) = self.folder.read_json(&key)? else {
-            return Err(input_error(Class::NotFound, &key, "the file that was listed", "none"));
+            return spot(&key).refuse(Class::NotFound, "the file that was listed", "none");
         };
         let names = list.get("fragments").and_then(Json::as_array);
         let names: Option<Vec<String>> = names
             .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());
-        if names.is_none() {
-            let expected = "fragments, a list of names";
-            return Err(input_error(Class::BadTag, &key, expected, "something else"));
-        }
+        let expected = "fragments, a list of names";
+        spot(&key).ensure(names.is_some(), Class::BadTag, expected, "something else")?;
         Ok(names)
     }
 
     fn read(&self, name: &String) -> Result<Fragment> {
         let Some(bytes) = self.folder.read(name)? else {
-            return Err(input_error(
-                Class::NotFound,
-                name,
-                "a fragment that the list names",
-                "no file",
-            ));
+            return spot(name).refuse(Class::NotFound, "a fragment that the list names", "no file");
         };
-        let vertices = u64::from(u32_at(&bytes, 0));
+        let vertices = u64::from(Numbers::new(&bytes).u32(0));
         let min_bytes = vertices * 12 + 4;
-        let Some(rest) = (bytes.len() as u64).checked_sub(min_bytes) else {
-            let expected = format!("{min_bytes} bytes for {vertices} vertices");
-            return Err(input_error(Class::Truncated, name, expected, bytes.len()));
-        };
-        if rest % 12 != 0 {
-            let expected = "triangles of 12 bytes after the positions";
-            return Err(input_error(Class::Misaligned, name, expected, format!("{rest} bytes")));
-        }
+        let rest = (bytes.len() as u64).checked_sub(min_bytes);
+        let expected = format_args!("{min_bytes} bytes for {vertices} vertices");
+        let rest = spot(name).need(rest, Class::Truncated, expected, bytes.len())?;
+        let expected = "triangles of 12 bytes after the positions";
+        let found = format_args!("{rest} bytes");
+        spot(name).ensure(rest % 12 == 0, Class::Misaligned, expected, found)?;
         let (positions, faces) = bytes[4..].split_at(vertices as usize * 12);
         let positions = new_column(Dtype::FLOAT32, 3, positions.to_vec())?;
         let corners = faces.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));

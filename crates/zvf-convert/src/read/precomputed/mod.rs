@@ -26,7 +26,7 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_model::{Field, ObjectId};
 
-use self::folder::{Folder, input_error};
+use self::folder::{Folder, spot};
 use self::shards::{ShardEntry, Sharding};
 use super::values::{new_column, without_rows};
 use super::{Bytes, Header, Piece, ReadOptions, Reader};
@@ -34,12 +34,7 @@ use crate::dtypes::UINT64;
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().filter(|_| bytes.is_folder()) else {
-        return Err(input_error(
-            Class::Unsupported,
-            "the input",
-            "a folder with a file info",
-            "a file",
-        ));
+        return spot("the input").refuse(Class::Unsupported, "a folder with a file info", "a file");
     };
     let root = Folder::new(path.to_owned(), options.memory);
     let Some(info) = root.read_json("info")? else {
@@ -48,7 +43,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let text = |key: &str| info.get(key).and_then(Json::as_str);
     match text("@type") {
         Some("neuroglancer_annotations_v1") if options.segments.is_some() => {
-            Err(input_error(Class::Unsupported, "segments", "skeletons or meshes", "annotations"))
+            spot("segments").refuse(Class::Unsupported, "skeletons or meshes", "annotations")
         }
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
         Some("neuroglancer_skeletons") => {
@@ -67,7 +62,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         Some(kind) => {
             let expected = "annotations_v1, skeletons, legacy_mesh, multilod_draco or \
                             multiscale_volume of neuroglancer";
-            Err(input_error(Class::BadTag, "info @type", expected, format!("{kind:?}")))
+            spot("info @type").refuse(Class::BadTag, expected, format!("{kind:?}"))
         }
     }
 }
@@ -97,7 +92,7 @@ fn open_volume(root: &Folder, volume: &Map<String, Json>, options: &ReadOptions)
     if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {
         let folder = root.subfolder(key)?;
         let Some(info) = folder.read_json("info")? else {
-            return Err(input_error(Class::NotFound, &format!("{key}/info"), "a file", "none"));
+            return spot(&format!("{key}/info")).refuse(Class::NotFound, "a file", "none");
         };
         let properties = find_properties(&folder, Some(&info))?;
         return skeletons::open(&folder, &info, properties.as_ref(), options);
@@ -118,12 +113,12 @@ fn open_volume(root: &Folder, volume: &Map<String, Json>, options: &ReadOptions)
             (Some(kind), _) => {
                 let expected = "neuroglancer_legacy_mesh or neuroglancer_multilod_draco";
                 let place = format!("{key}/info @type");
-                Err(input_error(Class::BadTag, &place, expected, format!("{kind:?}")))
+                spot(&place).refuse(Class::BadTag, expected, format!("{kind:?}"))
             }
         };
     }
     let expected = "@type, or a key \"skeletons\" or \"mesh\"";
-    Err(input_error(Class::NotFound, "info", expected, "neither"))
+    spot("info").refuse(Class::NotFound, expected, "neither")
 }
 
 /// The location of an object.
@@ -172,7 +167,7 @@ impl Objects {
             (Location::File(key), _) => {
                 let bytes = self.folder.read(key)?;
                 let missing =
-                    || input_error(Class::NotFound, key, "the file that was listed", "none");
+                    || spot(key).error(Class::NotFound, "the file that was listed", "none");
                 (key.clone(), bytes.ok_or_else(missing)?)
             }
             (Location::Shard(entry), Some(sharding)) => {
@@ -193,7 +188,7 @@ fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<()> {
     match ids.iter().find(|id| folder_ids.binary_search(id).is_err()) {
         Some(id) => {
             let expected = format!("one of the {} segments of the folder", folder_ids.len());
-            Err(input_error(Class::NotFound, "segments", expected, id))
+            spot("segments").refuse(Class::NotFound, expected, id)
         }
         None => Ok(()),
     }
@@ -206,7 +201,7 @@ fn check_new_name<'a>(
     mut before: impl Iterator<Item = &'a str>,
 ) -> Result<()> {
     if before.any(|other| other == name) {
-        return Err(input_error(Class::Duplicate, place, "each name once", format!("{name:?}")));
+        return spot(place).refuse(Class::Duplicate, "each name once", format!("{name:?}"));
     }
     Ok(())
 }
@@ -237,7 +232,7 @@ fn finish_objects(id_field: &str, count: usize, fields: Vec<Field>, header: &mut
 /// Returns the id of a property, an attribute or a relationship, which is its name.
 fn read_id<'a>(json: &'a Json, place: &str) -> Result<&'a str> {
     json.get("id").and_then(Json::as_str).ok_or_else(|| {
-        input_error(Class::BadTag, place, "an id that is a text", show_member(json, "id"))
+        spot(place).error(Class::BadTag, "an id that is a text", show_member(json, "id"))
     })
 }
 
@@ -250,11 +245,6 @@ fn show_member(json: &Json, key: &str) -> String {
 fn push_record(header: &mut Header, info: Option<&Map<String, Json>>) {
     let info = info.map_or(Json::Null, |info| Json::Object(info.clone()));
     header.records.push(("precomputed".to_owned(), json!({"info": info})));
-}
-
-/// Reads a little-endian number; past the end it is 0.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u32::from_le_bytes(*n))
 }
 
 #[cfg(test)]

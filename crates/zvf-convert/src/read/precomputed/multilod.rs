@@ -20,12 +20,13 @@ use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
-use super::folder::{Folder, input_error};
+use super::folder::{Folder, spot};
 use super::fragments::{Fragment, Fragments, read_all};
 use super::shards::Sharding;
-use super::{Location, Objects, describe_objects, push_record, skeletons, u32_at};
+use super::{Location, Objects, describe_objects, push_record, skeletons};
 use crate::draco::{Limits, Meaning, decode};
 use crate::read::roles::default_axes;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, Notes, ReadOptions, Reader, Space};
 
@@ -36,7 +37,7 @@ pub(super) fn open(
     options: &ReadOptions,
 ) -> Result<Reader> {
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind));
+        return spot("the folder").refuse(Class::Unsupported, "mesh", kind);
     }
     let bits = info.get("vertex_quantization_bits");
     let steps = match bits.and_then(Json::as_u64) {
@@ -45,7 +46,7 @@ pub(super) fn open(
         _ => {
             let place = "info vertex_quantization_bits";
             let found = bits.map_or_else(|| "none".to_owned(), Json::to_string);
-            return Err(input_error(Class::OutOfBounds, place, "10 or 16", found));
+            return spot(place).refuse(Class::OutOfBounds, "10 or 16", found);
         }
     };
     let transform = skeletons::parse_transform(info)?.unwrap_or(skeletons::IDENTITY);
@@ -89,13 +90,13 @@ struct Manifest {
 
 impl Manifest {
     fn parse(name: &str, bytes: &[u8], lod: u32) -> Result<Self> {
-        let float = |at: usize| f64::from(f32::from_bits(u32_at(bytes, at)));
+        let float = |at: usize| f64::from(Numbers::new(bytes).f32(at));
         let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
-        let lods = u32_at(bytes, 24);
+        let lods = Numbers::new(bytes).u32(24);
         let head = 28 + u128::from(lods) * 20;
         let too_short = |min_bytes: u128| {
             let expected = format!("at least {min_bytes} bytes");
-            input_error(Class::Truncated, name, expected, bytes.len())
+            spot(name).error(Class::Truncated, expected, bytes.len())
         };
         if bytes.len() < 28 || head > bytes.len() as u128 {
             return Err(too_short(head.max(28)));
@@ -106,14 +107,15 @@ impl Manifest {
         let mut at = 28 + lods * 20;
         let (mut fragments, mut finer_bytes, mut data_size) = (Vec::new(), 0_u64, 0_u64);
         for lod in 0..lods {
-            let count = u32_at(bytes, counts + lod * 4) as usize;
+            let count = Numbers::new(bytes).u32(counts + lod * 4) as usize;
             let end = at as u128 + count as u128 * 16;
             if end > bytes.len() as u128 {
                 return Err(too_short(end));
             }
             for n in 0..count {
-                let cell = [0, 1, 2].map(|axis| u32_at(bytes, at + (axis * count + n) * 4));
-                let size = u64::from(u32_at(bytes, at + (3 * count + n) * 4));
+                let cell =
+                    [0, 1, 2].map(|axis| Numbers::new(bytes).u32(at + (axis * count + n) * 4));
+                let size = u64::from(Numbers::new(bytes).u32(at + (3 * count + n) * 4));
                 data_size += size; // at most a third of the manifest's bytes times 2^32
                 match lod.cmp(&selected) {
                     Less => finer_bytes += size,
@@ -123,9 +125,8 @@ impl Manifest {
             }
             at += count * 16;
         }
-        if at != bytes.len() {
-            return Err(input_error(Class::Trailing, name, format!("{at} bytes"), bytes.len()));
-        }
+        let expected = format_args!("{at} bytes");
+        spot(name).ensure(at == bytes.len(), Class::Trailing, expected, bytes.len())?;
         let scale: f64 = std::iter::repeat_n(2.0, selected).product();
         let (chunk_shape, mut origin) = (triple(0).map(|side| side * scale), triple(12));
         if lods > 0 {
@@ -175,10 +176,8 @@ impl Fragments for MultiLod {
         let (key, mut start) = match self.objects.locations.get(object) {
             Some((_, Location::Shard(entry))) => {
                 let start = entry.start.checked_sub(manifest.data_size);
-                let Some(start) = start else {
-                    let expected = format!("{} bytes before the manifest", manifest.data_size);
-                    return Err(input_error(Class::OutOfBounds, &name, expected, entry.start));
-                };
+                let expected = format_args!("{} bytes before the manifest", manifest.data_size);
+                let start = spot(&name).need(start, Class::OutOfBounds, expected, entry.start)?;
                 (entry.key.clone(), start)
             }
             _ => (id.to_string(), 0),
@@ -186,7 +185,7 @@ impl Fragments for MultiLod {
         let size = self.objects.folder.size(&key)?.unwrap_or(0); // a missing file counts as empty
         if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
             let expected = format!("{} bytes of fragments", manifest.data_size);
-            return Err(input_error(Class::Truncated, &key, expected, size));
+            return spot(&key).refuse(Class::Truncated, expected, size);
         }
         start += manifest.finer_bytes;
         let mut fragments = Vec::new();
@@ -210,17 +209,14 @@ impl Fragments for MultiLod {
         let limits = Limits::from_memory(self.objects.folder.memory());
         let stream = decode(&bytes, &limits).map_err(|error| {
             let expected = format!("a Draco stream: {}", error.expected);
-            input_error(error.class, &format!("{name}, byte {}", error.byte), expected, error.found)
+            spot(&format!("{name}, byte {}", error.byte)).error(error.class, expected, error.found)
         })?;
         let mut attributes = stream.attributes.into_iter();
-        let Some(positions) = attributes.find(|a| a.meaning == Meaning::Position) else {
-            return Err(input_error(Class::NotFound, &name, "positions", "none"));
-        };
+        let positions = attributes.find(|a| a.meaning == Meaning::Position);
+        let positions = spot(&name).need(positions, Class::NotFound, "positions", "none")?;
         let values = positions.values;
-        if values.width() != 3 {
-            let found = values.width().to_string();
-            return Err(input_error(Class::BadShape, &name, "positions of three numbers", found));
-        }
+        let expected = "positions of three numbers";
+        spot(&name).ensure(values.width() == 3, Class::BadShape, expected, values.width())?;
         let mut bytes = Vec::with_capacity(values.len() * 12);
         for row in 0..values.len() {
             let stored = [0, 1, 2].map(|axis| {
@@ -233,9 +229,7 @@ impl Fragments for MultiLod {
             }
         }
         let positions = new_column(Dtype::FLOAT32, 3, bytes)?;
-        let Some(faces) = stream.faces else {
-            return Err(input_error(Class::NotFound, &name, "faces", "a point cloud"));
-        };
+        let faces = spot(&name).need(stream.faces, Class::NotFound, "faces", "a point cloud")?;
         let corners = faces.into_iter().flatten().collect();
         Ok(Fragment { name, positions, corners })
     }

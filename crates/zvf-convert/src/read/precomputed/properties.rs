@@ -8,7 +8,7 @@ use zvf_format::{Class, num};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
-use super::folder::{input_error, parse_id};
+use super::folder::{parse_id, spot};
 use super::read_id;
 use crate::dtypes::BOOL;
 use crate::error::cannot_hold;
@@ -29,9 +29,8 @@ pub(super) fn build_segment_fields(
     let property_ids = inline.get("ids").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     let mut row_of = HashMap::new();
     for (row, id) in property_ids.iter().enumerate() {
-        let Some(id) = id.as_str().and_then(parse_id) else {
-            return Err(input_error(Class::Encoding, place, "ids as decimal texts", id));
-        };
+        let number = id.as_str().and_then(parse_id);
+        let id = spot(place).need(number, Class::Encoding, "ids as decimal texts", id)?;
         row_of.insert(id, row);
     }
     let rows: Vec<Option<usize>> = ids.iter().map(|id| row_of.get(id).copied()).collect();
@@ -44,7 +43,7 @@ pub(super) fn build_segment_fields(
         let values = property.get("values").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         if values.len() != property_ids.len() {
             let expected = format!("{} values", property_ids.len());
-            return Err(input_error(Class::CountMismatch, &place, expected, values.len()));
+            return spot(&place).refuse(Class::CountMismatch, expected, values.len());
         }
         let value = |row: &Option<usize>| row.and_then(|row| values.get(row));
         match text("type") {
@@ -54,7 +53,7 @@ pub(super) fn build_segment_fields(
                     Some(Json::String(text)) => Ok(Some(text.as_str())),
                     Some(other) => {
                         let found = other.to_string();
-                        let bad = input_error(Class::BadTag, &place, "texts as values", found);
+                        let bad = spot(&place).error(Class::BadTag, "texts as values", found);
                         Err(bad)
                     }
                 });
@@ -68,9 +67,8 @@ pub(super) fn build_segment_fields(
                 let tags =
                     property.get("tags").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
                 for (number, tag) in tags.iter().enumerate() {
-                    let Some(tag) = tag.as_str() else {
-                        return Err(input_error(Class::BadTag, &place, "texts as tags", tag));
-                    };
+                    let tag =
+                        spot(&place).need(tag.as_str(), Class::BadTag, "texts as tags", tag)?;
                     let name = format!("{id}:{tag}");
                     let has = |list: Option<&Json>| {
                         let list = list.and_then(Json::as_array);
@@ -84,7 +82,7 @@ pub(super) fn build_segment_fields(
             }
             kind => {
                 let expected = "label, description, string, tags or number";
-                return Err(input_error(Class::BadTag, &place, expected, format!("{kind:?}")));
+                return spot(&place).refuse(Class::BadTag, expected, format!("{kind:?}"));
             }
         }
     }
@@ -122,16 +120,15 @@ fn number_field<'a>(
     place: &str,
 ) -> Result<Field> {
     let data_type = property.get("data_type").and_then(Json::as_str).unwrap_or_default();
-    let Some(dtype) = parse_property_type(data_type).map(|(dtype, _)| dtype) else {
-        let expected = "uint8 to int32, or float32";
-        return Err(input_error(Class::BadTag, place, expected, format!("{data_type:?}")));
-    };
+    let dtype = parse_property_type(data_type).map(|(dtype, _)| dtype);
+    let expected = "uint8 to int32, or float32";
+    let dtype = spot(place).need(dtype, Class::BadTag, expected, format_args!("{data_type:?}"))?;
     let mut bytes = Vec::new();
     for value in values {
         match value.filter(|value| !value.is_null()) {
             None => push_fill_value(dtype, &mut bytes),
             Some(value) => push_number(dtype, value, &mut bytes).ok_or_else(|| {
-                input_error(Class::OutOfBounds, place, format!("a number of {data_type}"), value)
+                spot(place).error(Class::OutOfBounds, format!("a number of {data_type}"), value)
             })?,
         }
     }

@@ -14,7 +14,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
-use super::folder::{Folder, gunzip, input_error};
+use super::folder::{Folder, gunzip, spot};
+use crate::read::source::Numbers;
 
 /// The mapping of ids to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,18 +74,13 @@ impl Sharding {
             bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(
                 || {
                     let found = value.get(key).map_or_else(|| "none".to_owned(), Json::to_string);
-                    input_error(Class::OutOfBounds, &format!("{place}.{key}"), "0 to 64", found)
+                    spot(&format!("{place}.{key}")).error(Class::OutOfBounds, "0 to 64", found)
                 },
             )
         };
         if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
             let found = value.get("@type").map_or_else(|| "none".to_owned(), Json::to_string);
-            return Err(input_error(
-                Class::BadTag,
-                &place,
-                "neuroglancer_uint64_sharded_v1",
-                found,
-            ));
+            return spot(&place).refuse(Class::BadTag, "neuroglancer_uint64_sharded_v1", found);
         }
         let is_hashed = match text("hash") {
             Some("identity") => false,
@@ -92,7 +88,7 @@ impl Sharding {
             hash => {
                 let expected = "identity or murmurhash3_x86_128";
                 let found = format!("{hash:?}");
-                return Err(input_error(Class::BadTag, &format!("{place}.hash"), expected, found));
+                return spot(&format!("{place}.hash")).refuse(Class::BadTag, expected, found);
             }
         };
         let is_gzip = |key: &str| match text(key) {
@@ -100,7 +96,7 @@ impl Sharding {
             Some("gzip") => Ok(true),
             Some(encoding) => {
                 let place = format!("{place}.{key}");
-                Err(input_error(Class::BadTag, &place, "raw or gzip", format!("{encoding:?}")))
+                spot(&place).refuse(Class::BadTag, "raw or gzip", format!("{encoding:?}"))
             }
         };
         let sharding = Self {
@@ -114,7 +110,7 @@ impl Sharding {
         if sharding.minishard_bits > 32 || sharding.minishard_bits + sharding.shard_bits > 64 {
             let expected = "at most 32 bits for minishards, and 64 with those of shards";
             let found = format!("{} and {}", sharding.minishard_bits, sharding.shard_bits);
-            return Err(input_error(Class::OutOfBounds, &place, expected, found));
+            return spot(&place).refuse(Class::OutOfBounds, expected, found);
         }
         Ok(Some(sharding))
     }
@@ -145,15 +141,19 @@ impl Sharding {
         for name in folder.list()? {
             let Some(hex) = name.strip_suffix(".shard") else { continue };
             let Ok(shard) = u64::from_str_radix(hex, 16) else { continue };
-            if self.file_name(shard) != name {
-                let expected = "a name in the digits of shard_bits";
-                return Err(input_error(Class::InvalidKey, &name, expected, "another"));
-            }
+            let expected = "a name in the digits of shard_bits";
+            let found = "another";
+            spot(&name).ensure(
+                self.file_name(shard) == name,
+                Class::InvalidKey,
+                expected,
+                found,
+            )?;
             self.list_shard(folder, &name, shard, &mut entries)?;
         }
         entries.sort_by_key(|entry: &ShardEntry| entry.id);
         if let Some([_, entry]) = entries.array_windows().find(|[a, b]| a.id == b.id) {
-            return Err(input_error(Class::Duplicate, &entry.key, "each id once", entry.id));
+            return spot(&entry.key).refuse(Class::Duplicate, "each id once", entry.id);
         }
         Ok(entries)
     }
@@ -167,13 +167,11 @@ impl Sharding {
     ) -> Result<()> {
         let size = folder.size(name)?.unwrap_or(0); // a missing file counts as empty
         let table_size = 16_u64 << self.minishard_bits;
-        if table_size > size {
-            let expected = format!("a table of {table_size} bytes");
-            return Err(input_error(Class::Truncated, name, expected, size));
-        }
+        let expected = format_args!("a table of {table_size} bytes");
+        spot(name).ensure(table_size <= size, Class::Truncated, expected, size)?;
         let table = folder.read_range(name, 0, table_size)?;
         for (minishard, pair) in (0_u64..).zip(table.chunks_exact(16)) {
-            let (start, end) = (u64_at(pair, 0), u64_at(pair, 8));
+            let (start, end) = (Numbers::new(pair).u64(0), Numbers::new(pair).u64(8));
             if start == end {
                 continue;
             }
@@ -183,38 +181,33 @@ impl Sharding {
                 range.filter(|(at, len)| at.checked_add(*len).is_some_and(|e| e <= size))
             else {
                 let expected = format!("an index within {size} bytes");
-                return Err(input_error(
-                    Class::OutOfBounds,
-                    &place,
-                    expected,
-                    format!("{start} to {end}"),
-                ));
+                let found = format_args!("{start} to {end}");
+                return spot(&place).refuse(Class::OutOfBounds, expected, found);
             };
             let mut index = folder.read_range(name, at, len)?;
             if self.index_is_gzip {
                 index = gunzip(&index, folder.memory(), &place)?;
             }
-            if index.len() % 24 != 0 {
-                let found = format!("{} bytes", index.len());
-                return Err(input_error(Class::Truncated, &place, "three u64 for each id", found));
-            }
+            let found = format_args!("{} bytes", index.len());
+            let expected = "three u64 for each id";
+            spot(&place).ensure(index.len() % 24 == 0, Class::Truncated, expected, found)?;
             let n = index.len() / 24;
             let (mut id, mut next) = (0_u64, table_size);
             for row in 0..n {
-                id = id.wrapping_add(u64_at(&index, row * 8));
-                let begin = next.checked_add(u64_at(&index, (n + row) * 8));
-                let len = u64_at(&index, (2 * n + row) * 8);
+                id = id.wrapping_add(Numbers::new(&index).u64(row * 8));
+                let begin = next.checked_add(Numbers::new(&index).u64((n + row) * 8));
+                let len = Numbers::new(&index).u64((2 * n + row) * 8);
                 let end = begin.and_then(|begin| begin.checked_add(len)).filter(|end| *end <= size);
                 let (Some(begin), Some(end)) = (begin, end) else {
                     let expected = format!("data within {size} bytes");
                     let found = format!("{len} bytes of id {id}");
-                    return Err(input_error(Class::OutOfBounds, &place, expected, found));
+                    return spot(&place).refuse(Class::OutOfBounds, expected, found);
                 };
                 next = end;
                 if self.locate(id) != (shard, minishard) {
                     let (shard, minishard) = self.locate(id);
                     let expected = format!("ids of it; {id} is of {shard}, minishard {minishard}");
-                    return Err(input_error(Class::InvalidKey, &place, expected, id));
+                    return spot(&place).refuse(Class::InvalidKey, expected, id);
                 }
                 to.push(ShardEntry { id, key: name.to_owned(), start: begin, size: len });
             }
@@ -235,8 +228,7 @@ impl Sharding {
 /// Returns the low 64 bits of `MurmurHash3_x86_128` with seed 0 over the 8 bytes of a number.
 fn hash_murmur3(number: u64) -> u64 {
     let bytes = number.to_le_bytes();
-    let word =
-        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let word = |at: usize| Numbers::new(&bytes).u32(at);
     let (c1, c2, c3) = (0x239b_961b_u32, 0xab0e_9789_u32, 0x38b3_4ae5_u32);
     let (mut h1, mut h2) = (0_u32, 0_u32);
     h2 ^= word(4).wrapping_mul(c2).rotate_left(16).wrapping_mul(c3);
@@ -259,11 +251,6 @@ fn hash_murmur3(number: u64) -> u64 {
     h1 = h1.wrapping_add(h2).wrapping_add(h3).wrapping_add(h4);
     h2 = h2.wrapping_add(h1);
     u64::from(h1) | u64::from(h2) << 32
-}
-
-/// Reads a little-endian number; past the end it is 0.
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |n| u64::from_le_bytes(*n))
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use zvf_format::num::nearest_f32;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
 
-use super::folder::{Folder, input_error};
+use super::folder::{Folder, spot};
 use super::properties::parse_property_type;
 use super::shards::Sharding;
-use super::{Objects, describe_objects, push_record, read_id, show_member, u32_at};
+use super::{Objects, describe_objects, push_record, read_id, show_member};
 use crate::read::roles::default_axes;
+use crate::read::source::Numbers;
 use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader, Space};
 
@@ -38,7 +39,7 @@ pub(super) fn open(
 ) -> Result<Reader> {
     if info.contains_key("annotation_type") {
         let found = "that of skeletons, and an annotation_type";
-        return Err(input_error(Class::BadTag, "info @type", "neuroglancer_annotations_v1", found));
+        return spot("info @type").refuse(Class::BadTag, "neuroglancer_annotations_v1", found);
     }
     let attributes = parse_attributes(info)?;
     let transform = parse_transform(info)?;
@@ -52,7 +53,7 @@ pub(super) fn open(
         Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
         Some(kind) => {
             let expected = "skeleton, graph or point_cloud";
-            return Err(input_error(Class::Unsupported, "the folder", expected, kind));
+            return spot("the folder").refuse(Class::Unsupported, expected, kind);
         }
         None => layout.infer_kind(&objects)?,
     };
@@ -91,15 +92,14 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>> {
         let type_name = json.get("data_type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, 1)) = parse_property_type(type_name) else {
             let expected = "float32, or a whole number of at most 32 bits";
-            return Err(input_error(Class::BadTag, &place, expected, format!("{type_name:?}")));
+            return spot(&place).refuse(Class::BadTag, expected, format!("{type_name:?}"));
         };
         let width = json.get("num_components").and_then(Json::as_u64);
         let width = width.and_then(|width| u32::try_from(width).ok());
-        let Some(width) = width.filter(|width| (1..=MAX_COMPONENTS).contains(width)) else {
-            let expected = format!("1 to {MAX_COMPONENTS} components");
-            let found = show_member(json, "num_components");
-            return Err(input_error(Class::LimitExceeded, &place, expected, found));
-        };
+        let width = width.filter(|width| (1..=MAX_COMPONENTS).contains(width));
+        let expected = format_args!("1 to {MAX_COMPONENTS} components");
+        let found = show_member(json, "num_components");
+        let width = spot(&place).need(width, Class::LimitExceeded, expected, found)?;
         super::check_new_name(
             &place,
             &name,
@@ -120,7 +120,7 @@ pub(super) fn parse_transform(info: &Map<String, Json>) -> Result<Option<[[f64; 
     let rows = rows.and_then(|numbers| <[[f64; 4]; 3]>::try_from(numbers.as_chunks::<4>().0).ok());
     rows.map(Some).ok_or_else(|| {
         let found: String = json.to_string().chars().take(60).collect();
-        input_error(Class::BadShape, "info transform", "12 numbers", found)
+        spot("info transform").error(Class::BadShape, "12 numbers", found)
     })
 }
 
@@ -141,28 +141,26 @@ struct Skeleton<'a> {
 impl SkeletonLayout {
     /// Parses a skeleton, whose length must be exact.
     fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>> {
-        if bytes.len() < 8 {
-            return Err(input_error(Class::Truncated, name, "two counts of 32 bits", bytes.len()));
-        }
-        let (vertices, edges) = (u64::from(u32_at(bytes, 0)), u64::from(u32_at(bytes, 4)));
+        let expected = "two counts of 32 bits";
+        spot(name).ensure(bytes.len() >= 8, Class::Truncated, expected, bytes.len())?;
+        let (vertices, edges) =
+            (u64::from(Numbers::new(bytes).u32(0)), u64::from(Numbers::new(bytes).u32(4)));
         let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
         let vertex_bytes = strides.clone().sum::<u64>() + 12;
         let len = u128::from(vertices) * u128::from(vertex_bytes) + u128::from(edges) * 8 + 8;
-        if len != bytes.len() as u128 {
-            let class = if len > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
-            let expected = format!("{len} bytes for {vertices} vertices and {edges} edges");
-            return Err(input_error(class, name, expected, bytes.len()));
-        }
+        let expected = format_args!("{len} bytes for {vertices} vertices and {edges} edges");
+        let class = if len > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
+        spot(name).ensure(len == bytes.len() as u128, class, expected, bytes.len())?;
         let (vertices, edges) = (vertices as usize, edges as usize);
         let (positions, rest) = bytes[8..].split_at(vertices * 12);
         let (links, mut rest) = rest.split_at(edges * 8);
         let mut pairs = Vec::with_capacity(edges);
         for (at, pair) in links.chunks_exact(8).enumerate() {
-            let pair = [u32_at(pair, 0) as usize, u32_at(pair, 4) as usize];
+            let pair = [Numbers::new(pair).u32(0) as usize, Numbers::new(pair).u32(4) as usize];
             if let Some(beyond) = pair.iter().find(|end| **end >= vertices) {
                 let place = format!("{name}, edge {at}");
                 let expected = format!("a vertex below {vertices}");
-                return Err(input_error(Class::OutOfBounds, &place, expected, beyond));
+                return spot(&place).refuse(Class::OutOfBounds, expected, beyond);
             }
             pairs.push(pair);
         }
@@ -194,7 +192,7 @@ impl SkeletonLayout {
             return;
         }
         for position in positions.as_chunks::<12>().0 {
-            let stored = [0, 4, 8].map(|at| f64::from(f32::from_bits(u32_at(position, at))));
+            let stored = [0, 4, 8].map(|at| f64::from(Numbers::new(position).f32(at)));
             for [a, b, c, d] in self.transform {
                 let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
                 to.extend_from_slice(&nearest_f32(x).to_le_bytes());
@@ -264,7 +262,7 @@ impl Pieces {
                     let found =
                         format!("{} edges of {} vertices", skeleton.edges.len(), skeleton.vertices);
                     let bad =
-                        input_error(Class::Unsupported, &name, format!("one tree of {id}"), found);
+                        spot(&name).error(Class::Unsupported, format!("one tree of {id}"), found);
                     bad.with_hint("read it with --kind graph")
                 })?,
                 _ => vec![false; skeleton.edges.len()],

@@ -54,7 +54,7 @@ impl Facets {
         }
         let Some(count) = count else {
             let expected = "84 bytes of header and count, or the word solid";
-            return Err(bytes.input_error(Class::Truncated, Place::Byte(length), expected, length));
+            return bytes.spot(Place::Byte(length)).refuse(Class::Truncated, expected, length);
         };
         if !is_binary {
             // A file that is not stored, as in /proc, can have more bytes than its length.
@@ -65,7 +65,7 @@ impl Facets {
             };
             let expected = format!("{} bytes of {count} triangles", u64::from(count) * FACET_BYTES);
             let found = format!("{available} bytes");
-            return Err(bytes.input_error(class, Place::Byte(80), expected, found));
+            return bytes.spot(Place::Byte(80)).refuse(class, expected, found);
         }
         let mut header = [0; 84];
         bytes.read(&mut header, "the header")?;
@@ -113,7 +113,7 @@ fn read_facet(bytes: &mut Bytes) -> Result<Facet> {
         let at = to_u64(at) * 4;
         let found = "NaN or infinity";
         let place = Place::Byte(start + 12 + at);
-        return Err(bytes.input_error(Class::OutOfBounds, place, "a finite coordinate", found));
+        return bytes.spot(place).refuse(Class::OutOfBounds, "a finite coordinate", found);
     }
     Ok(Facet { normal, corners, attribute: u16::from_le_bytes([record[48], record[49]]), solid: 0 })
 }
@@ -190,7 +190,7 @@ impl TextFacets {
             Ok(_) => (Class::OutOfBounds, format!("{word:?}")),
             Err(_) => (Class::Encoding, quote_start(word)),
         };
-        Err(self.lines.input_error(class, "a finite coordinate", found))
+        self.lines.here().refuse(class, "a finite coordinate", found)
     }
 
     /// Takes the word `expected`, in any case, or fails with an error of `class`.
@@ -206,7 +206,7 @@ impl TextFacets {
         if is_prefix && !self.advance()? {
             return Err(self.truncated_error());
         }
-        Err(self.lines.input_error(class, format!("the word {expected}"), found))
+        self.lines.here().refuse(class, format!("the word {expected}"), found)
     }
 
     /// Takes the next word if it is `expected`, and returns whether it was.
@@ -258,7 +258,7 @@ impl TextFacets {
     }
 
     fn truncated_error(&self) -> Error {
-        self.lines.input_error(Class::Truncated, "the end of the solid", "the end of the file")
+        self.lines.here().error(Class::Truncated, "the end of the solid", "the end of the file")
     }
 }
 

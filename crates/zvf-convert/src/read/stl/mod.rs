@@ -32,13 +32,13 @@ use super::roles::default_axes;
 use super::values::{NamedValues, Values, empty_fields, without_rows};
 use super::{ElementHeader, Format, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::dtypes::UINT16;
-use crate::error::{bad_input, read_failed};
+use crate::error::{Spot, read_failed};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
         let place = "the file";
-        return Err(bytes.input_error(Class::InvalidArgument, place, "mesh or point_cloud", kind));
+        return bytes.spot(place).refuse(Class::InvalidArgument, "mesh or point_cloud", kind);
     }
     let source = Source::new(bytes, options)?;
     let summary = FileSummary::scan(source.open()?)?;
@@ -215,7 +215,8 @@ impl Pieces {
             if vertex_by_bits.len() >= self.max_vertices {
                 let expected = format!("at most {} vertices in a solid", self.max_vertices);
                 let place = format!("solid {}", self.solid);
-                let bad = bad_input(Class::LimitExceeded, "STL", place, expected, "more of them");
+                let bad =
+                    Spot::new("STL", place).error(Class::LimitExceeded, expected, "more of them");
                 let hint = "allow more memory, or do not weld vertices";
                 return Err(bad.with_hint(hint));
             }

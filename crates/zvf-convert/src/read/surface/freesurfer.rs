@@ -12,8 +12,9 @@
 //! (tkr-RAS); `c_ras`, the offset to the scanner, is in the header record. A label becomes an attribute that is 1
 //! inside, and its values.
 
+use crate::error::{Place, Spot};
 use serde_json::{Map, Value as Json, json};
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::Dtype;
@@ -56,9 +57,9 @@ pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile> {
         Some(_) if VALUE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => read_old_values(file),
         Some(found) => {
             let expected = "ff ff fe or ff ff ff";
-            Err(file.input_error_at(Class::BadMagic, 0, expected, format!("{found:02x?}")))
+            file.spot_at(0).refuse(Class::BadMagic, expected, format!("{found:02x?}"))
         }
-        None => Err(file.input_error_at(Class::Truncated, 0, "3 bytes of magic", bytes.len())),
+        None => file.spot_at(0).refuse(Class::Truncated, "3 bytes of magic", bytes.len()),
     }
 }
 
@@ -96,7 +97,7 @@ impl<'a> Cursor<'a> {
             }
             None => {
                 let expected = format!("{size} bytes of {what}");
-                Err(self.file.input_error_at(Class::Truncated, self.at, expected, rest.len()))
+                self.file.spot_at(self.at).refuse(Class::Truncated, expected, rest.len())
             }
         }
     }
@@ -112,7 +113,7 @@ impl<'a> Cursor<'a> {
         let count = self.read_int(what)?;
         usize::try_from(count).map_err(|_negative| {
             let expected = format!("a count of {what}");
-            self.file.input_error_at(Class::Negative, start, expected, count)
+            self.file.spot_at(start).error(Class::Negative, expected, count)
         })
     }
 
@@ -140,10 +141,9 @@ fn read_surface(file: &WholeFile) -> Result<SurfaceFile> {
     let mut bytes = Cursor { file, at: 3 };
     let head = bytes.remaining_bytes();
     let head = head.get(..head.len().min(MAX_NOTE_BYTES)).unwrap_or(head);
-    let Some(end) = head.windows(2).position(|pair| pair == b"\n\n") else {
-        let expected = format!("a note that ends with two line feeds, in {MAX_NOTE_BYTES} bytes");
-        return Err(file.input_error_at(Class::LimitExceeded, 3, expected, "none"));
-    };
+    let end = head.windows(2).position(|pair| pair == b"\n\n");
+    let expected = format_args!("a note that ends with two line feeds, in {MAX_NOTE_BYTES} bytes");
+    let end = file.spot_at(3).need(end, Class::LimitExceeded, expected, "none")?;
     let note = bytes.take(end, "the note")?;
     let created = String::from_utf8_lossy(note).into_owned();
     bytes.take(2, "the note")?;
@@ -175,7 +175,7 @@ fn check_corners(
 ) -> Result<()> {
     let Some((at, found)) = find_no_vertex(corners, vertices) else { return Ok(()) };
     let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
-    Err(file.input_error_at(class, start + at * size, format!("a vertex below {vertices}"), found))
+    file.spot_at(start + at * size).refuse(class, format!("a vertex below {vertices}"), found)
 }
 
 /// Parses the lines of the volume of a surface, which follow tags.
@@ -239,13 +239,11 @@ fn read_values(file: &WholeFile) -> Result<SurfaceFile> {
     let _faces = bytes.read_count("faces")?;
     let start = bytes.at;
     let width = bytes.read_int("values a vertex")?;
-    if width != 1 {
-        return Err(file.input_error_at(Class::Unsupported, start, "1 value a vertex", width));
-    }
+    file.spot_at(start).ensure(width == 1, Class::Unsupported, "1 value a vertex", width)?;
     let values = bytes.take_items(vertices, 4, "values")?;
     if !bytes.remaining_bytes().is_empty() {
         let found = format!("{} bytes more", bytes.remaining_bytes().len());
-        return Err(file.input_error_at(Class::Trailing, bytes.at, "the end of the file", found));
+        return file.spot_at(bytes.at).refuse(Class::Trailing, "the end of the file", found);
     }
     let float32 = Dtype { big_endian: true, ..Dtype::FLOAT32 };
     let field = Field::new(surface.name.as_str(), new_column(float32, 1, values.to_vec())?);
@@ -260,15 +258,9 @@ fn read_old_values(file: &WholeFile) -> Result<SurfaceFile> {
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
     let _faces = bytes.take(3, "faces")?;
     let values = bytes.take_items(vertices, 2, "values")?;
-    if !bytes.remaining_bytes().is_empty() {
-        let found = format!("{} bytes more", bytes.remaining_bytes().len());
-        return Err(file.input_error_at(
-            Class::BadMagic,
-            0,
-            "ff ff ff, or values of 16 bits",
-            found,
-        ));
-    }
+    let found = format_args!("{} bytes more", bytes.remaining_bytes().len());
+    let expected = "ff ff ff, or values of 16 bits";
+    file.spot_at(0).ensure(bytes.remaining_bytes().is_empty(), Class::BadMagic, expected, found)?;
     let values = values.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
     let values: Vec<f64> = values.map(|x| f64::from(x) / 100.0).collect();
     let field =
@@ -304,11 +296,11 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile> {
         let Some(place) = place else {
             let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
             let expected = format!("a vertex below {vertices}");
-            return Err(file.input_error_at(class, start + at * 8, expected, vertex));
+            return file.spot_at(start + at * 8).refuse(class, expected, vertex);
         };
         if place.replace(i32::from_be_bytes(*colour)).is_some() {
             let expected = "each vertex once";
-            return Err(file.input_error_at(Class::Duplicate, start + at * 8, expected, vertex));
+            return file.spot_at(start + at * 8).refuse(Class::Duplicate, expected, vertex);
         }
     }
     let ids: Vec<i32> = ids.into_iter().map(|id| id.unwrap_or(0)).collect(); // each vertex has one
@@ -357,12 +349,7 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>> {
         _ => {
             let expected = "version 2 of the table, or a count";
             let found = version.to_string();
-            return Err(bytes.file.input_error_at(
-                Class::UnsupportedVersion,
-                start,
-                expected,
-                found,
-            ));
+            return bytes.file.spot_at(start).refuse(Class::UnsupportedVersion, expected, found);
         }
     };
     let mut table = Vec::new();
@@ -383,19 +370,10 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>> {
 fn read_label(file: &WholeFile) -> Result<SurfaceFile> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut lines = file.text()?.lines().zip(1..).skip(1);
-    let input_error = |class, line: u64, expected: &str, found: String| -> Error {
-        let place = crate::error::Place::Line(line);
-        crate::error::bad_input(class, "FreeSurfer", place, expected, found)
-    };
-    let count = lines.next();
-    let Some(count) = count.and_then(|(line, _)| line.trim().parse::<usize>().ok()) else {
-        return Err(input_error(
-            Class::Encoding,
-            2,
-            "a count",
-            format!("{:?}", count.map(|(line, _)| line)),
-        ));
-    };
+    let spot = |line: u64| Spot::new("FreeSurfer", Place::Line(line));
+    let line = lines.next().map(|(line, _)| line);
+    let count = line.and_then(|line| line.trim().parse::<usize>().ok());
+    let count = spot(2).need(count, Class::Encoding, "a count", format_args!("{line:?}"))?;
     let mut nodes = Vec::new();
     let mut values = Values::new(FLOAT64, 1);
     let mut places = Values::new(FLOAT64, 3);
@@ -408,25 +386,20 @@ fn read_label(file: &WholeFile) -> Result<SurfaceFile> {
         }
         let [vertex, x, y, z, value] = words[..] else {
             let expected = "vertex, x, y, z and value";
-            return Err(input_error(
-                Class::BadShape,
-                number,
-                expected,
-                format!("{} values", words.len()),
-            ));
+            let found = format_args!("{} values", words.len());
+            return spot(number).refuse(Class::BadShape, expected, found);
         };
         let Some(node) = vertex.parse::<i64>().ok().filter(|node| *node >= 0) else {
-            return Err(input_error(Class::Encoding, number, "a vertex", format!("{vertex:?}")));
+            return spot(number).refuse(Class::Encoding, "a vertex", format!("{vertex:?}"));
         };
         if ![x, y, z].iter().all(|word| places.push_text(word)) || !values.push_text(value) {
-            return Err(input_error(Class::Encoding, number, "numbers", format!("{line:?}")));
+            return spot(number).refuse(Class::Encoding, "numbers", format!("{line:?}"));
         }
         nodes.push(node);
     }
-    if nodes.len() != count {
-        let found = format!("{} lines", nodes.len());
-        return Err(input_error(Class::CountMismatch, last, &format!("{count} vertices"), found));
-    }
+    let found = format_args!("{} lines", nodes.len());
+    let expected = &format!("{count} vertices");
+    spot(last).ensure(nodes.len() == count, Class::CountMismatch, expected, found)?;
     let name = surface.name.clone();
     let values = values.take()?;
     surface.fields_without_surface = vec![Field::new("value", values.clone())];

@@ -9,7 +9,8 @@
 //! an external file is plain, in the same folder. `NODE_INDEX` has the vertices of the other arrays.
 
 use serde_json::{Map, Value as Json, json};
-use zvf_error::{Error, Result};
+use std::fmt::Display;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -17,12 +18,12 @@ use zvf_model::{Categories, Column, Field, Value};
 
 use super::{SurfaceFile, SurfaceValues, is_gifti, open_files};
 use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
-use crate::error::{Fault, read_failed};
+use crate::error::{Fault, Spot, read_failed};
 use crate::read::geometry::{WholeFile, number_column, open_companion, whole_numbers};
 use crate::read::input::Bytes;
 use crate::read::packed::{decode_base64, inflate};
 use crate::read::values::{Values, new_column, quote_start};
-use crate::read::xml::{Element, Node, Xml};
+use crate::read::xml::{Element, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
@@ -63,75 +64,58 @@ pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile> {
         labels: Vec::new(),
         surface: SurfaceFile::from_file_name(file.path.as_deref()),
     };
-    let mut xml = Xml::new(file, file.text()?);
-    let mut is_gifti = false;
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "GIFTI" => is_gifti = true,
-            Node::Start(element) if !is_gifti => {
-                let found = format!("<{}>", element.name);
-                return Err(file.input_error_at(Class::BadMagic, element.at, "<GIFTI>", found));
-            }
-            Node::Start(element) if element.name == "MetaData" => {
-                all.meta.extend(read_meta(&mut xml)?);
-            }
-            Node::Start(element) if element.name == "LabelTable" => {
-                all.labels = read_labels(&mut xml)?;
-            }
-            Node::Start(element) if element.name == "DataArray" => {
+    let (mut xml, _) = Xml::open(file, file.text()?, "GIFTI")?;
+    while let Some(element) = xml.next_inside(0)? {
+        match &*element.name {
+            "MetaData" => all.meta.extend(read_meta(&mut xml)?),
+            "LabelTable" => all.labels = read_labels(&mut xml)?,
+            "DataArray" => {
                 let array = read_array(file, &mut xml, &element, all.arrays.len())?;
                 all.arrays.push(array);
             }
-            Node::Start(_) => xml.skip_element()?,
-            Node::Text(_) | Node::End(_) => {}
-            Node::Done => return Ok(all),
+            _ => xml.skip_element()?,
         }
     }
+    Ok(all)
 }
 
 fn read_meta(xml: &mut Xml<'_>) -> Result<Map<String, Json>> {
-    let mut all = Map::new();
-    let mut name = String::new();
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "Name" => name = xml.text_of_element()?,
-            Node::Start(element) if element.name == "Value" => {
+    let (mut all, mut name, depth) = (Map::new(), String::new(), xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        match &*element.name {
+            "Name" => name = xml.text_of_element()?,
+            "Value" => {
                 let value = xml.text_of_element()?;
                 all.insert(name.trim().to_owned(), Json::String(value.trim().to_owned()));
             }
-            Node::End(end) if end == "MetaData" => return Ok(all),
-            Node::Done => return Ok(all),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+            _ => {}
         }
     }
+    Ok(all)
 }
 
 fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>> {
-    let mut labels = Vec::new();
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "Label" => {
-                let key = element.get("Key").or_else(|| element.get("Index"));
-                let Some(key) = key.and_then(|key| key.trim().parse().ok()) else {
-                    let found = format!("{key:?}");
-                    return Err(xml.input_error(Class::Encoding, "a whole number as Key", found));
-                };
-                let mut rgba = [None; 4];
-                for (share, name) in rgba.iter_mut().zip(["Red", "Green", "Blue", "Alpha"]) {
-                    let Some(text) = element.get(name) else { continue };
-                    let number = text.trim().parse().map_err(|_no_number| {
-                        let expected = format!("a number as {name} of a label");
-                        xml.input_error(Class::Encoding, expected, quote_start(text))
-                    });
-                    *share = Some(number?);
-                }
-                labels.push(Label { key, name: xml.text_of_element()?, rgba });
-            }
-            Node::End(end) if end == "LabelTable" => return Ok(labels),
-            Node::Done => return Ok(labels),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
+    let (mut labels, depth) = (Vec::new(), xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        if element.name != "Label" {
+            continue;
         }
+        let text = element.get("Key").or_else(|| element.get("Index"));
+        let key = text.and_then(|key| key.trim().parse().ok());
+        let found = format_args!("{text:?}");
+        let key = xml.here().need(key, Class::Encoding, "a whole number as Key", found)?;
+        let mut rgba = [None; 4];
+        for (share, name) in rgba.iter_mut().zip(["Red", "Green", "Blue", "Alpha"]) {
+            let Some(text) = element.get(name) else { continue };
+            let number = text.trim().parse().map_err(|_no_number| {
+                let expected = format!("a number as {name} of a label");
+                xml.here().error(Class::Encoding, expected, quote_start(text))
+            });
+            *share = Some(number?);
+        }
+        labels.push(Label { key, name: xml.text_of_element()?, rgba });
     }
+    Ok(labels)
 }
 
 fn read_array(
@@ -144,19 +128,16 @@ fn read_array(
     let intent = element.get("Intent").unwrap_or("NIFTI_INTENT_NONE");
     let intent = intent.strip_prefix("NIFTI_INTENT_").unwrap_or(intent).to_owned();
     let (mut meta, mut matrices, mut values) = (Map::new(), Vec::new(), None);
-    loop {
-        match xml.next()? {
-            Node::Start(inner) if inner.name == "MetaData" => meta = read_meta(xml)?,
-            Node::Start(inner) if inner.name == "CoordinateSystemTransformMatrix" => {
-                matrices.push(read_matrix(xml)?);
-            }
-            Node::Start(inner) if inner.name == "Data" => {
+    let depth = xml.depth();
+    while let Some(inner) = xml.next_inside(depth)? {
+        match &*inner.name {
+            "MetaData" => meta = read_meta(xml)?,
+            "CoordinateSystemTransformMatrix" => matrices.push(read_matrix(xml)?),
+            "Data" => {
                 let text = xml.text_of_element()?;
                 values = Some(shape.read(file, element, &text)?);
             }
-            Node::Start(_) => xml.skip_element()?,
-            Node::End(end) if end == "DataArray" => break,
-            Node::Text(_) | Node::End(_) | Node::Done => {}
+            _ => xml.skip_element()?,
         }
     }
     let values = match values {
@@ -167,36 +148,24 @@ fn read_array(
 }
 
 fn read_matrix(xml: &mut Xml<'_>) -> Result<Json> {
-    let mut matrix = Map::new();
-    loop {
-        match xml.next()? {
-            Node::Start(inner) => {
-                let text = xml.text_of_element()?;
-                let text = text.trim();
-                let value = if inner.name == "MatrixData" {
-                    let number = |word: &str| {
-                        word.parse::<f64>().map_err(|_no_number| {
-                            xml.input_error(
-                                Class::Encoding,
-                                "numbers in MatrixData",
-                                quote_start(word),
-                            )
-                        })
-                    };
-                    let numbers = text.split_ascii_whitespace().map(number);
-                    json!(numbers.collect::<Result<Vec<_>, _>>()?)
-                } else {
-                    json!(text)
-                };
-                matrix.insert(inner.name, value);
-            }
-            Node::End(end) if end == "CoordinateSystemTransformMatrix" => {
-                return Ok(Json::Object(matrix));
-            }
-            Node::Done => return Ok(Json::Object(matrix)),
-            Node::Text(_) | Node::End(_) => {}
-        }
+    let (mut matrix, depth) = (Map::new(), xml.depth());
+    while let Some(inner) = xml.next_inside(depth)? {
+        let text = xml.text_of_element()?;
+        let text = text.trim();
+        let value = if inner.name == "MatrixData" {
+            let number = |word: &str| {
+                word.parse::<f64>().map_err(|_no_number| {
+                    xml.here().error(Class::Encoding, "numbers in MatrixData", quote_start(word))
+                })
+            };
+            let numbers = text.split_ascii_whitespace().map(number);
+            json!(numbers.collect::<Result<Vec<_>, _>>()?)
+        } else {
+            json!(text)
+        };
+        matrix.insert(inner.name, value);
     }
+    Ok(Json::Object(matrix))
 }
 
 /// The type and the dimensions of an array, from its attributes.
@@ -210,42 +179,32 @@ struct Shape {
 
 impl Shape {
     fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self> {
-        let input_error = |class, part: &str, expected: &str, found: String| {
-            file.input_error_in(class, format!("DataArray {number} {part}"), expected, found)
-        };
+        let spot = |part: &str| file.spot(format!("DataArray {number} {part}"));
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
         let entry = TYPES.iter().find(|(key, _)| Some(*key) == name.strip_prefix("NIFTI_TYPE_"));
         let Some((_, dtype)) = entry else {
             let expected = "a type of integers or floats";
-            return Err(input_error(Class::Unsupported, "DataType", expected, format!("{name:?}")));
+            return spot("DataType").refuse(Class::Unsupported, expected, format!("{name:?}"));
         };
         let count =
             element.get("Dimensionality").map_or(Ok(1), |text| text.trim().parse::<usize>());
         let count = count.ok().filter(|count| (1..=6).contains(count));
-        let Some(count) = count else {
-            let found = format!("{:?}", element.get("Dimensionality"));
-            return Err(input_error(Class::BadShape, "Dimensionality", "1 to 6", found));
-        };
+        let found = format_args!("{:?}", element.get("Dimensionality"));
+        let count = spot("Dimensionality").need(count, Class::BadShape, "1 to 6", found)?;
         let mut dims = Vec::new();
         for axis in 0..count {
             let text = element.get(&format!("Dim{axis}"));
-            let Some(dim) = text.and_then(|text| text.trim().parse::<usize>().ok()) else {
-                let part = format!("Dim{axis}");
-                return Err(input_error(Class::BadShape, &part, "a count", format!("{text:?}")));
-            };
+            let dim = text.and_then(|text| text.trim().parse::<usize>().ok());
+            let part = format!("Dim{axis}");
+            let dim =
+                spot(&part).need(dim, Class::BadShape, "a count", format_args!("{text:?}"))?;
             dims.push(dim);
         }
         let size = dims.iter().try_fold(dtype.size, |size, dim| size.checked_mul(to_u64(*dim)));
         let size = size.and_then(|size| usize::try_from(size).ok());
-        let Some(size) = size else {
-            let found = format!("{dims:?}");
-            return Err(input_error(
-                Class::CountMismatch,
-                "Dim0",
-                "as many numbers as there are",
-                found,
-            ));
-        };
+        let found = format_args!("{dims:?}");
+        let expected = "as many numbers as there are";
+        let size = spot("Dim0").need(size, Class::CountMismatch, expected, found)?;
         let by_columns = element.get("ArrayIndexingOrder") == Some("ColumnMajorOrder");
         Ok(Self { number, dtype: *dtype, dims, size, by_columns })
     }
@@ -253,7 +212,7 @@ impl Shape {
     fn read(&self, file: &WholeFile, element: &Element, text: &str) -> Result<Column> {
         let part = || format!("DataArray {} Data", self.number);
         let fault =
-            |fault: Fault| file.input_error_in(fault.class, part(), fault.expected, fault.found);
+            |fault: Fault| file.spot(part()).error(fault.class, fault.expected, fault.found);
         let endian = element.get("Endian").unwrap_or("LittleEndian");
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
         let bytes = match element.get("Encoding").unwrap_or("ASCII") {
@@ -277,7 +236,7 @@ impl Shape {
             encoding => {
                 let expected = "ASCII, Base64Binary, GZipBase64Binary or ExternalFileBinary";
                 let found = format!("{encoding:?}");
-                return Err(file.input_error_in(Class::BadTag, part(), expected, found));
+                return file.spot(part()).refuse(Class::BadTag, expected, found);
             }
         };
         self.build_column(bytes, dtype)
@@ -289,7 +248,7 @@ impl Shape {
         }
         let expected = format!("{} bytes of {:?} {}", self.size, self.dims, self.dtype);
         let place = format!("DataArray {} Dim0", self.number);
-        Err(file.input_error_in(Class::CountMismatch, place, expected, format!("{found} bytes")))
+        file.spot(place).refuse(Class::CountMismatch, expected, format!("{found} bytes"))
     }
 
     fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>> {
@@ -303,14 +262,8 @@ impl Shape {
                 }
             };
             if !is_valid {
-                let place = format!("DataArray {} Data, value {count}", self.number);
-                let expected = self.dtype.to_string();
-                return Err(file.input_error_in(
-                    Class::Encoding,
-                    place,
-                    expected,
-                    quote_start(word),
-                ));
+                let spot = file.spot(format!("DataArray {} Data, value {count}", self.number));
+                return spot.refuse(Class::Encoding, self.dtype, quote_start(word));
             }
         }
         let bytes = values.take()?.bytes().to_vec();
@@ -324,9 +277,8 @@ impl Shape {
         let place = || format!("DataArray {} ExternalFileOffset", self.number);
         let offset = element.get("ExternalFileOffset").unwrap_or("0");
         let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
-            file.input_error_in(
+            file.spot(place()).error(
                 Class::Encoding,
-                place(),
                 "a whole number of bytes",
                 quote_start(offset),
             )
@@ -334,11 +286,10 @@ impl Shape {
         let length = std::fs::metadata(&path).map_err(read_failed)?.len();
         let size = to_u64(self.size);
         let end = offset.checked_add(size);
-        let Some(start) = end.filter(|end| *end <= length).map(|end| end - size) else {
-            let expected = format!("{size} bytes of {name:?}");
-            let found = format!("{length} in all");
-            return Err(file.input_error_in(Class::Truncated, place(), expected, found));
-        };
+        let start = end.filter(|end| *end <= length).map(|end| end - size);
+        let expected = format_args!("{size} bytes of {name:?}");
+        let found = format_args!("{length} in all");
+        let start = file.spot(place()).need(start, Class::Truncated, expected, found)?;
         let mut bytes = Vec::new();
         let mut from = Bytes::open_at(&path, start)?;
         let mut buffer = [0; 1 << 16];
@@ -360,7 +311,7 @@ impl Shape {
         let width = u32::try_from(width).map_err(|_too_wide| {
             let place = format!("DataArray {} Dim1", self.number);
             let expected = format!("rows of at most {} values", u32::MAX);
-            input_error(Class::LimitExceeded, place, expected, width.to_string())
+            spot(place).error(Class::LimitExceeded, expected, width.to_string())
         })?;
         if self.by_columns && self.dims.len() > 1 {
             bytes = to_row_major(&bytes, &self.dims, saturating_usize(dtype.size));
@@ -425,7 +376,7 @@ impl GiftiFile {
                     let all = to_vertices(number, &array.values, 1)?;
                     if let Some(node) = all.iter().find(|node| **node < 0) {
                         let (place, found) = (format!("DataArray {number}"), node.to_string());
-                        return Err(input_error(Class::Negative, place, "vertices from 0", found));
+                        return spot(place).refuse(Class::Negative, "vertices from 0", found);
                     }
                     nodes = Some(all);
                 }
@@ -448,12 +399,11 @@ impl GiftiFile {
                 if values.field.column.len() != nodes.len() {
                     let expected = format!("{} values as NODE_INDEX has", nodes.len());
                     let found = values.field.column.len().to_string();
-                    return Err(input_error(
+                    return spot(values.field.name.to_string()).refuse(
                         Class::CountMismatch,
-                        values.field.name.to_string(),
                         expected,
                         found,
-                    ));
+                    );
                 }
                 values.nodes = Some(nodes.clone());
             }
@@ -472,13 +422,8 @@ impl GiftiFile {
     }
 }
 
-fn input_error(
-    class: Class,
-    place: String,
-    expected: impl std::fmt::Display,
-    found: impl std::fmt::Display,
-) -> Error {
-    crate::error::bad_input(class, "GIFTI", place, expected, found)
+const fn spot<P: Display>(place: P) -> Spot<P> {
+    Spot::new("GIFTI", place)
 }
 
 fn check_points(number: usize, values: Column) -> Result<Column> {
@@ -492,22 +437,17 @@ fn check_points(number: usize, values: Column) -> Result<Column> {
     }
     let found = format!("{} {}", values.width(), values.dtype());
     let place = format!("DataArray {number}");
-    Err(input_error(Class::BadShape, place, "three floats a vertex", found))
+    spot(place).refuse(Class::BadShape, "three floats a vertex", found)
 }
 
 fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>> {
     let place = || format!("DataArray {number}");
     if values.width() != width && !values.is_empty() {
         let found = values.width().to_string();
-        return Err(input_error(
-            Class::BadShape,
-            place(),
-            format!("{width} vertices a row"),
-            found,
-        ));
+        return spot(place()).refuse(Class::BadShape, format!("{width} vertices a row"), found);
     }
     whole_numbers(values)
-        .map_err(|found| input_error(Class::BadTag, place(), "whole numbers", found))
+        .map_err(|found| spot(place()).error(Class::BadTag, "whole numbers", found))
 }
 
 /// Converts labels to categories, or returns plain keys where one of them has no label.

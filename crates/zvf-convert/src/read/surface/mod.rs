@@ -33,7 +33,7 @@ use super::geometry::{Geometry, VertexOwners, WholeFile, number_column};
 use super::input::Bytes;
 use super::{Format, Group, ReadOptions, Reader};
 use crate::dtypes::{BOOL, missing_number};
-use crate::error::{bad_input, cannot_hold, read_failed};
+use crate::error::{Spot, cannot_hold, read_failed};
 
 /// Reads a file, or the files of a folder whose names satisfy `is_member`, and joins them.
 fn open_files(
@@ -182,7 +182,7 @@ fn join_value_files(
                 let place = file_place(path.as_deref());
                 let expected = format!("{} values", rows.len());
                 let found = format!("{} of {}", value_rows.len(), values.field.name);
-                return Err(bad_input(Class::CountMismatch, format, place, expected, found));
+                return Spot::new(format, place).refuse(Class::CountMismatch, expected, found);
             }
             rows = Some(value_rows);
         }
@@ -266,8 +266,11 @@ impl Hemisphere {
     ) -> Result<()> {
         if file.faces.take().is_some_and(|faces| faces != self.faces) {
             let expected = format!("the faces of {}", self.name);
-            let bad = bad_input(Class::CountMismatch, format, place, expected, "others");
-            return Err(bad.with_hint("convert each surface by itself"));
+            return Spot::new(format, place).hint("convert each surface by itself").refuse(
+                Class::CountMismatch,
+                expected,
+                "others",
+            );
         }
         self.join_values(file, format, place)
     }
@@ -275,7 +278,7 @@ impl Hemisphere {
     fn join_values(&mut self, file: SurfaceFile, format: &'static str, place: &str) -> Result<()> {
         let vertices = self.positions.len();
         let mismatch = |expected: String, found: String| -> Error {
-            bad_input(Class::CountMismatch, format, place, expected, found)
+            Spot::new(format, place).error(Class::CountMismatch, expected, found)
         };
         for (name, points) in file.point_sets {
             if points.len() != vertices {
@@ -290,7 +293,7 @@ impl Hemisphere {
                 Some(nodes) => {
                     if let Some((_, node)) = find_no_vertex(&nodes, vertices) {
                         let expected = format!("vertices below {vertices}");
-                        return Err(bad_input(Class::OutOfBounds, format, place, expected, node));
+                        return Spot::new(format, place).refuse(Class::OutOfBounds, expected, node);
                     }
                     for field in spread_to_all_vertices(&field, &nodes, vertices)? {
                         self.push_field(field);
@@ -333,7 +336,7 @@ pub(super) fn check_faces(
     let Some((at, vertex)) = find_no_vertex(faces, vertices) else { return Ok(()) };
     let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
     let place = format!("{place}, face {}", at / 3);
-    Err(bad_input(class, format, place, format!("vertices below {vertices}"), vertex))
+    Spot::new(format, place).refuse(class, format!("vertices below {vertices}"), vertex)
 }
 
 /// Returns the first number that is not that of a vertex, and its place.

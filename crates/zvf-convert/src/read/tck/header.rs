@@ -38,7 +38,7 @@ impl TckHeader {
         let first = read_line(bytes, 1)?;
         if first.trim_end() != MAGIC {
             let found = format!("{:?}", shorten(&first));
-            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found));
+            return bytes.spot(Place::Line(1)).refuse(Class::BadMagic, MAGIC, found);
         }
         let (mut datatype, mut file, mut count) = (None, None, None);
         let (mut keys, mut odd_lines) = (Vec::new(), 0);
@@ -65,7 +65,7 @@ impl TckHeader {
             Some((number, name)) => parse_dtype(name).ok_or_else(|| {
                 let place = Place::Column { line: *number, column: "datatype".to_owned() };
                 let expected = "Float32LE, Float32BE, Float64LE or Float64BE";
-                bytes.input_error(Class::BadTag, place, expected, format!("{:?}", shorten(name)))
+                bytes.spot(place).error(Class::BadTag, expected, format!("{:?}", shorten(name)))
             })?,
         };
         let start = parse_start(bytes, file)?;
@@ -78,25 +78,27 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64> {
     let end = bytes.position();
     let Some((line, value)) = file else {
         let place = "the header";
-        return Err(bytes.input_error(Class::NotFound, place, "a line \"file: . N\"", "none"));
+        return bytes.spot(place).refuse(Class::NotFound, "a line \"file: . N\"", "none");
     };
     let place = || Place::Column { line, column: "file".to_owned() };
     let expected = "\". N\" with N a byte after the header";
     let found = || format!("{:?}", shorten(&value));
     let (name, offset) = value.split_once(char::is_whitespace).unwrap_or((value.as_str(), ""));
     if name != "." {
-        let bad = bytes.input_error(Class::Unsupported, place(), expected, found());
-        return Err(bad.with_hint("tracks in another file are not followed"));
+        return bytes.spot(place()).hint("tracks in another file are not followed").refuse(
+            Class::Unsupported,
+            expected,
+            found(),
+        );
     }
-    let Ok(offset) = offset.trim().parse::<u64>() else {
-        return Err(bytes.input_error(Class::Encoding, place(), expected, found()));
-    };
+    let offset = offset.trim().parse::<u64>().ok();
+    let offset = bytes.spot(place()).need(offset, Class::Encoding, expected, found())?;
     if offset < end || bytes.len().is_some_and(|len| offset > len) {
         let expected = match bytes.len() {
             Some(len) => format!("a byte from {end} to {len}"),
             None => format!("a byte from {end} on"),
         };
-        return Err(bytes.input_error(Class::OutOfBounds, place(), expected, offset));
+        return bytes.spot(place()).refuse(Class::OutOfBounds, expected, offset);
     }
     Ok(offset)
 }
@@ -112,7 +114,7 @@ fn read_line(bytes: &mut Bytes, number: u64) -> Result<String> {
             let found = if is_end { "the end of the file" } else { "a longer header" };
             let expected = if number == 1 { MAGIC } else { "a line END" };
             let class = if number == 1 { Class::BadMagic } else { Class::Truncated };
-            return Err(bytes.input_error(class, Place::Line(number), expected, found));
+            return bytes.spot(Place::Line(number)).refuse(class, expected, found);
         }
         let end = buffered.iter().position(|byte| *byte == b'\n');
         let line_bytes = end.map_or(buffered.len(), |end| end + 1);
@@ -122,7 +124,7 @@ fn read_line(bytes: &mut Bytes, number: u64) -> Result<String> {
             break;
         }
         if number == 1 && text.len() > MAGIC.len() + 2 {
-            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, "a longer line"));
+            return bytes.spot(Place::Line(1)).refuse(Class::BadMagic, MAGIC, "a longer line");
         }
     }
     Ok(String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned())

@@ -33,7 +33,7 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes.input_error(Class::Unsupported, "the file", expected, kind));
+        return bytes.spot("the file").refuse(Class::Unsupported, expected, kind);
     }
     let at = bytes.position();
     bytes.read_past(tck_header.start - at)?;
@@ -124,12 +124,11 @@ impl Pieces {
                 Mark::Mixed => {
                     let expected = "three numbers, three NaNs or three infinities";
                     let place = Place::Byte(at);
-                    return Err(self.bytes.input_error(
+                    return self.bytes.spot(place).refuse(
                         Class::Encoding,
-                        place,
                         expected,
                         "some of each",
-                    ));
+                    );
                 }
             }
         }
@@ -141,8 +140,11 @@ impl Pieces {
                 _ => format!("{rest} bytes of a vertex"),
             };
             let place = Place::Byte(start + (read - rest) as u64);
-            let bad = self.bytes.input_error(Class::Truncated, place, expected, found);
-            return Err(bad.with_hint("the program that wrote it was stopped; write it again"));
+            return self
+                .bytes
+                .spot(place)
+                .hint("the program that wrote it was stopped; write it again")
+                .refuse(Class::Truncated, expected, found);
         }
         Ok(())
     }
@@ -184,7 +186,7 @@ impl Pieces {
         if more > 0 || !self.bytes.peek()?.is_empty() {
             let place = Place::Byte(at);
             let expected = "the end of the file after three infinities";
-            return Err(self.bytes.input_error(Class::Trailing, place, expected, "more bytes"));
+            return self.bytes.spot(place).refuse(Class::Trailing, expected, "more bytes");
         }
         if self.vertices.has_open_run(ObjectId(self.current)) {
             self.ids.push(ObjectId(self.current)); // the infinities end a streamline, too

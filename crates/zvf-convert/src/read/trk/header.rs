@@ -24,6 +24,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 
 use crate::read::input::Bytes;
+use crate::read::source::Numbers;
 
 /// The header of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,47 +46,37 @@ pub(super) struct TrkHeader {
 impl TrkHeader {
     pub(super) fn read(bytes: &mut Bytes) -> Result<Self> {
         let raw: [u8; HEADER_BYTES] = bytes.read_array("the header")?;
-        let input_error = |class, name: &str, expected: &str, found: String| {
-            bytes.input_error(class, name, expected, found)
-        };
+        let spot = |name: &'static str| bytes.spot(name);
         if !raw.starts_with(b"TRACK") {
             let found = format!("{:02x?}", &raw[..6]);
-            return Err(input_error(Class::BadMagic, "magic", "TRACK", found));
+            return spot("magic").refuse(Class::BadMagic, "TRACK", found);
         }
-        let size = Fields { raw: &raw, big_endian: false }.i32(996);
+        let size = Numbers::new(&raw).i32(996);
         let big_endian = size != EXPECTED_HDR_SIZE;
-        let fields = Fields { raw: &raw, big_endian };
-        if fields.i32(996) != EXPECTED_HDR_SIZE {
-            return Err(input_error(Class::BadTag, "hdr_size", "1000", size.to_string()));
-        }
+        let fields = Numbers::new(&raw).with_order(big_endian);
+        spot("hdr_size").ensure(
+            fields.i32(996) == EXPECTED_HDR_SIZE,
+            Class::BadTag,
+            "1000",
+            size,
+        )?;
         let version = fields.i32(992);
         if !matches!(version, 1 | 2) {
-            return Err(input_error(
-                Class::UnsupportedVersion,
-                "version",
-                "1 or 2",
-                version.to_string(),
-            ));
+            return spot("version").refuse(Class::UnsupportedVersion, "1 or 2", version);
         }
         let voxel_size = [12, 16, 20].map(|at| fields.f32(at));
         if !voxel_size.iter().all(|size| size.is_finite() && *size > 0.0) {
             let found = format!("{voxel_size:?}");
-            return Err(input_error(Class::OutOfBounds, "voxel_size", "lengths above 0", found));
+            return spot("voxel_size").refuse(Class::OutOfBounds, "lengths above 0", found);
         }
         let names = |count: usize, start: usize, what: &str, rest_name: &str| {
             let values = fields.i16(count);
-            let Ok(values) = u32::try_from(values) else {
-                return Err(input_error(Class::Negative, what, "0 or more", values.to_string()));
-            };
-            fields.parse_names(start, values, rest_name).ok_or_else(|| {
-                let expected = format!("names of {values} values");
-                input_error(
-                    Class::CountMismatch,
-                    what,
-                    &expected,
-                    "names of more, or twice".to_owned(),
-                )
-            })
+            let spot = bytes.spot(what);
+            let values =
+                spot.need(u32::try_from(values).ok(), Class::Negative, "0 or more", values)?;
+            let names = parse_names(&raw[start..], values, rest_name);
+            let expected = format_args!("names of {values} values");
+            spot.need(names, Class::CountMismatch, expected, "names of more, or twice")
         };
         let scalars = names(36, 38, "n_scalars", "scalars")?;
         let properties = names(238, 240, "n_properties", "properties")?;
@@ -93,22 +84,18 @@ impl TrkHeader {
             .map(|row: usize| [0, 4, 8, 12].map(|column: usize| fields.f32(row + column)));
         let has_matrix = version == 2 && fields.f32(500) != 0.0;
         if has_matrix && !matrix.iter().flatten().all(|value| value.is_finite()) {
-            return Err(input_error(
-                Class::OutOfBounds,
-                "vox_to_ras",
-                "finite numbers",
-                "others".to_owned(),
-            ));
+            let expected = "finite numbers";
+            return spot("vox_to_ras").refuse(Class::OutOfBounds, expected, "others".to_owned());
         }
         let order = &raw[948..951];
         let Some(order) = parse_order(order) else {
             let found = format!("{:?}", String::from_utf8_lossy(order));
             let expected = "a letter each of L or R, P or A, I or S";
-            return Err(input_error(Class::BadTag, "voxel_order", expected, found));
+            return spot("voxel_order").refuse(Class::BadTag, expected, found);
         };
         let count = fields.i32(988);
         let Ok(count) = u64::try_from(count) else {
-            return Err(input_error(Class::Negative, "n_count", "0 or more", count.to_string()));
+            return spot("n_count").refuse(Class::Negative, "0 or more", count.to_string());
         };
         Ok(Self {
             big_endian,
@@ -156,65 +143,29 @@ fn parse_order(letters: &[u8]) -> Option<[(usize, bool); 3]> {
     axes.try_into().ok().filter(|_| has_all)
 }
 
-/// The bytes of a header, with their byte order.
-struct Fields<'a> {
-    raw: &'a [u8; HEADER_BYTES],
-    big_endian: bool,
+/// Parses the names of `values` values; the values without a name get `rest_name` together.
+fn parse_names(raw: &[u8], values: u32, rest_name: &str) -> Option<Vec<(String, u32)>> {
+    let mut names: Vec<(String, u32)> = Vec::new();
+    let mut unnamed = values;
+    for raw in raw.chunks_exact(NAME_BYTES).take(MAX_NAMES) {
+        let end = raw.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+        let (name, after) = raw.split_at_checked(end)?;
+        if name.is_empty() || unnamed == 0 {
+            break;
+        }
+        let width = parse_width(after);
+        unnamed = unnamed.checked_sub(width)?;
+        names.push((String::from_utf8_lossy(name).into_owned(), width));
+    }
+    if unnamed > 0 {
+        names.push((rest_name.to_owned(), unnamed));
+    }
+    let has_duplicate = names
+        .iter()
+        .enumerate()
+        .any(|(at, (name, _))| names.iter().take(at).any(|(previous, _)| previous == name));
+    (!has_duplicate).then_some(names)
 }
-
-impl Fields<'_> {
-    /// Returns the bytes of a number at offset `at`, little-endian.
-    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut bytes: [u8; N] =
-            self.raw.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N]);
-        if self.big_endian {
-            bytes.reverse();
-        }
-        bytes
-    }
-
-    fn i16(&self, at: usize) -> i16 {
-        i16::from_le_bytes(self.bytes_at(at))
-    }
-
-    fn i32(&self, at: usize) -> i32 {
-        i32::from_le_bytes(self.bytes_at(at))
-    }
-
-    fn f32(&self, at: usize) -> f32 {
-        f32::from_le_bytes(self.bytes_at(at))
-    }
-
-    /// Parses the names of `values` values; the values without a name get `rest_name` together.
-    fn parse_names(
-        &self,
-        start: usize,
-        values: u32,
-        rest_name: &str,
-    ) -> Option<Vec<(String, u32)>> {
-        let mut names: Vec<(String, u32)> = Vec::new();
-        let mut unnamed = values;
-        for raw in self.raw.get(start..)?.chunks_exact(NAME_BYTES).take(MAX_NAMES) {
-            let end = raw.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-            let (name, after) = raw.split_at_checked(end)?;
-            if name.is_empty() || unnamed == 0 {
-                break;
-            }
-            let width = parse_width(after);
-            unnamed = unnamed.checked_sub(width)?;
-            names.push((String::from_utf8_lossy(name).into_owned(), width));
-        }
-        if unnamed > 0 {
-            names.push((rest_name.to_owned(), unnamed));
-        }
-        let has_duplicate = names
-            .iter()
-            .enumerate()
-            .any(|(at, (name, _))| names.iter().take(at).any(|(previous, _)| previous == name));
-        (!has_duplicate).then_some(names)
-    }
-}
-
 /// Parses the number of values of a name from the bytes after it.
 fn parse_width(after: &[u8]) -> u32 {
     let text: Vec<u8> = after.iter().copied().filter(|byte| *byte != 0).collect();

@@ -24,6 +24,7 @@ use self::world::World;
 use super::input::Bytes;
 use super::record::{Vertices, block_rows};
 use super::roles::default_axes;
+use super::source::Numbers;
 use super::values::{NamedValues, Values, empty_fields, take_fields};
 use super::{Header, Piece, ReadOptions, Reader, Space};
 use crate::error::Place;
@@ -33,12 +34,11 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes.input_error(Class::Unsupported, "the file", expected, kind));
+        return bytes.spot("the file").refuse(Class::Unsupported, expected, kind);
     }
-    let Some(world) = World::from_header(&trk_header) else {
-        let expected = "a matrix with three directions";
-        return Err(bytes.input_error(Class::BadShape, "vox_to_ras", expected, "a flat one"));
-    };
+    let world = World::from_header(&trk_header);
+    let expected = "a matrix with three directions";
+    let world = bytes.spot("vox_to_ras").need(world, Class::BadShape, expected, "a flat one")?;
     let float32 = Dtype { big_endian: trk_header.big_endian, ..Dtype::FLOAT32 };
     let named_values = |names: &[(String, u32)]| {
         let values = names.iter();
@@ -128,24 +128,17 @@ impl Pieces {
     fn begin_streamline(&mut self) -> Result<()> {
         let at = self.bytes.position();
         let is_empty = self.bytes.peek()?.is_empty();
-        let input_error = |class, expected: String, found: &str| {
-            Err(self.bytes.input_error(class, Place::Byte(at), expected, found))
-        };
+        let spot = self.bytes.spot(Place::Byte(at));
         match self.count {
             Some(count) if self.current >= count => {
-                if !is_empty {
-                    return input_error(
-                        Class::Trailing,
-                        format!("the end after {count} streamlines"),
-                        "more",
-                    );
-                }
+                let expected = format_args!("the end after {count} streamlines");
+                spot.ensure(is_empty, Class::Trailing, expected, "more")?;
                 self.is_at_end = true;
                 return Ok(());
             }
             Some(count) if is_empty => {
-                let found = self.current.to_string();
-                return input_error(Class::Truncated, format!("{count} streamlines"), &found);
+                let expected = format_args!("{count} streamlines");
+                return spot.refuse(Class::Truncated, expected, self.current);
             }
             None if is_empty => {
                 self.is_at_end = true;
@@ -153,14 +146,11 @@ impl Pieces {
             }
             _ => {}
         }
-        let mut number: [u8; 4] = self.bytes.read_array("the number of points")?;
-        if self.big_endian {
-            number.reverse();
-        }
-        let number = i32::from_le_bytes(number);
+        let number: [u8; 4] = self.bytes.read_array("the number of points")?;
+        let number = Numbers::new(&number).with_order(self.big_endian).i32(0);
         let Ok(points) = u64::try_from(number) else {
             let expected = "0 points or more".to_owned();
-            return Err(self.bytes.input_error(Class::Negative, Place::Byte(at), expected, number));
+            return self.bytes.spot(Place::Byte(at)).refuse(Class::Negative, expected, number);
         };
         self.remaining_points = Some(points);
         Ok(())
@@ -181,7 +171,8 @@ impl Pieces {
         let object = self.object();
         for point in points.chunks_exact(self.stride) {
             let (position, mut scalars) = point.split_at(POSITION_BYTES);
-            let position = [0, 4, 8].map(|at| self.read_float(position, at));
+            let position =
+                [0, 4, 8].map(|at| Numbers::new(position).with_order(self.big_endian).f32(at));
             for value in self.world.apply(position) {
                 self.vertices.positions.push_bytes(&value.to_le_bytes());
             }
@@ -194,15 +185,6 @@ impl Pieces {
         }
         self.remaining_points = Some(remaining - to_u64(rows));
         Ok(())
-    }
-
-    fn read_float(&self, position: &[u8], at: usize) -> f32 {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&position[at..at + 4]);
-        if self.big_endian {
-            bytes.reverse();
-        }
-        f32::from_le_bytes(bytes)
     }
 
     /// Ends a streamline with its properties.

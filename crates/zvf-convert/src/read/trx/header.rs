@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
 
-use super::members::{HEADER, Members, input_error};
+use super::members::{HEADER, Members, spot};
 
 /// The contents of `header.json`.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,13 +22,13 @@ impl TrxHeader {
     pub(super) fn read(members: &Members) -> Result<Self> {
         let place = |field: &str| format!("{HEADER}, {field}");
         let Some(mut bytes) = members.read(HEADER)? else {
-            return Err(input_error(Class::NotFound, "the file", "a member header.json", "none"));
+            return spot("the file").refuse(Class::NotFound, "a member header.json", "none");
         };
         let text = bytes.read_all(MAX_HEADER_BYTES)?;
         let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
         let json = json.map_err(|error| {
             let at = format!("{HEADER}, line {}", error.line());
-            input_error(Class::Encoding, at, "a JSON object", error)
+            spot(at).error(Class::Encoding, "a JSON object", error)
         })?;
         let (mut header, mut has_counts) = (
             Self {
@@ -45,7 +45,7 @@ impl TrxHeader {
                 "NB_VERTICES" | "NB_STREAMLINES" => {
                     let Some(count) = value.as_u64() else {
                         let expected = "a whole number";
-                        return Err(input_error(Class::Encoding, place(&key), expected, value));
+                        return spot(place(&key)).refuse(Class::Encoding, expected, value);
                     };
                     let index = usize::from(key == "NB_STREAMLINES");
                     has_counts[index] = true;
@@ -55,7 +55,7 @@ impl TrxHeader {
                     let Some(matrix) = parse_matrix(&value) else {
                         let expected = "4 x 4 numbers";
                         let found: String = value.to_string().chars().take(60).collect();
-                        return Err(input_error(Class::BadShape, place(&key), expected, found));
+                        return spot(place(&key)).refuse(Class::BadShape, expected, found);
                     };
                     header.affine = Some(matrix);
                 }
@@ -66,7 +66,7 @@ impl TrxHeader {
         if let Some(missing) =
             ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(has_counts).find(|(_, has)| !has)
         {
-            return Err(input_error(Class::NotFound, place(missing.0), "a count", "none"));
+            return spot(place(missing.0)).refuse(Class::NotFound, "a count", "none");
         }
         Ok(header)
     }

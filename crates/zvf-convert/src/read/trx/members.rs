@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 
-use crate::error::{bad_input, read_failed};
+use crate::error::{Spot, read_failed};
 use crate::read::zip::Archive;
 use crate::read::{Bytes, Format};
 
@@ -59,7 +59,7 @@ impl Members {
                 let entry = entry.map_err(read_failed)?;
                 let name = entry.file_name().into_string().map_err(|name| {
                     let place = name.to_string_lossy().into_owned();
-                    input_error(Class::Encoding, place, "a name of UTF-8", "other bytes")
+                    spot(place).error(Class::Encoding, "a name of UTF-8", "other bytes")
                 })?;
                 let metadata = entry.metadata().map_err(read_failed)?; // of a link itself
                 let path = format!("{prefix}{name}");
@@ -70,7 +70,7 @@ impl Members {
                 } else {
                     let expected = "a file, or a folder of files";
                     let found = "a link, or something else";
-                    return Err(input_error(Class::Unsupported, path, expected, found));
+                    return spot(path).refuse(Class::Unsupported, expected, found);
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Members {
             let is_escape = path.split('/').any(|part| part == ".." || part == ".");
             if is_escape || path.starts_with('/') || path.contains(['\\', '\0']) {
                 let expected = "a name below the folder";
-                return Err(input_error(Class::InvalidKey, place(), expected, format!("{path:?}")));
+                return spot(place()).refuse(Class::InvalidKey, expected, format!("{path:?}"));
             }
             if path == HEADER || path.ends_with('/') {
                 continue;
@@ -125,7 +125,7 @@ impl Members {
             let dtype = dtype.and_then(|name| name.parse::<Dtype>().ok());
             let (Some(width), Some(dtype), false) = (width, dtype, name.is_empty()) else {
                 let expected = "NAME.TYPE or NAME.WIDTH.TYPE, of a type of numbers";
-                return Err(input_error(Class::BadTag, place(), expected, format!("{path:?}")));
+                return spot(place()).refuse(Class::BadTag, expected, format!("{path:?}"));
             };
             let array = ArrayMember {
                 folder: folder.to_owned(),
@@ -140,12 +140,8 @@ impl Members {
             };
             if let Some(duplicate) = arrays.iter().find(same) {
                 let expected = "each array once";
-                return Err(input_error(
-                    Class::Duplicate,
-                    place(),
-                    expected,
-                    format!("also {}", duplicate.path),
-                ));
+                let found = format_args!("also {}", duplicate.path);
+                return spot(place()).refuse(Class::Duplicate, expected, found);
             }
             let is_folder = matches!(self, Self::Folder(..));
             arrays.push(if is_folder { array.without_padding() } else { array });
@@ -172,13 +168,9 @@ impl Members {
     }
 }
 
-pub(super) fn input_error(
-    class: Class,
-    place: impl Display,
-    expected: impl Display,
-    found: impl Display,
-) -> Error {
-    bad_input(class, "TRX", place, expected, found)
+/// Returns a spot of the input.
+pub(super) const fn spot<P: Display>(place: P) -> Spot<P> {
+    Spot::new("TRX", place)
 }
 
 pub(super) const HEADER: &str = "header.json";

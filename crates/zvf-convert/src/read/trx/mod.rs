@@ -23,7 +23,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Kind, ObjectId, Parts};
 
 use self::header::TrxHeader;
-use self::members::{ArrayMember, HEADER, Members, input_error};
+use self::members::{ArrayMember, HEADER, Members, spot};
 use super::roles::default_axes;
 use super::values::{new_column, without_rows};
 use super::{Bytes, Group, Header, Notes, Piece, ReadOptions, Reader, Space};
@@ -33,12 +33,15 @@ use crate::elements::row_number;
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
         let place = "the input";
-        let bad = input_error(Class::Unsupported, place, "a file or a folder", "a stream");
-        return Err(bad.with_hint("a zip is not read from front to back"));
+        return spot(place).hint("a zip is not read from front to back").refuse(
+            Class::Unsupported,
+            "a file or a folder",
+            "a stream",
+        );
     };
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if !kind.is_chain() || kind == Kind::Line {
-        return Err(input_error(Class::Unsupported, "the file", "streamline or polyline", kind));
+        return spot("the file").refuse(Class::Unsupported, "streamline or polyline", kind);
     }
     let members = Members::open(path, bytes.is_folder())?;
     let trx_header = TrxHeader::read(&members)?;
@@ -51,7 +54,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
             if array.width != 3 || array.dtype.kind != DtypeKind::Float {
                 let place = array.path.clone();
                 let expected = "positions.3.float16, float32 or float64";
-                return Err(input_error(Class::BadShape, place, expected, array.path.clone()));
+                return spot(place).refuse(Class::BadShape, expected, array.path.clone());
             }
             check_rows(array, trx_header.vertices, "NB_VERTICES")?;
             array.clone()
@@ -59,7 +62,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         None if trx_header.vertices == 0 => empty_member("positions", Dtype::FLOAT32, 3),
         None => {
             let place = "the file";
-            return Err(input_error(Class::NotFound, place, "a member positions.3.TYPE", "none"));
+            return spot(place).refuse(Class::NotFound, "a member positions.3.TYPE", "none");
         }
     };
     let offsets = read_offsets(&members, find("offsets"), &trx_header, options.memory, &notes)?;
@@ -122,7 +125,7 @@ fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<()> {
         return Ok(());
     }
     let expected = format!("{size} bytes, as {count} of {HEADER} is {rows}");
-    Err(input_error(Class::CountMismatch, array.path.clone(), expected, array.size))
+    spot(array.path.clone()).refuse(Class::CountMismatch, expected, array.size)
 }
 
 fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
@@ -142,8 +145,11 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let place = || array.path.clone();
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
-        let bad = input_error(Class::LimitExceeded, place(), expected, array.size);
-        return Err(bad.with_hint("raise --memory-limit"));
+        return spot(place()).hint("raise --memory-limit").refuse(
+            Class::LimitExceeded,
+            expected,
+            array.size,
+        );
     }
     if array.size == 0 {
         return Ok(Vec::new());
@@ -152,7 +158,7 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let found = bytes.read_all(array.size)?;
     if found.len() as u64 != array.size {
         let expected = format!("{} bytes", array.size);
-        return Err(input_error(Class::Truncated, place(), expected, found.len()));
+        return spot(place()).refuse(Class::Truncated, expected, found.len());
     }
     Ok(found)
 }
@@ -161,20 +167,17 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
 fn read_integers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u64>> {
     let place = || array.path.clone();
     let is_integer = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
-    if !is_integer || array.width != 1 {
-        let expected = "one column of whole numbers";
-        return Err(input_error(Class::BadShape, place(), expected, array.path.clone()));
-    }
-    if array.rows().is_none() {
-        let expected = format!("a multiple of {} bytes", array.dtype.size);
-        return Err(input_error(Class::Misaligned, place(), expected, array.size));
-    }
+    let expected = "one column of whole numbers";
+    let found = array.path.clone();
+    spot(place()).ensure(is_integer && array.width == 1, Class::BadShape, expected, found)?;
+    let expected = format_args!("a multiple of {} bytes", array.dtype.size);
+    spot(place()).ensure(array.rows().is_some(), Class::Misaligned, expected, array.size)?;
     let column = new_column(array.dtype, 1, read_member(members, array, memory)?)?;
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),
         zvf_model::Value::Int(n) => u64::try_from(n).map_err(|_negative| {
             let place = format!("{}, value {row}", array.path);
-            input_error(Class::Negative, place, "0 or more", n)
+            spot(place).error(Class::Negative, "0 or more", n)
         }),
         _ => Ok(0),
     };
@@ -193,7 +196,7 @@ fn read_offsets(
         if header.streamlines == 0 && header.vertices == 0 {
             return Ok(vec![0]);
         }
-        return Err(input_error(Class::NotFound, "the file", "a member offsets.uint32", "none"));
+        return spot("the file").refuse(Class::NotFound, "a member offsets.uint32", "none");
     };
     let place = |row: usize| format!("{}, value {row}", array.path);
     let mut offsets = read_integers(members, array, memory)?;
@@ -205,29 +208,27 @@ fn read_offsets(
         && !(found == 0 && header.streamlines == 0)
     {
         let expected = format!("one value more than NB_STREAMLINES, {}", header.streamlines);
-        return Err(input_error(Class::CountMismatch, array.path.clone(), expected, found));
+        return spot(array.path.clone()).refuse(Class::CountMismatch, expected, found);
     }
     if offsets.is_empty() {
         offsets.push(0);
     }
-    if offsets.first() != Some(&0) {
-        let found = offsets.first().map_or_else(String::new, u64::to_string);
-        return Err(input_error(Class::OutOfBounds, place(0), "0", found));
-    }
+    let found = offsets.first().map_or_else(String::new, u64::to_string);
+    spot(place(0)).ensure(offsets.first() == Some(&0), Class::OutOfBounds, "0", found)?;
     for (row, pair) in offsets.windows(2).enumerate() {
         if pair[1] > header.vertices {
             let expected = format!("at most NB_VERTICES, {}", header.vertices);
-            return Err(input_error(Class::OutOfBounds, place(row + 1), expected, pair[1]));
+            return spot(place(row + 1)).refuse(Class::OutOfBounds, expected, pair[1]);
         }
         if pair[0] > pair[1] {
             let expected = format!("at least {}", pair[0]);
-            return Err(input_error(Class::NotMonotonic, place(row + 1), expected, pair[1]));
+            return spot(place(row + 1)).refuse(Class::NotMonotonic, expected, pair[1]);
         }
     }
     let last = offsets.len() - 1;
     if offsets[last] != header.vertices {
         let expected = format!("NB_VERTICES, {}", header.vertices);
-        return Err(input_error(Class::CountMismatch, place(last), expected, offsets[last]));
+        return spot(place(last)).refuse(Class::CountMismatch, expected, offsets[last]);
     }
     Ok(offsets)
 }
@@ -244,11 +245,9 @@ fn read_groups(
         let mut ids = Vec::new();
         for (row, member) in read_integers(members, array, memory)?.into_iter().enumerate() {
             let id = i64::try_from(member).ok().filter(|_| member < header.streamlines);
-            let Some(id) = id else {
-                let place = format!("{}, value {row}", array.path);
-                let expected = format!("a streamline below {}", header.streamlines);
-                return Err(input_error(Class::OutOfBounds, place, expected, member));
-            };
+            let place = format!("{}, value {row}", array.path);
+            let expected = format_args!("a streamline below {}", header.streamlines);
+            let id = spot(place).need(id, Class::OutOfBounds, expected, member)?;
             ids.push(ObjectId(id));
         }
         groups.push(Group { name: Some(array.name.clone()), members: ids });
@@ -258,7 +257,7 @@ fn read_groups(
     for (group, array) in group_arrays() {
         if !groups.iter().any(|listed| listed.name.as_deref() == Some(group)) {
             let expected = format!("a member groups/{group}.uint32");
-            return Err(input_error(Class::NotFound, array.path.clone(), expected, "none"));
+            return spot(array.path.clone()).refuse(Class::NotFound, expected, "none");
         }
         check_rows(array, 1, "a group has one row; the count")?;
         match keys.iter().find(|key| key.name == array.name) {
@@ -267,7 +266,7 @@ fn read_groups(
             Some(key) => {
                 let place = array.path.clone();
                 let expected = format!("the type of {}", key.path);
-                return Err(input_error(Class::Unsupported, place, expected, array.path.clone()));
+                return spot(place).refuse(Class::Unsupported, expected, array.path.clone());
             }
         }
     }

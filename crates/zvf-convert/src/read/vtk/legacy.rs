@@ -8,8 +8,9 @@
 //! METADATA                            up to an empty line; skipped
 //! ```
 
+use crate::error::{Place, Spot};
 use serde_json::Value as Json;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -45,13 +46,8 @@ enum Scope {
 }
 
 impl<'a> Parser<'a> {
-    fn input_error(
-        &self,
-        class: Class,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Error {
-        self.file.input_error_at(class, self.at, expected, found)
+    fn here(&self) -> Spot<Place> {
+        self.file.spot_at(self.at)
     }
 
     fn remaining_bytes(&self) -> &'a [u8] {
@@ -79,7 +75,7 @@ impl<'a> Parser<'a> {
         while let Some(line) = self.take_line() {
             if line.len() > MAX_LINE_BYTES {
                 let expected = format!("a line of at most {MAX_LINE_BYTES} bytes");
-                return Err(self.input_error(Class::LimitExceeded, expected, line.len()));
+                return self.here().refuse(Class::LimitExceeded, expected, line.len());
             }
             let line = std::str::from_utf8(line).unwrap_or("\u{fffd}"); // no keyword
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -94,12 +90,7 @@ impl<'a> Parser<'a> {
         let first = self.read_line().unwrap_or_default();
         let Some(version) = first.strip_prefix("# vtk DataFile Version ") else {
             let expected = "# vtk DataFile Version";
-            return Err(self.file.input_error_at(
-                Class::BadMagic,
-                0,
-                expected,
-                quote_start(&first),
-            ));
+            return self.file.spot_at(0).refuse(Class::BadMagic, expected, quote_start(&first));
         };
         let major = version.trim().split('.').next().and_then(|major| major.parse().ok());
         self.version = match major {
@@ -107,12 +98,7 @@ impl<'a> Parser<'a> {
             _ => {
                 let found = quote_start(version.trim());
                 let expected = "version 1 to 5";
-                return Err(self.file.input_error_at(
-                    Class::UnsupportedVersion,
-                    23,
-                    expected,
-                    found,
-                ));
+                return self.file.spot_at(23).refuse(Class::UnsupportedVersion, expected, found);
             }
         };
         self.data.title = self.read_line().filter(|title| !title.is_empty());
@@ -121,28 +107,24 @@ impl<'a> Parser<'a> {
             "ASCII" => false,
             "BINARY" => true,
             _ => {
-                return Err(self.input_error(
+                return self.here().refuse(
                     Class::BadTag,
                     "ASCII or BINARY",
                     quote_start(&encoding),
-                ));
+                );
             }
         };
         let Some(words) = self.read_words()? else {
-            return Err(self.input_error(
-                Class::Truncated,
-                "DATASET POLYDATA",
-                "the end of the file",
-            ));
+            return self.here().refuse(Class::Truncated, "DATASET POLYDATA", "the end of the file");
         };
         match words[..] {
             [dataset, kind] if dataset.eq_ignore_ascii_case("DATASET") => {
                 if kind.eq_ignore_ascii_case("POLYDATA") {
                     return Ok(());
                 }
-                Err(self.input_error(Class::Unsupported, "a data set POLYDATA", kind))
+                self.here().refuse(Class::Unsupported, "a data set POLYDATA", kind)
             }
-            _ => Err(self.input_error(Class::BadTag, "DATASET POLYDATA", format!("{words:?}"))),
+            _ => self.here().refuse(Class::BadTag, "DATASET POLYDATA", format!("{words:?}")),
         }
     }
 
@@ -165,11 +147,7 @@ impl<'a> Parser<'a> {
                     self.data.points = self.read_array(count, 3, kind)?;
                     if self.data.points.dtype().kind != DtypeKind::Float {
                         let found = self.data.points.dtype().to_string();
-                        return Err(self.input_error(
-                            Class::Unsupported,
-                            "points of floats",
-                            found,
-                        ));
+                        return self.here().refuse(Class::Unsupported, "points of floats", found);
                     }
                 }
                 ("POINT_DATA", [count]) => {
@@ -192,8 +170,9 @@ impl<'a> Parser<'a> {
     }
 
     fn parse_count(&self, word: &str) -> Result<usize> {
-        word.parse()
-            .map_err(|_no_number| self.input_error(Class::Encoding, "a count", format!("{word:?}")))
+        word.parse().map_err(|_no_number| {
+            self.here().error(Class::Encoding, "a count", format!("{word:?}"))
+        })
     }
 
     fn skip_metadata(&mut self) {
@@ -240,7 +219,7 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 let found = format!("{keyword:?}");
-                return Err(self.input_error(Class::BadTag, "a keyword of a section", found));
+                return self.here().refuse(Class::BadTag, "a keyword of a section", found);
             }
         };
         self.push_field(scope, Field::new(decode_percent(name), values));
@@ -260,7 +239,7 @@ impl<'a> Parser<'a> {
         while remaining > 0 {
             let Some(words) = self.read_words()? else {
                 let expected = format!("{remaining} arrays more");
-                return Err(self.input_error(Class::Truncated, expected, "the end of the file"));
+                return self.here().refuse(Class::Truncated, expected, "the end of the file");
             };
             match words[..] {
                 [only] if only.eq_ignore_ascii_case("METADATA") => self.skip_metadata(),
@@ -278,7 +257,7 @@ impl<'a> Parser<'a> {
                 _ => {
                     let found = format!("{:?}", words.join(" "));
                     let expected = "name, components, rows and type of an array";
-                    return Err(self.input_error(Class::BadShape, expected, found));
+                    return self.here().refuse(Class::BadShape, expected, found);
                 }
             }
         }
@@ -289,18 +268,16 @@ impl<'a> Parser<'a> {
     fn read_array(&mut self, rows: usize, width: usize, kind: &str) -> Result<Column> {
         let lower = kind.to_ascii_lowercase();
         let Some((_, stored, target)) = TYPES.iter().find(|(name, ..)| *name == lower) else {
-            return Err(self.input_error(Class::BadTag, "a type of numbers", format!("{kind:?}")));
+            return self.here().refuse(Class::BadTag, "a type of numbers", format!("{kind:?}"));
         };
-        if width == 0 || width > MAX_WIDTH {
-            let expected = format!("1 to {MAX_WIDTH} numbers a row");
-            return Err(self.input_error(Class::BadShape, expected, width));
-        }
+        let expected = format_args!("1 to {MAX_WIDTH} numbers a row");
+        self.here().ensure(width != 0 && width <= MAX_WIDTH, Class::BadShape, expected, width)?;
         let size = saturating_usize(stored.size);
         let sizes = rows.checked_mul(width).and_then(|n| Some((n, n.checked_mul(size)?)));
         let Some((values, bytes)) = sizes else {
             let expected = format!("{rows} rows of {width} numbers");
             let found = format!("{} bytes", self.remaining_bytes().len());
-            return Err(self.input_error(Class::Truncated, expected, found));
+            return self.here().refuse(Class::Truncated, expected, found);
         };
         let columns = index_u32(width);
         if !self.is_binary {
@@ -322,10 +299,8 @@ impl<'a> Parser<'a> {
 
     fn take(&mut self, size: usize) -> Result<&'a [u8]> {
         let rest = self.remaining_bytes();
-        let Some(bytes) = rest.get(..size) else {
-            let expected = format!("{size} bytes of an array");
-            return Err(self.input_error(Class::Truncated, expected, rest.len()));
-        };
+        let expected = format_args!("{size} bytes of an array");
+        let bytes = self.here().need(rest.get(..size), Class::Truncated, expected, rest.len())?;
         self.at += size;
         Ok(bytes)
     }
@@ -338,26 +313,25 @@ impl<'a> Parser<'a> {
         let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
         if end == 0 {
             self.at += white;
-            return Err(self.input_error(Class::Truncated, "a number", "the end of the file"));
+            return self.here().refuse(Class::Truncated, "a number", "the end of the file");
         }
         let word = &rest[..end];
         self.at += white + end;
         std::str::from_utf8(word).map_err(|_no_text| {
-            self.input_error(Class::Encoding, "a number", "bytes that are not text")
+            self.here().error(Class::Encoding, "a number", "bytes that are not text")
         })
     }
 
     fn read_text(&mut self, values: usize, dtype: Dtype) -> Result<Vec<u8>> {
         let available = self.remaining_bytes().len();
-        if values > available {
-            let expected = format!("{values} numbers");
-            return Err(self.input_error(Class::Truncated, expected, format!("{available} bytes")));
-        }
+        let expected = format_args!("{values} numbers");
+        let found = format_args!("{available} bytes");
+        self.here().ensure(values <= available, Class::Truncated, expected, found)?;
         let mut all = Values::new(dtype, 1);
         for _ in 0..values {
             let word = self.read_word()?;
             if !all.push_text(word) {
-                return Err(self.input_error(Class::Encoding, dtype, quote_start(word)));
+                return self.here().refuse(Class::Encoding, dtype, quote_start(word));
             }
         }
         Ok(all.take()?.bytes().to_vec())
@@ -383,11 +357,8 @@ impl<'a> Parser<'a> {
                 texts.push(String::from_utf8_lossy(bytes).into_owned());
             } else {
                 let Some(line) = self.read_line() else {
-                    return Err(self.input_error(
-                        Class::Truncated,
-                        "a line of text",
-                        "the end of the file",
-                    ));
+                    let expected = "a line of text";
+                    return self.here().refuse(Class::Truncated, expected, "the end of the file");
                 };
                 texts.push(decode_percent(&line));
             }
@@ -432,11 +403,10 @@ impl<'a> Parser<'a> {
             let words = self.read_words()?.unwrap_or_default();
             let [found, kind] = words[..] else {
                 let found = format!("{:?}", words.join(" "));
-                return Err(self.input_error(Class::BadTag, keyword, found));
+                return self.here().refuse(Class::BadTag, keyword, found);
             };
-            if !found.eq_ignore_ascii_case(keyword) {
-                return Err(self.input_error(Class::BadTag, keyword, format!("{found:?}")));
-            }
+            let is_keyword = found.eq_ignore_ascii_case(keyword);
+            self.here().ensure(is_keyword, Class::BadTag, keyword, format_args!("{found:?}"))?;
             let values = self.read_array(rows, 1, kind)?;
             *array = self.to_numbers(&values)?;
         }
@@ -446,23 +416,19 @@ impl<'a> Parser<'a> {
         let ascends =
             |all: &Vec<usize>| all.is_sorted() && all.first().is_none_or(|first| *first == 0);
         let Some(offsets) = offsets.filter(ascends) else {
-            return Err(self.input_error(
-                Class::NotMonotonic,
-                "offsets from 0 that ascend",
-                "others",
-            ));
+            return self.here().refuse(Class::NotMonotonic, "offsets from 0 that ascend", "others");
         };
         if offsets.last().copied().unwrap_or(0) != ids.len() {
             let expected = format!("offsets up to {}", ids.len());
             let found = format!("{:?}", offsets.last());
-            return Err(self.input_error(Class::CountMismatch, expected, found));
+            return self.here().refuse(Class::CountMismatch, expected, found);
         }
         Ok(Cells { offsets: offsets.into_iter().skip(1).collect(), ids })
     }
 
     fn to_numbers(&self, values: &Column) -> Result<Vec<i64>> {
         to_integers(values)
-            .map_err(|found| self.input_error(Class::OutOfBounds, "numbers of points", found))
+            .map_err(|found| self.here().error(Class::OutOfBounds, "numbers of points", found))
     }
 
     /// Divides numbers into cells, each a count and its points.
@@ -472,14 +438,14 @@ impl<'a> Parser<'a> {
         for _ in 0..count {
             let Some((length, after)) = rest.split_first() else {
                 let expected = format!("{count} cells in {} numbers", values.len());
-                return Err(self.input_error(Class::CountMismatch, expected, cells.len()));
+                return self.here().refuse(Class::CountMismatch, expected, cells.len());
             };
             let length = usize::try_from(*length).ok();
             let Some((cell, after)) = length.and_then(|length| after.split_at_checked(length))
             else {
                 let expected = format!("the points of cell {}", cells.len());
                 let found = format!("{} numbers", after.len());
-                return Err(self.input_error(Class::CountMismatch, expected, found));
+                return self.here().refuse(Class::CountMismatch, expected, found);
             };
             cells.ids.extend_from_slice(cell);
             cells.offsets.push(cells.ids.len());
@@ -489,11 +455,7 @@ impl<'a> Parser<'a> {
             return Ok(cells);
         }
         let expected = format!("{count} cells in {} numbers", values.len());
-        Err(self.input_error(
-            Class::CountMismatch,
-            expected,
-            format!("{} numbers more", rest.len()),
-        ))
+        self.here().refuse(Class::CountMismatch, expected, format!("{} numbers more", rest.len()))
     }
 }
 

@@ -118,7 +118,7 @@ impl PolyData {
         for (name, cells) in SECTIONS.into_iter().zip(self.sorts()) {
             if let Some(id) = cells.ids.iter().find(|id| !is_point(id)) {
                 let class = if *id < 0 { Class::Negative } else { Class::OutOfBounds };
-                return Err(file.input_error_in(class, name, format!("points below {points}"), id));
+                return file.spot(name).refuse(class, format!("points below {points}"), id);
             }
         }
         let cells = self.cell_counts().into_iter().sum();
@@ -129,14 +129,14 @@ impl PolyData {
         ] {
             if let Some(declared) = declared.filter(|declared| *declared != rows) {
                 let (expected, found) = (format!("{rows} rows"), declared.to_string());
-                return Err(file.input_error_in(Class::CountMismatch, scope, expected, found));
+                return file.spot(scope).refuse(Class::CountMismatch, expected, found);
             }
             for field in fields {
                 if field.column.len() != rows {
                     let part = format!("{scope} {}", field.name);
                     let found = format!("{} rows", field.column.len());
                     let expected = format!("{rows} rows");
-                    return Err(file.input_error_in(Class::CountMismatch, part, expected, found));
+                    return file.spot(part).refuse(Class::CountMismatch, expected, found);
                 }
             }
         }
@@ -187,7 +187,7 @@ impl PolyData {
         }
         let lacks = |what: &str| {
             let expected = format!("{what} of a {kind}");
-            file.input_error_in(Class::InvalidArgument, "the file", expected, "none")
+            file.spot("the file").error(Class::InvalidArgument, expected, "none")
         };
         let mut geometry = match kind {
             Kind::Mesh if kinds.contains(&Kind::Mesh) => self.build_mesh(file, options)?,
@@ -235,10 +235,8 @@ impl PolyData {
         let points = to_u64(self.points.len());
         let mut add = |face: &[i64], row: usize| -> Result<()> {
             let refuse = |fault: Fault| {
-                fault.into_error(|class, expected, _| {
-                    let found = format!("{} corners", face.len());
-                    file.input_error_in(class, format!("cell {row}"), expected, found)
-                })
+                let found = format!("{} corners", face.len());
+                file.spot(format!("cell {row}")).fault(Fault { found, ..fault })
             };
             corners.check_face(to_u64(face.len())).map_err(refuse)?;
             face.iter().try_for_each(|id| corners.push(*id, points)).map_err(refuse)?;

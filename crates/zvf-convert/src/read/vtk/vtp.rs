@@ -10,7 +10,6 @@
 //! `AppendedData` need not be XML, so that only the part before it is parsed as XML.
 
 use serde_json::Value as Json;
-use std::fmt::Display;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
@@ -19,45 +18,31 @@ use zvf_model::{Column, Field};
 
 use super::{Cells, PolyData, to_integers};
 use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
-use crate::error::Fault;
+use crate::error::{Fault, Spot};
 use crate::read::geometry::{WholeFile, text_field};
 use crate::read::packed::{decode_base64, inflate, unpack_lz4, unpack_xz};
 use crate::read::values::{Values, new_column, quote_start};
-use crate::read::xml::{Element, Node, Xml};
+use crate::read::xml::{Element, Xml};
 
 pub(super) fn parse(file: &WholeFile) -> Result<PolyData> {
     let (text, appended) = split_appended(file)?;
-    let mut xml = Xml::new(file, text);
-    let element = loop {
-        match xml.next()? {
-            Node::Start(element) => break element,
-            Node::Text(_) | Node::End(_) | Node::Done => {}
-        }
-    };
-    if element.name != "VTKFile" {
-        let found = format!("<{}>", element.name);
-        return Err(file.input_error_at(Class::BadMagic, element.at, "<VTKFile>", found));
-    }
+    let (mut xml, element) = Xml::open(file, text, "VTKFile")?;
     let kind = element.get("type").unwrap_or_default();
-    if kind != "PolyData" {
-        return Err(file.input_error_at(
-            Class::Unsupported,
-            element.at,
-            "type PolyData",
-            format!("{kind:?}"),
-        ));
-    }
+    let expected = "type PolyData";
+    let found = format_args!("{kind:?}");
+    file.spot_at(element.at).ensure(kind == "PolyData", Class::Unsupported, expected, found)?;
     let decoder = ArrayDecoder::new(file, &element, appended)?;
     let mut data = PolyData::new()?;
-    let mut is_first = true;
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "FieldData" => {
-                for array in read_arrays(&mut xml, "FieldData")? {
+    let (mut is_first, mut depth) = (true, xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        match &*element.name {
+            "PolyData" => depth = xml.depth(),
+            "FieldData" => {
+                for array in read_arrays(&mut xml)? {
                     decoder.push_field_data(&mut data, &array)?;
                 }
             }
-            Node::Start(element) if element.name == "Piece" => {
+            "Piece" => {
                 let piece = read_piece(&mut xml, &decoder, &element)?;
                 if std::mem::take(&mut is_first) {
                     let PolyData { field_data, left_out, .. } = data;
@@ -66,11 +51,10 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData> {
                     join_piece(file, &mut data, &piece)?;
                 }
             }
-            Node::End(end) if end == "PolyData" => return Ok(data),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
-            Node::Done => return Ok(data),
+            _ => {}
         }
     }
+    Ok(data)
 }
 
 /// Splits the file into the XML before the appended data, and the data after `_`.
@@ -80,18 +64,14 @@ fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>)> {
     let Some(start) = start else { return Ok((file.text()?, None)) };
     let (text, rest) = file.bytes.split_at(start);
     let text = std::str::from_utf8(text).map_err(|error| {
-        file.input_error_at(Class::Encoding, error.valid_up_to(), "text in UTF-8", "other bytes")
+        file.spot_at(error.valid_up_to()).error(Class::Encoding, "text in UTF-8", "other bytes")
     })?;
     let tag = rest.iter().position(|byte| *byte == b'>').unwrap_or(rest.len());
     let (tag, rest) = rest.split_at(tag);
-    let Some(begin) = rest.iter().position(|byte| *byte == b'_') else {
-        return Err(file.input_error_at(
-            Class::Truncated,
-            start,
-            "an underscore",
-            "the end of the file",
-        ));
-    };
+    let begin = rest.iter().position(|byte| *byte == b'_');
+    let expected = "an underscore";
+    let begin =
+        file.spot_at(start).need(begin, Class::Truncated, expected, "the end of the file")?;
     let is_base64 = tag.windows(6).any(|bytes| bytes == b"base64");
     let bytes = &rest[begin + 1..];
     Ok((text, Some(Appended { bytes, is_base64 })))
@@ -121,21 +101,19 @@ enum Compressor {
 
 impl<'a> ArrayDecoder<'a> {
     fn new(file: &'a WholeFile, element: &Element, appended: Option<Appended<'a>>) -> Result<Self> {
-        let input_error = |class, expected: &str, found: &str| {
-            file.input_error_at(class, element.at, expected, format!("{found:?}"))
-        };
+        let spot = file.spot_at(element.at);
         let count_bytes = match element.get("header_type") {
             None | Some("UInt32") => 4,
             Some("UInt64") => 8,
             Some(found) => {
-                return Err(input_error(Class::BadTag, "header_type UInt32 or UInt64", found));
+                return spot.refuse(Class::BadTag, "header_type UInt32 or UInt64", found);
             }
         };
         let big_endian = match element.get("byte_order") {
             None | Some("LittleEndian") => false,
             Some("BigEndian") => true,
             Some(found) => {
-                return Err(input_error(Class::BadTag, "LittleEndian or BigEndian", found));
+                return spot.refuse(Class::BadTag, "LittleEndian or BigEndian", found);
             }
         };
         let compressor = match element.get("compressor") {
@@ -143,23 +121,17 @@ impl<'a> ArrayDecoder<'a> {
             Some("vtkZLibDataCompressor") => Some(Compressor::Zlib),
             Some("vtkLZ4DataCompressor") => Some(Compressor::Lz4),
             Some("vtkLZMADataCompressor") => Some(Compressor::Xz),
-            Some(found) => return Err(input_error(Class::Unsupported, "zlib, LZ4 or LZMA", found)),
+            Some(found) => return spot.refuse(Class::Unsupported, "zlib, LZ4 or LZMA", found),
         };
         Ok(Self { file, appended, big_endian, count_bytes, compressor })
     }
 
-    fn input_error(
-        &self,
-        array: &Array,
-        class: Class,
-        expected: impl Display,
-        found: impl Display,
-    ) -> Error {
-        self.file.input_error_in(class, array.place(), expected, found)
+    fn spot(&self, array: &Array) -> Spot<String> {
+        self.file.spot(array.place())
     }
 
     fn packed_error(&self, array: &Array, fault: Fault) -> Error {
-        self.file.input_error_in(fault.class, array.place(), fault.expected, fault.found)
+        self.file.spot(array.place()).error(fault.class, fault.expected, fault.found)
     }
 
     /// Decodes the numbers of `array`, and checks that there are `rows` of them if the number is
@@ -168,20 +140,18 @@ impl<'a> ArrayDecoder<'a> {
         let kind = array.element.get("type").unwrap_or_default();
         let Some((_, dtype)) = TYPES.iter().find(|(name, _)| *name == kind) else {
             let expected = "a type of numbers".to_owned();
-            return Err(self.input_error(array, Class::BadTag, expected, format!("{kind:?}")));
+            return self.spot(array).refuse(Class::BadTag, expected, format!("{kind:?}"));
         };
         let width = array.element.get("NumberOfComponents").map_or(Ok(1), str::parse::<u32>);
         let width = width.ok().filter(|width| (1..=MAX_WIDTH).contains(width));
-        let Some(width) = width else {
-            let found = format!("{:?}", array.element.get("NumberOfComponents"));
-            let expected = format!("1 to {MAX_WIDTH} components");
-            return Err(self.input_error(array, Class::BadShape, expected, found));
-        };
+        let found = format_args!("{:?}", array.element.get("NumberOfComponents"));
+        let expected = format_args!("1 to {MAX_WIDTH} components");
+        let width = self.spot(array).need(width, Class::BadShape, expected, found)?;
         let stride = usize_from_u32(width) * saturating_usize(dtype.size); // at most 8 MiB
         let size = rows.map(|rows| {
             rows.checked_mul(stride).ok_or_else(|| {
                 let expected = format!("{rows} rows of {stride} bytes");
-                self.input_error(array, Class::CountMismatch, expected, "fewer")
+                self.spot(array).error(Class::CountMismatch, expected, "fewer")
             })
         });
         let size = size.transpose()?;
@@ -209,15 +179,14 @@ impl<'a> ArrayDecoder<'a> {
             Some(size) => format!("{size} bytes"),
             None => format!("rows of {stride} bytes"),
         };
-        Err(self.input_error(array, Class::CountMismatch, expected, format!("{found} bytes")))
+        self.spot(array).refuse(Class::CountMismatch, expected, format!("{found} bytes"))
     }
 
     fn read_text(&self, array: &Array, dtype: Dtype) -> Result<Vec<u8>> {
         let mut values = Values::new(dtype, 1);
         for word in array.text.split_ascii_whitespace() {
-            if !values.push_text(word) {
-                return Err(self.input_error(array, Class::Encoding, dtype, quote_start(word)));
-            }
+            let found = quote_start(word);
+            self.spot(array).ensure(values.push_text(word), Class::Encoding, dtype, found)?;
         }
         Ok(values.take()?.bytes().to_vec())
     }
@@ -233,12 +202,7 @@ impl<'a> ArrayDecoder<'a> {
             Some("appended") => self.find_appended(array)?,
             format => {
                 let expected = "format ascii, binary or appended".to_owned();
-                return Err(self.input_error(
-                    array,
-                    Class::BadTag,
-                    expected,
-                    format!("{format:?}"),
-                ));
+                return self.spot(array).refuse(Class::BadTag, expected, format!("{format:?}"));
             }
         };
         let unpacked = match self.compressor {
@@ -250,15 +214,12 @@ impl<'a> ArrayDecoder<'a> {
 
     fn find_appended(&self, array: &Array) -> Result<Packed<'a>> {
         let offset = array.element.get("offset").and_then(|text| text.trim().parse::<usize>().ok());
-        let Some(appended) = self.appended else {
-            return Err(self.input_error(array, Class::Truncated, "appended data", "none"));
-        };
+        let expected = "appended data";
+        let appended = self.spot(array).need(self.appended, Class::Truncated, expected, "none")?;
         let rest = offset.and_then(|offset| appended.bytes.get(offset..));
-        let Some(rest) = rest else {
-            let expected = format!("an offset below {}", appended.bytes.len());
-            let found = format!("{:?}", array.element.get("offset"));
-            return Err(self.input_error(array, Class::OutOfBounds, expected, found));
-        };
+        let expected = format_args!("an offset below {}", appended.bytes.len());
+        let found = format_args!("{:?}", array.element.get("offset"));
+        let rest = self.spot(array).need(rest, Class::OutOfBounds, expected, found)?;
         Ok(Packed { rest, is_base64: appended.is_base64 })
     }
 
@@ -352,7 +313,7 @@ impl<'a> ArrayDecoder<'a> {
                     let signed = || word.parse::<i8>().ok().map(i8::cast_unsigned);
                     word.parse::<u8>().ok().or_else(signed).ok_or_else(|| {
                         let expected = "codes of characters".to_owned();
-                        self.input_error(array, Class::Encoding, expected, quote_start(word))
+                        self.spot(array).error(Class::Encoding, expected, quote_start(word))
                     })
                 };
                 let codes = array.text.split_ascii_whitespace().map(code);
@@ -379,7 +340,7 @@ impl<'a> ArrayDecoder<'a> {
         let rows = array.element.get("NumberOfTuples").map(|text| {
             text.trim().parse().map_err(|_no_number| {
                 let expected = "a count as NumberOfTuples".to_owned();
-                self.input_error(array, Class::Encoding, expected, quote_start(text))
+                self.spot(array).error(Class::Encoding, expected, quote_start(text))
             })
         });
         data.push_field_data(array.name(), &self.read(array, rows.transpose()?)?);
@@ -441,20 +402,16 @@ impl Array {
     }
 }
 
-/// Reads all arrays up to the end of the element `name`.
-fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>> {
-    let mut all = Vec::new();
-    loop {
-        match xml.next()? {
-            Node::Start(element) if element.name == "DataArray" || element.name == "Array" => {
-                let text = xml.text_of_element()?;
-                all.push(Array { element, text });
-            }
-            Node::End(end) if end == name => return Ok(all),
-            Node::Start(_) | Node::Text(_) | Node::End(_) => {}
-            Node::Done => return Ok(all),
+/// Reads all arrays in the current element.
+fn read_arrays(xml: &mut Xml<'_>) -> Result<Vec<Array>> {
+    let (mut all, depth) = (Vec::new(), xml.depth());
+    while let Some(element) = xml.next_inside(depth)? {
+        if element.name == "DataArray" || element.name == "Array" {
+            let text = xml.text_of_element()?;
+            all.push(Array { element, text });
         }
     }
+    Ok(all)
 }
 
 /// Reads the points and cells of a part of a file.
@@ -467,7 +424,7 @@ fn read_piece(
         let text = element.get(name).unwrap_or("0");
         text.trim().parse().map_err(|_no_number| {
             let place = format!("Piece {name}");
-            decoder.file.input_error_in(Class::Encoding, place, "a count", format!("{text:?}"))
+            decoder.file.spot(place).error(Class::Encoding, "a count", format!("{text:?}"))
         })
     };
     let points = count("NumberOfPoints")?;
@@ -481,38 +438,31 @@ fn read_piece(
     let cells = counts.iter().try_fold(0_usize, |sum, n| sum.checked_add(*n));
     let cells = cells.ok_or_else(|| {
         let (expected, found) = ("counts of cells that fit in memory", format!("{counts:?}"));
-        decoder.file.input_error_in(Class::CountMismatch, "Piece", expected, found)
+        decoder.file.spot("Piece").error(Class::CountMismatch, expected, found)
     })?;
-    loop {
-        match xml.next()? {
-            Node::Start(section) => {
-                let arrays = read_arrays(xml, &section.name)?;
-                match &*section.name {
-                    "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
-                    "CellData" => data.cell_data = read_fields(decoder, &arrays, cells)?,
-                    "Points" => {
-                        if let Some(array) = arrays.first() {
-                            data.points = decoder.read(array, Some(points))?;
-                            check_points(decoder, array, &data.points)?;
-                        }
-                    }
-                    name => {
-                        let sorts = ["Verts", "Lines", "Polys", "Strips"];
-                        if let Some(at) = sorts.iter().position(|sort| *sort == name) {
-                            let cells = data.sorts_mut();
-                            read_cells(decoder, cells[at], &arrays, counts[at])?;
-                        }
-                    }
+    let depth = xml.depth();
+    while let Some(section) = xml.next_inside(depth)? {
+        let arrays = read_arrays(xml)?;
+        match &*section.name {
+            "PointData" => data.point_data = read_fields(decoder, &arrays, points)?,
+            "CellData" => data.cell_data = read_fields(decoder, &arrays, cells)?,
+            "Points" => {
+                if let Some(array) = arrays.first() {
+                    data.points = decoder.read(array, Some(points))?;
+                    check_points(decoder, array, &data.points)?;
                 }
             }
-            Node::End(end) if end == "Piece" => break,
-            Node::Text(_) | Node::End(_) => {}
-            Node::Done => break,
+            name => {
+                let sorts = ["Verts", "Lines", "Polys", "Strips"];
+                if let Some(at) = sorts.iter().position(|sort| *sort == name) {
+                    let cells = data.sorts_mut();
+                    read_cells(decoder, cells[at], &arrays, counts[at])?;
+                }
+            }
         }
     }
-    let mismatch = |expected, found| {
-        Err(decoder.file.input_error_in(Class::CountMismatch, "Piece", expected, found))
-    };
+    let mismatch =
+        |expected, found| decoder.file.spot("Piece").refuse(Class::CountMismatch, expected, found);
     if data.points.len() != points {
         let found = format!("{} of them", data.points.len());
         return mismatch(format!("{points} points"), found);
@@ -548,7 +498,7 @@ fn check_points(decoder: &ArrayDecoder<'_>, array: &Array, points: &Column) -> R
         return Ok(());
     }
     let found = format!("{} of {}", points.width(), points.dtype());
-    Err(decoder.input_error(array, Class::BadShape, "three floats a point", found))
+    decoder.spot(array).refuse(Class::BadShape, "three floats a point", found)
 }
 
 fn read_fields(decoder: &ArrayDecoder<'_>, arrays: &[Array], rows: usize) -> Result<Vec<Field>> {
@@ -574,15 +524,14 @@ fn read_cells(
     let read_numbers = |array: &Array, rows: usize| {
         to_integers(&decoder.read(array, Some(rows))?).map_err(|found| {
             let expected = "numbers of points".to_owned();
-            decoder.input_error(array, Class::OutOfBounds, expected, found)
+            decoder.spot(array).error(Class::OutOfBounds, expected, found)
         })
     };
     let ends = read_numbers(offsets, count)?;
     let ends: Option<Vec<usize>> = ends.iter().map(|end| usize::try_from(*end).ok()).collect();
-    let Some(ends) = ends.filter(|ends| ends.is_sorted()) else {
-        let expected = "offsets that ascend".to_owned();
-        return Err(decoder.input_error(offsets, Class::NotMonotonic, expected, "others"));
-    };
+    let ends = ends.filter(|ends| ends.is_sorted());
+    let expected = "offsets that ascend".to_owned();
+    let ends = decoder.spot(offsets).need(ends, Class::NotMonotonic, expected, "others")?;
     let ids = read_numbers(ids, ends.last().copied().unwrap_or(0))?;
     cells.extend(&ends, &ids, 0);
     Ok(())
@@ -592,7 +541,7 @@ fn join_rows(file: &WholeFile, place: &str, old: &Column, new: &Column) -> Resul
     if (old.dtype(), old.width()) != (new.dtype(), new.width()) {
         let expected = format!("{} of {} as the first piece has", old.width(), old.dtype());
         let found = format!("{} of {}", new.width(), new.dtype());
-        return Err(file.input_error_in(Class::CountMismatch, place, expected, found));
+        return file.spot(place).refuse(Class::CountMismatch, expected, found);
     }
     new_column(old.dtype(), old.width(), [&old.bytes()[..], new.bytes()].concat())
 }
@@ -623,12 +572,7 @@ fn join_fields(
     let names = |fields: &[Field]| fields.iter().map(|f| f.name.to_string()).collect::<Vec<_>>();
     if names(old) != names(new) {
         let (expected, found) = (format!("{:?}", names(old)), format!("{:?}", names(new)));
-        return Err(file.input_error_in(
-            Class::CountMismatch,
-            "the arrays of a Piece",
-            expected,
-            found,
-        ));
+        return file.spot("the arrays of a Piece").refuse(Class::CountMismatch, expected, found);
     }
     old.iter()
         .zip(new)

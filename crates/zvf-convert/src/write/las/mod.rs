@@ -237,7 +237,7 @@ impl<'a> LasWriter<'a> {
             self.write_bytes(&bytes)?;
             page.extend(octree::encode_entry(node.key, at, bytes.len(), node.rows.len())?);
         }
-        let times = tree.chunks_exact(size).map(|record| Numbers(record).f64(22));
+        let times = tree.chunks_exact(size).map(|record| Numbers::new(record).f64(22));
         let times = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), time| {
             (min.min(time), max.max(time))
         });

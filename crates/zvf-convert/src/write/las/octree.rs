@@ -60,7 +60,7 @@ fn position(record: &[u8], grid: &Grid) -> [f64; 3] {
     for (axis, ((to, scale), offset)) in
         position.iter_mut().zip(grid.scales).zip(grid.offsets).enumerate()
     {
-        *to = f64::from(Numbers(record).i32(axis * 4)) * scale + offset;
+        *to = f64::from(Numbers::new(record).i32(axis * 4)) * scale + offset;
     }
     position
 }

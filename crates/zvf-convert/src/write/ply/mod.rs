@@ -14,9 +14,11 @@ mod stream;
 use std::io::Write;
 
 use zvf_error::{Error, Result};
-use zvf_metadata::DtypeKind;
+use zvf_format::num::saturating_usize;
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Value};
 
+use crate::dtypes::UINT8;
 use crate::error::cannot_hold;
 use crate::table::{Scalar, Source, whole_number};
 
@@ -49,83 +51,37 @@ fn encode_vertex(row: u64) -> Result<[u8; 4]> {
     Ok(number.to_le_bytes())
 }
 
-/// The type of a property.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Property {
-    Char,
-    UChar,
-    Short,
-    UShort,
-    Int,
-    UInt,
-    Float,
-    Double,
+/// Returns the type of the property of a column, or `None` for whole numbers that become `int` or `double`.
+fn property_type(column: &Scalar<'_>) -> Option<Dtype> {
+    let dtype = match column.source {
+        Source::Axis(positions, _) => positions.dtype(),
+        Source::Field(field, _) if field.categories.is_none() => field.column.dtype(),
+        Source::Field(..) | Source::Part | Source::Object => return None,
+    };
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Bool, _) => Some(UINT8),
+        (DtypeKind::Float, 2) => Some(Dtype::FLOAT32),
+        (DtypeKind::Int | DtypeKind::UInt, 8) | (DtypeKind::Text, _) => None,
+        _ => Some(dtype),
+    }
 }
 
-impl Property {
-    /// Returns the type that can represent every value of the type of a column; `None` if that
-    /// depends on the values.
-    fn from_type(column: &Scalar<'_>) -> Option<Self> {
-        let dtype = match column.source {
-            Source::Axis(positions, _) => positions.dtype(),
-            Source::Field(field, _) if field.categories.is_none() => field.column.dtype(),
-            Source::Field(..) | Source::Part | Source::Object => return None,
-        };
-        Some(match (dtype.kind, dtype.size) {
-            (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => Self::UChar,
-            (DtypeKind::Int, 1) => Self::Char,
-            (DtypeKind::Int, 2) => Self::Short,
-            (DtypeKind::UInt, 2) => Self::UShort,
-            (DtypeKind::Int, 4) => Self::Int,
-            (DtypeKind::UInt, 4) => Self::UInt,
-            (DtypeKind::Float, 2 | 4) => Self::Float,
-            (DtypeKind::Float, _) => Self::Double,
-            _ => return None,
-        })
+/// Writes a value, little-endian; a missing one as -1.
+#[expect(clippy::as_conversions, reason = "the column was chosen so that its values fit")]
+fn write_value(dtype: Dtype, value: &Value, out: &mut dyn Write) -> Result<()> {
+    let (integer, real) = match value {
+        Value::Bool(flag) => (i64::from(*flag), 0.0),
+        Value::Int(n) => (*n, *n as f64),
+        Value::UInt(n) => (n.cast_signed(), *n as f64),
+        Value::Float(x) => (0, *x),
+        Value::Null | Value::Text(_) => (-1, -1.0),
+    };
+    match (dtype.kind, dtype.size) {
+        (DtypeKind::Float, 4) => out.write_all(&(real as f32).to_le_bytes())?,
+        (DtypeKind::Float, _) => out.write_all(&real.to_le_bytes())?,
+        (_, size) => out.write_all(&integer.to_le_bytes()[..saturating_usize(size)])?,
     }
-
-    /// Returns the bytes of a value.
-    const fn size(self) -> usize {
-        match self {
-            Self::Char | Self::UChar => 1,
-            Self::Short | Self::UShort => 2,
-            Self::Int | Self::UInt | Self::Float => 4,
-            Self::Double => 8,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Char => "char",
-            Self::UChar => "uchar",
-            Self::Short => "short",
-            Self::UShort => "ushort",
-            Self::Int => "int",
-            Self::UInt => "uint",
-            Self::Float => "float",
-            Self::Double => "double",
-        }
-    }
-
-    /// Writes a value that fits the type. A missing value is -1.
-    #[expect(clippy::as_conversions, reason = "the column was chosen so that its values fit")]
-    fn write(self, value: &Value, out: &mut dyn Write) -> Result<()> {
-        let (integer, real) = match value {
-            Value::Bool(flag) => (i64::from(*flag), 0.0),
-            Value::Int(n) => (*n, *n as f64),
-            Value::UInt(n) => (n.cast_signed(), *n as f64),
-            Value::Float(x) => (0, *x),
-            Value::Null | Value::Text(_) => (-1, -1.0),
-        };
-        match self {
-            Self::Char | Self::UChar => out.write_all(&(integer as u8).to_le_bytes())?,
-            Self::Short | Self::UShort => out.write_all(&(integer as u16).to_le_bytes())?,
-            Self::Int | Self::UInt => out.write_all(&(integer as u32).to_le_bytes())?,
-            Self::Float => out.write_all(&(real as f32).to_le_bytes())?,
-            Self::Double => out.write_all(&real.to_le_bytes())?,
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Creates the error for a column of text.

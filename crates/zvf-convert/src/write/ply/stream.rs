@@ -12,11 +12,14 @@ use std::io::{Read, Write};
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_metadata::Dtype;
 use zvf_model::{Batch, Value};
 
-use super::{NO_AXIS, Property, edges, encode_vertex, property_name};
+use super::{NO_AXIS, edges, encode_vertex, property_name, property_type, write_value};
+use crate::dtypes::{FLOAT64, INT32};
 use crate::elements::{element_vertices, elements_as_rows};
 use crate::error::{cannot_hold, other_columns};
+use crate::read::ply::type_name;
 use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 use crate::write::collect::from_bad_batch;
@@ -60,7 +63,7 @@ struct Rows {
 struct PlyColumn {
     name: String,
     /// The type of the column; `None` if it depends on the values.
-    property: Option<Property>,
+    dtype: Option<Dtype>,
     /// Whether a value does not fit 32 bits.
     is_wide: bool,
     /// The column whose values decide the type: an added third axis has the type of the second.
@@ -95,7 +98,7 @@ impl PendingFile {
         let spool = || Spool::new(max_held, options.scratch.as_deref());
         let rows = |columns| Rows { columns, spool: spool(), count: 0 };
         let name = "object".to_owned();
-        let object = PlyColumn { name, property: None, is_wide: false, decided_by: 0 };
+        let object = PlyColumn { name, dtype: None, is_wide: false, decided_by: 0 };
         Ok(Self {
             axes: header.axes.clone(),
             width: header.positions.width(),
@@ -237,7 +240,7 @@ impl Rows {
     ) -> Result<()> {
         let found = infer_columns(columns.clone(), is_flat)?;
         let same = |(spooled, column): (&PlyColumn, &PlyColumn)| {
-            (&spooled.name, spooled.property) == (&column.name, column.property)
+            (&spooled.name, spooled.dtype) == (&column.name, column.dtype)
         };
         if found.len() != self.columns.len() || !self.columns.iter().zip(&found).all(same) {
             return Err(other_columns_error("vertex columns"));
@@ -281,8 +284,8 @@ impl Rows {
         let Some(ply_column) = self.columns.get_mut(at) else {
             return Err(other_columns_error("columns"));
         };
-        match ply_column.property {
-            Some(property) => property.write(value, &mut self.spool),
+        match ply_column.dtype {
+            Some(dtype) => write_value(dtype, value, &mut self.spool),
             None => {
                 let number = super::exact_integer(column, value)?;
                 ply_column.is_wide |= i32::try_from(number).is_err();
@@ -302,22 +305,22 @@ impl Rows {
 
     fn write_header(&self, out: &mut dyn Write) -> Result<()> {
         for column in &self.columns {
-            writeln!(out, "property {} {}", self.final_property(column).name(), column.name)?;
+            writeln!(out, "property {} {}", type_name(self.final_type(column)), column.name)?;
         }
         Ok(())
     }
 
     /// Returns the type of a column, when all values are known.
-    fn final_property(&self, column: &PlyColumn) -> Property {
+    fn final_type(&self, column: &PlyColumn) -> Dtype {
         let is_wide = self.columns.get(column.decided_by).is_some_and(|column| column.is_wide);
-        column.property.unwrap_or(if is_wide { Property::Double } else { Property::Int })
+        column.dtype.unwrap_or(if is_wide { FLOAT64 } else { INT32 })
     }
 
     /// Returns the conversion of each column from the spool to the file.
     fn forms(&self) -> Vec<Form> {
-        let form = |column: &PlyColumn| match column.property {
-            Some(property) => Form::Same(property.size()),
-            None if self.final_property(column) == Property::Double => Form::Double,
+        let form = |column: &PlyColumn| match column.dtype {
+            Some(dtype) => Form::Same(saturating_usize(dtype.size)),
+            None if self.final_type(column) == FLOAT64 => Form::Double,
             None => Form::Int,
         };
         self.columns.iter().map(form).collect()
@@ -377,8 +380,8 @@ fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<
         }
         from.read_exact(&mut bytes)?;
         let number = Value::Int(i64::from_le_bytes(bytes));
-        let property = if matches!(form, Form::Double) { Property::Double } else { Property::Int };
-        property.write(&number, out)?;
+        let dtype = if matches!(form, Form::Double) { FLOAT64 } else { INT32 };
+        write_value(dtype, &number, out)?;
     }
     Ok(())
 }
@@ -400,11 +403,11 @@ fn infer_columns<'a, 'b: 'a>(
     let mut inferred: Vec<PlyColumn> = Vec::new();
     for (at, column) in columns.enumerate() {
         let axis = if matches!(column.source, Source::Axis(..)) { at } else { NO_AXIS };
-        let (name, property) = (property_name(column, axis)?, Property::from_type(column));
-        inferred.push(PlyColumn { name, property, is_wide: false, decided_by: inferred.len() });
+        let (name, dtype) = (property_name(column, axis)?, property_type(column));
+        inferred.push(PlyColumn { name, dtype, is_wide: false, decided_by: inferred.len() });
         if is_flat && at == 1 {
             let name = "z".to_owned();
-            inferred.push(PlyColumn { name, property, is_wide: false, decided_by: 1 });
+            inferred.push(PlyColumn { name, dtype, is_wide: false, decided_by: 1 });
         }
     }
     Ok(inferred)
