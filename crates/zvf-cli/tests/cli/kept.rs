@@ -213,7 +213,6 @@ fn names_with_slashes_are_stored() {
         (folder.write("a.geojson", feature), &["a%2Fb"]),
         (folder.write("a.ply", ply), &["a%2Fb"]),
         (written("b.parquet", &folder), &["dose%2Fmg"]),
-        (written("b.npz", &folder), &["dose%2Fmg"]),
         (written("b.arrow", &folder), &["dose%2Fmg"]),
     ] {
         let store = folder.at("a.zarrvectors");

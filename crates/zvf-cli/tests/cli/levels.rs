@@ -350,7 +350,7 @@ fn every_kind_of_a_store_gets_levels() {
 fn invalid_settings_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 600);
-    let before = std::fs::read_dir(folder.path()).unwrap().count();
+    let before = fs::read_dir(folder.path()).unwrap().count();
     for (args, message) in [
         (&["--method", "collapse"][..], "found collapse of point_cloud"),
         (&["--prune", "3"], "expected skeletons to simplify"),
@@ -364,7 +364,7 @@ fn invalid_settings_are_refused() {
         let error = zvf(&[&["pyramid", "-q", &store, &new], args].concat()).refused(2);
         assert!(error.contains(message), "{args:?}: {error}");
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
     assert_eq!(zvf(&["pyramid", "--in-place", &store, "--links", "some"]).code, 2);
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);
 }

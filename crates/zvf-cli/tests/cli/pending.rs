@@ -90,9 +90,9 @@ fn plans_are_made_of_a_half_applied_commit() {
     for (kind, options) in [("validate", ""), ("convert", "PARTS --to csv"), ("vacuum", "")] {
         let half = HalfApplied::new();
         let (store, work, parts) = (half.at("s.zv"), half.at("work"), half.at("parts"));
-        let mut plan = vec!["task", "plan", kind, &store, "--work-dir", &work];
+        let mut plan = vec!["task", "plan", kind, &store];
         let options = options.replace("PARTS", &parts);
-        plan.extend(options.split_whitespace());
+        plan.extend(options.split_whitespace().chain(["--work-dir", &work]));
         for step in [&plan[..], &["task", "run", &work, "--all"], &["task", "finish", &work]] {
             let ran = zvf(step);
             assert_eq!(ran.code, 0, "{step:?}: {}{}", ran.out, ran.err);
