@@ -8,7 +8,7 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_metadata::arrays::{Column, Fragments, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
 use zvf_model::{BadColumn, LevelReader};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};

@@ -20,7 +20,9 @@ use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily,
+};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords};
 use zvf_store::{Caching, CellSink};

@@ -2,7 +2,7 @@
 
 use zvf_error::{Locate as _, Result};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::ObjectIndex;
+use zvf_metadata::arrays::{ArrayAttributes as _, ObjectIndex};
 use zvf_metadata::{Dtype, GroupDoc};
 use zvf_store::{DensePlan, RowPlan};
 

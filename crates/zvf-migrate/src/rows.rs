@@ -7,7 +7,7 @@
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
-use zvf_metadata::arrays::Rows as Doc;
+use zvf_metadata::arrays::{ArrayAttributes as _, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, Object};
 use zvf_model::{Parametric, RowAttribute};
 use zvf_store::{Build, DenseArray, DensePlan, RowPlan, Rows, Store};

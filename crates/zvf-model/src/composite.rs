@@ -10,7 +10,7 @@ use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
-use zvf_metadata::arrays::{GeometryIndex, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, GeometryIndex, Vertices};
 use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
 use crate::level::CellRows;

@@ -21,7 +21,9 @@ use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
-use zvf_metadata::arrays::{Column as ColumnDoc, LinkSegment as SegmentDoc, LinksFamily};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, Column as ColumnDoc, LinkSegment as SegmentDoc, LinksFamily,
+};
 use zvf_metadata::{Dtype, DtypeKind, LinkStore, Object, Root, Token};
 use zvf_store::{DenseArray, LevelNode, Listing};
 

@@ -15,7 +15,7 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::Object;
-use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
+use zvf_metadata::arrays::{ArrayAttributes as _, ParametricArray, ParametricTypes};
 use zvf_store::{DenseArray, Listing, Store};
 
 use crate::open::row_width;

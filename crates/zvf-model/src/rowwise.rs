@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_error::{Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_metadata::arrays::{Absence, Rows as Doc};
+use zvf_metadata::arrays::{Absence, ArrayAttributes as _, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{DenseArray, LevelNode};
 

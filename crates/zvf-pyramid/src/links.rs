@@ -23,7 +23,7 @@ use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
 use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_format::ragged;
-use zvf_metadata::arrays::{LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{ArrayAttributes as _, LinkSegment, LinksFamily};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore, Root};
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline, Store};

@@ -3,7 +3,7 @@
 use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::LayoutFamily;
-use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
+use zvf_metadata::arrays::{ArrayAttributes as _, ParametricArray, ParametricTypes};
 
 use crate::array::check_orphan_folders;
 use crate::rules::{C, S};

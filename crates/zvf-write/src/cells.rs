@@ -11,7 +11,7 @@ use zvf_error::{Error, Result};
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
 use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
-use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object, path_segment};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 

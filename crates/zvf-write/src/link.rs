@@ -11,7 +11,7 @@ use zvf_error::Result;
 use zvf_format::key::Offsets;
 use zvf_format::link::{LinkPolicy, LinkStorage};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{ArrayAttributes as _, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{CellEncoding, GroupDoc, LinkStore, path_segment};
 use zvf_store::CellSink;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_error::Result;
 use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
-use zvf_metadata::arrays::{GroupRange, Groups as GroupAttributes, Rows};
+use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupAttributes, Rows};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, path_segment};
 use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};

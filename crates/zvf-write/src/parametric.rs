@@ -4,7 +4,9 @@
 
 use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, index_u32, to_u64};
-use zvf_metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, ParametricArray, ParametricType, ParametricTypes,
+};
 use zvf_metadata::{Dtype, DtypeKind, GroupDoc};
 use zvf_store::{Build, DensePlan, RowPlan};
 

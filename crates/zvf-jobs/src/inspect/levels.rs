@@ -7,7 +7,7 @@ use serde::Serialize;
 use zvf_format::Class;
 use zvf_format::key::Delta;
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::LinksFamily;
+use zvf_metadata::arrays::{ArrayAttributes as _, LinksFamily};
 use zvf_metadata::{LinkStore, Node, Token};
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{LevelNode, Store};

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::super::dtype::Dtype;
-use super::super::error::{At, MetadataError};
-use super::super::members::{Document, Members, read, write};
+use super::super::error::MetadataError;
+use super::super::members::{Document, Members};
 use super::super::token::{CellEncoding, Token};
 use super::vertices::written_origin;
 use super::{Object, dtype};
@@ -68,15 +68,6 @@ impl Column {
         }
     }
 
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a key has a value of another type, or declared categories are missing.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Returns the element type; `float32` if absent, as writers that omit it mean.
     ///
     /// # Errors
@@ -98,12 +89,6 @@ impl Column {
             (_, Some(shape)) => shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)),
             (_, None) => Some(1),
         }
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 

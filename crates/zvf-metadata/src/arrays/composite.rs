@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::error::{At, MetadataError};
-use super::super::members::{Document, Member as _, Members, read, write};
+use super::super::members::{Document, Member as _, Members, write};
 use super::Object;
 
 /// Attributes of the group `geometry_index`.
@@ -95,23 +95,6 @@ pub struct CompositeLinks {
     pub link_width: i64,
     /// Unknown keys, which are kept.
     pub extras: Object,
-}
-
-impl CompositeLinks {
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a count is missing, or has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
-    }
 }
 
 impl Document for CompositeLinks {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
 use super::super::fields::Fields;
-use super::super::members::{Document, Member as _, Members, entries, read, write};
+use super::super::members::{Document, Member as _, Members, entries};
 use super::Object;
 use zvf_format::Class;
 
@@ -55,27 +55,11 @@ impl Groups {
         Self { zv_array: Some("groups".to_owned()), num_groups, ..Self::default() }
     }
 
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When the number of groups is missing, a key has a value of another type, or a range is not
-    /// two ids under a group number.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Returns the name of row `i`, or a name derived from its number.
     #[must_use]
     pub fn name(&self, i: usize) -> String {
         let name = self.names.as_ref().and_then(|names| names.get(i));
         name.map_or_else(|| format!("group_{i}"), Clone::clone)
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 

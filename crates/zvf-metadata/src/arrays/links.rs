@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::super::dtype::Dtype;
-use super::super::error::{At, MetadataError};
-use super::super::members::{Document, Members, read, write};
+use super::super::error::MetadataError;
+use super::super::members::{Document, Members};
 use super::super::token::{LinkStore, Token};
 use super::vertices::written_origin;
-use super::{Object, dtype};
+use super::{ArrayAttributes as _, Object, dtype};
 
 /// Attributes of the group `links/<delta>`, and of `cross_chunk_links/<delta>` before 0.9.
 ///
@@ -65,15 +65,6 @@ impl LinksFamily {
         }
     }
 
-    /// Parses the attributes of `links/<delta>`.
-    ///
-    /// # Errors
-    ///
-    /// When one of the first four keys is missing, or any key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Parses the attributes of `cross_chunk_links/<delta>`. By default the links are undirected
     /// and stored once.
     ///
@@ -88,12 +79,6 @@ impl LinksFamily {
             }
         }
         Self::parse(attributes)
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 
     /// Returns the names of the segments that the document lists for readers that cannot list;
@@ -191,15 +176,6 @@ impl LinkSegment {
         }
     }
 
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Returns the element type of a row; `int64` if absent.
     ///
     /// # Errors
@@ -207,12 +183,6 @@ impl LinkSegment {
     /// When the text names no element type.
     pub fn dtype(&self) -> Result<Dtype, MetadataError> {
         dtype(self.dtype.as_deref(), Some(Dtype::INT64))
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 
@@ -298,15 +268,6 @@ impl LinkAttribute {
         }
     }
 
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Returns the element type; `float32` if absent, as for other attributes.
     ///
     /// # Errors
@@ -322,12 +283,6 @@ impl LinkAttribute {
         let old = self.shape.as_deref().and_then(|shape| shape.get(1..));
         let shape = self.row_shape.as_deref().or(old).unwrap_or_default();
         shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 

@@ -20,9 +20,9 @@
 //! headers/<format>                                 none: the attributes are the header
 //! ```
 //!
-//! In 0.6 and 0.7 they are on the group of an array, later on the array. Each type has `parse` and
-//! `to_attributes`. Keys that a reader can do without are optional, even if a writer must write
-//! them.
+//! In 0.6 and 0.7 they are on the group of an array, later on the array. Each type is read and
+//! printed by [`ArrayAttributes`]. Keys that a reader can do without are optional, even if a writer
+//! must write them.
 //!
 //! Not here: the presence list, which [`ArrayDoc`](super::ArrayDoc) stores separately.
 
@@ -49,6 +49,39 @@ pub use vertices::{Fragments, Vertices};
 use super::Object;
 use super::dtype::Dtype;
 use super::error::{At, MetadataError};
+use super::members::{Document, OLD_TAG, read, write};
+
+/// Attributes as a type of their own.
+///
+/// ```
+/// use zvf_metadata::arrays::{ArrayAttributes as _, Groups};
+///
+/// let attributes = Groups::new(7).to_attributes();
+/// assert_eq!(Groups::parse(attributes)?.num_groups, 7);
+/// # Ok::<(), zvf_metadata::MetadataError>(())
+/// ```
+pub trait ArrayAttributes: Sized {
+    /// Parses attributes.
+    ///
+    /// # Errors
+    ///
+    /// When a required key is missing, or a key has a value of another type.
+    fn parse(attributes: Object) -> Result<Self, MetadataError>;
+
+    /// Returns the attributes.
+    #[must_use]
+    fn to_attributes(&self) -> Object;
+}
+
+impl<D: Document> ArrayAttributes for D {
+    fn parse(attributes: Object) -> Result<Self, MetadataError> {
+        read(&At::Document, attributes)
+    }
+
+    fn to_attributes(&self) -> Object {
+        write(self)
+    }
+}
 
 /// Returns the tag that names the kind of array.
 ///
@@ -61,6 +94,7 @@ use super::error::{At, MetadataError};
 pub fn tag(attributes: &Object) -> Option<&str> {
     attributes.get("zv_array").or_else(|| attributes.get(OLD_TAG))?.as_str()
 }
+
 /// Reads the element type under the key `dtype`.
 fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataError> {
     let at = At::Document.key("dtype");
@@ -72,9 +106,6 @@ fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataEr
         }
     }
 }
-
-/// The old spelling of the key of the tag.
-pub(super) const OLD_TAG: &str = "zvf_array";
 
 #[cfg(test)]
 mod tests;

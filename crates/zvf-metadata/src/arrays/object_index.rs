@@ -4,7 +4,7 @@ use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 
 use super::super::error::{At, MetadataError};
-use super::super::members::{Document, Members, read, write};
+use super::super::members::{Document, Members};
 use super::super::token::{ManifestLayout, Token};
 use super::Object;
 use zvf_format::Class;
@@ -64,15 +64,6 @@ impl ObjectIndex {
         }
     }
 
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When the number of rows is missing, or a key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Returns the declared layout, or `None` for the oldest one: one blob and its offsets. The
     /// arrays that exist decide.
     ///
@@ -103,12 +94,6 @@ impl ObjectIndex {
                 IdForm::Column { sorted: self.object_ids_sorted.unwrap_or(false) }
             }
         })
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 

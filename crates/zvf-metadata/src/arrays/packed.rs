@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
 use super::super::fields::Fields;
-use super::super::members::{Document, Member as _, Members, entries, read, write};
+use super::super::members::{Document, Member as _, Members, entries};
 use super::Object;
 use zvf_format::Class;
 
@@ -40,25 +40,10 @@ pub struct PackedEntry {
 }
 
 impl PackedShard {
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When the index is missing, or an entry is not an offset and a length.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Finds the array with this key.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<&PackedEntry> {
         self.entries.iter().find(|entry| entry.key == key)
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::error::{At, MetadataError};
 use super::super::fields::Fields;
-use super::super::members::{Document, Member as _, Members, entries, read, write};
+use super::super::members::{Document, Member as _, Members, entries};
 use super::Object;
 use zvf_format::Class;
 
@@ -44,25 +44,10 @@ pub struct ParametricType {
 }
 
 impl ParametricTypes {
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a type has no name or coefficients, or its key is not a number.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Finds the type with this number.
     #[must_use]
     pub fn find(&self, id: i64) -> Option<&ParametricType> {
         self.types.iter().find(|one| one.id == id)
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 
@@ -110,23 +95,6 @@ pub struct ParametricArray {
     pub num_groups: Option<u64>,
     /// Unknown keys, which are kept.
     pub extras: Object,
-}
-
-impl ParametricArray {
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
-    }
 }
 
 impl Document for ParametricArray {

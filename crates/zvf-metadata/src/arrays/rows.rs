@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::dtype::{Dtype, DtypeKind};
-use super::super::error::{At, MetadataError};
-use super::super::members::{Document, Members, read, write};
+use super::super::error::MetadataError;
+use super::super::members::{Document, Members};
 use super::{Object, dtype};
 
 /// Attributes of `object_attributes/<n>`, `group_attributes/<n>` and `parametric/*_attributes/<n>`.
@@ -76,15 +76,6 @@ impl Rows {
         }
     }
 
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Returns the element type of returned values: padded bytes (`|S8`) become text of as many
     /// characters.
     ///
@@ -109,12 +100,6 @@ impl Rows {
         } else {
             Absence::Never
         }
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 

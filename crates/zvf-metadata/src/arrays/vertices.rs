@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::dtype::Dtype;
-use super::super::error::{At, MetadataError};
-use super::super::members::{Document, Members, read, write};
+use super::super::error::MetadataError;
+use super::super::members::{Document, Members};
 use super::super::token::{CellEncoding, Token};
 use super::{Object, dtype};
 
@@ -50,15 +50,6 @@ impl Vertices {
         }
     }
 
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
     /// Returns the element type; `float32` if absent.
     ///
     /// # Errors
@@ -66,12 +57,6 @@ impl Vertices {
     /// When the text names no element type.
     pub fn dtype(&self) -> Result<Dtype, MetadataError> {
         dtype(self.dtype.as_deref(), Some(Dtype::FLOAT32))
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 
@@ -118,21 +103,6 @@ impl Fragments {
             encoding: Some(CellEncoding::FragmentIndexV1.into()),
             extras: Object::new(),
         }
-    }
-
-    /// Parses attributes.
-    ///
-    /// # Errors
-    ///
-    /// When a key has a value of another type.
-    pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
-        read(&At::Document, attributes)
-    }
-
-    /// Returns the attributes.
-    #[must_use]
-    pub fn to_attributes(&self) -> Object {
-        write(self)
     }
 }
 

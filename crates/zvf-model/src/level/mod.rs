@@ -29,7 +29,7 @@ use zvf_format::Class;
 use zvf_format::grid::{Bins, ChunkRange, ChunkShape};
 use zvf_format::key::ChunkKey;
 use zvf_format::key::Delta;
-use zvf_metadata::arrays::{GeometryIndex, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, GeometryIndex, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, LinksConvention, Token};
 use zvf_store::{Caching, Cells, KeyTable, LevelNode, Listing, Partial, Store};
 

@@ -15,7 +15,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
-use zvf_metadata::arrays::{Column as ColumnDoc, LinkAttribute as Doc};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnDoc, LinkAttribute as Doc};
 use zvf_store::{Caching, Cells, DenseArray, LevelNode, Listing};
 
 use super::segment::missing_place_error;

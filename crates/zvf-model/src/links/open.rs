@@ -10,7 +10,7 @@ use zvf_format::key::{Delta, Offsets};
 use zvf_format::link::{LinkInteger, LinkPolicy, RowShape};
 use zvf_format::{Class, Expected};
 use zvf_metadata::LayoutFamily as Layout;
-use zvf_metadata::arrays::LinksFamily;
+use zvf_metadata::arrays::{ArrayAttributes as _, LinksFamily};
 use zvf_store::{Cells, Listing, Notice};
 
 use super::segment::{Form, LinkSegment};

@@ -8,7 +8,7 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::ManifestLayout;
-use zvf_metadata::arrays::{IdForm, ObjectIndex as Doc};
+use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, ObjectIndex as Doc};
 
 use super::{Form, Ids, Inner, ObjectIndex, dense};
 use crate::LevelReader;

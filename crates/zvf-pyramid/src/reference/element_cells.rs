@@ -10,7 +10,9 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{Fragments, LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{
+    ArrayAttributes as _, Fragments, LinkAttribute, LinkSegment, LinksFamily,
+};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
 use zvf_model::{Elements, Field};
 

@@ -10,7 +10,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
-use zvf_metadata::arrays::{Fragments, ObjectIndex, Vertices};
+use zvf_metadata::arrays::{ArrayAttributes as _, Fragments, ObjectIndex, Vertices};
 use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object, Root};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 

@@ -427,7 +427,8 @@ impl Build {
     /// # async fn main() -> zvf_error::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
-    /// use zvf_metadata::{Axis, Dtype, Root, ZarrVectors, arrays::Column};
+    /// use zvf_metadata::{Axis, Dtype, Root, ZarrVectors};
+    /// use zvf_metadata::arrays::{ArrayAttributes as _, Column};
     /// use zvf_store::{Build, BuildOptions, CellPlan};
     ///
     /// let build = Build::begin(&address, BuildOptions::default()).await?;

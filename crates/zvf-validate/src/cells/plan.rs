@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_metadata::arrays::Vertices;
+use zvf_metadata::arrays::{ArrayAttributes as _, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, DtypeKind, GeometryType, Token};
 use zvf_model::open::column;
 

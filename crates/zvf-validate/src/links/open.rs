@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
-use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{ArrayAttributes as _, LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{Capability, LayoutFamily as Layout, Node, Object};
 use zvf_model::open::{self, OlderForm, OlderLinks};
 

@@ -2,7 +2,7 @@
 
 use zvf_error::{Error, Result};
 use zvf_metadata::DtypeKind;
-use zvf_metadata::arrays::Rows;
+use zvf_metadata::arrays::{ArrayAttributes as _, Rows};
 use zvf_store::DenseArray;
 
 use crate::array::check_orphan_folders;

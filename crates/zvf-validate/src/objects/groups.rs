@@ -2,7 +2,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, to_u64};
-use zvf_metadata::arrays::Groups;
+use zvf_metadata::arrays::{ArrayAttributes as _, Groups};
 
 use super::columns;
 use crate::array::check_orphan_folders;

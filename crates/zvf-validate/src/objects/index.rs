@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{i64s_from_le, to_u64};
-use zvf_metadata::arrays::{IdForm, ObjectIndex};
+use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, ObjectIndex};
 use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
 use zvf_model::ObjectId;
 use zvf_store::Rows;

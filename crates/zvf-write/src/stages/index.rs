@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use zvf_error::{Error, Result};
 use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_metadata::arrays::{Column as ColumnAttributes, ObjectIndex, Rows};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnAttributes, ObjectIndex, Rows};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc, ManifestLayout, path_segment};
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 

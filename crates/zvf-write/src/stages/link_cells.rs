@@ -12,7 +12,7 @@ use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkRecord, encode};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
-use zvf_metadata::arrays::Fragments;
+use zvf_metadata::arrays::{ArrayAttributes as _, Fragments};
 use zvf_store::CellSink;
 
 use super::cells::CellsOutput;

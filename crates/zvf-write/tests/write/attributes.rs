@@ -6,7 +6,7 @@ use object_store::memory::InMemory;
 use serde_json::json;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::Delta;
-use zvf_metadata::arrays::LinksFamily;
+use zvf_metadata::arrays::{ArrayAttributes as _, LinksFamily};
 use zvf_metadata::{AttributeSpec, Axis, Dtype};
 use zvf_model::{
     Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
