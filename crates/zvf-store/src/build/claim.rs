@@ -42,18 +42,19 @@ use crate::sync::lock;
 /// The claim of one build.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    remote: Remote,
+    held: Arc<Held>,
     runtime: Handle,
-    key: Key,
-    own_key: Key,
-    record: Record,
     is_shared: bool, // other processes build under the same claim: dropping it releases nothing
-    state: Arc<State>,
     renewal: Mutex<Option<AbortHandle>>,
 }
 
+/// What the claim, its renewal and its release share.
 #[derive(Debug)]
-struct State {
+struct Held {
+    remote: Remote,
+    key: Key,
+    own_key: Key,
+    record: Record,
     is_written: AtomicBool,     // whether `key` may be ours
     is_own_written: AtomicBool, // whether `own_key` may be there
     is_listed: AtomicBool,      // whether `own_key` is what counts
@@ -77,26 +78,21 @@ impl Claim {
         let folder = Key::root().child(FOLDER)?;
         let lease = if is_shared { SHARED_LEASE } else { LEASE };
         let process = if is_shared { None } else { Process::current() };
-        let claim = Self {
+        let held = Arc::new(Held {
             remote: remote.clone(),
-            runtime: runtime.clone(),
             key: folder.child(CLAIM)?,
             own_key: folder.child(id)?,
             record: Record { build: id.to_owned(), lease, process },
-            is_shared,
-            state: Arc::new(State {
-                is_written: AtomicBool::new(false),
-                // Another process of the same build may have written it and ended.
-                is_own_written: AtomicBool::new(is_shared),
-                is_listed: AtomicBool::new(false),
-                is_lost: AtomicBool::new(false),
-                renewed: Mutex::new(Instant::now()),
-            }),
-            renewal: Mutex::new(None),
-        };
-        // The response may be lost: from the request on, dropping this releases the claim.
-        claim.state.is_written.store(true, Ordering::Relaxed);
-        match claim.take_once().await {
+            // The response may be lost: from the request on, dropping this releases the claim.
+            is_written: AtomicBool::new(true),
+            // Another process of the same build may have written it and ended.
+            is_own_written: AtomicBool::new(is_shared),
+            is_listed: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            renewed: Mutex::new(Instant::now()),
+        });
+        let claim = Self { held, runtime: runtime.clone(), is_shared, renewal: Mutex::new(None) };
+        match claim.held.take().await {
             Ok(is_inherited) => {
                 claim.begin_renewal();
                 Ok((claim, is_inherited))
@@ -127,7 +123,102 @@ impl Claim {
         if keys.is_empty() { Ok(()) } else { remote.remove(&keys).await }
     }
 
-    async fn take_once(&self) -> Result<bool> {
+    /// Returns whether another build is known to have taken over the prefix, without a request.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.held.is_lost.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the claim is too young for another build to have considered it dead.
+    pub(crate) fn is_fresh(&self) -> bool {
+        lock(&self.held.renewed).elapsed() < self.held.record.lease / 2
+    }
+
+    /// Requests the claim to see whether it still exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::Conflict`] when it does not.
+    pub(crate) async fn verify(&self) -> Result<()> {
+        self.held.verify().await
+    }
+
+    /// Returns the error of a build that lost its prefix.
+    pub(crate) fn claim_lost_error(&self) -> Error {
+        self.held.claim_lost_error()
+    }
+
+    /// Releases the prefix.
+    pub(crate) async fn release(&self) -> Result<()> {
+        self.end_renewal();
+        self.held.release().await
+    }
+
+    /// Leaves the claim in place, because the outcome of the build is unknown.
+    pub(crate) fn keep_claim(&self) {
+        self.end_renewal();
+        self.held.forget();
+    }
+
+    /// Lets the next build take over the prefix and the objects in it.
+    pub(crate) async fn offer_takeover(&self) {
+        self.end_renewal();
+        let held = &self.held;
+        if held.verify().await.is_ok() {
+            let (build, lease) = (DEAD.to_owned(), Duration::ZERO);
+            let dead = Record { build, lease, process: None };
+            // If that fails, the lease expires by itself.
+            let _written = held.remote.put(held.counted_key(), &[dead.encode(0)]).await;
+        }
+        let is_listed = held.is_listed.load(Ordering::Relaxed);
+        if !is_listed && held.is_own_written.load(Ordering::Relaxed) {
+            let _removed = held.remote.remove(std::slice::from_ref(&held.own_key)).await;
+        }
+        held.forget();
+    }
+
+    /// Returns whether a key below the prefix is one of the names of claims.
+    pub(crate) fn is_name(name: &str) -> bool {
+        name.strip_prefix(FOLDER).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    fn begin_renewal(&self) {
+        let held = Arc::clone(&self.held);
+        let renewing = self.runtime.spawn(async move {
+            for beat in 1.. {
+                if !held.remote.sleep(held.record.lease.min(LEASE) / 10).await {
+                    return; // no clock, no renewal
+                }
+                match held.renew(beat).await {
+                    Ok(true) => {}
+                    Ok(false) => return held.is_lost.store(true, Ordering::Relaxed),
+                    Err(_passing) => {} // the next one may succeed
+                }
+            }
+        });
+        *lock(&self.renewal) = Some(renewing.abort_handle());
+    }
+
+    fn end_renewal(&self) {
+        let renewal = lock(&self.renewal).take();
+        if let Some(renewal) = renewal {
+            renewal.abort();
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.end_renewal();
+        let is_written = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let held = Arc::clone(&self.held);
+        if !self.is_shared && (is_written(&held.is_written) || is_written(&held.is_own_written)) {
+            self.runtime.spawn(async move { held.release().await });
+        }
+    }
+}
+
+impl Held {
+    async fn take(&self) -> Result<bool> {
         let bytes = self.record.encode(0);
         for _ in 0..MAX_CLAIM_READS {
             match self.remote.create(&self.key, &bytes, None).await {
@@ -136,7 +227,7 @@ impl Claim {
                 Err(error) if error.class() == Class::AlreadyExists => {}
                 Err(error) => return Err(into_cause(error)),
             }
-            let Some((found, meta)) = self.read_claim().await? else { continue };
+            let Some((found, meta)) = self.read_record(&self.key).await? else { continue };
             if found.build == self.record.build {
                 return Ok(false);
             }
@@ -165,7 +256,7 @@ impl Claim {
     /// Takes the claim on a backend that ignores conditions: writes it under a unique name, and
     /// looks for others.
     async fn take_listed(&self) -> Result<bool> {
-        self.state.is_listed.store(true, Ordering::Relaxed);
+        self.is_listed.store(true, Ordering::Relaxed);
         let mut is_inherited = false;
         for turn in 0..MAX_TURNS {
             self.write_own(0).await?;
@@ -197,25 +288,9 @@ impl Claim {
         Ok(is_inherited)
     }
 
-    /// Returns whether another build is known to have taken over the prefix, without a request.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.state.is_lost.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the claim is too young for another build to have considered it dead.
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.state.last_renewal().elapsed() < self.record.lease / 2
-    }
-
-    /// Requests the claim to see whether it still exists.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::Conflict`] when it does not.
-    pub(crate) async fn verify(&self) -> Result<()> {
+    async fn verify(&self) -> Result<()> {
         let begun = Instant::now();
-        let is_listed = self.state.is_listed.load(Ordering::Relaxed);
-        let key = if is_listed { &self.own_key } else { &self.key };
+        let key = self.counted_key();
         let mut found = self.read_record(key).await?;
         if found.is_none() {
             // A claim does not vanish by itself, but a response may be wrong once.
@@ -223,58 +298,68 @@ impl Claim {
             found = self.read_record(key).await?;
         }
         if found.is_some_and(|(found, _)| found.build == self.record.build) {
-            self.state.renew(begun);
+            *lock(&self.renewed) = begun;
             return Ok(());
         }
-        self.state.is_lost.store(true, Ordering::Relaxed);
+        self.is_lost.store(true, Ordering::Relaxed);
         Err(self.claim_lost_error())
     }
 
-    /// Returns the error of a build that lost its prefix.
-    pub(crate) fn claim_lost_error(&self) -> Error {
+    fn claim_lost_error(&self) -> Error {
         Error::new(Class::Conflict, "claim", "the one of this build", "another one, or none")
             .at_key(&self.key)
     }
 
-    /// Releases the prefix.
-    pub(crate) async fn release(&self) -> Result<()> {
-        self.end_renewal();
-        let state = Arc::clone(&self.state);
-        let keys = (self.key.clone(), self.own_key.clone());
-        release(&self.remote, &self.record.build, &keys, &state).await
+    /// Returns the key of the claim that other builds look at.
+    fn counted_key(&self) -> &Key {
+        if self.is_listed.load(Ordering::Relaxed) { &self.own_key } else { &self.key }
     }
 
-    /// Leaves the claim in place, because the outcome of the build is unknown.
-    pub(crate) fn keep_claim(&self) {
-        self.end_renewal();
-        self.state.is_written.store(false, Ordering::Relaxed);
-        self.state.is_own_written.store(false, Ordering::Relaxed);
-    }
-
-    /// Lets the next build take over the prefix and the objects in it.
-    pub(crate) async fn offer_takeover(&self) {
-        let is_listed = self.state.is_listed.load(Ordering::Relaxed);
-        let key = if is_listed { &self.own_key } else { &self.key };
-        self.end_renewal();
-        if self.verify().await.is_ok() {
-            let (build, lease) = (DEAD.to_owned(), Duration::ZERO);
-            let dead = Record { build, lease, process: None };
-            // If that fails, the lease expires by itself.
-            let _written = self.remote.put(key, &[dead.encode(0)]).await;
+    /// Writes the claim again unless another build has taken it; returns whether it was written.
+    async fn renew(&self, beat: u64) -> Result<bool> {
+        let (begun, key) = (Instant::now(), self.counted_key());
+        let Some((found, meta)) = self.read_record(key).await? else { return Ok(false) };
+        if found.build != self.record.build {
+            return Ok(false);
         }
-        if !is_listed && self.state.is_own_written.load(Ordering::Relaxed) {
-            let _removed = self.remote.remove(std::slice::from_ref(&self.own_key)).await;
+        let bytes = self.record.encode(beat);
+        match self.remote.replace(key, &bytes, &meta, None).await {
+            Err(error) if error.class() == Class::Unsupported => {
+                // Without conditional replacement, no build takes over a claim either.
+                self.remote.put(key, &[bytes]).await?;
+            }
+            replaced => replaced?,
         }
-        self.keep_claim();
+        *lock(&self.renewed) = begun;
+        Ok(true)
     }
 
-    /// Returns whether a key below the prefix is one of the names of claims.
-    pub(crate) fn is_name(name: &str) -> bool {
-        name.strip_prefix(FOLDER).is_some_and(|rest| rest.starts_with('/'))
+    /// Removes the claim, but not that of another build.
+    async fn release(&self) -> Result<()> {
+        let mut keys = Vec::new();
+        if self.is_own_written.load(Ordering::Relaxed) {
+            keys.push(self.own_key.clone());
+        }
+        if self.is_written.load(Ordering::Relaxed) {
+            let mut found = self.remote.read(&self.key).await?;
+            if found.is_none() {
+                found = self.remote.read(&self.key).await?; // as in `verify`
+            }
+            if found.is_some_and(|bytes| Record::parse(&bytes).build == self.record.build) {
+                keys.push(self.key.clone());
+            }
+        }
+        if !keys.is_empty() {
+            self.remote.remove(&keys).await?;
+        }
+        self.forget();
+        Ok(())
     }
 
-    async fn read_claim(&self) -> Result<Option<(Record, ObjectMeta)>> {
-        self.read_record(&self.key).await
+    /// Forgets that something was written, so that nothing is removed.
+    fn forget(&self) {
+        self.is_written.store(false, Ordering::Relaxed);
+        self.is_own_written.store(false, Ordering::Relaxed);
     }
 
     async fn read_record(&self, key: &Key) -> Result<Option<(Record, ObjectMeta)>> {
@@ -291,7 +376,7 @@ impl Claim {
     }
 
     async fn write_own(&self, beat: u64) -> Result<()> {
-        self.state.is_own_written.store(true, Ordering::Relaxed);
+        self.is_own_written.store(true, Ordering::Relaxed);
         self.remote.put(&self.own_key, &[self.record.encode(beat)]).await
     }
 
@@ -305,110 +390,6 @@ impl Claim {
         let Some(now) = self.remote.head(&self.own_key).await? else { return Ok(false) };
         let age = now.last_modified.signed_duration_since(meta.last_modified);
         Ok(age.to_std().is_ok_and(|age| age >= found.lease))
-    }
-
-    fn begin_renewal(&self) {
-        let (remote, record) = (self.remote.clone(), self.record.clone());
-        let (key, own_key, state) =
-            (self.key.clone(), self.own_key.clone(), Arc::clone(&self.state));
-        let renewing = self.runtime.spawn(async move {
-            for beat in 1.. {
-                if !remote.sleep(record.lease.min(LEASE) / 10).await {
-                    return; // no clock, no renewal
-                }
-                let begun = Instant::now();
-                let is_listed = state.is_listed.load(Ordering::Relaxed);
-                let key = if is_listed { &own_key } else { &key };
-                match renew(&remote, key, &record, beat).await {
-                    Ok(true) => state.renew(begun),
-                    Ok(false) => {
-                        state.is_lost.store(true, Ordering::Relaxed);
-                        return;
-                    }
-                    Err(_passing) => {} // the next one may succeed
-                }
-            }
-        });
-        *lock(&self.renewal) = Some(renewing.abort_handle());
-    }
-
-    fn end_renewal(&self) {
-        let renewal = lock(&self.renewal).take();
-        if let Some(renewal) = renewal {
-            renewal.abort();
-        }
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.end_renewal();
-        if self.is_shared || !self.state.is_any_written() {
-            return;
-        }
-        let (remote, id) = (self.remote.clone(), self.record.build.clone());
-        let keys = (self.key.clone(), self.own_key.clone());
-        let state = Arc::clone(&self.state);
-        self.runtime.spawn(async move { release(&remote, &id, &keys, &state).await });
-    }
-}
-
-impl State {
-    fn is_any_written(&self) -> bool {
-        self.is_written.load(Ordering::Relaxed) || self.is_own_written.load(Ordering::Relaxed)
-    }
-
-    fn renew(&self, begun: Instant) {
-        *lock(&self.renewed) = begun;
-    }
-
-    fn last_renewal(&self) -> Instant {
-        *lock(&self.renewed)
-    }
-}
-
-/// Removes the claim of the build `id`, but not that of another build.
-async fn release(
-    remote: &Remote,
-    id: &str,
-    (key, own_key): &(Key, Key),
-    state: &State,
-) -> Result<()> {
-    let mut keys = Vec::new();
-    if state.is_own_written.load(Ordering::Relaxed) {
-        keys.push(own_key.clone());
-    }
-    if state.is_written.load(Ordering::Relaxed) {
-        let mut found = remote.read(key).await?;
-        if found.is_none() {
-            found = remote.read(key).await?; // as in `verify`
-        }
-        if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
-            keys.push(key.clone());
-        }
-    }
-    if !keys.is_empty() {
-        remote.remove(&keys).await?;
-    }
-    state.is_written.store(false, Ordering::Relaxed);
-    state.is_own_written.store(false, Ordering::Relaxed);
-    Ok(())
-}
-
-/// Writes the claim again unless another build has taken it; returns whether it was written.
-async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result<bool> {
-    let Some(meta) = remote.head(key).await? else { return Ok(false) };
-    let found = remote.read(key).await?;
-    if found.is_none_or(|bytes| Record::parse(&bytes).build != record.build) {
-        return Ok(false);
-    }
-    let bytes = record.encode(beat);
-    match remote.replace(key, &bytes, &meta, None).await {
-        Err(error) if error.class() == Class::Unsupported => {
-            // Without conditional replacement, no build takes over a claim either.
-            remote.put(key, &[bytes]).await.map(|()| true)
-        }
-        replaced => replaced.map(|()| true),
     }
 }
 
