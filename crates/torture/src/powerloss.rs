@@ -25,7 +25,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use zvf_store::internals::{Call, Disk, build_on, join_on};
+use zvf_publish::{Call, Disk};
+use zvf_store::{Build, BuildOptions};
 
 use self::model::{Counted, Inode, Model, NAME, Omitted, Recording};
 use crate::trees::{Tree, read_tree};
@@ -112,13 +113,8 @@ impl Script {
         let parent = scratch.path().canonicalize()?;
         let target = parent.join(NAME);
         if kind != PublishKind::New {
-            let disk = Disk::with_recording();
-            build::build_store(
-                build_on(disk, &target, build::build_options(true)).await?,
-                1,
-                CELLS,
-            )
-            .await?;
+            let begun = begin_build(&Disk::with_recording(), &target).await?;
+            build::build_store(begun, 1, CELLS).await?;
         }
         let before = read_tree(&target);
         let model = Recording::read_disk(&parent)?;
@@ -133,7 +129,7 @@ impl Script {
             }
             build::publish_shared(join().await?, 2, CELLS).await?;
         } else {
-            let begun = build_on(disk.clone(), &target, build::build_options(true)).await?;
+            let begun = begin_build(&disk, &target).await?;
             build::build_store(begun, 2, CELLS).await?;
         }
         let recording = Recording::new(model, disk.calls(), &parent, Counted::AllAndParent);
@@ -231,9 +227,18 @@ impl Shared {
     }
 }
 
-async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::Build> {
-    let options = build::build_options(true);
-    join_on(disk.clone(), &parent.join(NAME), &parent.join(WORK), options).await
+async fn begin_build(disk: &Disk, target: &Path) -> zvf_error::Result<Build> {
+    Build::begin(target.to_str().unwrap_or_default(), options_on(disk)).await
+}
+
+async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<Build> {
+    let target = parent.join(NAME);
+    let address = target.to_str().unwrap_or_default();
+    Build::join(address, &parent.join(WORK), options_on(disk)).await
+}
+
+fn options_on(disk: &Disk) -> BuildOptions {
+    BuildOptions { disk: disk.clone(), ..build::build_options(true) }
 }
 
 /// Returns the store after the next build started on this disk and was abandoned.
@@ -241,7 +246,7 @@ async fn recover_store(model: &Model) -> anyhow::Result<Option<Tree>> {
     let scratch = archives::scratch();
     model.write(scratch.path());
     let target = scratch.path().join(NAME);
-    drop(build_on(Disk::with_recording(), &target, build::build_options(true)).await?);
+    drop(begin_build(&Disk::with_recording(), &target).await?);
     Ok(read_tree(&target))
 }
 

@@ -19,7 +19,7 @@
 //! file, objects, lone, tet             single files, objects, Zarr arrays and `.tet` files
 //! notice, error, wait
 //! record                               records of journals, for `zvf-edit`
-//! internals, models, place             for tests
+//! models, place                        for tests
 //! ```
 //!
 //! ```
@@ -54,9 +54,6 @@ mod codec;
 mod docs;
 mod error;
 mod file;
-#[cfg(feature = "local")]
-#[doc(hidden)]
-pub mod internals;
 mod key;
 mod layout;
 mod level;

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::ensure;
 use archives::random::Random;
 use bytes::Bytes;
-use zvf_store::internals::{Call, Disk};
+use zvf_publish::{Call, Disk};
 
 use crate::Report;
 use crate::trees::{Tree, read_tree, write_tree};

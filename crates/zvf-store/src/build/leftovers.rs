@@ -23,35 +23,25 @@ use crate::docs::DOCUMENT;
 use crate::source::Place;
 
 impl Build {
-    /// Returns the folders that killed builds of a store at `address` left. Empty for a URL.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
-    /// use zvf_store::Build;
-    ///
-    /// assert_eq!(Build::list_abandoned(&address)?.len(), 0);
-    /// std::fs::create_dir(dir.path().join(".a.zv.zvf-build-0123456789abcdef"))?;
-    /// assert_eq!(Build::list_abandoned(&address)?.len(), 1);
-    /// assert_eq!(Build::remove_leftovers(&address)?.len(), 1);
-    /// assert_eq!(Build::list_abandoned(&address)?.len(), 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// When `address` is invalid, or the parent folder cannot be listed.
-    pub fn list_abandoned(address: &str) -> Result<Vec<PathBuf>> {
-        let found = Self::list_leftovers(address)?.into_iter();
-        Ok(found.filter(|leftover| !leftover.in_use).map(|leftover| leftover.path).collect())
-    }
-
     /// Lists leftovers next to a store at `address`, including those that running processes use.
     /// Empty for a URL.
     ///
     /// # Errors
     ///
     /// When `address` is invalid, or the parent folder cannot be listed.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let address = dir.path().join("a.zv").to_str().unwrap().to_owned();
+    /// use zvf_store::Build;
+    ///
+    /// assert_eq!(Build::list_leftovers(&address)?.len(), 0);
+    /// std::fs::create_dir(dir.path().join(".a.zv.zvf-build-0123456789abcdef"))?;
+    /// assert!(!Build::list_leftovers(&address)?[0].in_use);
+    /// assert_eq!(Build::remove_leftovers(&address)?.len(), 1);
+    /// assert_eq!(Build::list_leftovers(&address)?.len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn list_leftovers(address: &str) -> Result<Vec<Leftover>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
         list_leftovers(&Disk::default(), &path).map_err(|error| Error::io("list", error))
@@ -142,7 +132,9 @@ mod tests {
         fs::create_dir_all(dead_build.join("store")).unwrap();
         fs::write(dead_build.join("lock"), "").unwrap();
         fs::create_dir(dir.path().join(".b.zv.zvf-build-1")).unwrap();
-        assert_eq!(Build::list_abandoned(&address).unwrap(), std::slice::from_ref(&dead_build));
+        let listed = Build::list_leftovers(&address).unwrap().into_iter();
+        let dead: Vec<_> = listed.filter(|found| !found.in_use).map(|found| found.path).collect();
+        assert_eq!(dead, std::slice::from_ref(&dead_build));
         assert!(dead_build.exists(), "listing changes nothing");
         assert!(
             Build::remove_leftovers(&address).unwrap().is_empty(),
@@ -152,9 +144,9 @@ mod tests {
         assert_eq!(Build::remove_leftovers(&address).unwrap(), [dead_build]);
         assert!(Build::remove_leftovers(&address).unwrap().is_empty());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "another store's stays");
-        assert!(Build::list_abandoned("no/such/folder/a.zv").unwrap().is_empty());
-        assert!(Build::list_abandoned("memory:///a.zv").unwrap().is_empty());
-        Build::list_abandoned("").unwrap_err();
+        assert!(Build::list_leftovers("no/such/folder/a.zv").unwrap().is_empty());
+        assert!(Build::list_leftovers("memory:///a.zv").unwrap().is_empty());
+        Build::list_leftovers("").unwrap_err();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Stores built in folders and in memory: hand-typed bytes, exact messages of refusals, and any
 //! order of calls.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -276,7 +277,8 @@ async fn a_store_is_replaced_in_one_step() {
     }
     // If names cannot be exchanged atomically, replacing takes two steps.
     let disk = Disk::default().without_exchange();
-    let build = Build::in_folder(at.clone(), BuildOptions { disk, ..replacing() }).await.unwrap();
+    let build =
+        Build::begin(at.to_str().unwrap(), BuildOptions { disk, ..replacing() }).await.unwrap();
     small(&build, b"again").await;
     build.publish(&root()).await.unwrap();
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"again");
@@ -389,12 +391,14 @@ async fn a_store_that_changed_since_it_was_opened_is_not_replaced() {
 async fn a_file_replaces_a_lock_where_there_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a");
-    assert_eq!(Build::in_folder(dir.path().join("b"), options()).await.unwrap().notices(), []);
+    let other = dir.path().join("b");
+    let notices = Build::begin(other.to_str().unwrap(), options()).await.unwrap().notices();
+    assert_eq!(notices, []);
     let disk = Disk::default().without_locks();
     let lockless = BuildOptions { disk, ..options() };
-    let build = Build::in_folder(at.clone(), lockless.clone()).await.unwrap();
+    let build = Build::begin(at.to_str().unwrap(), lockless.clone()).await.unwrap();
     assert_eq!(build.notices(), [Notice::NoFileLocks]);
-    let busy = Build::in_folder(at.clone(), lockless).await.unwrap_err();
+    let busy = Build::begin(at.to_str().unwrap(), lockless).await.unwrap_err();
     assert_eq!(busy.class(), Class::Conflict);
     small(&build, b"x").await;
     build.publish(&root()).await.unwrap();
