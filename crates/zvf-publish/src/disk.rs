@@ -505,7 +505,11 @@ fn rename_in_one_step(_from: &Path, _to: &Path, _exchanges: bool) -> io::Result<
 }
 
 /// Returns what is there; `None` where nothing exists.
-pub(crate) fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+///
+/// # Errors
+///
+/// Every error but that nothing exists.
+pub fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         result => result.map(Some),

@@ -70,7 +70,6 @@ impl Budget {
     /// # Errors
     ///
     /// As [`reserve`](Self::reserve).
-    #[cfg(any(feature = "local", test))]
     pub(crate) fn try_reserve(&self, bytes: u64) -> Result<Option<Reservation>> {
         self.check(bytes)?;
         let permit = Arc::clone(&self.bytes).try_acquire_many_owned(units(bytes)).ok();

@@ -44,7 +44,6 @@ pub(crate) fn object_replaced_error() -> Error {
 }
 
 /// Returns the error for a store that was replaced, when the rest of it cannot be trusted.
-#[cfg(feature = "local")]
 pub(crate) fn store_replaced_error() -> Error {
     let text =
         "the store was replaced while it was being read: open it again, or run the command again";

@@ -149,7 +149,6 @@ impl Store {
     }
 
     /// Returns the local directory in which the store was opened.
-    #[cfg(feature = "local")]
     pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
         let source = &self.shared_state().source;
         let base = source.journaled().map_or(source, Journaled::base);

@@ -8,14 +8,17 @@
 //! This works only in a local directory: object stores have neither hard links nor an atomic
 //! exchange.
 
+use std::sync::Arc;
+
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::{ArrayDoc, Root};
+use zvf_publish::StagingDir;
 
 use super::Build;
-#[cfg(feature = "local")]
-use super::Site;
+use super::names::NodeState;
+use super::site::{Site, on_disk};
 use crate::key::Key;
 use crate::open::Store;
 
@@ -51,7 +54,13 @@ impl Build {
     /// [`Class::Unsupported`] on an object store; otherwise when a file can neither be linked nor
     /// copied.
     pub async fn carry_over(&self, leave: impl Fn(&Key) -> bool + Send + 'static) -> Result<u64> {
-        let documents = self.kept_documents(leave).await?;
+        let keep = move |folder: &StagingDir| {
+            // A path that is not a key is not left out.
+            let leave = |path: &str| Key::root().join(path).is_ok_and(|key| leave(&key));
+            let documents = super::local::keys(folder.carry_over(&leave)?)?;
+            documents_in(folder.path(), documents)
+        };
+        let documents = on_disk(self.staging()?, "write", keep).await?;
         for (document, array) in &documents {
             self.take_over_document(document, array.as_ref())?;
         }
@@ -88,14 +97,12 @@ impl Build {
     /// # Errors
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a document can be neither read nor written.
-    #[cfg(feature = "local")]
     pub async fn copy_documents(
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<()> {
-        let folder = self.staging()?;
-        let copy = move || super::local::copy_documents(&folder, &leave);
-        for (document, text) in crate::source::run_blocking("write", copy).await?? {
+        let copy = move |folder: &StagingDir| super::local::copy_documents(folder, &leave);
+        for (document, text) in on_disk(self.staging()?, "write", copy).await? {
             self.take_over_document(&document, array(&text).as_ref())?;
         }
         Ok(())
@@ -130,15 +137,13 @@ impl Build {
     /// # Errors
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
-    #[cfg(feature = "local")]
     #[boxed]
     pub async fn hard_link_to(&self, path: &str, folder: &std::path::Path) -> Result<()> {
         let (staging, folder) = (self.staging()?, folder.to_owned());
         self.write_implied_groups().await?;
         self.check()?;
         let key = Key::root().join(path)?;
-        let link = move || staging.hard_link_to(key.as_str(), &folder);
-        Ok(crate::source::run_blocking("write", link).await??)
+        on_disk(staging, "write", move |staging| staging.hard_link_to(key.as_str(), &folder)).await
     }
 
     /// Links the files that an earlier build hard-linked into `folder` to `path`, where nothing may
@@ -147,17 +152,16 @@ impl Build {
     /// # Errors
     ///
     /// As [`hard_link_to`](Self::hard_link_to).
-    #[cfg(feature = "local")]
     #[boxed]
     pub async fn hard_link_from(&self, folder: &std::path::Path, path: &str) -> Result<()> {
         let (staging, folder) = (self.staging()?, folder.to_owned());
         let key = Key::root().join(path)?;
-        let adopt = move || {
+        let adopt = move |staging: &StagingDir| {
             let documents = super::local::keys(staging.hard_link_from(&folder, key.as_str())?)?;
             let documents = documents.iter().map(|document| key.join(document.as_str()));
             documents_in(staging.path(), documents.collect::<Result<_, _>>()?)
         };
-        for (document, array) in crate::source::run_blocking("write", adopt).await?? {
+        for (document, array) in on_disk(staging, "write", adopt).await? {
             self.take_over_document(&document, array.as_ref())?;
         }
         Ok(())
@@ -188,14 +192,12 @@ impl Build {
     /// # Errors
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file cannot be removed.
-    #[cfg(feature = "local")]
     #[boxed]
     pub async fn remove(&self, path: &str) -> Result<()> {
         let (folder, key) = (self.staging()?, Key::root().join(path)?);
         let below = key.clone();
-        crate::source::run_blocking("write", move || folder.remove(below.as_str())).await??;
-        crate::sync::lock(&self.0.nodes)
-            .retain(|node, _| *node != key && !super::is_below(node, &key));
+        on_disk(folder, "write", move |folder| folder.remove(below.as_str())).await?;
+        self.0.nodes.remove(&key);
         Ok(())
     }
 
@@ -205,7 +207,7 @@ impl Build {
         if let Some(doc) = array {
             self.0.declared.remember(&node, doc);
         }
-        self.take_copied_name(node, array.is_some());
+        self.0.nodes.set(node, NodeState::complete(array.is_some()));
         Ok(())
     }
 
@@ -219,64 +221,25 @@ impl Build {
     pub async fn preview(&self, root: &Root) -> Result<Store> {
         self.write_implied_groups().await?;
         self.check()?;
-        let path = self.preview_path(root.print()).await?;
-        Store::open(&path, crate::OpenOptions::default()).await
+        let folder = self.staging()?;
+        let (key, root) = (crate::docs::document(&Key::root())?, root.print().into());
+        on_disk(folder, "write", move |folder| folder.put_again(key.as_str(), &root)).await?;
+        Store::open(&folder.path().to_string_lossy(), crate::OpenOptions::default()).await
     }
 
     /// Returns the folder in which the store is built.
-    #[cfg(feature = "local")]
-    pub(super) fn staging(&self) -> Result<std::sync::Arc<zvf_publish::StagingDir>> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
-        Ok(std::sync::Arc::clone(folder))
-    }
-
-    #[cfg(feature = "local")]
-    async fn kept_documents(
-        &self,
-        leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
-        let folder = self.staging()?;
-        let keep = move || {
-            // A path that is not a key is not left out.
-            let leave = |path: &str| Key::root().join(path).is_ok_and(|key| leave(&key));
-            let documents = super::local::keys(folder.carry_over(&leave)?)?;
-            documents_in(folder.path(), documents)
+    pub(super) fn staging(&self) -> Result<&Arc<StagingDir>> {
+        let Site::Local(folder) = &self.0.place else {
+            let rule =
+                "a folder of this machine: an object store cannot replace a store in one step";
+            let found = "an object store";
+            return Err(Error::new(Class::Unsupported, "store to build on", rule, found));
         };
-        crate::source::run_blocking("write", keep).await?
+        Ok(folder)
     }
-
-    #[cfg(feature = "local")]
-    async fn preview_path(&self, root: String) -> Result<String> {
-        let folder = self.staging()?;
-        let key = crate::docs::document(&Key::root())?;
-        let path = folder.path().to_string_lossy().into_owned();
-        let root = root.into();
-        let put = move || folder.put_again(key.as_str(), &root);
-        crate::source::run_blocking("write", put).await??;
-        Ok(path)
-    }
-
-    #[cfg(not(feature = "local"))]
-    async fn kept_documents(
-        &self,
-        _leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
-        Err(unsupported_backend_error())
-    }
-
-    #[cfg(not(feature = "local"))]
-    async fn preview_path(&self, _root: String) -> Result<String> {
-        Err(unsupported_backend_error())
-    }
-}
-
-fn unsupported_backend_error() -> Error {
-    let rule = "a folder of this machine: an object store cannot replace a store in one step";
-    Error::new(Class::Unsupported, "store to build on", rule, "an object store")
 }
 
 /// Returns each of these documents, parsed if it is the document of an array.
-#[cfg(feature = "local")]
 fn documents_in(
     store: &std::path::Path,
     documents: Vec<Key>,
@@ -289,7 +252,6 @@ fn documents_in(
     documents.collect()
 }
 
-#[cfg(feature = "local")]
 fn array(text: &[u8]) -> Option<ArrayDoc> {
     use zvf_metadata::Node;
     match Node::parse(text) {

@@ -236,7 +236,7 @@ impl CellSink {
     pub fn finish_part(self) -> Result<(CellReport, Vec<Box<str>>)> {
         let sink = &self.0.sink;
         let written = sink.close().at_key(&sink.key)?;
-        sink.build.release(&sink.key);
+        sink.build.0.nodes.release(&sink.key);
         let report = report(&written);
         let mut keys = written.counts.keys;
         keys.sort_unstable();
@@ -268,7 +268,7 @@ impl CellSink {
     #[boxed]
     pub async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>> {
         let core = &self.0;
-        if !core.sink.build.is_shared() {
+        if !core.sink.build.0.place.is_shared() {
             return Ok(Vec::new()); // this process wrote them all
         }
         core.find_missing(keys).await.at_key(&core.sink.key)
@@ -362,7 +362,7 @@ impl Core {
         for key in keys {
             objects.insert(self.cell_object(key)?);
         }
-        let lost = self.sink.build.find_missing(&self.sink.key, objects).await?;
+        let lost = self.sink.build.0.place.find_missing(&self.sink.key, objects).await?;
         let mut missing = Vec::new();
         for key in if lost.is_empty() { &[] } else { keys } {
             if lost.contains(&self.cell_object(key)?) {

@@ -14,11 +14,7 @@
 //! Not here: the content of cells (`zvf-validate`).
 
 use std::collections::{BTreeMap, BTreeSet};
-#[cfg(feature = "local")]
 use std::fs;
-#[cfg(feature = "local")]
-use std::io;
-#[cfg(feature = "local")]
 use std::path::Path;
 
 use futures_util::stream::{self, StreamExt as _};
@@ -27,9 +23,10 @@ use zvf_error::{Error, Result, quote};
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, LayoutFamily, LevelDoc, Node, Root};
+use zvf_publish::found;
 
+use super::local::walk_nodes;
 use super::upload::Uploads;
-#[cfg(feature = "local")]
 use crate::docs::DOCUMENT;
 use crate::docs::document;
 use crate::key::Key;
@@ -38,7 +35,6 @@ use crate::layout::chunk_grid;
 /// Checks the consistency of the store in the folder `store` with the root document `root`.
 /// `is_known` is true for nodes that have a document, and `stays` for arrays whose cells are
 /// elsewhere.
-#[cfg(feature = "local")]
 pub(super) fn check_store(
     store: &Path,
     root: &[u8],
@@ -50,40 +46,26 @@ pub(super) fn check_store(
     if let Some(level) = levels.iter().find(|level| !is_there(level)) {
         return Err(missing_level_error(level));
     }
-    let mut folders = vec![Key::root()];
-    while let Some(folder) = folders.pop() {
-        let folder_path = store.join(folder.as_str());
-        let document = match fs::read(folder_path.join(DOCUMENT)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            text => Some(text.map_err(|error| Error::io("read", error).at_key(&folder))?),
-        };
-        if !folder.is_root()
-            && let Some(text) = &document
-        {
-            if !is_known(&folder) {
-                return Err(refuse(&folder, "nodes", "those of this build", "another one"));
-            }
-            match Node::parse(text) {
-                Ok(Node::Array(doc)) => {
-                    if !stays(&folder) {
-                        check_array(&folder_path, &folder, &doc)?;
-                    }
-                    continue;
+    walk_nodes(store, &mut |node, folder| {
+        let text = found(fs::read(folder.join(DOCUMENT)));
+        let text = text.map_err(|error| Error::io("read", error).at_key(node))?;
+        let Some(text) = text.filter(|_| !node.is_root()) else { return Ok(true) };
+        if !is_known(node) {
+            return Err(refuse(node, "nodes", "those of this build", "another one"));
+        }
+        match Node::parse(&text) {
+            Ok(Node::Array(doc)) => {
+                if !stays(node) {
+                    check_array(folder, node, &doc)?;
                 }
-                _ => check_level(&folder, text, |array| store.join(array.as_str()).is_dir())?,
+                Ok(false)
+            }
+            _ => {
+                check_level(node, &text, |array| store.join(array.as_str()).is_dir())?;
+                Ok(true)
             }
         }
-        for entry in fs::read_dir(&folder_path).map_err(|error| Error::io("list", error))? {
-            let entry = entry.map_err(|error| Error::io("list", error))?;
-            // A name that is not a key is not a node: it is a foreign file that was carried over.
-            if entry.path().is_dir()
-                && let Ok(key) = folder.child(&entry.file_name().to_string_lossy())
-            {
-                folders.push(key);
-            }
-        }
-    }
-    Ok(())
+    })
 }
 
 /// Checks the consistency of the uploaded store with the root document `root`. Each of `nodes` has
@@ -112,7 +94,7 @@ pub(super) async fn check_uploads(
         match Node::parse(&text) {
             Ok(Node::Array(doc)) => check_uploaded_array(uploads, &key, &doc).await?,
             _ => check_level(&key, &text, |array| {
-                nodes.iter().any(|node| node == array || super::is_below(node, array))
+                nodes.iter().any(|node| node == array || super::names::is_below(node, array))
             })?,
         }
     }
@@ -154,7 +136,6 @@ fn check_level(key: &Key, text: &[u8], exists: impl Fn(&Key) -> bool) -> Result<
 }
 
 /// Checks that the object of each listed chunk exists.
-#[cfg(feature = "local")]
 fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<()> {
     for (object, chunk) in listed_objects(key, doc)? {
         let names = object.iter().map(u64::to_string);
@@ -202,7 +183,7 @@ fn refuse(key: &Key, what: &'static str, rule: &'static str, found: &str) -> Err
 /// Number of documents requested at once.
 const DOCUMENT_BATCH: usize = 8;
 
-#[cfg(all(test, feature = "local"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

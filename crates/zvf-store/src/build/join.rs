@@ -3,22 +3,20 @@
 //! Not here: the tasks and their distribution (`zvf-write`).
 
 use async_recursion::async_recursion as boxed;
+use std::path::Path;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 use zvf_error::{Error, Result};
-#[cfg(feature = "local")]
 use zvf_format::Class;
-#[cfg(feature = "local")]
 use zvf_publish::SharedStagingDir;
 
-#[cfg(feature = "local")]
 use super::local;
+use super::site::Site;
 use super::upload::Uploads;
-use super::{Build, BuildOptions, Site, cannot_replace_error};
-#[cfg(feature = "local")]
+use super::{Build, BuildOptions};
 use crate::docs::DOCUMENT;
-use crate::source::{Place, url};
+use crate::source::{Place, check_folders, run_blocking, url};
 
 impl Build {
     /// Joins the build of the store at `address`. Several processes each write some of the cells,
@@ -66,18 +64,17 @@ impl Build {
     ///
     /// As [`begin`](Self::begin), but objects below the prefix are not an error.
     #[boxed]
-    pub async fn join(
-        address: &str,
-        work: &std::path::Path,
-        options: BuildOptions,
-    ) -> Result<Self> {
+    pub async fn join(address: &str, work: &Path, options: BuildOptions) -> Result<Self> {
         match Place::parse(address)? {
-            #[cfg(feature = "local")]
-            Place::Directory(path) => Self::join_folder(path, work.to_owned(), options).await,
-            #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
-                let (path, _) = (path.to_string_lossy(), work);
-                Err(Error::unsupported("folder of this machine", &path))
+                check_folders(&path)?;
+                let (work, join_options) = (work.to_owned(), options.clone());
+                let join = move || {
+                    refuse_gone(&path, &work)?;
+                    local::join(&path, &work, &join_options)
+                };
+                let work = run_blocking("write", join).await??;
+                Ok(Self::new(Site::Common(Arc::new(work)), &options))
             }
             Place::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, &options.store)?;
@@ -98,16 +95,11 @@ impl Build {
     pub async fn join_object_store(
         store: Arc<dyn ObjectStore>,
         prefix: &str,
-        work: &std::path::Path,
+        work: &Path,
         options: &BuildOptions,
     ) -> Result<Self> {
-        if options.replace {
-            return Err(cannot_replace_error());
-        }
-        let remote = Self::remote(store, prefix, options)?;
-        let uploads = Uploads::join(remote, work).await?;
-        let may_wait = uploads.may_wait();
-        Ok(Self::new(Site::Remote(Box::new(uploads)), options, may_wait))
+        let uploads = Uploads::join(Self::remote(store, prefix, options)?, work).await?;
+        Ok(Self::new(Site::Remote(Box::new(uploads)), options))
     }
 
     /// Returns whether the [joined](Self::join) store has been published, by this process or by one
@@ -118,16 +110,7 @@ impl Build {
     /// When the store cannot be examined.
     #[boxed]
     pub async fn is_published(&self) -> Result<bool> {
-        match &self.0.place {
-            #[cfg(feature = "local")]
-            Site::Local(folder) => Ok(folder.is_published()),
-            #[cfg(feature = "local")]
-            Site::Common(work) => {
-                let work = Arc::clone(work);
-                Ok(crate::source::run_blocking("publish", move || work.is_published()).await??)
-            }
-            Site::Remote(uploads) => uploads.is_published().await,
-        }
+        self.0.place.is_published().await
     }
 
     /// Waits until everything that was handed over is stored and, on a disk, would survive a power
@@ -139,45 +122,21 @@ impl Build {
     #[boxed]
     pub async fn flush(&self) -> Result<()> {
         self.check()?;
-        match &self.0.place {
-            #[cfg(feature = "local")]
-            Site::Local(_) => Ok(()), // by `publish`, once for all
-            #[cfg(feature = "local")]
-            Site::Common(work) => {
-                let work = Arc::clone(work);
-                Ok(crate::source::run_blocking("write", move || work.flush()).await??)
-            }
-            Site::Remote(uploads) => uploads.flush().await,
-        }
+        self.0.place.flush().await
     }
+}
 
-    /// Joins the build of a store in a directory.
-    ///
-    /// # Errors
-    ///
-    /// As [`join`](Self::join).
-    #[cfg(feature = "local")]
-    pub(crate) async fn join_folder(
-        path: std::path::PathBuf,
-        work: std::path::PathBuf,
-        options: BuildOptions,
-    ) -> Result<Self> {
-        let join_options = options.clone();
-        let join = move || {
-            let look = zvf_publish::resolve_target(&path)
-                .and_then(|target| SharedStagingDir::is_gone(&target, &work, DOCUMENT));
-            if look.map_err(|error| Error::io("open", error))? {
-                let rule = "the one of the plan: remove the folder of the plan to begin anew";
-                return Err(Error::new(
-                    Class::FileChanged,
-                    "store of tasks",
-                    rule,
-                    "another: it was published, and removed or replaced since",
-                ));
-            }
-            local::join(&path, &work, &join_options)
-        };
-        let work = crate::source::run_blocking("write", join).await??;
-        Ok(Self::new(Site::Common(Arc::new(work)), &options, true))
+/// Refuses a build whose store was published, and removed or replaced since.
+fn refuse_gone(path: &Path, work: &Path) -> Result<()> {
+    let look = zvf_publish::resolve_target(path)
+        .and_then(|target| SharedStagingDir::is_gone(&target, work, DOCUMENT));
+    if !look.map_err(|error| Error::io("open", error))? {
+        return Ok(());
     }
+    Err(Error::new(
+        Class::FileChanged,
+        "store of tasks",
+        "the one of the plan: remove the folder of the plan to begin anew",
+        "another: it was published, and removed or replaced since",
+    ))
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::Node;
-use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock, count_records};
+use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock, count_records, found};
 
 use super::BuildOptions;
 use crate::docs::DOCUMENT;
@@ -72,48 +72,57 @@ fn check_target(target: &Path, options: &StagingOptions) -> Result<()> {
     Err(error)
 }
 
-/// Writes the object under `key`, which must not exist.
-pub(super) fn put(staging: &StagingDir, key: &Key, parts: &[Bytes]) -> Result<()> {
-    Ok(staging.put(key.as_str(), parts)?)
-}
-
 /// Copies the documents of the store that `staging` is added to, except the root document and those
 /// in or below a node for which `leave` is true. Returns their keys and texts.
 pub(super) fn copy_documents(
     staging: &StagingDir,
     leave: &dyn Fn(&Key) -> bool,
 ) -> Result<Vec<(Key, Bytes)>> {
-    let store = staging.lock().target();
-    let (mut nodes, mut documents) = (vec![Key::root()], Vec::new());
+    let mut documents = Vec::new();
+    walk_nodes(staging.lock().target(), &mut |node, folder| {
+        if node.is_root() {
+            return Ok(true);
+        }
+        if leave(node) {
+            return Ok(false);
+        }
+        let key = node.child(DOCUMENT)?;
+        let text = found(fs::read(folder.join(DOCUMENT)));
+        let Some(text) = text.map_err(|error| Error::io("read", error).at_key(&key))? else {
+            return Ok(true);
+        };
+        let text = Bytes::from(text);
+        staging.put(key.as_str(), std::slice::from_ref(&text))?;
+        let is_array = matches!(Node::parse(&text), Ok(Node::Array(_)));
+        documents.push((key, text));
+        Ok(!is_array)
+    })?;
+    Ok(documents)
+}
+
+/// Walks the folders of the nodes of a store. `visit` gets the key and the folder of each, and
+/// returns whether nodes may lie below it: below an array, there are only cells.
+pub(super) fn walk_nodes(
+    store: &Path,
+    visit: &mut dyn FnMut(&Key, &Path) -> Result<bool>,
+) -> Result<()> {
+    let mut nodes = vec![Key::root()];
     while let Some(node) = nodes.pop() {
         let folder = store.join(node.as_str());
-        if !node.is_root() {
-            let key = node.child(DOCUMENT)?;
-            match fs::read(folder.join(DOCUMENT)).map(Bytes::from) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::io("read", error).at_key(&key)),
-                Ok(text) => {
-                    put(staging, &key, std::slice::from_ref(&text))?;
-                    let is_array = matches!(Node::parse(&text), Ok(Node::Array(_)));
-                    documents.push((key, text));
-                    if is_array {
-                        continue; // what lies below it are cells
-                    }
-                }
-            }
+        if !visit(&node, &folder)? {
+            continue;
         }
         for entry in fs::read_dir(&folder).map_err(|error| Error::io("list", error))? {
             let entry = entry.map_err(|error| Error::io("list", error))?;
-            // A name that is not a key is not a node.
+            // A name that is not a key is not a node: it is a foreign file.
             if entry.path().is_dir()
                 && let Ok(key) = node.child(&entry.file_name().to_string_lossy())
-                && !leave(&key)
             {
                 nodes.push(key);
             }
         }
     }
-    Ok(documents)
+    Ok(())
 }
 
 /// Returns the keys of these paths.
@@ -126,10 +135,7 @@ pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>> {
 fn find_foreign(store: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut folders, mut foreign) = (vec![PathBuf::new()], Vec::new());
     while let Some(folder) = folders.pop() {
-        let document = match fs::read(store.join(&folder).join(DOCUMENT)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            text => Some(text?),
-        };
+        let document = found(fs::read(store.join(&folder).join(DOCUMENT)))?;
         if document.as_deref().is_some_and(|text| matches!(Node::parse(text), Ok(Node::Array(_)))) {
             continue;
         }

@@ -26,23 +26,22 @@ mod claim;
 mod declared;
 mod dense;
 mod join;
-#[cfg(feature = "local")]
 mod leftovers;
-#[cfg(feature = "local")]
 mod local;
 mod memory_limiter;
+mod names;
 mod process;
 mod rearrange;
-#[cfg(feature = "local")]
 mod retain;
 mod rows;
 mod shards;
+mod site;
 mod standalone;
 mod upload;
 mod verbatim;
 
 use async_recursion::async_recursion as boxed;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -52,16 +51,16 @@ use zvf_error::{Error, Locate as _, Result};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, GroupDoc, Root};
 use zvf_publish::{CommitGate, Disk, TargetLock};
-#[cfg(feature = "local")]
-use zvf_publish::{SharedStagingDir, StagingDir};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
 pub use self::dense::{DensePlan, DenseSink};
 pub(crate) use self::memory_limiter::MemoryLimiter;
+use self::names::{NodeNames, NodeState};
 pub use self::rearrange::{Arrange, RearrangeCounts, Rearrangement};
 pub use self::rows::{RowPlan, RowSink};
 pub use self::shards::{MAX_SHARD_CELLS, count_shard_cells, fit_shard_shape};
+use self::site::Site;
 pub use self::standalone::ArrayReport;
 use self::upload::Uploads;
 pub use self::verbatim::{VerbatimArray, VerbatimReport};
@@ -73,7 +72,7 @@ use crate::key::Key;
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::source::remote::Created;
-use crate::source::{Backend, Place, Remote, url};
+use crate::source::{Backend, Place, Remote, check_folders, run_blocking, url};
 use crate::sync::lock;
 
 /// Options of a build.
@@ -163,29 +162,11 @@ pub struct Build(Arc<Inner>);
 struct Inner {
     place: Site,
     room: MemoryLimiter,
-    nodes: Mutex<BTreeMap<Key, State>>,
+    nodes: NodeNames,
     failure: Mutex<Option<Error>>,
     encoders: Mutex<Vec<Encoder>>,
     notices: Notices,
     declared: Declared,
-}
-
-/// The place in which the store is being built.
-#[derive(Debug)]
-enum Site {
-    #[cfg(feature = "local")]
-    Local(Arc<StagingDir>),
-    #[cfg(feature = "local")]
-    Common(Arc<SharedStagingDir>),
-    Remote(Box<Uploads>),
-}
-
-/// The state of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Group,
-    /// An array, and whether it is finished.
-    Array(bool),
 }
 
 impl Build {
@@ -199,12 +180,17 @@ impl Build {
     #[boxed]
     pub async fn begin(address: &str, options: BuildOptions) -> Result<Self> {
         match Place::parse(address)? {
-            #[cfg(feature = "local")]
-            Place::Directory(path) => Self::in_folder(path, options).await,
-            #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
-                let path = path.to_string_lossy();
-                Err(Error::unsupported("folder of this machine", &path))
+                check_folders(&path)?;
+                let begin_options = options.clone();
+                let begin = move || local::begin(&path, &begin_options);
+                let folder = run_blocking("write", begin).await??;
+                let by_file = folder.lock().is_by_file();
+                let build = Self::new(Site::Local(Arc::new(folder)), &options);
+                if by_file {
+                    build.0.notices.add(Notice::NoFileLocks);
+                }
+                Ok(build)
             }
             Place::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, &options.store)?;
@@ -212,24 +198,6 @@ impl Build {
             }
             Place::Versions(address) => Err(crate::versions::refuse_writing(&address)),
         }
-    }
-
-    /// Begins a store in a directory.
-    ///
-    /// # Errors
-    ///
-    /// As [`begin`](Self::begin).
-    #[cfg(feature = "local")]
-    pub(crate) async fn in_folder(path: std::path::PathBuf, options: BuildOptions) -> Result<Self> {
-        let begin_options = options.clone();
-        let begin = move || local::begin(&path, &begin_options);
-        let folder = crate::source::run_blocking("write", begin).await??;
-        let by_file = folder.lock().is_by_file();
-        let build = Self::new(Site::Local(Arc::new(folder)), &options, true);
-        if by_file {
-            build.0.notices.add(Notice::NoFileLocks);
-        }
-        Ok(build)
     }
 
     /// Begins a store below `prefix` of the caller's own backend.
@@ -243,16 +211,16 @@ impl Build {
         prefix: &str,
         options: BuildOptions,
     ) -> Result<Self> {
-        if options.replace {
-            return Err(cannot_replace_error());
-        }
-        let remote = Self::remote(store, prefix, &options)?;
-        let uploads = Uploads::begin(remote).await?;
-        let may_wait = uploads.may_wait();
-        Ok(Self::new(Site::Remote(Box::new(uploads)), &options, may_wait))
+        let uploads = Uploads::begin(Self::remote(store, prefix, &options)?).await?;
+        Ok(Self::new(Site::Remote(Box::new(uploads)), &options))
     }
 
+    /// Returns the place below `prefix`, where nothing can be replaced.
     fn remote(store: Arc<dyn ObjectStore>, prefix: &str, options: &BuildOptions) -> Result<Remote> {
+        if options.replace {
+            let rule = "a new prefix: an object store cannot replace a store in one step";
+            return Err(Error::new(Class::Unsupported, "place", rule, "the old one"));
+        }
         let prefix = Path::parse(prefix).map_err(|error| {
             let answer = crate::error::BackendAnswer::Refusal;
             backend_error(Class::InvalidKey, "name", answer, error.into())
@@ -262,11 +230,11 @@ impl Build {
         Ok(Remote::new(backend, budget, &options.store))
     }
 
-    fn new(place: Site, options: &BuildOptions, may_wait: bool) -> Self {
+    fn new(place: Site, options: &BuildOptions) -> Self {
         Self(Arc::new(Inner {
+            room: MemoryLimiter::new(options.store.in_flight_bytes(), place.may_wait()),
             place,
-            room: MemoryLimiter::new(options.store.in_flight_bytes(), may_wait),
-            nodes: Mutex::default(),
+            nodes: NodeNames::default(),
             failure: Mutex::default(),
             encoders: Mutex::default(),
             notices: Notices::default(),
@@ -282,7 +250,6 @@ impl Build {
     ///
     /// [`Class::Conflict`] while another process changes the store; otherwise when the location
     /// cannot be written.
-    #[cfg(feature = "local")]
     pub fn lock_target(address: &str, disk: &Disk) -> Result<Option<TargetLock>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
         Ok(Some(TargetLock::acquire(disk, &path)?))
@@ -294,7 +261,6 @@ impl Build {
     ///
     /// [`Class::Conflict`].
     pub fn check_source(&self, source: &crate::open::Store) -> Result<()> {
-        #[cfg(feature = "local")]
         if let (Site::Local(staging), Some(folder)) = (&self.0.place, source.local_folder())
             && folder.path == staging.lock().target()
         {
@@ -306,7 +272,6 @@ impl Build {
                 return Err(zvf_publish::PublishError::Changed { found }.into());
             }
         }
-        let _remote_ones_are_not_replaced = source;
         Ok(())
     }
 
@@ -316,8 +281,8 @@ impl Build {
     ///
     /// When `path` is invalid or taken, or the plan contradicts itself.
     pub fn cells(&self, path: &str, plan: CellPlan) -> Result<CellSink> {
-        let key = self.claim(path, State::Array(false))?;
-        CellSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
+        let key = self.0.nodes.claim(path, NodeState::Begun)?;
+        CellSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.0.nodes.release(&key))
     }
 
     /// Begins a standalone array of variable-length rows at `path`.
@@ -326,9 +291,9 @@ impl Build {
     ///
     /// When `path` is invalid or taken, or a chunk has no rows.
     pub fn rows(&self, path: &str, plan: RowPlan) -> Result<RowSink> {
-        let key = self.claim(path, State::Array(false))?;
+        let key = self.0.nodes.claim(path, NodeState::Begun)?;
         if plan.chunk_rows == Some(0) {
-            self.release(&key);
+            self.0.nodes.release(&key);
             let (class, what) = (Class::InvalidArgument, "rows of a chunk");
             return Err(Error::new(class, what, Expected::AtLeast(1), 0).at_key(&key));
         }
@@ -341,8 +306,9 @@ impl Build {
     ///
     /// When `path` is invalid or taken, or the plan has no items.
     pub fn dense(&self, path: &str, plan: DensePlan) -> Result<DenseSink> {
-        let key = self.claim(path, State::Array(false))?;
-        DenseSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
+        let key = self.0.nodes.claim(path, NodeState::Begun)?;
+        DenseSink::begin(self.clone(), key.clone(), plan)
+            .inspect_err(|_| self.0.nodes.release(&key))
     }
 
     /// Writes the document of the group at `path` unchanged. [`publish`](Self::publish) writes the
@@ -353,7 +319,7 @@ impl Build {
     /// When `path` is invalid or taken, or the document cannot be written.
     #[boxed]
     pub async fn group(&self, path: &str, doc: &GroupDoc) -> Result<()> {
-        let key = self.claim(path, State::Group)?;
+        let key = self.0.nodes.claim(path, NodeState::Group)?;
         self.object_later(document(&key)?, vec![doc.print().into()]).await
     }
 
@@ -364,7 +330,7 @@ impl Build {
     /// As [`group`](Self::group), and when `text` is not the document of a group.
     #[boxed]
     pub async fn verbatim_group(&self, path: &str, text: Bytes) -> Result<()> {
-        let key = self.claim(path, State::Group)?;
+        let key = self.0.nodes.claim(path, NodeState::Group)?;
         GroupDoc::parse(&text).at_key(&key)?;
         self.object_later(document(&key)?, vec![text]).await
     }
@@ -377,11 +343,7 @@ impl Build {
     /// When `path` is invalid.
     pub fn names_below(&self, path: &str) -> Result<BTreeSet<String>> {
         let key = Key::root().join(path)?;
-        let depth = key.segments().count();
-        let nodes = lock(&self.0.nodes);
-        let below = nodes.range(key.clone()..).map(|(other, _)| other);
-        let below = below.filter(|other| is_below(other, &key));
-        Ok(below.filter_map(|other| other.segments().nth(depth).map(str::to_owned)).collect())
+        Ok(self.0.nodes.directly_below(&key))
     }
 
     /// Declares a group at `path` without a document, as versions before 0.9 have them.
@@ -390,7 +352,7 @@ impl Build {
     ///
     /// When `path` is invalid or taken.
     pub fn implied_group(&self, path: &str) -> Result<()> {
-        self.claim(path, State::Group).map(drop)
+        self.0.nodes.claim(path, NodeState::Group).map(drop)
     }
 
     /// Begins the array at `path` with the document `text`, byte for byte; its chunks are encoded
@@ -402,8 +364,9 @@ impl Build {
     /// When `path` is invalid or taken, or `text` is not the document of an array, or names a codec
     /// that cannot be written.
     pub fn verbatim_array(&self, path: &str, text: Bytes) -> Result<VerbatimArray> {
-        let key = self.claim(path, State::Array(false))?;
-        VerbatimArray::begin(self.clone(), key.clone(), text).inspect_err(|_| self.release(&key))
+        let key = self.0.nodes.claim(path, NodeState::Begun)?;
+        VerbatimArray::begin(self.clone(), key.clone(), text)
+            .inspect_err(|_| self.0.nodes.release(&key))
     }
 
     /// Returns notices that are not errors.
@@ -466,48 +429,15 @@ impl Build {
     /// As [`publish`](Self::publish).
     #[boxed]
     pub async fn publish_text(self, root: String) -> Result<()> {
-        self.check_finished()?;
+        self.0.nodes.check_finished()?;
         self.write_implied_groups().await?;
         self.check()?;
         let (key, root) = (document(&Key::root())?, Bytes::from(root));
-        match &self.0.place {
-            #[cfg(feature = "local")]
-            Site::Local(folder) => {
-                let folder = Arc::clone(folder);
-                let documented = self.documented_nodes();
-                let publish = move || {
-                    folder.put_again(key.as_str(), &root)?;
-                    // The cells of an array that stays in its place are in the target.
-                    let target = folder.lock().target();
-                    let stays =
-                        |key: &Key| folder.is_addition() && target.join(key.as_str()).exists();
-                    let is_known = |key: &Key| documented.contains(key);
-                    check::check_store(folder.path(), &root, &is_known, &stays)?;
-                    Ok::<(), Error>(folder.publish()?)
-                };
-                crate::source::run_blocking("publish", publish).await?
-            }
-            #[cfg(feature = "local")]
-            Site::Common(work) => {
-                let work = Arc::clone(work);
-                let documented = self.documented_nodes();
-                let publish = move || {
-                    if !work.is_published()? {
-                        let is_known = |key: &Key| documented.contains(key);
-                        check::check_store(&work.path(), &root, &is_known, &|_| false)?;
-                    }
-                    Ok::<(), Error>(work.publish(root)?)
-                };
-                crate::source::run_blocking("publish", publish).await?
-            }
-            Site::Remote(uploads) => {
-                let nodes = self.documented_nodes();
-                if uploads.publish(&key, &root, &nodes).await? == Created::Looked {
-                    self.0.notices.add(Notice::NoConditionalPut);
-                }
-                Ok(())
-            }
+        let created = self.0.place.publish(key, root, self.0.nodes.all()).await?;
+        if created == Created::Looked {
+            self.0.notices.add(Notice::NoConditionalPut);
         }
+        Ok(())
     }
 
     /// Removes everything that was written.
@@ -517,41 +447,18 @@ impl Build {
     /// When an object store refuses to remove an object.
     #[boxed]
     pub async fn abandon(self) -> Result<()> {
-        match &self.0.place {
-            #[cfg(feature = "local")]
-            Site::Local(folder) => {
-                let folder = Arc::clone(folder);
-                crate::source::run_blocking("write", move || folder.abandon()).await
-            }
-            #[cfg(feature = "local")]
-            Site::Common(_) => Ok(()), // others may go on
-            Site::Remote(uploads) => uploads.abandon().await,
-        }
+        self.0.place.abandon().await
     }
 
     /// Writes one object; an error is recorded, so that nothing is published without the object.
     pub(crate) fn object(&self, key: Key, parts: Vec<Bytes>) -> Result<()> {
-        let put = match &self.0.place {
-            #[cfg(feature = "local")]
-            Site::Local(folder) => local::put(folder, &key, &parts),
-            #[cfg(feature = "local")]
-            Site::Common(work) => work.put(key.as_str(), &parts).map_err(Error::from),
-            Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
-        };
-        self.keep_fault(put)
+        self.keep_fault(self.0.place.put(key, parts, &self.0.room))
     }
 
     /// Like [`object`](Self::object), for a task, which waits for memory without blocking its
     /// thread.
     async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<()> {
-        match &self.0.place {
-            Site::Remote(uploads) => {
-                let put = uploads.put_later(key, parts, &self.0.room).await;
-                self.keep_fault(put)
-            }
-            #[cfg(feature = "local")]
-            Site::Local(_) | Site::Common(_) => self.object(key, parts),
-        }
+        self.keep_fault(self.0.place.put_later(key, parts, &self.0.room).await)
     }
 
     /// Records the error of a write.
@@ -565,114 +472,16 @@ impl Build {
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<()> {
         self.object(document(key)?, vec![doc.print().into()])?;
         self.0.declared.remember(key, doc);
-        lock(&self.0.nodes).insert(key.clone(), State::Array(true));
+        self.0.nodes.set(key.clone(), NodeState::Finished);
         Ok(())
-    }
-
-    /// Returns whether other processes write some of the cells.
-    pub(crate) fn is_shared(&self) -> bool {
-        match &self.0.place {
-            #[cfg(feature = "local")]
-            Site::Local(_) => false,
-            #[cfg(feature = "local")]
-            Site::Common(_) => true,
-            Site::Remote(uploads) => uploads.is_shared(),
-        }
-    }
-
-    /// Returns which of these objects, written by other processes, are missing; `array` is their
-    /// common parent.
-    pub(crate) async fn find_missing(
-        &self,
-        array: &Key,
-        objects: BTreeSet<Key>,
-    ) -> Result<BTreeSet<Key>> {
-        match &self.0.place {
-            #[cfg(feature = "local")]
-            Site::Local(_) => Ok(BTreeSet::new()),
-            #[cfg(feature = "local")]
-            Site::Common(work) => {
-                let work = Arc::clone(work);
-                let look = move || {
-                    let mut lost = objects;
-                    let mut fault = None;
-                    lost.retain(|key| {
-                        let is_stored = work.has(key.as_str()).map_err(|e| Error::io("read", e));
-                        let is_stored = is_stored.at_key(key);
-                        !is_stored.unwrap_or_else(|error| fault.replace(error).is_none())
-                    });
-                    fault.map_or(Ok(lost), Err)
-                };
-                crate::source::run_blocking("read", look).await?
-            }
-            Site::Remote(uploads) => uploads.find_missing(array, objects).await,
-        }
-    }
-
-    fn claim(&self, path: &str, state: State) -> Result<Key> {
-        let key = if path.is_empty() { Key::root() } else { Key::root().join(path)? };
-        let mut nodes = lock(&self.0.nodes);
-        let expected = Expected::Rule("a path that nothing else has");
-        let taken =
-            |found| Err(Error::new(Class::InvalidArgument, "node", expected, found).at_key(&key));
-        if nodes.contains_key(&key) {
-            return taken("the same path twice");
-        }
-        let is_array = |key: &Key| matches!(nodes.get(key), Some(State::Array(_)));
-        if parents(&key)?.iter().any(is_array) {
-            return taken("a path below an array");
-        }
-        let below = nodes.range(key.clone()..).skip_while(|(other, _)| **other == key);
-        let mut below = below.filter(|(other, _)| is_below(other, &key));
-        if matches!(state, State::Array(_)) && below.next().is_some() {
-            return taken("a path above another node");
-        }
-        nodes.insert(key.clone(), state);
-        Ok(key)
-    }
-
-    /// Returns the nodes that this build has written or taken over.
-    fn documented_nodes(&self) -> BTreeSet<Key> {
-        lock(&self.0.nodes).keys().cloned().collect()
-    }
-
-    /// Takes the name of a node whose document is copied.
-    fn take_copied_name(&self, key: Key, is_array: bool) {
-        let state = if is_array { State::Array(true) } else { State::Group };
-        lock(&self.0.nodes).insert(key, state);
-    }
-
-    /// Marks the array at `key` as finished.
-    fn mark_written(&self, key: &Key) {
-        lock(&self.0.nodes).insert(key.clone(), State::Array(true));
-    }
-
-    /// Releases a name under which nothing was written.
-    fn release(&self, key: &Key) {
-        lock(&self.0.nodes).remove(key);
-    }
-
-    /// Refuses a build with unfinished arrays.
-    fn check_finished(&self) -> Result<()> {
-        let nodes = lock(&self.0.nodes);
-        let open = nodes.iter().find(|(_, state)| **state == State::Array(false));
-        let Some((key, _)) = open else { return Ok(()) };
-        Err(Error::new(Class::InvalidArgument, "arrays", "all of them finished", "one that is not")
-            .at_key(key))
     }
 
     /// Writes the documents of groups that are only implied by the nodes below them.
     async fn write_implied_groups(&self) -> Result<()> {
-        let nodes: Vec<Key> = lock(&self.0.nodes).keys().cloned().collect();
-        for node in nodes {
-            for key in parents(&node)? {
-                if lock(&self.0.nodes).contains_key(&key) {
-                    continue;
-                }
-                let doc = GroupDoc::default();
-                self.object_later(document(&key)?, vec![doc.print().into()]).await?;
-                lock(&self.0.nodes).insert(key, State::Group);
-            }
+        for key in self.0.nodes.implied_groups()? {
+            let doc = GroupDoc::default();
+            self.object_later(document(&key)?, vec![doc.print().into()]).await?;
+            self.0.nodes.set(key, NodeState::Group);
         }
         Ok(())
     }
@@ -689,28 +498,6 @@ impl Build {
         lock(&self.0.encoders).push(encoder);
         encoded
     }
-}
-
-fn cannot_replace_error() -> Error {
-    let rule = "a new prefix: an object store cannot replace a store in one step";
-    Error::new(Class::Unsupported, "place", rule, "the old one")
-}
-
-/// Returns the keys above `key`, without the root, outermost first.
-fn parents(key: &Key) -> Result<Vec<Key>> {
-    let mut above = Vec::new();
-    let mut at = Key::root();
-    let segments: Vec<&str> = key.segments().collect();
-    // The root has no segments.
-    for segment in segments.iter().take(segments.len().saturating_sub(1)) {
-        at = at.child(segment)?;
-        above.push(at.clone());
-    }
-    Ok(above)
-}
-
-fn is_below(other: &Key, key: &Key) -> bool {
-    other.as_str().strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('/'))
 }
 
 const fn assert_shareable<T: Clone + Send + Sync + 'static>() {}

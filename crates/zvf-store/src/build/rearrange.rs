@@ -27,6 +27,7 @@ use zvf_metadata::{
 
 use super::Build;
 use super::cells::{CellPlan, CellSink};
+use super::names::NodeState;
 use super::shards::count_kept_cells;
 use crate::cache::Caching;
 use crate::codec::CodecPipeline;
@@ -141,7 +142,7 @@ impl Rearrangement {
                     self.array(store, &build, &key, doc, (&mut moved, &mut on_progress)).await?;
                     arranged.insert(key.as_str().to_owned());
                 }
-                Some(Node::Array(_)) => build.take_copied_name(key, true),
+                Some(Node::Array(_)) => build.0.nodes.set(key, NodeState::Finished),
                 Some(Node::Group(group)) if !key.is_root() => {
                     if group
                         .attributes
@@ -154,7 +155,7 @@ impl Rearrangement {
                             Error::new(Class::Unsupported, "level", rule, found).at_key(&key)
                         );
                     }
-                    build.take_copied_name(key, false);
+                    build.0.nodes.set(key, NodeState::Group);
                 }
                 _ => {}
             }
@@ -298,7 +299,7 @@ impl Build {
             let Some(node) = document_node(key)? else { continue };
             let is_array =
                 matches!(store.nodes().node(node.as_str()).await?.as_deref(), Some(Node::Array(_)));
-            self.take_copied_name(node, is_array);
+            self.0.nodes.set(node, NodeState::complete(is_array));
         }
         for keys in keys.chunks(READ_BATCH_CELLS) {
             for (key, bytes) in keys.iter().zip(store.shared_state().stored_objects(keys).await?) {

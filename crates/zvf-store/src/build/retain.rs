@@ -9,19 +9,18 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{ArrayDoc, KeyList, Node};
-use zvf_publish::StagingDir;
+use zvf_publish::{StagingDir, found};
 
-use super::{Build, State, is_below};
+use super::Build;
+use super::site::on_disk;
 use crate::docs::document;
 use crate::key::Key;
 use crate::layout::{chunk_grid, name_chunk};
-use crate::sync::lock;
 
 impl Build {
     /// Carries over the cells for which `stays` is true, from the arrays of the replaced store into
@@ -74,10 +73,10 @@ impl Build {
         path: &str,
         stays: impl Fn(&ChunkKey) -> bool + Send + 'static,
     ) -> Result<bool> {
-        let (folder, top) = (self.staging()?, Key::root().join(path)?);
-        let arrays = self.arrays_at(&top);
-        let retain = move || {
-            let joined_arrays = arrays.iter().map(|array| Joined::new(&folder, array, &stays));
+        let folder = self.staging()?;
+        let arrays = self.0.nodes.arrays_at(&Key::root().join(path)?);
+        let retain = move |folder: &StagingDir| {
+            let joined_arrays = arrays.iter().map(|array| Joined::new(folder, array, &stays));
             let Some(joined_arrays) = joined_arrays.collect::<Result<Option<Vec<Joined>>, _>>()?
             else {
                 return Ok(false);
@@ -87,19 +86,9 @@ impl Build {
                 let document = document(&joined.array)?;
                 folder.put_again(document.as_str(), &joined.doc.print().into())?;
             }
-            Ok(true)
+            Ok::<_, Error>(true)
         };
-        crate::source::run_blocking("write", retain).await?
-    }
-}
-
-impl Build {
-    /// Returns the arrays that were written at and below a key.
-    fn arrays_at(&self, top: &Key) -> Vec<Key> {
-        let nodes = lock(&self.0.nodes);
-        let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
-        let is_inside = |key: &&Key| *key == top || is_below(key, top);
-        arrays.map(|(key, _)| key).filter(is_inside).cloned().collect()
+        on_disk(folder, "write", retain).await
     }
 }
 
@@ -152,9 +141,9 @@ impl Joined {
 /// Reads the document of an array in a folder; `None` if there is no such array.
 fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>> {
     let key = document(array)?;
-    let text = match fs::read(folder.join(key.as_str())) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text.map_err(|error| Error::io("read", error).at_key(&key))?,
+    let text = found(fs::read(folder.join(key.as_str())));
+    let Some(text) = text.map_err(|error| Error::io("read", error).at_key(&key))? else {
+        return Ok(None);
     };
     match Node::parse(&text).at_key(&key)? {
         Node::Array(doc) => Ok(Some(*doc)),

@@ -141,9 +141,9 @@ impl Uploads {
     /// Returns whether the root document that one of the processes wanted to create exists.
     pub(crate) async fn is_published(&self) -> Result<bool> {
         let Some(work) = &self.work else { return Ok(self.shared.state().done) };
-        let root = match std::fs::read(work.join(INTENT)) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            root => root.map_err(|error| Error::io("publish", error))?,
+        let intent = zvf_publish::found(std::fs::read(work.join(INTENT)));
+        let Some(root) = intent.map_err(|error| Error::io("publish", error))? else {
+            return Ok(false);
         };
         let found = self.remote.read(&document(&Key::root())?).await?;
         Ok(found.is_some_and(|found| found == root))
@@ -388,14 +388,10 @@ fn new_id() -> String {
 fn shared_id(disk: &Disk, work: &Path) -> std::io::Result<String> {
     let folder = KeyedFolder::new(disk.clone(), work.to_owned());
     loop {
-        match std::fs::read_to_string(folder.path(ID)) {
-            Ok(id) => {
-                // The process that created it may have died before it was synced.
-                folder.sync_folders([ID].into_iter())?;
-                return Ok(id);
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if let Some(id) = zvf_publish::found(std::fs::read_to_string(folder.path(ID)))? {
+            // The process that created it may have died before it was synced.
+            folder.sync_folders([ID].into_iter())?;
+            return Ok(id);
         }
         folder.create(ID, new_id().into())?; // not in place of that of another process
     }

@@ -18,6 +18,7 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 
 use super::Build;
 use super::chunk_sink::{ChunkSink, Written};
+use super::names::NodeState;
 use super::shards::Shards;
 use crate::codec::{CodecPipeline, Coding, Items};
 use crate::docs::document;
@@ -185,7 +186,7 @@ impl VerbatimArray {
         if *key != Key::root() {
             build.object(document(key)?, vec![self.text])?;
         }
-        build.mark_written(key);
+        build.0.nodes.set(key.clone(), NodeState::Finished);
         Ok(VerbatimReport { chunks, stored_bytes, objects })
     }
 

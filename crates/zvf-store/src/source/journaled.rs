@@ -22,7 +22,6 @@
 //! Not here: writing and applying commits (`zvf-edit`).
 
 use std::collections::{BTreeMap, BTreeSet};
-#[cfg(feature = "local")]
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,14 +29,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-#[cfg(feature = "local")]
 use zvf_publish::PublishError;
 
-#[cfg(feature = "local")]
 use super::Local;
 use super::plan::{Read, cut};
 use super::{ByteRange, Child, Get, GetAnswer, IoStats, PartialRead, Remote, Source, Version};
-#[cfg(feature = "local")]
 use crate::budget::Budget;
 use crate::key::Key;
 use crate::options::OpenOptions;
@@ -61,7 +57,6 @@ pub(crate) struct Journaled {
 #[derive(Debug)]
 enum Side {
     /// A folder, which may not exist yet.
-    #[cfg(feature = "local")]
     Folder(PathBuf, Budget),
     Objects(Remote),
 }
@@ -97,7 +92,6 @@ enum When {
 impl Journaled {
     /// Returns the store in a folder at its last commit. A folder without commits is read in the
     /// same way.
-    #[cfg(feature = "local")]
     pub(crate) async fn open_folder(local: Local, commit: Option<u64>) -> Result<Source> {
         let folder = match zvf_publish::journal_folder(local.path()) {
             Ok(folder) => folder,
@@ -196,7 +190,6 @@ impl Journaled {
     pub(crate) fn stats(&self) -> IoStats {
         let base = self.base.stats();
         match &self.side {
-            #[cfg(feature = "local")]
             Side::Folder(..) => base,
             Side::Objects(side) => {
                 let side = side.stats();
@@ -326,7 +319,6 @@ impl Journaled {
         loop {
             let Some(next) = self.seen().last.checked_add(1) else { return Ok(()) };
             let Some(record) = self.side.read_record(next).await? else { return Ok(()) };
-            #[cfg(feature = "local")]
             if self.base.is_replaced() {
                 return Err(crate::error::store_replaced_error());
             }
@@ -346,7 +338,6 @@ impl Journaled {
 impl Side {
     const fn is_folder(&self) -> bool {
         match self {
-            #[cfg(feature = "local")]
             Self::Folder(..) => true,
             Self::Objects(_) => false,
         }
@@ -355,7 +346,6 @@ impl Side {
     /// Returns the objects of the journal; `None` if its folder does not exist.
     fn source(&self) -> Result<Option<Source>> {
         match self {
-            #[cfg(feature = "local")]
             Self::Folder(path, budget) => match Source::folder(path, budget) {
                 Err(error) if error.class() == Class::NotFound => Ok(None),
                 found => found.map(Some),
@@ -376,7 +366,6 @@ impl Side {
 
     async fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>> {
         let name = format!("log/{seq:020}");
-        #[cfg(feature = "local")]
         if let Self::Folder(path, _) = self {
             match path.join(&name).try_exists() {
                 Ok(true) => {}

@@ -10,7 +10,6 @@ mod backend;
 #[cfg(feature = "_net")]
 mod cloud;
 mod journaled;
-#[cfg(feature = "local")]
 mod local;
 pub(crate) mod pack;
 mod plan;
@@ -29,9 +28,7 @@ use zvf_format::num::to_u64;
 
 pub use self::backend::Backend;
 pub(crate) use self::journaled::Journaled;
-#[cfg(feature = "local")]
 use self::local::Local;
-#[cfg(feature = "local")]
 pub(crate) use self::local::{HeldFile, OpenedFolder, run_blocking};
 use self::pack::Pack;
 pub(crate) use self::remote::Remote;
@@ -47,7 +44,6 @@ use crate::versions::{self, Versions};
 /// The backend of one handle; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    #[cfg(feature = "local")]
     Local(Local),
     Remote(Remote),
     Pack(Pack),
@@ -101,7 +97,6 @@ impl Source {
     /// checked.
     pub(crate) async fn at_head(self, is_marked: bool, options: &OpenOptions) -> Result<Self> {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => Journaled::open_folder(local, options.commit).await,
             Self::Remote(remote) if is_marked => Journaled::open_objects(remote, options).await,
             other => Ok(other),
@@ -116,7 +111,6 @@ impl Source {
     /// Returns whether reads go through the object-store interface, which may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(_) => false,
             Self::Remote(_) => true,
             Self::Pack(pack) => pack.is_remote(),
@@ -126,22 +120,14 @@ impl Source {
 
     /// Returns the local directory `path`.
     pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self> {
-        #[cfg(feature = "local")]
-        return Ok(Self::Local(Local::open(path, budget.clone())?));
-        #[cfg(not(feature = "local"))]
-        {
-            let _ = budget;
-            let path = path.to_string_lossy();
-            Err(Error::unsupported("folder of this machine", &path))
-        }
+        check_folders(path)?;
+        Ok(Self::Local(Local::open(path, budget.clone())?))
     }
 
     /// Returns the directory `path`, for files whose bytes are released soon.
     pub(crate) fn with_buffer_pool(path: &std::path::Path, budget: &Budget) -> Result<Self> {
-        #[cfg(feature = "local")]
-        return Ok(Self::Local(Local::with_buffer_pool(path, budget.clone())?));
-        #[cfg(not(feature = "local"))]
-        Self::folder(path, budget)
+        check_folders(path)?;
+        Ok(Self::Local(Local::with_buffer_pool(path, budget.clone())?))
     }
 
     /// Returns the directory `path`, with large files read through maps.
@@ -157,7 +143,6 @@ impl Source {
     /// Checks whether all returned bytes are still unchanged: only maps can change.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.check(),
             Self::Remote(_) => Ok(()),
             Self::Pack(pack) => pack.check(),
@@ -169,7 +154,6 @@ impl Source {
     /// pack is reopened through its file.
     pub(crate) fn reopen(&self) -> Result<Self> {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.reopen().map(Self::Local),
             Self::Remote(_) | Self::Pack(_) => Ok(self.clone()),
             Self::Journaled(journaled) => journaled.base().reopen(),
@@ -180,7 +164,6 @@ impl Source {
     /// reading.
     pub(crate) fn is_replaced(&self) -> bool {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.is_replaced(),
             Self::Remote(_) | Self::Pack(_) => false,
             Self::Journaled(journaled) => journaled.base().is_replaced(),
@@ -201,7 +184,6 @@ impl Source {
     /// Reads the bytes of each of `gets`, in order; `None` for objects that do not exist.
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.read_many(gets).await,
             Self::Remote(remote) => remote.read_many(gets).await,
             Self::Pack(pack) => pack.read_many(gets),
@@ -220,21 +202,17 @@ impl Source {
         if let Self::Journaled(journaled) = self {
             return journaled.begin(key, long, ends).await;
         }
-        #[cfg(feature = "local")]
         if let Self::Local(local) = self
             && let Some(begun) = local.begin(key, long, ends).await?
         {
             return Ok(begun);
         }
-        #[cfg(not(feature = "local"))]
-        let _ = (long, ends);
         Ok(PartialRead::Whole(self.read_one(Get::object(key.clone())).await?))
     }
 
     /// Ranges of one object with a gap of at most this many bytes are fetched as one.
     pub(crate) fn merge_gap(&self) -> u64 {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.merge_gap(),
             Self::Remote(remote) => remote.merge_gap(),
             Self::Pack(_) => 0,
@@ -245,7 +223,6 @@ impl Source {
     /// Returns whether names can be listed.
     pub(crate) fn can_list(&self) -> bool {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(_) => true,
             Self::Remote(remote) => remote.can_list(),
             Self::Pack(_) => true,
@@ -256,7 +233,6 @@ impl Source {
     /// Returns the entries directly below `prefix`, by name; empty if it does not exist.
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.children(prefix).await,
             Self::Remote(remote) => remote.children(prefix).await,
             Self::Pack(pack) => Ok(pack.children(prefix)),
@@ -267,7 +243,6 @@ impl Source {
     /// Returns every object below `prefix` with its size, by key.
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.list(prefix).await,
             Self::Remote(remote) => remote.list(prefix).await,
             Self::Pack(pack) => pack.list(prefix),
@@ -278,12 +253,19 @@ impl Source {
     /// Returns counts of the requests so far.
     pub(crate) fn stats(&self) -> IoStats {
         match self {
-            #[cfg(feature = "local")]
             Self::Local(local) => local.stats(),
             Self::Remote(remote) => remote.stats(),
             Self::Pack(pack) => pack.stats(),
             Self::Journaled(journaled) => journaled.stats(),
         }
+    }
+}
+
+/// Refuses the folder `path` in a build without folders (the feature `local`).
+pub(crate) fn check_folders(path: &std::path::Path) -> Result<()> {
+    match cfg!(feature = "local") {
+        true => Ok(()),
+        false => Err(Error::unsupported("folder of this machine", &path.to_string_lossy())),
     }
 }
 
@@ -418,31 +400,13 @@ pub(crate) struct GetAnswer {
 pub(crate) enum PartialRead {
     Whole(Option<GetAnswer>),
     /// Its first and last bytes.
-    #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files are held"))]
     Ends(Bytes, Bytes, HeldFile),
-}
-
-/// On this build no files are held open.
-#[cfg(not(feature = "local"))]
-#[derive(Debug)]
-pub(crate) enum HeldFile {}
-
-#[cfg(not(feature = "local"))]
-impl HeldFile {
-    pub(crate) async fn read(&self) -> Result<Bytes> {
-        match *self {}
-    }
-
-    pub(crate) fn version(&self) -> Version {
-        match *self {}
-    }
 }
 
 /// The version of an object, as far as the backend reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     size: u64,
-    #[cfg(feature = "local")]
     stamp: Option<local::Stamp>,
     /// The backend's identifier: an entity tag, or the modification time.
     tag: Option<Arc<str>>,
@@ -452,22 +416,15 @@ impl Version {
     /// Returns whether both may belong to one file: only a file system knows the identity of a
     /// file.
     pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
-        #[cfg(feature = "local")]
         if let (Some(stamp), Some(other_stamp)) = (&self.stamp, &other.stamp) {
             return stamp.is_same_file(other_stamp);
         }
-        let _ = other;
         true
     }
 
     /// Returns the version if only the size is known.
     pub(crate) const fn from_size(size: u64) -> Self {
-        Self {
-            size,
-            #[cfg(feature = "local")]
-            stamp: None,
-            tag: None,
-        }
+        Self { size, stamp: None, tag: None }
     }
 }
 

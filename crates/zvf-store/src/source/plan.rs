@@ -25,7 +25,6 @@ pub(super) struct Object {
     pub(super) key: Key,
     pub(super) pieces: Vec<Piece>, // never empty
     /// Whether all its bytes are released soon.
-    #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files use buffers again"))]
     pub(super) pooled: bool,
 }
 
