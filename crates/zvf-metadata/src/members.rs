@@ -11,7 +11,6 @@ use serde_json::Value;
 use zvf_format::{Class, Expected};
 
 use super::Object;
-use super::arrays::OLD_TAG;
 use super::error::{At, MetadataError};
 pub(super) use super::fields::Member;
 use super::fields::{Fields, as_integer, float, list, wrong_value_error};
@@ -251,3 +250,6 @@ impl<T: Member> Member for Vec<T> {
         Value::Array(self.iter().map(T::to_value).collect())
     }
 }
+
+/// The older spelling of the key of a tag.
+pub(super) const OLD_TAG: &str = "zvf_array";

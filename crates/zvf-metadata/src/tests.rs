@@ -8,8 +8,9 @@ use std::vec::Vec;
 use serde_json::{Value, json};
 
 use super::arrays::{
-    Column, CompositeLinks, Fragments, GeometryIndex, Groups, LinkAttribute, LinkSegment,
-    LinksFamily, ObjectIndex, PackedShard, ParametricArray, ParametricTypes, Rows, Vertices, tag,
+    ArrayAttributes as _, Column, CompositeLinks, Fragments, GeometryIndex, Groups, LinkAttribute,
+    LinkSegment, LinksFamily, ObjectIndex, PackedShard, ParametricArray, ParametricTypes, Rows,
+    Vertices, tag,
 };
 use super::{
     ArrayDoc, GroupDoc, KeyList, LayoutFamily, LevelDoc, MetadataError, MetadataRule, Node, Object,

@@ -49,7 +49,7 @@ pub use vertices::{Fragments, Vertices};
 use super::Object;
 use super::dtype::Dtype;
 use super::error::{At, MetadataError};
-use super::members::{Document, read, write};
+use super::members::{Document, OLD_TAG, read, write};
 
 /// Attributes as a type of their own.
 ///
@@ -94,6 +94,7 @@ impl<D: Document> ArrayAttributes for D {
 pub fn tag(attributes: &Object) -> Option<&str> {
     attributes.get("zv_array").or_else(|| attributes.get(OLD_TAG))?.as_str()
 }
+
 /// Reads the element type under the key `dtype`.
 fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataError> {
     let at = At::Document.key("dtype");
@@ -105,9 +106,6 @@ fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataEr
         }
     }
 }
-
-/// The old spelling of the key of the tag.
-pub(super) const OLD_TAG: &str = "zvf_array";
 
 #[cfg(test)]
 mod tests;
