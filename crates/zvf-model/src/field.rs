@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use thiserror::Error;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::to_u64;
+use zvf_metadata::DtypeKind;
 use zvf_metadata::arrays::Dictionary;
 
 use crate::{Column, Value};
@@ -124,22 +125,43 @@ impl Categories {
     ///
     /// The first invalid code.
     pub fn check(&self, column: &Column) -> Result<(), BadCode> {
-        let code_count = i128::from(to_u64(self.values.len()));
-        let missing = self.missing.map_or(-1, i128::from); // -1 is a code only where it is missing
-        let stray = |code: &i128| {
-            !(0..code_count).contains(code) && (self.missing.is_none() || *code != missing)
+        self.present(column).map(drop)
+    }
+
+    /// Returns for each code in `column` whether it has a category; the others mean a missing
+    /// value.
+    ///
+    /// # Errors
+    ///
+    /// The first invalid code.
+    pub fn present(&self, column: &Column) -> Result<Vec<bool>, BadCode> {
+        match (column.dtype().kind, column.dtype().size) {
+            (DtypeKind::Int, 1) => self.judge(column, i8::from_le_bytes),
+            (DtypeKind::Int, 2) => self.judge(column, i16::from_le_bytes),
+            (DtypeKind::Int, 4) => self.judge(column, i32::from_le_bytes),
+            (DtypeKind::Int, 8) => self.judge(column, i64::from_le_bytes),
+            (DtypeKind::UInt, 1) => self.judge(column, u8::from_le_bytes),
+            (DtypeKind::UInt, 2) => self.judge(column, u16::from_le_bytes),
+            (DtypeKind::UInt, 4) => self.judge(column, u32::from_le_bytes),
+            (DtypeKind::UInt, 8) => self.judge(column, u64::from_le_bytes),
+            _ if column.is_empty() => Ok(Vec::new()),
+            _ => Err(BadCode { code: None, categories: self.values.len() }),
+        }
+    }
+
+    fn judge<T: Into<i128>, const N: usize>(
+        &self,
+        column: &Column,
+        parse: impl Fn([u8; N]) -> T,
+    ) -> Result<Vec<bool>, BadCode> {
+        let (categories, missing) = (self.values.len(), self.missing.map(i128::from));
+        let known = 0..i128::from(to_u64(categories));
+        let is_present = |bytes: &[u8; N]| match parse(*bytes).into() {
+            code if Some(code) == missing => Ok(false),
+            code if known.contains(&code) => Ok(true),
+            code => Err(BadCode { code: Some(code), categories }),
         };
-        let first = if let Some(codes) = column.as_slice::<u8>() {
-            codes.iter().copied().map(i128::from).find(stray)
-        } else if let Some(codes) = column.as_slice::<i8>() {
-            codes.iter().copied().map(i128::from).find(stray)
-        } else {
-            let width = usize_from_u32(column.width());
-            let mut places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
-            return places.try_for_each(|(row, c)| self.decode(&column.value(row, c)).map(|_| ()));
-        };
-        let bad = |code| Err(BadCode { code: Some(code), categories: self.values.len() });
-        first.map_or(Ok(()), bad)
+        column.bytes().as_chunks().0.iter().map(is_present).collect()
     }
 }
 
@@ -225,5 +247,7 @@ mod tests {
             let expected = code.map(|code| BadCode { code: Some(code), categories: 2 });
             assert_eq!(categories.check(&column).err(), expected, "{column:?}");
         }
+        let codes = column("int32", &[-1_i32, 1, 0].map(i32::to_le_bytes).concat());
+        assert_eq!(pair(Some(-1)).present(&codes), Ok(vec![false, true, true]));
     }
 }

@@ -30,9 +30,9 @@ impl Buffer {
 
     /// Returns the values of a column: one axis where a row has one value, else two.
     pub(crate) fn from_column(column: &Column) -> Self {
-        let width = usize_from_u32(column.width());
-        let shape = if width == 1 { vec![column.len()] } else { vec![column.len(), width] };
-        Self::new(column.bytes().clone(), type_string(column.dtype()), shape)
+        let mut values = Self::from_positions(column);
+        values.shape.truncate(if column.width() == 1 { 1 } else { 2 });
+        values
     }
 
     /// Returns positions: always two axes.
@@ -43,10 +43,9 @@ impl Buffer {
     }
 
     /// Returns numbers of rows as 64-bit integers.
-    #[expect(clippy::host_endian_bytes, reason = "NumPy reads memory in the order of this machine")]
     pub(crate) fn from_rows(rows: &[usize], shape: Vec<usize>) -> Self {
-        let bytes: Vec<u8> = rows.iter().flat_map(|row| to_u64(*row).to_ne_bytes()).collect();
-        Self::new(bytes.into(), "i8", shape)
+        let numbers = rows.iter().map(|row| to_u64(*row).cast_signed());
+        Self { shape, ..Self::from_numbers(numbers) }
     }
 
     /// Returns numbers as 64-bit integers.

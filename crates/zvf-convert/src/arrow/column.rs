@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, make_array};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field as ArrowField};
 use zvf_error::{Error, Result};
@@ -78,9 +78,8 @@ fn named_array(
 
 /// Converts all values of a column to one flat array.
 fn plain_array(name: &str, column: &Column) -> Result<ArrayRef> {
-    let cell_values = || row_value_pairs(column).map(|(row, at)| column.value(row, at));
     if column.dtype().kind == DtypeKind::Bool {
-        let flags = cell_values().map(|value| matches!(value, Value::Bool(true)));
+        let flags = column.bytes().iter().map(|byte| *byte != 0);
         return Ok(Arc::new(BooleanArray::from(flags.collect::<Vec<bool>>())));
     }
     if column.dtype().kind == DtypeKind::Text {
@@ -89,8 +88,12 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef> {
             let what = format!("2 GiB or more of the text {name:?} at once");
             return Err(cannot_hold("Arrow", what, "write it batch by batch"));
         }
-        let texts = cell_values()
-            .map(|value| if let Value::Text(text) = value { Some(text) } else { None });
+        let size = column.stride() / usize_from_u32(column.width());
+        let values = column.bytes().chunks_exact(size);
+        let texts = values.map(|bytes| match Value::decode(column.dtype(), bytes) {
+            Value::Text(text) => Some(text),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) => None,
+        });
         return Ok(Arc::new(texts.collect::<StringArray>()));
     }
     let data =
@@ -106,13 +109,13 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef> {
 /// Converts codes to the keys of a dictionary; the code of missing values is null.
 fn dictionary_array(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRef> {
     let bad_code = |code| bad_code(name, code);
-    categories.check(column).map_err(bad_code)?;
+    let present = categories.present(column).map_err(bad_code)?;
     let is_integer = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
     let key =
         number_type(column.dtype()).filter(|_| is_integer).ok_or_else(|| unsupported_type(name))?;
     let labels = dictionary_values(categories);
     let dictionary = DataType::Dictionary(key.into(), labels.data_type().clone().into());
-    let nulls = categories.missing_code().map(|missing| valid_rows(column, missing));
+    let nulls = categories.missing_code().map(|_| NullBuffer::from(present));
     let data = ArrayData::builder(dictionary)
         .len(count_values(column))
         .add_buffer(Buffer::from(column.bytes().clone()))
@@ -122,14 +125,6 @@ fn dictionary_array(name: &str, column: &Column, categories: &Categories) -> Res
         .build()
         .map_err(from_arrow_error)?;
     Ok(make_array(data))
-}
-
-/// Returns which values are not missing.
-fn valid_rows(column: &Column, missing: i64) -> NullBuffer {
-    let missing = Value::Int(missing);
-    let is_valid =
-        |(row, at)| column.value(row, at).compare(&missing).is_none_or(std::cmp::Ordering::is_ne);
-    NullBuffer::new(BooleanBuffer::from_iter(row_value_pairs(column).map(is_valid)))
 }
 
 /// Converts categories to integers, floats, or else text.
@@ -159,12 +154,6 @@ fn dictionary_values(categories: &Categories) -> ArrayRef {
 /// Returns whether the categories declare a missing value, whether or not a row has it.
 fn may_be_null(categories: &Categories) -> bool {
     categories.missing_code().is_some() || categories.values().contains(&Value::Null)
-}
-
-/// Returns the row and the index of every value of a column, in order.
-fn row_value_pairs(column: &Column) -> impl Iterator<Item = (usize, usize)> {
-    let width = usize_from_u32(column.width());
-    (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
 }
 
 /// Returns the number of values of a column.
