@@ -17,6 +17,20 @@ pub(crate) const INT16: Dtype = dtype(DtypeKind::Int, 2);
 pub(crate) const INT32: Dtype = dtype(DtypeKind::Int, 4);
 pub(crate) const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
 
+/// The types of numbers by the names in VTK; GIFTI has these in capitals.
+pub(crate) const NUMBERS: [(&str, Dtype); 10] = [
+    ("Int8", INT8),
+    ("UInt8", UINT8),
+    ("Int16", INT16),
+    ("UInt16", UINT16),
+    ("Int32", INT32),
+    ("UInt32", UINT32),
+    ("Int64", Dtype::INT64),
+    ("UInt64", UINT64),
+    ("Float32", Dtype::FLOAT32),
+    ("Float64", FLOAT64),
+];
+
 /// Returns the bytes of a missing number: NaN of a float, 0 of any other type.
 pub(crate) fn missing_number(dtype: Dtype) -> Vec<u8> {
     match (dtype.kind, dtype.size) {

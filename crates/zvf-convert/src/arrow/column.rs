@@ -19,6 +19,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
 use super::from_arrow_error;
+use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64, dtype};
 use crate::error::{bad_code, cannot_hold};
 
 /// Converts an attribute with its metadata; a row of several values becomes a list.
@@ -161,21 +162,23 @@ fn count_values(column: &Column) -> usize {
     column.len() * usize_from_u32(column.width())
 }
 
+/// The types of numbers.
+pub(crate) const NUMBERS: [(DataType, Dtype); 11] = [
+    (DataType::Int8, INT8),
+    (DataType::Int16, INT16),
+    (DataType::Int32, INT32),
+    (DataType::Int64, Dtype::INT64),
+    (DataType::UInt8, UINT8),
+    (DataType::UInt16, UINT16),
+    (DataType::UInt32, UINT32),
+    (DataType::UInt64, UINT64),
+    (DataType::Float16, dtype(DtypeKind::Float, 2)),
+    (DataType::Float32, Dtype::FLOAT32),
+    (DataType::Float64, FLOAT64),
+];
+
 fn number_type(dtype: Dtype) -> Option<DataType> {
-    Some(match (dtype.kind, dtype.size) {
-        (DtypeKind::Int, 1) => DataType::Int8,
-        (DtypeKind::Int, 2) => DataType::Int16,
-        (DtypeKind::Int, 4) => DataType::Int32,
-        (DtypeKind::Int, 8) => DataType::Int64,
-        (DtypeKind::UInt, 1) => DataType::UInt8,
-        (DtypeKind::UInt, 2) => DataType::UInt16,
-        (DtypeKind::UInt, 4) => DataType::UInt32,
-        (DtypeKind::UInt, 8) => DataType::UInt64,
-        (DtypeKind::Float, 2) => DataType::Float16,
-        (DtypeKind::Float, 4) => DataType::Float32,
-        (DtypeKind::Float, 8) => DataType::Float64,
-        _ => return None,
-    })
+    NUMBERS.into_iter().find(|(_, number)| *number == dtype).map(|(kind, _)| kind)
 }
 
 fn unsupported_type(name: &str) -> Error {

@@ -54,7 +54,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
 
 #[cfg(all(test, feature = "draco"))]
 mod tests {
-    use crate::read::golden;
+    use crate::read::tests::golden;
 
     #[test]
     fn reads_golden_files() {

@@ -32,8 +32,6 @@ pub(crate) mod flatgeobuf;
 pub(crate) mod geojson;
 mod geometry;
 pub(crate) mod gltf;
-#[cfg(test)]
-pub(crate) mod golden;
 pub(crate) mod graph;
 #[cfg(feature = "h5ad")]
 pub(crate) mod h5ad;
@@ -57,8 +55,6 @@ mod record;
 mod roles;
 pub(crate) mod source;
 pub(crate) mod stl;
-#[cfg(test)]
-mod stock_files;
 pub(crate) mod surface;
 pub(crate) mod swc;
 pub(crate) mod tck;
@@ -325,4 +321,4 @@ impl fmt::Debug for Reader {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,8 @@
 //! Tests of all formats, and helpers for the tests of each format.
 
+pub(crate) mod golden;
+pub(in crate::read) mod stock_files;
+
 use std::error::Error as _;
 use std::io::Write as _;
 

@@ -304,8 +304,8 @@ const MAX_ELEMENTS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::super::stock_files::{check_broken, check_good};
     use super::*;
+    use crate::read::tests::stock_files::{check_broken, check_good};
     use crate::read::{Input, Piece, open};
 
     #[test]
@@ -318,8 +318,9 @@ mod tests {
             &except,
             &ReadOptions { batch_rows: 2, ..ReadOptions::default() },
         );
-        let path = super::super::stock_files::folder("text_points").join("table.xyz");
-        let table = super::super::stock_files::read_all(&path, &ReadOptions::default()).unwrap();
+        let path = crate::read::tests::stock_files::folder("text_points").join("table.xyz");
+        let table =
+            crate::read::tests::stock_files::read_all(&path, &ReadOptions::default()).unwrap();
         assert_eq!((table.rows, table.header.fields.len()), (25, 1));
     }
 

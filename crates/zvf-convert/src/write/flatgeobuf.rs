@@ -18,6 +18,7 @@ use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::crs::code_of;
 use crate::read::features::{PartKind, Shape};
+use crate::read::flatgeobuf::feature::TYPES;
 use crate::table::field_value;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -200,26 +201,15 @@ fn column_type(field: &Field) -> u8 {
     if field.column.width() > 1 {
         return 12;
     }
-    let dtype = field.column.dtype();
-    match (&field.categories, dtype.kind, dtype.size) {
-        (Some(categories), ..)
-            if categories.values().iter().all(|value| matches!(value, Value::Bool(_))) =>
-        {
-            2
-        }
-        (Some(_), ..) | (None, DtypeKind::Text, _) => 11,
-        (None, DtypeKind::Bool, _) => 2,
-        (None, DtypeKind::Int, 1) => 0,
-        (None, DtypeKind::UInt, 1) => 1,
-        (None, DtypeKind::Int, 2) => 3,
-        (None, DtypeKind::UInt, 2) => 4,
-        (None, DtypeKind::Int, 4) => 5,
-        (None, DtypeKind::UInt, 4) => 6,
-        (None, DtypeKind::Int, _) => 7,
-        (None, DtypeKind::UInt, _) => 8,
-        (None, DtypeKind::Float, 2 | 4) => 9,
-        (None, DtypeKind::Float, _) => 10,
+    if let Some(categories) = &field.categories {
+        let is_flag = |value: &Value| matches!(value, Value::Bool(_));
+        return if categories.values().iter().all(is_flag) { 2 } else { 11 };
     }
+    let dtype = field.column.dtype();
+    let is_half = dtype.kind == DtypeKind::Float && dtype.size == 2;
+    let stored = if is_half { Dtype::FLOAT32 } else { dtype };
+    let kind = (0..).zip(TYPES).find(|(_, number)| *number == stored);
+    kind.map_or(11, |(kind, _)| kind)
 }
 
 /// Encodes a feature with its size in front. A larger one than 2 GiB is refused, as offsets have 32 bits.

@@ -46,8 +46,6 @@ pub(crate) mod npz;
 pub(crate) mod obj;
 pub(crate) mod ply;
 pub(crate) mod precomputed;
-#[cfg(test)]
-mod round_trips;
 pub(crate) mod rows;
 mod spool;
 pub(crate) mod stl;
@@ -55,6 +53,8 @@ mod surfaces;
 pub(crate) mod swc;
 mod target;
 pub(crate) mod tck;
+#[cfg(test)]
+mod tests;
 pub(crate) mod text_points;
 pub(crate) mod trk;
 pub(crate) mod trx;

@@ -12,6 +12,7 @@ use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::collected_input::{CollectedInput, format_values, to_f32_bytes};
 use super::{Encoded, Target, WriteOptions};
+use crate::dtypes::{NUMBERS, UINT8};
 
 /// An array to append.
 struct Array {
@@ -54,19 +55,8 @@ impl Array {
 }
 
 fn name_of(dtype: Dtype) -> Option<&'static str> {
-    Some(match (dtype.kind, dtype.size) {
-        (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => "UInt8",
-        (DtypeKind::Int, 1) => "Int8",
-        (DtypeKind::Int, 2) => "Int16",
-        (DtypeKind::UInt, 2) => "UInt16",
-        (DtypeKind::Int, 4) => "Int32",
-        (DtypeKind::UInt, 4) => "UInt32",
-        (DtypeKind::Int, 8) => "Int64",
-        (DtypeKind::UInt, 8) => "UInt64",
-        (DtypeKind::Float, 4) => "Float32",
-        (DtypeKind::Float, 8) => "Float64",
-        _ => return None,
-    })
+    let stored = if dtype.kind == DtypeKind::Bool { UINT8 } else { dtype };
+    NUMBERS.into_iter().find(|(_, number)| *number == stored).map(|(name, _)| name)
 }
 
 /// The cells of the input, of one sort.

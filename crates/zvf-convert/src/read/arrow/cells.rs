@@ -8,27 +8,17 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::Dtype;
 
+use crate::arrow::column::NUMBERS;
 use crate::calendar::civil_date;
+use crate::dtypes::BOOL;
 use crate::read::features::Cell;
 
 /// Returns the stored type of an Arrow type: `Some(None)` for text, `None` if it is not supported.
 pub(super) fn stored_type(data_type: &DataType) -> Option<Option<Dtype>> {
-    let number = |kind, size| Some(Some(Dtype { kind, size, big_endian: false }));
     match data_type {
-        DataType::Boolean => number(DtypeKind::Bool, 1),
-        DataType::Int8 => number(DtypeKind::Int, 1),
-        DataType::Int16 => number(DtypeKind::Int, 2),
-        DataType::Int32 => number(DtypeKind::Int, 4),
-        DataType::Int64 => number(DtypeKind::Int, 8),
-        DataType::UInt8 => number(DtypeKind::UInt, 1),
-        DataType::UInt16 => number(DtypeKind::UInt, 2),
-        DataType::UInt32 => number(DtypeKind::UInt, 4),
-        DataType::UInt64 => number(DtypeKind::UInt, 8),
-        DataType::Float16 => number(DtypeKind::Float, 2),
-        DataType::Float32 => number(DtypeKind::Float, 4),
-        DataType::Float64 => number(DtypeKind::Float, 8),
+        DataType::Boolean => Some(Some(BOOL)),
         DataType::Dictionary(_, values) => stored_type(values),
         DataType::Null
         | DataType::Utf8
@@ -37,7 +27,9 @@ pub(super) fn stored_type(data_type: &DataType) -> Option<Option<Dtype>> {
         | DataType::Date32
         | DataType::Date64
         | DataType::Timestamp(..) => Some(None),
-        _ => None,
+        number => {
+            NUMBERS.into_iter().find(|(kind, _)| kind == number).map(|(_, dtype)| Some(dtype))
+        }
     }
 }
 

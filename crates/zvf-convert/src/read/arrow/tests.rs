@@ -9,10 +9,10 @@ use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 
-use super::super::golden::Collected;
-use super::super::stock_files::{check_broken, check_features};
 use crate::arrow::Form;
 use crate::arrow::files::{ArrowWriter, RecordFile};
+use crate::read::tests::golden::Collected;
+use crate::read::tests::stock_files::{check_broken, check_features};
 use crate::read::{Format, Input, Piece, Polygons, ReadOptions, Reader, open};
 use crate::write::rows::BatchWriter as _;
 

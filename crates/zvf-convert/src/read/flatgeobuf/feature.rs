@@ -3,9 +3,10 @@
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_metadata::Dtype;
 
 use super::buffer::Table;
+use crate::dtypes::{BOOL, FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
 use crate::error::Fault;
 use crate::read::features::{Cell, PartKind, Shape};
 
@@ -19,24 +20,27 @@ pub(super) struct FgbColumn {
 impl FgbColumn {
     /// Returns the type of its values: `Some(None)` for text, `None` for bytes, which are not supported.
     pub(super) fn dtype(&self) -> Option<Option<Dtype>> {
-        let number = |kind, size| Some(Some(Dtype { kind, size, big_endian: false }));
         match self.kind {
-            0 => number(DtypeKind::Int, 1),
-            1 => number(DtypeKind::UInt, 1),
-            2 => number(DtypeKind::Bool, 1),
-            3 => number(DtypeKind::Int, 2),
-            4 => number(DtypeKind::UInt, 2),
-            5 => number(DtypeKind::Int, 4),
-            6 => number(DtypeKind::UInt, 4),
-            7 => number(DtypeKind::Int, 8),
-            8 => number(DtypeKind::UInt, 8),
-            9 => number(DtypeKind::Float, 4),
-            10 => number(DtypeKind::Float, 8),
             11..=13 => Some(None),
-            _ => None,
+            kind => TYPES.get(usize::from(kind)).copied().map(Some),
         }
     }
 }
+
+/// The types of numbers, by their codes.
+pub(crate) const TYPES: [Dtype; 11] = [
+    INT8,
+    UINT8,
+    BOOL,
+    INT16,
+    UINT16,
+    INT32,
+    UINT32,
+    Dtype::INT64,
+    UINT64,
+    Dtype::FLOAT32,
+    FLOAT64,
+];
 
 /// Reads the geometry of a feature into `shape`. `kind` is the one of the header, 0 if each geometry has its own.
 pub(super) fn read_shape(feature: &Table<'_>, kind: u8, shape: &mut Shape) -> Result<(), Fault> {

@@ -12,7 +12,7 @@
 //! Types are kept. An absent value is missing.
 
 pub(crate) mod buffer;
-mod feature;
+pub(crate) mod feature;
 
 use serde_json::{Value as Json, json};
 use zvf_error::{Error, Result};
@@ -365,7 +365,7 @@ const MAX_OPEN_NODES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
-    use super::super::stock_files::{check_broken, check_features, folder, read_all};
+    use crate::read::tests::stock_files::{check_broken, check_features, folder, read_all};
     use crate::read::{Bounds, Polygons, ReadOptions};
 
     fn options() -> ReadOptions {

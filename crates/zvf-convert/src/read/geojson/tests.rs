@@ -3,7 +3,7 @@
 use zvf_error::Result;
 use zvf_model::Kind;
 
-use super::super::stock_files::{check_broken, check_features, folder, read_all};
+use crate::read::tests::stock_files::{check_broken, check_features, folder, read_all};
 use crate::read::{Format, Input, Piece, Polygons, ReadOptions, open};
 
 fn options() -> ReadOptions {

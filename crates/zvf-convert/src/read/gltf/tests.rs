@@ -1,7 +1,7 @@
 //! Tests of glTF and GLB files.
 
 use super::*;
-use crate::read::golden;
+use crate::read::tests::golden;
 
 #[test]
 fn reads_golden_files() {

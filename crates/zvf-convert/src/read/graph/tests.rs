@@ -5,7 +5,7 @@ use zvf_error::{Error, Result};
 
 use super::*;
 use crate::read::geometry::WholeFile;
-use crate::read::golden::{self, Gathered};
+use crate::read::tests::golden::{self, Gathered};
 use crate::read::{Bytes, Format};
 
 fn read_file(path: &std::path::Path, format: Format) -> Result<WholeFile> {

@@ -1,6 +1,6 @@
 //! Tests of h5ad files: valid and broken.
 
-use super::super::stock_files::{
+use crate::read::tests::stock_files::{
     check_broken, check_one, folder, read_all, read_expected, read_input,
 };
 use crate::read::{ColumnRoles, Input, ReadOptions};

@@ -192,7 +192,7 @@ const MAX_LEVEL: i32 = 30;
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::stock_files::{check_good, folder, read_all, read_expected};
+    use crate::read::tests::stock_files::{check_good, folder, read_all, read_expected};
     use crate::read::{Bounds, Input, ReadOptions};
     use crate::{Format, read};
 

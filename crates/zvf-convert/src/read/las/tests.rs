@@ -1,6 +1,6 @@
 //! Tests of files of laspy and `LASzip`: valid and broken.
 
-use super::super::stock_files::{
+use crate::read::tests::stock_files::{
     check_broken, check_good, folder, read_expected, read_input, sha256,
 };
 use crate::read::{ColumnRoles, Input, ReadOptions};

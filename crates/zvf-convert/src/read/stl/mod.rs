@@ -243,7 +243,7 @@ const WELDED_VERTEX_BYTES: u64 = 48;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::golden;
+    use crate::read::tests::golden;
 
     #[test]
     fn golden_files() {

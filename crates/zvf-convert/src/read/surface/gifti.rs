@@ -17,7 +17,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
 use super::{SurfaceFile, SurfaceValues, is_gifti, open_files};
-use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
+use crate::dtypes::{FLOAT64, INT32, NUMBERS};
 use crate::error::{Fault, Spot, read_failed};
 use crate::read::geometry::{WholeFile, number_column, open_companion, whole_numbers};
 use crate::read::input::Bytes;
@@ -181,7 +181,8 @@ impl Shape {
     fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self> {
         let spot = |part: &str| file.spot(format!("DataArray {number} {part}"));
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
-        let entry = TYPES.iter().find(|(key, _)| Some(*key) == name.strip_prefix("NIFTI_TYPE_"));
+        let kind = name.strip_prefix("NIFTI_TYPE_").unwrap_or_default();
+        let entry = NUMBERS.iter().find(|(key, _)| key.to_ascii_uppercase() == kind);
         let Some((_, dtype)) = entry else {
             let expected = "a type of integers or floats";
             return spot("DataType").refuse(Class::Unsupported, expected, format!("{name:?}"));
@@ -461,16 +462,3 @@ fn label_column(name: &str, values: Column, labels: &[Label]) -> Result<Field> {
     let column = number_column(INT32, values.width(), &codes, |code| code.to_le_bytes())?;
     Ok(Field::new(name, column).with_categories(Categories::new(texts, None)))
 }
-
-const TYPES: [(&str, Dtype); 10] = [
-    ("UINT8", UINT8),
-    ("INT32", INT32),
-    ("FLOAT32", Dtype::FLOAT32),
-    ("FLOAT64", FLOAT64),
-    ("INT8", INT8),
-    ("INT16", INT16),
-    ("INT64", Dtype::INT64),
-    ("UINT16", UINT16),
-    ("UINT32", UINT32),
-    ("UINT64", UINT64),
-];

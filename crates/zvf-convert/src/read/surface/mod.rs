@@ -501,7 +501,7 @@ mod tests {
 
     use super::*;
     use crate::read::geometry::WholeFile;
-    use crate::read::golden::{self, Gathered};
+    use crate::read::tests::golden::{self, Gathered};
     use crate::read::{Bytes, Format, ReadOptions};
 
     fn read_file(path: &Path, format: Format) -> Result<WholeFile> {

@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
             if let (Some(sort), [count, size]) = (sort, arguments) {
                 let (count, size) = (self.parse_count(count)?, self.parse_count(size)?);
                 let cells = self.read_cells(count, size)?;
-                *self.data.sorts_mut()[sort] = cells;
+                self.data.cells[sort] = cells;
                 continue;
             }
             match (keyword.as_str(), arguments) {

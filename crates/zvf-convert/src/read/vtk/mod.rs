@@ -68,10 +68,7 @@ impl Cells {
 #[derive(Debug)]
 struct PolyData {
     points: Column,
-    verts: Cells,
-    lines: Cells,
-    polys: Cells,
-    strips: Cells,
+    cells: [Cells; 4], // by sort, in the order of cell data
     point_data: Vec<Field>,
     cell_data: Vec<Field>,
     field_data: Vec<(String, Json)>,
@@ -85,10 +82,7 @@ impl PolyData {
     fn new() -> Result<Self> {
         Ok(Self {
             points: super::values::new_column(Dtype::FLOAT32, 3, Vec::new())?,
-            verts: Cells::default(),
-            lines: Cells::default(),
-            polys: Cells::default(),
-            strips: Cells::default(),
+            cells: Default::default(),
             point_data: Vec::new(),
             cell_data: Vec::new(),
             field_data: Vec::new(),
@@ -98,24 +92,15 @@ impl PolyData {
         })
     }
 
-    /// Returns the cells of each sort, in the order of cell data.
-    const fn sorts(&self) -> [&Cells; 4] {
-        [&self.verts, &self.lines, &self.polys, &self.strips]
-    }
-
-    const fn sorts_mut(&mut self) -> [&mut Cells; 4] {
-        [&mut self.verts, &mut self.lines, &mut self.polys, &mut self.strips]
-    }
-
     fn cell_counts(&self) -> [usize; 4] {
-        self.sorts().map(Cells::len)
+        self.cells.each_ref().map(Cells::len)
     }
 
     /// Checks that cells refer to existing points, and that data have one row per point or cell.
     fn check(&self, file: &WholeFile) -> Result<()> {
         let points = self.points.len();
         let is_point = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < points);
-        for (name, cells) in SECTIONS.into_iter().zip(self.sorts()) {
+        for (name, cells) in SECTIONS.into_iter().zip(&self.cells) {
             if let Some(id) = cells.ids.iter().find(|id| !is_point(id)) {
                 let class = if *id < 0 { Class::Negative } else { Class::OutOfBounds };
                 return file.spot(name).refuse(class, format!("points below {points}"), id);
@@ -165,14 +150,14 @@ impl PolyData {
     /// Returns the kinds of the data set, the default first.
     fn kinds(&self) -> Vec<Kind> {
         let mut kinds = Vec::new();
-        if self.polys.len() + self.strips.len() > 0 {
+        if self.cells[POLYS].len() + self.cells[STRIPS].len() > 0 {
             kinds.push(Kind::Mesh);
         }
-        if self.lines.len() > 0 {
-            let are_edges = self.lines.iter().all(|line| line.len() == 2);
+        if self.cells[LINES].len() > 0 {
+            let are_edges = self.cells[LINES].iter().all(|line| line.len() == 2);
             kinds.push(if are_edges { Kind::Graph } else { Kind::Polyline });
         }
-        if self.verts.len() > 0 || kinds.is_empty() {
+        if self.cells[VERTS].len() > 0 || kinds.is_empty() {
             kinds.push(Kind::PointCloud);
         }
         kinds
@@ -193,7 +178,7 @@ impl PolyData {
             Kind::Mesh if kinds.contains(&Kind::Mesh) => self.build_mesh(file, options)?,
             Kind::Mesh => return Err(lacks("polygons")),
             Kind::PointCloud => self.build_point_cloud(),
-            _ if self.lines.len() == 0 && !self.is_empty() => return Err(lacks("lines")),
+            _ if self.cells[LINES].len() == 0 && !self.is_empty() => return Err(lacks("lines")),
             Kind::Graph | Kind::Skeleton => self.build_graph(kind)?,
             _ => self.build_chains(kind)?,
         };
@@ -220,7 +205,7 @@ impl PolyData {
 
     fn build_point_cloud(&self) -> Geometry {
         let mut geometry = self.build_points(Kind::PointCloud);
-        if self.verts.len() > 0 && !self.cell_data.is_empty() {
+        if self.cells[VERTS].len() > 0 && !self.cell_data.is_empty() {
             geometry.left_out.push(format!("{} arrays of verts", self.cell_data.len()));
         }
         geometry
@@ -229,7 +214,7 @@ impl PolyData {
     fn build_mesh(&self, file: &WholeFile, options: &ReadOptions) -> Result<Geometry> {
         let mut geometry = Geometry::new(Kind::Mesh, self.points.clone());
         geometry.fields.clone_from(&self.point_data);
-        let first = self.verts.len() + self.lines.len();
+        let first = self.cells[VERTS].len() + self.cells[LINES].len();
         let mut corners = Corners::new(options.polygons);
         let mut sources = Vec::new(); // the row of cell data of each face
         let points = to_u64(self.points.len());
@@ -243,10 +228,10 @@ impl PolyData {
             sources.extend(std::iter::repeat_n(row, corners.end()));
             Ok(())
         };
-        for (face, row) in self.polys.iter().zip(first..) {
+        for (face, row) in self.cells[POLYS].iter().zip(first..) {
             add(face, row)?;
         }
-        for (strip, row) in self.strips.iter().zip(first + self.polys.len()..) {
+        for (strip, row) in self.cells[STRIPS].iter().zip(first + self.cells[POLYS].len()..) {
             for (at, triangle) in strip.windows(3).enumerate() {
                 let [a, b, c] = *triangle else { continue };
                 add(&if at % 2 == 0 { [a, b, c] } else { [b, a, c] }, row)?;
@@ -273,7 +258,7 @@ impl PolyData {
         let mut geometry = self.build_points(kind);
         let mut edges = Vec::new();
         let mut sources = Vec::new();
-        for (line, row) in self.lines.iter().zip(self.verts.len()..) {
+        for (line, row) in self.cells[LINES].iter().zip(self.cells[VERTS].len()..) {
             for pair in line.windows(2) {
                 edges.extend_from_slice(pair);
                 sources.push(row);
@@ -286,14 +271,14 @@ impl PolyData {
 
     fn build_chains(&self, kind: Kind) -> Result<Geometry> {
         let rows: Vec<usize> =
-            self.lines.ids.iter().filter_map(|id| usize::try_from(*id).ok()).collect();
+            self.cells[LINES].ids.iter().filter_map(|id| usize::try_from(*id).ok()).collect();
         let is_identity =
             rows.len() == self.points.len() && rows.iter().enumerate().all(|(at, id)| at == *id);
         let positions =
             if is_identity { self.points.clone() } else { gather_column(&self.points, &rows) };
         let mut geometry = Geometry::new(kind, positions);
         let used: std::collections::HashSet<usize> = rows.iter().copied().collect();
-        if used.len() < self.points.len() && self.verts.len() == 0 {
+        if used.len() < self.points.len() && self.cells[VERTS].len() == 0 {
             let unused = self.points.len() - used.len();
             geometry.left_out.push(format!("points that no cell names: {unused}"));
         }
@@ -301,16 +286,17 @@ impl PolyData {
             true => self.point_data.clone(),
             false => gather_fields(&self.point_data, &rows),
         };
-        let first = self.verts.len();
-        let cells: Vec<usize> = (first..first + self.lines.len()).collect();
+        let first = self.cells[VERTS].len();
+        let cells: Vec<usize> = (first..first + self.cells[LINES].len()).collect();
         let mut fields = gather_fields(&self.cell_data, &cells);
-        let mut objects: Vec<ObjectId> = (0..).map(ObjectId).take(self.lines.len()).collect();
+        let mut objects: Vec<ObjectId> =
+            (0..).map(ObjectId).take(self.cells[LINES].len()).collect();
         if let Some((at, ids)) = find_ids(&fields) {
             fields.remove(at);
             objects = ids;
         }
         let mut offsets = vec![0];
-        offsets.extend_from_slice(&self.lines.offsets);
+        offsets.extend_from_slice(&self.cells[LINES].offsets);
         let parts = Parts::new(offsets, objects.clone())?;
         geometry.owners = VertexOwners::Runs(parts);
         let mut unique = std::collections::HashSet::new();
@@ -371,6 +357,11 @@ fn to_integers(values: &Column) -> Result<Vec<i64>, String> {
     whole_numbers(values)
 }
 
+/// The sorts of cells.
+const VERTS: usize = 0;
+const LINES: usize = 1;
+const POLYS: usize = 2;
+const STRIPS: usize = 3;
 /// The keyword of each sort of cells.
 const SECTIONS: [&str; 4] = ["VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS"];
 /// Most rows of an array of field data in the header record.

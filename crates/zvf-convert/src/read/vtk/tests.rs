@@ -5,7 +5,7 @@ use zvf_error::Result;
 
 use super::*;
 use crate::read::Polygons;
-use crate::read::golden::{self, Gathered};
+use crate::read::tests::golden::{self, Gathered};
 
 fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile)> {
     let mut bytes = Bytes::open(path)?;
@@ -40,10 +40,10 @@ fn compare(name: &str, data: &PolyData, facts: &Json) {
         .collect();
     assert_eq!(facts["vertices"]["sha256"], golden::sha256(&points), "{name}: points");
     let sorts = [
-        ("verts", &data.verts),
-        ("lines", &data.lines),
-        ("polys", &data.polys),
-        ("strips", &data.strips),
+        ("verts", &data.cells[VERTS]),
+        ("lines", &data.cells[LINES]),
+        ("polys", &data.cells[POLYS]),
+        ("strips", &data.cells[STRIPS]),
     ];
     for (sort, cells) in sorts {
         let facts = &facts[sort];

@@ -17,7 +17,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
 use super::{Cells, PolyData, to_integers};
-use crate::dtypes::{FLOAT64, INT8, INT16, INT32, UINT8, UINT16, UINT32, UINT64};
+use crate::dtypes::NUMBERS;
 use crate::error::{Fault, Spot};
 use crate::read::geometry::{WholeFile, text_field};
 use crate::read::packed::{decode_base64, inflate, unpack_lz4, unpack_xz};
@@ -138,7 +138,7 @@ impl<'a> ArrayDecoder<'a> {
     /// known.
     fn read(&self, array: &Array, rows: Option<usize>) -> Result<Column> {
         let kind = array.element.get("type").unwrap_or_default();
-        let Some((_, dtype)) = TYPES.iter().find(|(name, _)| *name == kind) else {
+        let Some((_, dtype)) = NUMBERS.iter().find(|(name, _)| *name == kind) else {
             let expected = "a type of numbers".to_owned();
             return self.spot(array).refuse(Class::BadTag, expected, format!("{kind:?}"));
         };
@@ -455,8 +455,7 @@ fn read_piece(
             name => {
                 let sorts = ["Verts", "Lines", "Polys", "Strips"];
                 if let Some(at) = sorts.iter().position(|sort| *sort == name) {
-                    let cells = data.sorts_mut();
-                    read_cells(decoder, cells[at], &arrays, counts[at])?;
+                    read_cells(decoder, &mut data.cells[at], &arrays, counts[at])?;
                 }
             }
         }
@@ -487,7 +486,7 @@ fn join_piece(file: &WholeFile, to: &mut PolyData, new: &PolyData) -> Result<()>
     to.cell_data = join_fields(file, &to.cell_data, &new.cell_data, |old, new| {
         join_cell_data(file, old, old_cells, new, new_cells)
     })?;
-    for (to, new) in to.sorts_mut().into_iter().zip(new.sorts()) {
+    for (to, new) in to.cells.iter_mut().zip(&new.cells) {
         to.extend(&new.offsets, &new.ids, first);
     }
     Ok(())
@@ -580,17 +579,5 @@ fn join_fields(
         .collect()
 }
 
-const TYPES: [(&str, Dtype); 10] = [
-    ("Int8", INT8),
-    ("UInt8", UINT8),
-    ("Int16", INT16),
-    ("UInt16", UINT16),
-    ("Int32", INT32),
-    ("UInt32", UINT32),
-    ("Int64", Dtype::INT64),
-    ("UInt64", UINT64),
-    ("Float32", Dtype::FLOAT32),
-    ("Float64", FLOAT64),
-];
 /// Maximum number of values per row.
 const MAX_WIDTH: u32 = 1 << 20;

@@ -10,26 +10,26 @@ use zvf_error::Result;
 use zvf_model::{Field, Value};
 
 use super::golden::{self, quiet_nan_bytes};
-pub(super) use super::golden::{folder, read_expected, sha256};
+pub(in crate::read) use super::golden::{folder, read_expected, sha256};
 use super::{Header, Input, Piece, ReadOptions, open};
 
 /// The contents of a file.
-pub(super) struct FileContents {
-    pub(super) header: Header,
-    pub(super) positions: Vec<u8>, // as float64
-    pub(super) rows: usize,
-    pub(super) fields: Vec<Vec<Field>>, // by column, by batch
-    pub(super) object_fields: Vec<Vec<Field>>,
-    pub(super) lengths: std::collections::BTreeMap<i64, Vec<usize>>, // of the parts of each object
-    pub(super) objects: std::collections::BTreeSet<i64>,
+pub(in crate::read) struct FileContents {
+    pub(in crate::read) header: Header,
+    pub(in crate::read) positions: Vec<u8>, // as float64
+    pub(in crate::read) rows: usize,
+    pub(in crate::read) fields: Vec<Vec<Field>>, // by column, by batch
+    pub(in crate::read) object_fields: Vec<Vec<Field>>,
+    pub(in crate::read) lengths: std::collections::BTreeMap<i64, Vec<usize>>, // of the parts of each object
+    pub(in crate::read) objects: std::collections::BTreeSet<i64>,
 }
 
 /// Reads a file to its end.
-pub(super) fn read_all(path: &Path, options: &ReadOptions) -> Result<FileContents> {
+pub(in crate::read) fn read_all(path: &Path, options: &ReadOptions) -> Result<FileContents> {
     read_input(Input::path(path), options)
 }
 
-pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<FileContents> {
+pub(in crate::read) fn read_input(input: Input, options: &ReadOptions) -> Result<FileContents> {
     let reader = open(input, None, options)?;
     let header = reader.header().clone();
     let mut all = FileContents {
@@ -78,7 +78,7 @@ pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<FileCont
 }
 
 /// Compares the valid files of a format, without those in `except`, with the expected values.
-pub(super) fn check_good(format: &str, except: &[&str], options: &ReadOptions) {
+pub(in crate::read) fn check_good(format: &str, except: &[&str], options: &ReadOptions) {
     let expected = read_expected(format);
     for (name, facts) in expected["files"].as_object().unwrap() {
         if !except.contains(&name.as_str()) {
@@ -91,7 +91,7 @@ pub(super) fn check_good(format: &str, except: &[&str], options: &ReadOptions) {
 }
 
 /// Compares positions and attributes of vertices.
-pub(super) fn check_one(name: &str, facts: &Json, all: &FileContents) {
+pub(in crate::read) fn check_one(name: &str, facts: &Json, all: &FileContents) {
     assert_eq!(facts["vertices"]["count"], all.rows, "{name}");
     if facts["vertices"]["exact"] == true {
         assert_eq!(facts["vertices"]["sha256"], sha256(&all.positions), "positions of {name}");
@@ -100,7 +100,7 @@ pub(super) fn check_one(name: &str, facts: &Json, all: &FileContents) {
 }
 
 /// Compares columns by name.
-pub(super) fn check_columns(name: &str, facts: &Json, fields: &[Vec<Field>]) {
+pub(in crate::read) fn check_columns(name: &str, facts: &Json, fields: &[Vec<Field>]) {
     for column in facts.as_array().into_iter().flatten() {
         let column_name = column["name"].as_str().unwrap();
         if column["type"] == "geometry" {
@@ -121,7 +121,7 @@ pub(super) fn check_columns(name: &str, facts: &Json, fields: &[Vec<Field>]) {
 }
 
 /// Returns the bytes of a column, as they are hashed.
-pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
+pub(in crate::read) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in parts {
         if dtype == "string" {
@@ -163,13 +163,13 @@ pub(super) fn bytes_of(parts: &[Field], dtype: &str) -> Vec<u8> {
 }
 
 /// Reads every broken file and checks the class of each error.
-pub(super) fn check_broken(format: &str, options: &ReadOptions) {
+pub(in crate::read) fn check_broken(format: &str, options: &ReadOptions) {
     let expected = read_expected(format);
     golden::check_broken(format, &expected, |path| read_all(path, options).map(drop));
 }
 
 /// Compares files of features. A file with several kinds is read as each of them.
-pub(super) fn check_features(format: &str, options: &ReadOptions) {
+pub(in crate::read) fn check_features(format: &str, options: &ReadOptions) {
     let expected = read_expected(format);
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = folder(format).join(name);

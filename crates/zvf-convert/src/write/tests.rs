@@ -8,7 +8,7 @@ use zvf_model::Kind;
 
 use super::{Target, WriteOptions, find_losses};
 use crate::Format;
-use crate::read::golden::{self, Collected};
+use crate::read::tests::golden::{self, Collected};
 use crate::read::{self, Input, Polygons, ReadOptions};
 
 /// Writes the file at `path` as `format`, and returns the path of the result; `None` where the format does not hold it.
