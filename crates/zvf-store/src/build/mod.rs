@@ -50,6 +50,8 @@ use object_store::path::Path;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, GroupDoc, Root};
+#[cfg(feature = "local")]
+use zvf_publish::StagingDir;
 use zvf_publish::{CommitGate, Disk, TargetLock};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
