@@ -7,6 +7,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_metadata::arrays::Dictionary;
 
+use crate::column::read_whole;
 use crate::{Column, Value};
 
 /// A named column.
@@ -136,27 +137,21 @@ impl Categories {
     /// The first invalid code.
     pub fn present(&self, column: &Column) -> Result<Vec<bool>, BadCode> {
         match (column.dtype().kind, column.dtype().size) {
-            (DtypeKind::Int, 1) => self.judge(column, i8::from_le_bytes),
-            (DtypeKind::Int, 2) => self.judge(column, i16::from_le_bytes),
-            (DtypeKind::Int, 4) => self.judge(column, i32::from_le_bytes),
-            (DtypeKind::Int, 8) => self.judge(column, i64::from_le_bytes),
-            (DtypeKind::UInt, 1) => self.judge(column, u8::from_le_bytes),
-            (DtypeKind::UInt, 2) => self.judge(column, u16::from_le_bytes),
-            (DtypeKind::UInt, 4) => self.judge(column, u32::from_le_bytes),
-            (DtypeKind::UInt, 8) => self.judge(column, u64::from_le_bytes),
+            (DtypeKind::Int | DtypeKind::UInt, 1) => self.judge::<1>(column),
+            (DtypeKind::Int | DtypeKind::UInt, 2) => self.judge::<2>(column),
+            (DtypeKind::Int | DtypeKind::UInt, 4) => self.judge::<4>(column),
+            (DtypeKind::Int | DtypeKind::UInt, 8) => self.judge::<8>(column),
             _ if column.is_empty() => Ok(Vec::new()),
             _ => Err(BadCode { code: None, categories: self.values.len() }),
         }
     }
 
-    fn judge<T: Into<i128>, const N: usize>(
-        &self,
-        column: &Column,
-        parse: impl Fn([u8; N]) -> T,
-    ) -> Result<Vec<bool>, BadCode> {
+    /// Judges codes of `N` bytes.
+    fn judge<const N: usize>(&self, column: &Column) -> Result<Vec<bool>, BadCode> {
         let (categories, missing) = (self.values.len(), self.missing.map(i128::from));
         let known = 0..i128::from(to_u64(categories));
-        let is_present = |bytes: &[u8; N]| match parse(*bytes).into() {
+        let is_signed = column.dtype().kind == DtypeKind::Int;
+        let is_present = |bytes: &[u8; N]| match read_whole(bytes, is_signed) {
             code if Some(code) == missing => Ok(false),
             code if known.contains(&code) => Ok(true),
             code => Err(BadCode { code: Some(code), categories }),
