@@ -303,9 +303,9 @@ impl Value {
     }
 }
 
-/// Decodes a whole number.
-pub(crate) fn read_whole(bytes: &[u8], is_signed: bool) -> i128 {
-    if is_signed { read_signed(bytes).into() } else { read_unsigned(bytes).into() }
+/// Decodes a whole number of this kind.
+pub(crate) fn read_whole(bytes: &[u8], kind: DtypeKind) -> i128 {
+    if kind == DtypeKind::Int { read_signed(bytes).into() } else { read_unsigned(bytes).into() }
 }
 
 fn read_unsigned(bytes: &[u8]) -> u64 {

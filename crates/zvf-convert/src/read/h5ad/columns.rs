@@ -129,7 +129,7 @@ fn read_categories(
         }
     };
     let categories = Categories::new(labels, Some(-1));
-    if let Err(stray) = categories.check(&values) {
+    if let Err(stray) = categories.present(&values) {
         return Err(file.input_error(
             Class::OutOfBounds,
             &codes,
