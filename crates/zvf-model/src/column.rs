@@ -50,7 +50,9 @@ impl Column {
         if bytes.len().checked_rem(stride) != Some(0) {
             return Err(BadColumn::Length { bytes: bytes.len(), stride });
         }
-        let bytes = if dtype.big_endian { swap_units(&bytes, unit(dtype, size)) } else { bytes };
+        // A code unit of text is swapped, otherwise the whole value.
+        let unit = if dtype.kind == DtypeKind::Text { 4 } else { size };
+        let bytes = if dtype.big_endian { swap_units(&bytes, unit) } else { bytes };
         Ok(Self { dtype: Dtype { big_endian: false, ..dtype }, width, stride, bytes })
     }
 
@@ -275,14 +277,6 @@ impl From<BadColumn> for zvf_error::Error {
     }
 }
 
-/// Returns the byte-swapping unit: a code unit for text, otherwise the whole value.
-const fn unit(dtype: Dtype, size: usize) -> usize {
-    match dtype.kind {
-        DtypeKind::Text => 4,
-        DtypeKind::Bool | DtypeKind::Int | DtypeKind::UInt | DtypeKind::Float => size,
-    }
-}
-
 fn swap_units(bytes: &[u8], unit: usize) -> Bytes {
     let mut swapped = bytes.to_vec();
     swapped.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
@@ -293,29 +287,29 @@ impl Value {
     /// Decodes one little-endian value; text without its trailing zeros.
     #[must_use]
     pub fn decode(dtype: Dtype, bytes: &[u8]) -> Self {
+        use DtypeKind as Kind;
         match (dtype.kind, bytes) {
-            (DtypeKind::Bool, [byte]) => Self::Bool(*byte != 0),
-            (DtypeKind::Int, _) => Self::Int(read_signed(bytes)),
-            (DtypeKind::UInt, _) => Self::UInt(read_unsigned(bytes)),
-            (DtypeKind::Float, &[a, b]) => Self::Float(half::f16::from_le_bytes([a, b]).into()),
-            (DtypeKind::Float, &[a, b, c, d]) => {
-                Self::Float(f32::from_le_bytes([a, b, c, d]).into())
-            }
-            (DtypeKind::Float, &[a, b, c, d, e, f, g, h]) => {
+            (Kind::Bool, [byte]) => Self::Bool(*byte != 0),
+            (Kind::Int, _) => Self::Int(read_signed(bytes)),
+            (Kind::UInt, _) => Self::UInt(read_unsigned(bytes)),
+            (Kind::Float, &[a, b]) => Self::Float(half::f16::from_le_bytes([a, b]).into()),
+            (Kind::Float, &[a, b, c, d]) => Self::Float(f32::from_le_bytes([a, b, c, d]).into()),
+            (Kind::Float, &[a, b, c, d, e, f, g, h]) => {
                 Self::Float(f64::from_le_bytes([a, b, c, d, e, f, g, h]))
             }
-            (DtypeKind::Text, _) => Self::Text(text(bytes)),
-            (DtypeKind::Bool | DtypeKind::Float, _) => Self::Null,
+            (Kind::Text, _) => Self::Text(text(bytes)),
+            (Kind::Bool | Kind::Float, _) => Self::Null,
         }
     }
 }
 
+/// Decodes a whole number of this kind.
+pub(crate) fn read_whole(bytes: &[u8], kind: DtypeKind) -> i128 {
+    if kind == DtypeKind::Int { read_signed(bytes).into() } else { read_unsigned(bytes).into() }
+}
+
 fn read_unsigned(bytes: &[u8]) -> u64 {
-    let mut wide = [0; 8];
-    for (to, from) in wide.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    u64::from_le_bytes(wide)
+    bytes.iter().rev().fold(0, |wide, byte| wide << 8 | u64::from(*byte))
 }
 
 fn read_signed(bytes: &[u8]) -> i64 {
@@ -337,8 +331,7 @@ const fn to_float(value: &Value) -> Option<f64> {
         Value::Int(n) => Some(*n as f64),
         Value::UInt(n) => Some(*n as f64),
         Value::Float(x) => Some(*x),
-        Value::Bool(true) => Some(1.0),
-        Value::Bool(false) => Some(0.0),
+        Value::Bool(flag) => Some(*flag as u8 as f64),
         Value::Null | Value::Text(_) => None,
     }
 }

@@ -7,6 +7,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_metadata::arrays::Dictionary;
 
+use crate::column::read_whole;
 use crate::{Column, Value};
 
 /// A named column.
@@ -119,15 +120,6 @@ impl Categories {
         category.ok_or(BadCode { code: number, categories: self.values.len() })
     }
 
-    /// Checks that every code in `column` has a category or means a missing value.
-    ///
-    /// # Errors
-    ///
-    /// The first invalid code.
-    pub fn check(&self, column: &Column) -> Result<(), BadCode> {
-        self.present(column).map(drop)
-    }
-
     /// Returns for each code in `column` whether it has a category; the others mean a missing
     /// value.
     ///
@@ -136,32 +128,28 @@ impl Categories {
     /// The first invalid code.
     pub fn present(&self, column: &Column) -> Result<Vec<bool>, BadCode> {
         match (column.dtype().kind, column.dtype().size) {
-            (DtypeKind::Int, 1) => self.judge(column, i8::from_le_bytes),
-            (DtypeKind::Int, 2) => self.judge(column, i16::from_le_bytes),
-            (DtypeKind::Int, 4) => self.judge(column, i32::from_le_bytes),
-            (DtypeKind::Int, 8) => self.judge(column, i64::from_le_bytes),
-            (DtypeKind::UInt, 1) => self.judge(column, u8::from_le_bytes),
-            (DtypeKind::UInt, 2) => self.judge(column, u16::from_le_bytes),
-            (DtypeKind::UInt, 4) => self.judge(column, u32::from_le_bytes),
-            (DtypeKind::UInt, 8) => self.judge(column, u64::from_le_bytes),
+            (DtypeKind::Int | DtypeKind::UInt, 1) => self.judge::<1>(column),
+            (DtypeKind::Int | DtypeKind::UInt, 2) => self.judge::<2>(column),
+            (DtypeKind::Int | DtypeKind::UInt, 4) => self.judge::<4>(column),
+            (DtypeKind::Int | DtypeKind::UInt, 8) => self.judge::<8>(column),
             _ if column.is_empty() => Ok(Vec::new()),
             _ => Err(BadCode { code: None, categories: self.values.len() }),
         }
     }
 
-    fn judge<T: Into<i128>, const N: usize>(
-        &self,
-        column: &Column,
-        parse: impl Fn([u8; N]) -> T,
-    ) -> Result<Vec<bool>, BadCode> {
+    /// Judges codes of `N` bytes.
+    fn judge<const N: usize>(&self, column: &Column) -> Result<Vec<bool>, BadCode> {
         let (categories, missing) = (self.values.len(), self.missing.map(i128::from));
         let known = 0..i128::from(to_u64(categories));
-        let is_present = |bytes: &[u8; N]| match parse(*bytes).into() {
-            code if Some(code) == missing => Ok(false),
-            code if known.contains(&code) => Ok(true),
-            code => Err(BadCode { code: Some(code), categories }),
-        };
-        column.bytes().as_chunks().0.iter().map(is_present).collect()
+        let mut present = Vec::with_capacity(column.len());
+        for bytes in column.bytes().as_chunks::<N>().0 {
+            present.push(match read_whole(bytes, column.dtype().kind) {
+                code if Some(code) == missing => false,
+                code if known.contains(&code) => true,
+                code => return Err(BadCode { code: Some(code), categories }),
+            });
+        }
+        Ok(present)
     }
 }
 
@@ -242,10 +230,10 @@ mod tests {
             (pair(Some(-1)), column("int16", &[0xff, 0xff, 2, 0]), Some(2)),
         ];
         let floats = column("float32", &1_f32.to_le_bytes());
-        assert_eq!(pair(Some(-1)).check(&floats), Err(BadCode { code: None, categories: 2 }));
+        assert_eq!(pair(Some(-1)).present(&floats), Err(BadCode { code: None, categories: 2 }));
         for (categories, column, code) in table {
             let expected = code.map(|code| BadCode { code: Some(code), categories: 2 });
-            assert_eq!(categories.check(&column).err(), expected, "{column:?}");
+            assert_eq!(categories.present(&column).err(), expected, "{column:?}");
         }
         let codes = column("int32", &[-1_i32, 1, 0].map(i32::to_le_bytes).concat());
         assert_eq!(pair(Some(-1)).present(&codes), Ok(vec![false, true, true]));

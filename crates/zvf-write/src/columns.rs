@@ -178,7 +178,7 @@ impl Attribute {
         }
         if let Some(categories) = &field.categories {
             let bad_code = |code| code_error(self.name.to_string(), code);
-            categories.check(column).map_err(bad_code)?;
+            categories.present(column).map_err(bad_code)?;
         }
         Ok(column.clone())
     }

@@ -406,7 +406,7 @@ impl AttributeReader {
 
     fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<()> {
         let Some(categories) = &self.info.categories else { return Ok(()) };
-        categories.check(column).map_err(|error| self.place(error.into(), key))
+        categories.present(column).map(drop).map_err(|error| self.place(error.into(), key))
     }
 
     /// Adds the chunk `key` of this attribute to `error`.

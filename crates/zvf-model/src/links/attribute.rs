@@ -217,7 +217,7 @@ impl LinkAttribute {
         if let Some(categories) = self.categories() {
             for found in &mut columns {
                 if let Ok(Some(column)) = found
-                    && let Err(error) = categories.check(column)
+                    && let Err(error) = categories.present(column)
                 {
                     let path = format!(
                         "{}/link_attributes/{}",

@@ -126,7 +126,7 @@ fn read_categories(
         }
     };
     let categories = Categories::new(labels, Some(-1));
-    if let Err(stray) = categories.check(&values) {
+    if let Err(stray) = categories.present(&values) {
         return spot(&codes).refuse(Class::OutOfBounds, "codes of categories, or -1", stray);
     }
     Ok(Field::new(name, values).with_categories(categories))
