@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use zvf_publish::{Call, Disk};
-use zvf_store::{Build, BuildOptions};
 
 use self::model::{Counted, Inode, Model, NAME, Omitted, Recording};
 use crate::trees::{Tree, read_tree};
@@ -227,18 +226,15 @@ impl Shared {
     }
 }
 
-async fn begin_build(disk: &Disk, target: &Path) -> zvf_error::Result<Build> {
-    Build::begin(target.to_str().unwrap_or_default(), options_on(disk)).await
+async fn begin_build(disk: &Disk, target: &Path) -> zvf_error::Result<zvf_store::Build> {
+    let options = zvf_store::BuildOptions { disk: disk.clone(), ..build::build_options(true) };
+    zvf_store::Build::begin(target.to_str().unwrap_or_default(), options).await
 }
 
-async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<Build> {
-    let target = parent.join(NAME);
-    let address = target.to_str().unwrap_or_default();
-    Build::join(address, &parent.join(WORK), options_on(disk)).await
-}
-
-fn options_on(disk: &Disk) -> BuildOptions {
-    BuildOptions { disk: disk.clone(), ..build::build_options(true) }
+async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::Build> {
+    let options = zvf_store::BuildOptions { disk: disk.clone(), ..build::build_options(true) };
+    let (target, work) = (parent.join(NAME), parent.join(WORK));
+    zvf_store::Build::join(target.to_str().unwrap_or_default(), &work, options).await
 }
 
 /// Returns the store after the next build started on this disk and was abandoned.

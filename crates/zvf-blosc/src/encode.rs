@@ -18,7 +18,7 @@ mod blosc2;
 pub use self::blosc2::{Blosc2Settings, constant_chunk};
 
 use zvf_format::num;
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, Vocabulary as _};
 
 use crate::blosclz::Table;
 use crate::error::BloscError;
@@ -61,46 +61,36 @@ impl Default for Settings {
     }
 }
 
-/// A compressor of blocks.
-///
-/// ```
-/// assert_eq!(zvf_blosc::Compressor::from_name("lz4"), Some(zvf_blosc::Compressor::Lz4));
-/// assert_eq!(zvf_blosc::Compressor::from_name("snappy"), None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compressor {
-    /// `BloscLZ`, which has no levels.
-    BloscLz,
-    /// LZ4, which has no levels.
-    Lz4,
-    /// LZ4 with a longer search for longer matches: read like LZ4, and as fast.
-    Lz4Hc,
-    /// Zlib.
-    Zlib,
-    /// Zstandard.
-    Zstd,
+zvf_format::vocabulary! {
+    /// A compressor of blocks.
+    ///
+    /// ```
+    /// assert_eq!(zvf_blosc::Compressor::from_name("lz4"), Some(zvf_blosc::Compressor::Lz4));
+    /// assert_eq!(zvf_blosc::Compressor::from_name("snappy"), None);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Compressor {
+        /// `BloscLZ`, which has no levels.
+        BloscLz => "blosclz",
+        /// LZ4, which has no levels.
+        Lz4 => "lz4",
+        /// LZ4 with a longer search for longer matches: read like LZ4, and as fast.
+        Lz4Hc => "lz4hc",
+        /// Zlib.
+        Zlib => "zlib",
+        /// Zstandard.
+        Zstd => "zstd",
+    }
+    /// Returns the name in documents.
+    fn name;
 }
 
 impl Compressor {
     /// Returns the compressor of this name, if it is supported for writing.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::BloscLz, Self::Lz4, Self::Lz4Hc, Self::Zlib, Self::Zstd]
-            .into_iter()
-            .find(|compressor| compressor.name() == name)
-    }
-
-    /// Returns the name in documents.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BloscLz => "blosclz",
-            Self::Lz4 => "lz4",
-            Self::Lz4Hc => "lz4hc",
-            Self::Zlib => "zlib",
-            Self::Zstd => "zstd",
-        }
+        Self::from_word(name)
     }
 
     const fn code(self) -> u8 {
@@ -125,37 +115,31 @@ impl Compressor {
     }
 }
 
-/// A filter of blocks before compression.
-///
-/// ```
-/// assert_eq!(zvf_blosc::Shuffle::from_name("shuffle"), Some(zvf_blosc::Shuffle::Bytes));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Shuffle {
-    /// No filter.
-    None,
-    /// All first bytes of the items, then all second ones.
-    Bytes,
-    /// All lowest bits, then all next ones.
-    Bits,
+zvf_format::vocabulary! {
+    /// A filter of blocks before compression.
+    ///
+    /// ```
+    /// assert_eq!(zvf_blosc::Shuffle::from_name("shuffle"), Some(zvf_blosc::Shuffle::Bytes));
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Shuffle {
+        /// No filter.
+        None => "noshuffle",
+        /// All first bytes of the items, then all second ones.
+        Bytes => "shuffle",
+        /// All lowest bits, then all next ones.
+        Bits => "bitshuffle",
+    }
+    /// Returns the name in documents.
+    fn name;
 }
 
 impl Shuffle {
     /// Returns the filter of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::None, Self::Bytes, Self::Bits].into_iter().find(|shuffle| shuffle.name() == name)
-    }
-
-    /// Returns the name in documents.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "noshuffle",
-            Self::Bytes => "shuffle",
-            Self::Bits => "bitshuffle",
-        }
+        Self::from_word(name)
     }
 
     const fn flag(self) -> u8 {

@@ -12,176 +12,93 @@
 
 use core::fmt;
 
-/// The kind of a fault, by its stable name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Class {
-    /// The bytes end before the structure ends.
-    Truncated,
-    /// The first bytes are not those of this structure.
-    BadMagic,
-    /// A version that this crate does not support.
-    UnsupportedVersion,
-    /// A flag that this crate does not support.
-    UnsupportedFlags,
-    /// Two counts that must agree do not.
-    CountMismatch,
-    /// Offsets descend or do not start at zero.
-    NotMonotonic,
-    /// A value points outside the data that it refers to.
-    OutOfBounds,
-    /// Arithmetic on stored values leaves the range of its type.
-    Overflow,
-    /// A negative value in a field that cannot be negative.
-    Negative,
-    /// A length is not a multiple of the item size.
-    Misaligned,
-    /// An unknown mode, type or codec tag.
-    BadTag,
-    /// An impossible shape, rank or extent.
-    BadShape,
-    /// An item that must be unique occurs twice.
-    Duplicate,
-    /// Bytes after the end of the structure.
-    Trailing,
-    /// Readable, but not in the form that a writer must produce.
-    NonCanonical,
-    /// A value above a documented limit.
-    LimitExceeded,
-    /// A checksum does not match its bytes.
-    Checksum,
-    /// Text that is not UTF-8, or a document that is not JSON.
-    Encoding,
-    /// A compressed stream does not decode.
-    Codec,
-    /// A name that cannot be a key.
-    InvalidKey,
-    /// An invalid request.
-    InvalidArgument,
-    /// A feature this build does not have.
-    Unsupported,
-    /// No object has this name.
-    NotFound,
-    /// The name is already taken.
-    AlreadyExists,
-    /// The backend refuses access.
-    PermissionDenied,
-    /// The backend requires credentials.
-    Unauthenticated,
-    /// The disk or the quota is full.
-    NoSpace,
-    /// The object changed while it was being read.
-    FileChanged,
-    /// The backend asks for a pause.
-    Throttled,
-    /// No answer within the time limit.
-    Timeout,
-    /// The backend cannot answer now.
-    Unavailable,
-    /// The operating system failed.
-    Io,
-    /// Another writer changed the same keys.
-    Conflict,
-    /// A writer with a higher epoch took over.
-    WriterFenced,
-    /// It is unknown whether a commit took effect.
-    CommitUnknown,
-    /// A handle that cannot be used after a failed sync.
-    Poisoned,
-    /// The caller gave up.
-    Cancelled,
-    /// A check in an edit script does not hold.
-    ExpectationFailed,
+crate::vocabulary! {
+    /// The kind of a fault, by its stable name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum Class {
+        /// The bytes end before the structure ends.
+        Truncated => "Truncated",
+        /// The first bytes are not those of this structure.
+        BadMagic => "BadMagic",
+        /// A version that this crate does not support.
+        UnsupportedVersion => "UnsupportedVersion",
+        /// A flag that this crate does not support.
+        UnsupportedFlags => "UnsupportedFlags",
+        /// Two counts that must agree do not.
+        CountMismatch => "CountMismatch",
+        /// Offsets descend or do not start at zero.
+        NotMonotonic => "NotMonotonic",
+        /// A value points outside the data that it refers to.
+        OutOfBounds => "OutOfBounds",
+        /// Arithmetic on stored values leaves the range of its type.
+        Overflow => "Overflow",
+        /// A negative value in a field that cannot be negative.
+        Negative => "Negative",
+        /// A length is not a multiple of the item size.
+        Misaligned => "Misaligned",
+        /// An unknown mode, type or codec tag.
+        BadTag => "BadTag",
+        /// An impossible shape, rank or extent.
+        BadShape => "BadShape",
+        /// An item that must be unique occurs twice.
+        Duplicate => "Duplicate",
+        /// Bytes after the end of the structure.
+        Trailing => "Trailing",
+        /// Readable, but not in the form that a writer must produce.
+        NonCanonical => "NonCanonical",
+        /// A value above a documented limit.
+        LimitExceeded => "LimitExceeded",
+        /// A checksum does not match its bytes.
+        Checksum => "Checksum",
+        /// Text that is not UTF-8, or a document that is not JSON.
+        Encoding => "Encoding",
+        /// A compressed stream does not decode.
+        Codec => "Codec",
+        /// A name that cannot be a key.
+        InvalidKey => "InvalidKey",
+        /// An invalid request.
+        InvalidArgument => "InvalidArgument",
+        /// A feature this build does not have.
+        Unsupported => "Unsupported",
+        /// No object has this name.
+        NotFound => "NotFound",
+        /// The name is already taken.
+        AlreadyExists => "AlreadyExists",
+        /// The backend refuses access.
+        PermissionDenied => "PermissionDenied",
+        /// The backend requires credentials.
+        Unauthenticated => "Unauthenticated",
+        /// The disk or the quota is full.
+        NoSpace => "NoSpace",
+        /// The object changed while it was being read.
+        FileChanged => "FileChanged",
+        /// The backend asks for a pause.
+        Throttled => "Throttled",
+        /// No answer within the time limit.
+        Timeout => "Timeout",
+        /// The backend cannot answer now.
+        Unavailable => "Unavailable",
+        /// The operating system failed.
+        Io => "Io",
+        /// Another writer changed the same keys.
+        Conflict => "Conflict",
+        /// A writer with a higher epoch took over.
+        WriterFenced => "WriterFenced",
+        /// It is unknown whether a commit took effect.
+        CommitUnknown => "CommitUnknown",
+        /// A handle that cannot be used after a failed sync.
+        Poisoned => "Poisoned",
+        /// The caller gave up.
+        Cancelled => "Cancelled",
+        /// A check in an edit script does not hold.
+        ExpectationFailed => "ExpectationFailed",
+    }
+    /// Returns the stable name that errors print and scripts match.
+    fn name;
 }
 
 impl Class {
-    /// All classes, in the order of their declaration.
-    pub const ALL: &'static [Self] = &[
-        Self::Truncated,
-        Self::BadMagic,
-        Self::UnsupportedVersion,
-        Self::UnsupportedFlags,
-        Self::CountMismatch,
-        Self::NotMonotonic,
-        Self::OutOfBounds,
-        Self::Overflow,
-        Self::Negative,
-        Self::Misaligned,
-        Self::BadTag,
-        Self::BadShape,
-        Self::Duplicate,
-        Self::Trailing,
-        Self::NonCanonical,
-        Self::LimitExceeded,
-        Self::Checksum,
-        Self::Encoding,
-        Self::Codec,
-        Self::InvalidKey,
-        Self::InvalidArgument,
-        Self::Unsupported,
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::PermissionDenied,
-        Self::Unauthenticated,
-        Self::NoSpace,
-        Self::FileChanged,
-        Self::Throttled,
-        Self::Timeout,
-        Self::Unavailable,
-        Self::Io,
-        Self::Conflict,
-        Self::WriterFenced,
-        Self::CommitUnknown,
-        Self::Poisoned,
-        Self::Cancelled,
-        Self::ExpectationFailed,
-    ];
-
-    /// Returns the stable name that errors print and scripts match.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Truncated => "Truncated",
-            Self::BadMagic => "BadMagic",
-            Self::UnsupportedVersion => "UnsupportedVersion",
-            Self::UnsupportedFlags => "UnsupportedFlags",
-            Self::CountMismatch => "CountMismatch",
-            Self::NotMonotonic => "NotMonotonic",
-            Self::OutOfBounds => "OutOfBounds",
-            Self::Overflow => "Overflow",
-            Self::Negative => "Negative",
-            Self::Misaligned => "Misaligned",
-            Self::BadTag => "BadTag",
-            Self::BadShape => "BadShape",
-            Self::Duplicate => "Duplicate",
-            Self::Trailing => "Trailing",
-            Self::NonCanonical => "NonCanonical",
-            Self::LimitExceeded => "LimitExceeded",
-            Self::Checksum => "Checksum",
-            Self::Encoding => "Encoding",
-            Self::Codec => "Codec",
-            Self::InvalidKey => "InvalidKey",
-            Self::InvalidArgument => "InvalidArgument",
-            Self::Unsupported => "Unsupported",
-            Self::NotFound => "NotFound",
-            Self::AlreadyExists => "AlreadyExists",
-            Self::PermissionDenied => "PermissionDenied",
-            Self::Unauthenticated => "Unauthenticated",
-            Self::NoSpace => "NoSpace",
-            Self::FileChanged => "FileChanged",
-            Self::Throttled => "Throttled",
-            Self::Timeout => "Timeout",
-            Self::Unavailable => "Unavailable",
-            Self::Io => "Io",
-            Self::Conflict => "Conflict",
-            Self::WriterFenced => "WriterFenced",
-            Self::CommitUnknown => "CommitUnknown",
-            Self::Poisoned => "Poisoned",
-            Self::Cancelled => "Cancelled",
-            Self::ExpectationFailed => "ExpectationFailed",
-        }
-    }
-
     /// Returns whether the stored bytes are at fault, so that every read fails in the same way.
     #[must_use]
     pub const fn is_damage(self) -> bool {
@@ -232,12 +149,6 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// Advice that goes with a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -283,109 +194,70 @@ impl Hint {
     }
 }
 
-/// The structure that was being read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Part {
-    /// Fragment index, version 1.
-    FragmentIndex,
-    /// Object manifest.
-    Manifest,
-    /// Inline ragged blob.
-    Ragged,
-    /// A cell framed by vlen-bytes.
-    VlenCell,
-    /// Rows framed by vlen-bytes.
-    VlenRows,
-    /// Index of a shard.
-    ShardIndex,
-    /// Link rows of one cell.
-    LinkCell,
-    /// A link record and its placement.
-    LinkRecord,
-    /// Name of an offsets array below a link family.
-    OffsetsSegment,
-    /// Name of a level gap below a link family.
-    DeltaSegment,
-    /// Flat cross-chunk records of 0.6 and 0.7.
-    FlatLinks,
-    /// Cross-chunk records of the layout between 0.7 and 0.8.
-    PartitionedLinks,
-    /// Key of a chunk or cell.
-    ChunkKey,
-    /// Chunk, bin or grid arithmetic.
-    Grid,
-    /// Superblock of a `.tet` file.
-    TetSuperblock,
-    /// Dataset directory of a `.tet` file.
-    TetDirectory,
-    /// Chunk index of a `.tet` file.
-    TetIndex,
-    /// Footer of a `.tet` file.
-    TetFooter,
-    /// A selection of a `.tet` dataset.
-    TetSelection,
-    /// Metalayer of a Caterva or B2ND array.
-    Caterva,
-    /// Header of a Blosc2 frame.
-    FrameHeader,
-    /// Trailer of a Blosc2 frame.
-    FrameTrailer,
-    /// Offsets chunk of a Blosc2 frame.
-    FrameOffsets,
-    /// Header or block table of a Blosc chunk.
-    BloscChunk,
-    /// Geometry of an array of chunks and blocks.
-    Blocks,
-    /// A store packed into one `.tet` file.
-    Pack,
-    /// Root, level or array document.
-    Metadata,
-    /// The output of a Zarr codec.
-    CodecStream,
-}
-
-impl Part {
+crate::vocabulary! {
+    /// The structure that was being read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Part {
+        /// Fragment index, version 1.
+        FragmentIndex => "fragment index",
+        /// Object manifest.
+        Manifest => "object manifest",
+        /// Inline ragged blob.
+        Ragged => "ragged blob",
+        /// A cell framed by vlen-bytes.
+        VlenCell => "vlen cell",
+        /// Rows framed by vlen-bytes.
+        VlenRows => "vlen rows",
+        /// Index of a shard.
+        ShardIndex => "shard index",
+        /// Link rows of one cell.
+        LinkCell => "link cell",
+        /// A link record and its placement.
+        LinkRecord => "link record",
+        /// Name of an offsets array below a link family.
+        OffsetsSegment => "offsets segment",
+        /// Name of a level gap below a link family.
+        DeltaSegment => "delta segment",
+        /// Flat cross-chunk records of 0.6 and 0.7.
+        FlatLinks => "flat cross-chunk links",
+        /// Cross-chunk records of the layout between 0.7 and 0.8.
+        PartitionedLinks => "partitioned cross-chunk links",
+        /// Key of a chunk or cell.
+        ChunkKey => "chunk key",
+        /// Chunk, bin or grid arithmetic.
+        Grid => "grid",
+        /// Superblock of a `.tet` file.
+        TetSuperblock => "tet superblock",
+        /// Dataset directory of a `.tet` file.
+        TetDirectory => "tet directory",
+        /// Chunk index of a `.tet` file.
+        TetIndex => "tet chunk index",
+        /// Footer of a `.tet` file.
+        TetFooter => "tet footer",
+        /// A selection of a `.tet` dataset.
+        TetSelection => "tet selection",
+        /// Metalayer of a Caterva or B2ND array.
+        Caterva => "array metalayer",
+        /// Header of a Blosc2 frame.
+        FrameHeader => "frame header",
+        /// Trailer of a Blosc2 frame.
+        FrameTrailer => "frame trailer",
+        /// Offsets chunk of a Blosc2 frame.
+        FrameOffsets => "frame offsets",
+        /// Header or block table of a Blosc chunk.
+        BloscChunk => "blosc chunk",
+        /// Geometry of an array of chunks and blocks.
+        Blocks => "block geometry",
+        /// A store packed into one `.tet` file.
+        Pack => "pack",
+        /// Root, level or array document.
+        Metadata => "metadata",
+        /// The output of a Zarr codec.
+        CodecStream => "codec stream",
+    }
     /// Returns the name for messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FragmentIndex => "fragment index",
-            Self::Manifest => "object manifest",
-            Self::Ragged => "ragged blob",
-            Self::VlenCell => "vlen cell",
-            Self::VlenRows => "vlen rows",
-            Self::ShardIndex => "shard index",
-            Self::LinkCell => "link cell",
-            Self::LinkRecord => "link record",
-            Self::OffsetsSegment => "offsets segment",
-            Self::DeltaSegment => "delta segment",
-            Self::FlatLinks => "flat cross-chunk links",
-            Self::PartitionedLinks => "partitioned cross-chunk links",
-            Self::ChunkKey => "chunk key",
-            Self::Grid => "grid",
-            Self::TetSuperblock => "tet superblock",
-            Self::TetDirectory => "tet directory",
-            Self::TetIndex => "tet chunk index",
-            Self::TetFooter => "tet footer",
-            Self::TetSelection => "tet selection",
-            Self::Caterva => "array metalayer",
-            Self::FrameHeader => "frame header",
-            Self::FrameTrailer => "frame trailer",
-            Self::FrameOffsets => "frame offsets",
-            Self::BloscChunk => "blosc chunk",
-            Self::Blocks => "block geometry",
-            Self::Pack => "pack",
-            Self::Metadata => "metadata",
-            Self::CodecStream => "codec stream",
-        }
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+    fn name;
 }
 
 /// The value that the format requires in a field.

@@ -52,9 +52,11 @@ pub mod num;
 pub mod ragged;
 pub mod shard;
 pub mod vlen;
+mod vocabulary;
 
 pub use error::{Class, Expected, FormatError, Found, Hint, Part};
 pub use lint::Lints;
+pub use vocabulary::Vocabulary;
 
 /// Returns the used part of an array of fixed capacity. The type that holds both keeps `len` within
 /// the array.

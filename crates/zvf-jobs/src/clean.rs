@@ -34,28 +34,20 @@ pub struct Leftover {
     pub state: State,
 }
 
-/// Whether a leftover may be removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// Nobody needs it.
-    Unused,
-    /// The command that created it can resume from it.
-    Resumable,
-    /// A running command uses it, or may use it.
-    InUse,
-}
-
-impl State {
-    /// Returns the word for it in a message.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unused => "unused",
-            Self::Resumable => "resumable",
-            Self::InUse => "in use",
-        }
+zvf_format::vocabulary! {
+    /// Whether a leftover may be removed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum State {
+        /// Nobody needs it.
+        Unused => "unused",
+        /// The command that created it can resume from it.
+        Resumable => "resumable",
+        /// A running command uses it, or may use it.
+        InUse => "in use",
     }
+    /// Returns the word for it in a message.
+    fn name;
 }
 
 impl fmt::Display for Leftover {
@@ -203,11 +195,7 @@ fn remove_one(target: &Path, path: &Path) -> io::Result<()> {
 /// Lists temporary files of earlier versions and of zarr-vectors, which had no locks: those that
 /// were not modified for a day.
 fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
+    for entry in zvf_publish::found(fs::read_dir(folder))?.into_iter().flatten() {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type()?;
@@ -223,11 +211,7 @@ fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Resul
 /// Lists owner files of locks that did not get their name, here and among the files of a journal.
 /// Those whose owner is unknown go by their age.
 fn list_owners(folder: &Path, found: &mut Vec<Leftover>) -> io::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
+    for entry in zvf_publish::found(fs::read_dir(folder))?.into_iter().flatten() {
         let entry = entry?;
         match is_new_owner_in_use(&entry.path()) {
             None => {}

@@ -168,6 +168,18 @@ impl FillValue {
         Self { fill: Fill::Empty, spelled: Value::String(String::new()) }
     }
 
+    /// Creates the zero of a kind; of text, the empty one.
+    #[must_use]
+    pub fn zero(kind: DtypeKind) -> Self {
+        match kind {
+            DtypeKind::Bool => Self::flag(false),
+            DtypeKind::Int => Self::int(0),
+            DtypeKind::UInt => Self::uint(0),
+            DtypeKind::Float => Self::float(0.0),
+            DtypeKind::Text => Self::text(""),
+        }
+    }
+
     /// Creates a boolean.
     #[must_use]
     pub fn flag(value: bool) -> Self {

@@ -8,6 +8,8 @@ use alloc::string::String;
 use core::fmt;
 
 use serde_json::Value;
+pub use zvf_format::Vocabulary;
+use zvf_format::vocabulary;
 
 use super::error::{At, MetadataError};
 use super::members::Member;
@@ -29,18 +31,11 @@ pub enum Token<K> {
     Other(String),
 }
 
-/// A closed set of words with their spellings.
-pub trait Vocabulary: Copy + PartialEq + 'static {
-    /// All words and their spellings.
-    const WORDS: &'static [(Self, &'static str)];
-}
-
 impl<K: Vocabulary> Token<K> {
     /// Finds the word spelled `text`.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
-        let word = K::WORDS.iter().find(|(_, spelling)| *spelling == text);
-        word.map_or_else(|| Self::Other(text.to_owned()), |&(word, _)| Self::Known(word))
+        K::from_word(text).map_or_else(|| Self::Other(text.to_owned()), Self::Known)
     }
 
     /// Returns the word, if it is in the vocabulary.
@@ -56,10 +51,7 @@ impl<K: Vocabulary> Token<K> {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Known(known) => {
-                let word = K::WORDS.iter().find(|(word, _)| word == known);
-                word.map_or("", |&(_, spelling)| spelling)
-            }
+            Self::Known(known) => known.word(),
             Self::Other(text) => text,
         }
     }
@@ -87,229 +79,190 @@ impl<K: Vocabulary> Member for Token<K> {
     }
 }
 
-/// The geometry types of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum GeometryType {
-    /// Loose points.
-    PointCloud,
-    /// Segments of two points.
-    Line,
-    /// Chains of points.
-    Polyline,
-    /// Chains of points that follow a field.
-    Streamline,
-    /// Trees of points.
-    Skeleton,
-    /// Points and edges.
-    Graph,
-    /// Points and faces.
-    Mesh,
+vocabulary! {
+    /// The geometry types of a store.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum GeometryType {
+        /// Loose points.
+        PointCloud => "point_cloud",
+        /// Segments of two points.
+        Line => "line",
+        /// Chains of points.
+        Polyline => "polyline",
+        /// Chains of points that follow a field.
+        Streamline => "streamline",
+        /// Trees of points.
+        Skeleton => "skeleton",
+        /// Points and edges.
+        Graph => "graph",
+        /// Points and faces.
+        Mesh => "mesh",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-impl Vocabulary for GeometryType {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (Self::PointCloud, "point_cloud"),
-        (Self::Line, "line"),
-        (Self::Polyline, "polyline"),
-        (Self::Streamline, "streamline"),
-        (Self::Skeleton, "skeleton"),
-        (Self::Graph, "graph"),
-        (Self::Mesh, "mesh"),
-    ];
+vocabulary! {
+    /// The convention for links inside a fragment.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum LinksConvention {
+        /// All links are stored.
+        Explicit => "explicit",
+        /// Each row is linked to the next; no link is stored.
+        ImplicitSequential => "implicit_sequential",
+        /// Each row is linked to the next, except at branches, whose links are stored.
+        ImplicitSequentialWithBranches => "implicit_sequential_with_branches",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-/// The convention for links inside a fragment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LinksConvention {
-    /// All links are stored.
-    Explicit,
-    /// Each row is linked to the next; no link is stored.
-    ImplicitSequential,
-    /// Each row is linked to the next, except at branches, whose links are stored.
-    ImplicitSequentialWithBranches,
+vocabulary! {
+    /// The way in which objects find their fragments.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum ObjectIndexConvention {
+        /// Through manifests.
+        Standard => "standard",
+        /// Has no effect: read as standard.
+        Identity => "identity",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-impl Vocabulary for LinksConvention {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (Self::Explicit, "explicit"),
-        (Self::ImplicitSequential, "implicit_sequential"),
-        (Self::ImplicitSequentialWithBranches, "implicit_sequential_with_branches"),
-    ];
+vocabulary! {
+    /// The strategy that joins geometry across chunks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum CrossChunkStrategy {
+        /// Stored links.
+        ExplicitLinks => "explicit_links",
+        /// Vertices stored on both sides.
+        BoundaryDeduplication => "boundary_deduplication",
+        /// Both of them.
+        Both => "both",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-/// The way in which objects find their fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ObjectIndexConvention {
-    /// Through manifests.
-    Standard,
-    /// Has no effect: read as standard.
-    Identity,
+vocabulary! {
+    /// The links between levels that are stored.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum CrossLevelStorage {
+        /// No links.
+        None => "none",
+        /// Links to coarser levels.
+        Implicit => "implicit",
+        /// Links in both directions.
+        Explicit => "explicit",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-impl Vocabulary for ObjectIndexConvention {
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::Standard, "standard"), (Self::Identity, "identity")];
+vocabulary! {
+    /// A feature that a store announces.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum Capability {
+        /// Some level keeps dropped objects with empty manifests.
+        PreservedObjectIds => "preserved_object_ids",
+        /// In some level a fragment may belong to several objects.
+        SharedFragments => "shared_fragments",
+        /// Links between levels exist.
+        MultiscaleLinks => "multiscale_links",
+        /// Fragments are located by fragment indexes.
+        FragmentIndex => "fragment_index",
+        /// Some level holds only data that the next coarser level lacks.
+        AdditiveLevels => "additive_levels",
+        /// Manifests are stored as two numeric arrays.
+        DenseManifests => "dense_manifests",
+        /// Links are grouped by the fragments of their rows.
+        FragmentLinkGroups => "fragment_link_groups",
+        /// Cross-chunk links are in a development layout of 0.8.
+        PartitionedCrossChunkLinks => "partitioned_cross_chunk_links",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-/// The strategy that joins geometry across chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CrossChunkStrategy {
-    /// Stored links.
-    ExplicitLinks,
-    /// Vertices stored on both sides.
-    BoundaryDeduplication,
-    /// Both of them.
-    Both,
+vocabulary! {
+    /// The assignment of the small arrays of 0.6 and 0.7 to shards.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum ShardLayout {
+        /// By Morton code.
+        Octree => "octree",
+        /// By Hilbert code.
+        Snake => "snake",
+        /// By Morton code, located by the index.
+        IndexTable => "index_table",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-impl Vocabulary for CrossChunkStrategy {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (Self::ExplicitLinks, "explicit_links"),
-        (Self::BoundaryDeduplication, "boundary_deduplication"),
-        (Self::Both, "both"),
-    ];
+vocabulary! {
+    /// The layout of the object index.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum ManifestLayout {
+        /// Blobs, one per slot; the slot is the object's id.
+        VlenManifestsV1 => "vlen_manifests_v1",
+        /// Blobs, one per row; ids are in a separate array.
+        VlenManifestsV2 => "vlen_manifests_v2",
+        /// Two numeric arrays: spans and blocks.
+        DenseManifestsV1 => "dense_manifests_v1",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-/// The links between levels that are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CrossLevelStorage {
-    /// No links.
-    None,
-    /// Links to coarser levels.
-    Implicit,
-    /// Links in both directions.
-    Explicit,
+vocabulary! {
+    /// The part of the data that a level holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum Refinement {
+        /// A complete copy.
+        Replace => "replace",
+        /// Only data that the next coarser level does not hold.
+        Add => "add",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-impl Vocabulary for CrossLevelStorage {
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::None, "none"), (Self::Implicit, "implicit"), (Self::Explicit, "explicit")];
+vocabulary! {
+    /// The number of stored copies of a link record.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum LinkStore {
+        /// Once.
+        Canonical => "canonical",
+        /// In the cell of every endpoint.
+        Duplicate => "duplicate",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
-/// A feature that a store announces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Capability {
-    /// Some level keeps dropped objects with empty manifests.
-    PreservedObjectIds,
-    /// In some level a fragment may belong to several objects.
-    SharedFragments,
-    /// Links between levels exist.
-    MultiscaleLinks,
-    /// Fragments are located by fragment indexes.
-    FragmentIndex,
-    /// Some level holds only data that the next coarser level lacks.
-    AdditiveLevels,
-    /// Manifests are stored as two numeric arrays.
-    DenseManifests,
-    /// Links are grouped by the fragments of their rows.
-    FragmentLinkGroups,
-    /// Cross-chunk links are in a development layout of 0.8.
-    PartitionedCrossChunkLinks,
-}
-
-impl Vocabulary for Capability {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (Self::PreservedObjectIds, "preserved_object_ids"),
-        (Self::SharedFragments, "shared_fragments"),
-        (Self::MultiscaleLinks, "multiscale_links"),
-        (Self::FragmentIndex, "fragment_index"),
-        (Self::AdditiveLevels, "additive_levels"),
-        (Self::DenseManifests, "dense_manifests"),
-        (Self::FragmentLinkGroups, "fragment_link_groups"),
-        (Self::PartitionedCrossChunkLinks, "partitioned_cross_chunk_links"),
-    ];
-}
-
-/// The assignment of the small arrays of 0.6 and 0.7 to shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ShardLayout {
-    /// By Morton code.
-    Octree,
-    /// By Hilbert code.
-    Snake,
-    /// By Morton code, located by the index.
-    IndexTable,
-}
-
-impl Vocabulary for ShardLayout {
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::Octree, "octree"), (Self::Snake, "snake"), (Self::IndexTable, "index_table")];
-}
-
-/// The layout of the object index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ManifestLayout {
-    /// Blobs, one per slot; the slot is the object's id.
-    VlenManifestsV1,
-    /// Blobs, one per row; ids are in a separate array.
-    VlenManifestsV2,
-    /// Two numeric arrays: spans and blocks.
-    DenseManifestsV1,
-}
-
-impl Vocabulary for ManifestLayout {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (Self::VlenManifestsV1, "vlen_manifests_v1"),
-        (Self::VlenManifestsV2, "vlen_manifests_v2"),
-        (Self::DenseManifestsV1, "dense_manifests_v1"),
-    ];
-}
-
-/// The part of the data that a level holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Refinement {
-    /// A complete copy.
-    Replace,
-    /// Only data that the next coarser level does not hold.
-    Add,
-}
-
-impl Vocabulary for Refinement {
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::Replace, "replace"), (Self::Add, "add")];
-}
-
-/// The number of stored copies of a link record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LinkStore {
-    /// Once.
-    Canonical,
-    /// In the cell of every endpoint.
-    Duplicate,
-}
-
-impl Vocabulary for LinkStore {
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::Canonical, "canonical"), (Self::Duplicate, "duplicate")];
-}
-
-/// The encoding of an array's cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CellEncoding {
-    /// Rows, back to back.
-    Raw,
-    /// A Draco stream.
-    Draco,
-    /// A fragment index, version 1.
-    FragmentIndexV1,
-    /// Codes into `categories`.
-    Dictionary,
-}
-
-impl Vocabulary for CellEncoding {
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (Self::Raw, "raw"),
-        (Self::Draco, "draco"),
-        (Self::FragmentIndexV1, "fragment_index_v1"),
-        (Self::Dictionary, "dictionary"),
-    ];
+vocabulary! {
+    /// The encoding of an array's cells.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum CellEncoding {
+        /// Rows, back to back.
+        Raw => "raw",
+        /// A Draco stream.
+        Draco => "draco",
+        /// A fragment index, version 1.
+        FragmentIndexV1 => "fragment_index_v1",
+        /// Codes into `categories`.
+        Dictionary => "dictionary",
+    }
+    /// Returns the spelling.
+    fn name;
 }
 
 #[cfg(test)]
@@ -318,13 +271,13 @@ mod tests {
 
     use super::*;
 
-    fn check_round_trips<K: Vocabulary + fmt::Debug>() -> usize {
-        for &(variant, spelling) in K::WORDS {
-            assert_eq!(Token::<K>::from_text(spelling), Token::Known(variant));
-            assert_eq!(Token::Known(variant).to_string(), spelling);
+    fn check_round_trips<K: Vocabulary + fmt::Debug + PartialEq>() -> usize {
+        for &variant in K::ALL {
+            assert_eq!(Token::<K>::from_text(variant.word()), Token::Known(variant));
+            assert_eq!(Token::Known(variant).to_string(), variant.word());
         }
         assert_eq!(Token::<K>::from_text("no such word").as_str(), "no such word");
-        K::WORDS.len()
+        K::ALL.len()
     }
 
     #[test]

@@ -20,42 +20,27 @@ use super::error::{At, BLOCK, MetadataError};
 use super::members::Member;
 use zvf_format::{Class, Hint};
 
-/// A layout family.
-///
-/// ```
-/// use zvf_metadata::LayoutFamily;
-///
-/// assert_eq!(LayoutFamily::B1.name(), "B1");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LayoutFamily {
-    /// 0.6 and 0.7.
-    A,
-    /// 0.8.0.
-    B0,
-    /// 0.8.1.
-    B1,
-    /// 0.9 and later.
-    C,
-}
-
-impl LayoutFamily {
+zvf_format::vocabulary! {
+    /// A layout family.
+    ///
+    /// ```
+    /// use zvf_metadata::LayoutFamily;
+    ///
+    /// assert_eq!(LayoutFamily::B1.name(), "B1");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum LayoutFamily {
+        /// 0.6 and 0.7.
+        A => "A",
+        /// 0.8.0.
+        B0 => "B0",
+        /// 0.8.1.
+        B1 => "B1",
+        /// 0.9 and later.
+        C => "C",
+    }
     /// Returns the name that the specification uses.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B0 => "B0",
-            Self::B1 => "B1",
-            Self::C => "C",
-        }
-    }
-}
-
-impl fmt::Display for LayoutFamily {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+    fn name;
 }
 
 /// A format version of up to three numbers, with the spelling of the store.

@@ -20,10 +20,8 @@ use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
-use zvf_metadata::arrays::{
-    ArrayAttributes as _, Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily,
-};
-use zvf_metadata::{GroupDoc, LinkStore, Object};
+use zvf_metadata::arrays::{ArrayAttributes as _, LinkAttribute as Doc, LinkSegment, LinksFamily};
+use zvf_metadata::{GroupDoc, LinkStore, Object, arrays};
 use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords};
 use zvf_store::{Caching, CellSink};
 
@@ -317,7 +315,7 @@ async fn fragments(
         let more = old.presence().await?;
         keys.extend(more.iter().filter(|key| !cell_keys.contains(key.components())));
     }
-    let attributes = Fragments::new("link_fragments", Vec::new()).to_attributes();
+    let attributes = arrays::Fragments::new("link_fragments", Vec::new()).to_attributes();
     let plan = target.plan(&keys, attributes);
     let sink = target.build.cells(&target.path("link_fragments"), plan)?;
     for run in target.runs(&sink, keys)? {

@@ -2,63 +2,43 @@
 //!
 //! Not here: how rows of a kind are laid out (`zvf-write` decides, `LevelReader` reads it back).
 
-use std::fmt;
 use std::str::FromStr;
 
-/// A kind of geometry, by the token in `geometry_types`.
-///
-/// ```
-/// use zvf_model::Kind;
-///
-/// assert_eq!("mesh".parse(), Ok(Kind::Mesh));
-/// assert_eq!(Kind::PointCloud.to_string(), "point_cloud");
-/// assert!(Kind::Streamline.is_chain() && !Kind::Graph.is_chain());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Vertices alone.
-    PointCloud,
-    /// Objects of two vertices.
-    Line,
-    /// Objects that are chains of vertices.
-    Polyline,
-    /// Polylines that follow a field.
-    Streamline,
-    /// Vertices and edges.
-    Graph,
-    /// Trees: an edge from each vertex to its parent.
-    Skeleton,
-    /// Vertices and faces.
-    Mesh,
+use zvf_format::Vocabulary as _;
+
+zvf_format::vocabulary! {
+    /// A kind of geometry, by the token in `geometry_types`.
+    ///
+    /// ```
+    /// use zvf_model::Kind;
+    ///
+    /// assert_eq!("mesh".parse(), Ok(Kind::Mesh));
+    /// assert_eq!(Kind::PointCloud.to_string(), "point_cloud");
+    /// assert!(Kind::Streamline.is_chain() && !Kind::Graph.is_chain());
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum Kind {
+        /// Vertices alone.
+        PointCloud => "point_cloud",
+        /// Objects of two vertices.
+        Line => "line",
+        /// Objects that are chains of vertices.
+        Polyline => "polyline",
+        /// Polylines that follow a field.
+        Streamline => "streamline",
+        /// Vertices and edges.
+        Graph => "graph",
+        /// Trees: an edge from each vertex to its parent.
+        Skeleton => "skeleton",
+        /// Vertices and faces.
+        Mesh => "mesh",
+    }
+    /// Returns the token in `geometry_types`.
+    fn token;
 }
 
 impl Kind {
-    /// Every kind, in the order of the specification.
-    pub const ALL: &'static [Self] = &[
-        Self::PointCloud,
-        Self::Line,
-        Self::Polyline,
-        Self::Streamline,
-        Self::Graph,
-        Self::Skeleton,
-        Self::Mesh,
-    ];
-
-    /// Returns the token in `geometry_types`.
-    #[must_use]
-    pub const fn token(self) -> &'static str {
-        match self {
-            Self::PointCloud => "point_cloud",
-            Self::Line => "line",
-            Self::Polyline => "polyline",
-            Self::Streamline => "streamline",
-            Self::Graph => "graph",
-            Self::Skeleton => "skeleton",
-            Self::Mesh => "mesh",
-        }
-    }
-
     /// Returns whether an object is a chain in which each vertex joins the one before it.
     #[must_use]
     pub const fn is_chain(self) -> bool {
@@ -72,18 +52,11 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.token())
-    }
-}
-
 impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(token: &str) -> Result<Self, UnknownKind> {
-        let found = Self::ALL.iter().copied().find(|kind| kind.token() == token);
-        found.ok_or_else(|| UnknownKind { token: token.to_owned() })
+        Self::from_word(token).ok_or_else(|| UnknownKind { token: token.to_owned() })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Queries as serializable data, with the feature `serde`.
+//! Queries as serializable data.
 //!
 //! ```text
 //! level           {"number": 1}  {"max_vertices": n}  {"max_bytes": n}  {"error": x}

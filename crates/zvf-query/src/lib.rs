@@ -21,7 +21,6 @@
 
 mod answer;
 mod closest_name;
-#[cfg(feature = "serde")]
 mod data;
 mod error;
 mod level_cache;

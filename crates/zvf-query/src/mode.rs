@@ -1,65 +1,45 @@
 //! Modes: the relation of geometry to the region of a query.
 
-use std::fmt;
 use std::str::FromStr;
 
-/// How geometry is related to the region, and which part of it is returned.
-///
-/// ```
-/// use zvf_query::Mode;
-///
-/// assert_eq!("clip".parse::<Mode>()?, Mode::Clip);
-/// assert!("cut".parse::<Mode>().is_err());
-/// # Ok::<(), zvf_query::UnknownMode>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum Mode {
-    /// Elements and objects with all vertices inside.
-    Inside,
-    /// Whole elements and objects that have a point in the region. For points: those inside.
-    Touch,
-    /// The part of the geometry inside, cut at the boundary; new vertices take their attributes
-    /// from neighbouring ones.
-    Clip,
-    /// Stored vertices that are inside, in runs; vertices that were not neighbours are never joined.
-    Crop,
-    /// All geometry in the chunks that intersect the region, untested.
-    Cells,
-}
+use serde::{Deserialize, Serialize};
+use zvf_format::Vocabulary as _;
 
-impl Mode {
-    /// Every mode.
-    pub const ALL: &'static [Self] =
-        &[Self::Inside, Self::Touch, Self::Clip, Self::Crop, Self::Cells];
-
+zvf_format::vocabulary! {
+    /// How geometry is related to the region, and which part of it is returned.
+    ///
+    /// ```
+    /// use zvf_query::Mode;
+    ///
+    /// assert_eq!("clip".parse::<Mode>()?, Mode::Clip);
+    /// assert!("cut".parse::<Mode>().is_err());
+    /// # Ok::<(), zvf_query::UnknownMode>(())
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[non_exhaustive]
+    #[serde(rename_all = "snake_case")]
+    pub enum Mode {
+        /// Elements and objects with all vertices inside.
+        Inside => "inside",
+        /// Whole elements and objects that have a point in the region. For points: those inside.
+        Touch => "touch",
+        /// The part of the geometry inside, cut at the boundary; new vertices take their attributes
+        /// from neighbouring ones.
+        Clip => "clip",
+        /// Stored vertices that are inside, in runs; vertices that were not neighbours are never joined.
+        Crop => "crop",
+        /// All geometry in the chunks that intersect the region, untested.
+        Cells => "cells",
+    }
     /// Returns its name.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Inside => "inside",
-            Self::Touch => "touch",
-            Self::Clip => "clip",
-            Self::Crop => "crop",
-            Self::Cells => "cells",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
+    fn word;
 }
 
 impl FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(word: &str) -> Result<Self, UnknownMode> {
-        let found = Self::ALL.iter().copied().find(|mode| mode.word() == word);
-        found.ok_or_else(|| UnknownMode { word: word.to_owned() })
+        Self::from_word(word).ok_or_else(|| UnknownMode { word: word.to_owned() })
     }
 }
 

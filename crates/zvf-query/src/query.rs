@@ -12,10 +12,10 @@
 //! Every field is optional and set by value. A combination that makes no sense is refused when the
 //! query is run on a level, before anything of the level is read.
 
+use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
 use zvf_model::{Kind, LevelId, ObjectId};
 
-#[cfg(feature = "serde")]
 use crate::data;
 use crate::error::BadQuery;
 use crate::mode::Mode;
@@ -44,78 +44,76 @@ use crate::region::Region;
 /// assert_eq!((query.limit, &query.objects), (Some(100), &None));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+#[serde(default, deny_unknown_fields)]
 pub struct Query {
     /// The level, or the rule that selects it.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub level: LevelRule,
     /// The kind of geometry; by default the first one of the store.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
+    #[serde(skip_serializing_if = "is_default", with = "data::text")]
     pub kind: Option<Kind>,
     /// The region.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub region: Option<Region>,
     /// How geometry is related to the region, and which part of it is returned; the default depends
     /// on the kind.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub mode: Option<Mode>,
     /// The objects, in the order of the answer; `None` selects all.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub objects: Option<Vec<ObjectId>>,
     /// The groups of objects; `None` selects all objects.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub groups: Option<Vec<u64>>,
     /// The conditions on values.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub filter: Option<Predicate>,
     /// The attributes that are returned.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub columns: Columns,
     /// The order of the answer.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub order: Option<Order>,
     /// The maximum number of vertices of the answer.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub limit: Option<u64>,
     /// The maximum number of bytes of the answer, if below the limit of collected answers.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub limit_bytes: Option<u64>,
     /// How ids of objects that do not exist are handled.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub unknown_ids: UnknownIds,
     /// Whether listed cells that are missing are skipped.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub allow_missing: bool,
     /// Whether each vertex has the id of its object.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub with_owners: bool,
     /// Whether each vertex has its location: [`LOCATION_FIELD`].
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub with_places: bool,
     /// Whether only the stored vertices are requested.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub vertices_only: bool,
     /// The first chunk; without links, only the vertices of the chunks are requested.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
+    #[serde(skip_serializing_if = "is_default", with = "data::text")]
     pub first_chunk: Option<ChunkKey>,
     /// The chunk before which they end.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
+    #[serde(skip_serializing_if = "is_default", with = "data::text")]
     pub end_chunk: Option<ChunkKey>,
     /// Whether the elements whose links are stored with these chunks are requested.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub links_of_chunks: bool,
     /// Whether an additive level is read without the levels that it adds to.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub increment_only: bool,
     /// Whether cells that are read are not cached.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[serde(skip_serializing_if = "is_default")]
     pub uncached: bool,
 }
 
-#[cfg(feature = "serde")]
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -395,10 +393,9 @@ impl Query {
 }
 
 /// The rule that selects the level.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum LevelRule {
     /// This one.
     Number(LevelId),
@@ -409,11 +406,11 @@ pub enum LevelRule {
     MaxBytes(u64),
     /// The coarsest level with an error of at most this, in world units; the bin size is used for a
     /// level that states no error.
-    Error(#[cfg_attr(feature = "serde", serde(with = "data::number"))] f64),
+    Error(#[serde(with = "data::number")] f64),
     /// The same with the size of a pixel: for a view with this extent in world units and in pixels.
     Screen {
         /// The extent of the view in world units.
-        #[cfg_attr(feature = "serde", serde(with = "data::number"))]
+        #[serde(with = "data::number")]
         width: f64,
         /// Its extent in pixels.
         pixels: u32,
@@ -427,10 +424,9 @@ impl Default for LevelRule {
 }
 
 /// The attributes that are returned.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[serde(rename_all = "snake_case")]
 pub enum Columns {
     /// All attributes of vertices, and of edges or faces.
     #[default]
@@ -445,10 +441,9 @@ pub enum Columns {
 }
 
 /// The order of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Chunks by number, their fragments, and the rows of these: every stored row once.
     Storage,
@@ -461,10 +456,9 @@ pub enum Order {
 }
 
 /// How ids of objects that do not exist are handled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[serde(rename_all = "snake_case")]
 pub enum UnknownIds {
     /// The id is skipped and reported in the answer.
     #[default]

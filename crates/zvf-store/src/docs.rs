@@ -47,7 +47,7 @@ pub(crate) struct Docs {
 type Slot = Arc<OnceCell<Doc>>;
 
 #[derive(Clone, Debug)]
-enum Doc {
+pub(crate) enum Doc {
     /// The document with its text; `None` if there is no such node.
     Whole(Option<CachedDoc>),
     Outline(Arc<Outline>),
@@ -62,16 +62,9 @@ pub(crate) struct Outline {
     file: Mutex<Option<Arc<HeldFile>>>,
 }
 
-/// A document, or the part that was read.
 #[derive(Clone, Debug)]
-pub(crate) enum NodeOutline {
-    Node(Option<Arc<Node>>),
-    Array(Arc<Outline>),
-}
-
-#[derive(Clone, Debug)]
-struct CachedDoc {
-    node: Arc<Node>,
+pub(crate) struct CachedDoc {
+    pub(crate) node: Arc<Node>,
     print: Fingerprint,
     version: Version,
     /// Only for groups, because documents of arrays may be long.
@@ -104,13 +97,8 @@ impl Docs {
 
     /// Returns the document of the node under `key`, or its outline while the rest has not been
     /// read.
-    pub(crate) async fn outline(&self, source: &Source, key: &Key) -> Result<NodeOutline> {
-        Ok(match self.slot(key).get_or_try_init(|| begin(source, key)).await? {
-            Doc::Whole(cached) => {
-                NodeOutline::Node(cached.as_ref().map(|cached| Arc::clone(&cached.node)))
-            }
-            Doc::Outline(outline) => NodeOutline::Array(Arc::clone(outline)),
-        })
+    pub(crate) async fn outline(&self, source: &Source, key: &Key) -> Result<Doc> {
+        self.slot(key).get_or_try_init(|| begin(source, key)).await.cloned()
     }
 
     /// Returns the text of a group document that was read.

@@ -24,7 +24,7 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::{GroupDoc, LayoutFamily, Node, Object};
 
-use crate::docs::{NodeOutline, document_node, document_path};
+use crate::docs::{Doc, document_node, document_path};
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows, chunk_folder};
 use crate::notice::Notice;
@@ -136,8 +136,8 @@ impl Nodes {
     async fn open_cells(&self, key: &Key) -> Result<Option<Cells>> {
         let shared = &self.opened.shared;
         let node = match shared.outline(key).await? {
-            NodeOutline::Node(node) => node,
-            NodeOutline::Array(outline) => {
+            Doc::Whole(cached) => cached.map(|cached| cached.node),
+            Doc::Outline(outline) => {
                 return Cells::from_outline(shared, key, &outline).map(Some);
             }
         };
@@ -292,7 +292,8 @@ impl Nodes {
             let shared = Arc::clone(&shared);
             async move {
                 let objects = shared.stored_objects(&keys).await?;
-                let named = keys.into_iter().map(|key| key.as_str().to_owned()).zip(objects);
+                let named =
+                    objects.into_iter().map(|(key, object)| (key.as_str().to_owned(), object));
                 Ok::<_, Error>(stream::iter(named.map(Ok)))
             }
         });
@@ -308,13 +309,15 @@ impl Nodes {
     pub async fn documents(&self) -> Result<Vec<(Key, Bytes)>> {
         let mut documents = Vec::new();
         for (object, _) in self.objects("").await? {
-            documents.extend(document_node(&object)?.map(|node| (node, object)));
+            if document_node(&object)?.is_some() {
+                documents.push(object);
+            }
         }
         let mut read = Vec::with_capacity(documents.len());
         for some in documents.chunks(DOCUMENT_BATCH) {
-            let objects: Vec<Key> = some.iter().map(|(_, object)| object.clone()).collect();
-            let texts = self.opened.shared.stored_objects(&objects).await?;
-            read.extend(some.iter().map(|(node, _)| node.clone()).zip(texts));
+            for (object, text) in self.opened.shared.stored_objects(some).await? {
+                read.extend(document_node(&object)?.map(|node| (node, text)));
+            }
         }
         read.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Ok(read)

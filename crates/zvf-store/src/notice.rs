@@ -4,7 +4,7 @@
 //! There are few kinds, duplicates are dropped, and the length of the list is limited.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use crate::key::Key;
 use crate::sync::lock;
@@ -143,7 +143,7 @@ pub(crate) struct Notices(Mutex<Vec<Notice>>);
 impl Notices {
     /// Adds `notice`, unless it is a duplicate or the list is full.
     pub(crate) fn add(&self, notice: Notice) {
-        let mut notices = self.lock();
+        let mut notices = lock(&self.0);
         if notices.len() < MAX_NOTICES && !notices.contains(&notice) {
             notices.push(notice);
         }
@@ -151,11 +151,7 @@ impl Notices {
 
     /// Returns all notices in the order in which they occurred.
     pub(crate) fn all(&self) -> Vec<Notice> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Notice>> {
-        lock(&self.0)
+        lock(&self.0).clone()
     }
 }
 

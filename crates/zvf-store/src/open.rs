@@ -25,7 +25,7 @@ use zvf_metadata::{LayoutFamily, Node, Root, Version};
 
 use crate::budget::Budget;
 use crate::cache::Cache;
-use crate::docs::{Docs, NodeOutline};
+use crate::docs::{Doc, Docs};
 use crate::error::missing_commit_error;
 use crate::file::RangedFile;
 use crate::key::Key;
@@ -295,7 +295,7 @@ impl Store {
     }
 
     /// Compares the family of the version with the structure of the vertices.
-    async fn check_structure(&self, vertices: &Key, node: Option<NodeOutline>) -> Result<()> {
+    async fn check_structure(&self, vertices: &Key, node: Option<Doc>) -> Result<()> {
         let mut checked = (vertices.clone(), node);
         let first = self.level_numbers().first().map(u32::to_string);
         if let Some(first) = first.filter(|first| first != FIRST_LEVEL) {
@@ -310,9 +310,9 @@ impl Store {
         }
         let (key, node) = checked;
         let is = match node {
-            None | Some(NodeOutline::Node(None)) => return Ok(()),
-            Some(NodeOutline::Node(Some(node))) => matches!(*node, Node::Array(_)),
-            Some(NodeOutline::Array(_)) => true,
+            None | Some(Doc::Whole(None)) => return Ok(()),
+            Some(Doc::Whole(Some(cached))) => matches!(*cached.node, Node::Array(_)),
+            Some(Doc::Outline(_)) => true,
         };
         let should = self.family() == LayoutFamily::C;
         if is == should {

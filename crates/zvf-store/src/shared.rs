@@ -13,10 +13,10 @@ use zvf_metadata::{LayoutFamily, Node, Root};
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::codec::Caps;
-use crate::docs::{Docs, NodeOutline};
+use crate::docs::{Doc, Docs};
 use crate::key::Key;
 use crate::layout::SharedTables;
-use crate::notice::Notices;
+use crate::notice::{Notice, Notices};
 use crate::source::{Get, Source};
 
 /// One open store.
@@ -39,13 +39,24 @@ impl Shared {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns the objects under `keys`, which were listed.
-    pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>> {
+    /// Refuses a backend that cannot list what lies below `key`, and says so in a notice; `without`
+    /// is what the caller would have needed instead.
+    pub(crate) fn check_listable(&self, key: &Key, without: &'static str) -> Result<()> {
+        if self.source.can_list() {
+            return Ok(());
+        }
+        self.notices.add(Notice::CannotEnumerate { key: key.clone() });
+        Err(Error::unsupported("enumeration without", without).at_key(key))
+    }
+
+    /// Returns the objects under `keys`, which were listed, each with its key.
+    pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<(Key, Bytes)>> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
         let answers = self.source.read_many(&gets).await.into_iter().zip(keys);
         let objects = answers.map(|(got, key)| {
             let got = got.at_key(key)?;
-            got.map(|got| got.bytes).ok_or_else(|| Error::missing(key, "it was listed"))
+            let got = got.ok_or_else(|| Error::missing(key, "it was listed"))?;
+            Ok((key.clone(), got.bytes))
         });
         objects.collect()
     }
@@ -56,7 +67,7 @@ impl Shared {
     }
 
     /// Like [`node`](Self::node), but returns only the outline of a long document.
-    pub(crate) async fn outline(&self, key: &Key) -> Result<NodeOutline> {
+    pub(crate) async fn outline(&self, key: &Key) -> Result<Doc> {
         self.docs.outline(&self.source, key).await
     }
 

@@ -364,13 +364,7 @@ fn document(
     let dtype = Dtype { big_endian: false, ..dtype };
     let (shape, shard) = (array.shape().to_vec(), shard.to_vec());
     let mut doc = ArrayDoc::new(shape, shard, DataType::number(dtype));
-    doc.fill_value = match dtype.kind {
-        DtypeKind::Bool => FillValue::flag(false),
-        DtypeKind::Int => FillValue::int(0),
-        DtypeKind::UInt => FillValue::uint(0),
-        DtypeKind::Float => FillValue::float(0.0),
-        DtypeKind::Text => FillValue::text(""),
-    };
+    doc.fill_value = FillValue::zero(dtype.kind);
     let bytes = if dtype.size == 1 { CodecSpec::single_bytes() } else { CodecSpec::bytes() };
     let mut codecs = vec![bytes];
     codecs.extend(codecs_of(dtype, options).metadata());

@@ -7,37 +7,41 @@
 //!
 //! Elements keep their bits: this crate never converts one to a number.
 
-/// The type of the elements of a dataset.
-///
-/// ```
-/// use zvf_tet::TensorDtype;
-///
-/// let element = TensorDtype::from_tag(9).unwrap();
-/// assert_eq!((element.name(), element.size()), ("f16", 2));
-/// assert_eq!(TensorDtype::from_tag(11), None);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TensorDtype {
-    /// Binary float of 32 bits.
-    F32,
-    /// Binary float of 64 bits.
-    F64,
-    /// Signed, 32 bits.
-    I32,
-    /// Signed, 64 bits.
-    I64,
-    /// Unsigned, 8 bits.
-    U8,
-    /// Unsigned, 16 bits.
-    U16,
-    /// Signed, 16 bits.
-    I16,
-    /// Unsigned, 32 bits.
-    U32,
-    /// Binary float of 16 bits.
-    F16,
-    /// Unsigned, 64 bits.
-    U64,
+zvf_format::vocabulary! {
+    /// The type of the elements of a dataset.
+    ///
+    /// ```
+    /// use zvf_tet::TensorDtype;
+    ///
+    /// let element = TensorDtype::from_tag(9).unwrap();
+    /// assert_eq!((element.name(), element.size()), ("f16", 2));
+    /// assert_eq!(TensorDtype::from_tag(11), None);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum TensorDtype {
+        /// Binary float of 32 bits.
+        F32 => "f32",
+        /// Binary float of 64 bits.
+        F64 => "f64",
+        /// Signed, 32 bits.
+        I32 => "i32",
+        /// Signed, 64 bits.
+        I64 => "i64",
+        /// Unsigned, 8 bits.
+        U8 => "u8",
+        /// Unsigned, 16 bits.
+        U16 => "u16",
+        /// Signed, 16 bits.
+        I16 => "i16",
+        /// Unsigned, 32 bits.
+        U32 => "u32",
+        /// Binary float of 16 bits.
+        F16 => "f16",
+        /// Unsigned, 64 bits.
+        U64 => "u64",
+    }
+    /// Returns the display name.
+    fn name;
 }
 
 impl TensorDtype {
@@ -73,23 +77,6 @@ impl TensorDtype {
             Self::U32 => 8,
             Self::F16 => 9,
             Self::U64 => 10,
-        }
-    }
-
-    /// Returns the display name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::I32 => "i32",
-            Self::I64 => "i64",
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::I16 => "i16",
-            Self::U32 => "u32",
-            Self::F16 => "f16",
-            Self::U64 => "u64",
         }
     }
 

@@ -57,16 +57,8 @@ fn check_convention(
         }
     };
     if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
-        let words: Vec<&str> = fitting.iter().map(|word| convention_word(*word)).collect();
+        let words: Vec<&str> = fitting.iter().map(|word| word.name()).collect();
         run.add(G[2].at(path).expects("links_convention", words.join(" or "), found.as_str()));
-    }
-}
-
-const fn convention_word(convention: LinksConvention) -> &'static str {
-    match convention {
-        LinksConvention::Explicit => "explicit",
-        LinksConvention::ImplicitSequential => "implicit_sequential",
-        LinksConvention::ImplicitSequentialWithBranches => "implicit_sequential_with_branches",
     }
 }
 

@@ -7,34 +7,34 @@ use std::fmt;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The depth of a validation; each level includes those before it.
-///
-/// ```
-/// use zvf_validate::Depth;
-///
-/// assert_eq!(Depth::from_number(3), Some(Depth::Consistency));
-/// assert!(Depth::Structure < Depth::Pyramid && Depth::Pyramid.reads_cells());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Depth {
-    /// 1: which nodes exist, and their kinds.
-    Structure,
-    /// 2: the documents of the root and of levels.
-    Metadata,
-    /// 3: every cell, every manifest, every link.
-    Consistency,
-    /// 4: the requirements of the kinds of geometry.
-    Geometry,
-    /// 5: the relations between levels.
-    Pyramid,
+zvf_format::vocabulary! {
+    /// The depth of a validation; each level includes those before it.
+    ///
+    /// ```
+    /// use zvf_validate::Depth;
+    ///
+    /// assert_eq!(Depth::from_number(3), Some(Depth::Consistency));
+    /// assert!(Depth::Structure < Depth::Pyramid && Depth::Pyramid.reads_cells());
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum Depth {
+        /// 1: which nodes exist, and their kinds.
+        Structure => "structure",
+        /// 2: the documents of the root and of levels.
+        Metadata => "metadata",
+        /// 3: every cell, every manifest, every link.
+        Consistency => "consistency",
+        /// 4: the requirements of the kinds of geometry.
+        Geometry => "geometry",
+        /// 5: the relations between levels.
+        Pyramid => "pyramid",
+    }
+    /// Returns the name of the depth.
+    fn name;
 }
 
 impl Depth {
-    /// All depths, from the shallowest.
-    pub const ALL: &'static [Self] =
-        &[Self::Structure, Self::Metadata, Self::Consistency, Self::Geometry, Self::Pyramid];
-
     /// Returns its number, 1 to 5.
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -45,12 +45,6 @@ impl Depth {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|level| level.number() == number)
-    }
-
-    /// Returns the name of the depth.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        ["structure", "metadata", "consistency", "geometry", "pyramid"][self as usize]
     }
 
     /// Returns the level for the letter of an id.
@@ -71,38 +65,30 @@ impl Depth {
     }
 }
 
-impl fmt::Display for Depth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+zvf_format::vocabulary! {
+    /// The severity of a finding.
+    ///
+    /// ```
+    /// use zvf_validate::Severity;
+    ///
+    /// assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Note);
+    /// assert_eq!(Severity::Error.to_string(), "error");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Severity {
+        /// For information; nothing is wrong.
+        Note => "note",
+        /// Readable, but not as it should be.
+        Warning => "warning",
+        /// Wrong: readers fail, or give wrong answers.
+        Error => "error",
     }
-}
-
-/// The severity of a finding.
-///
-/// ```
-/// use zvf_validate::Severity;
-///
-/// assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Note);
-/// assert_eq!(Severity::Error.to_string(), "error");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// For information; nothing is wrong.
-    Note,
-    /// Readable, but not as it should be.
-    Warning,
-    /// Wrong: readers fail, or give wrong answers.
-    Error,
+    /// Returns its name, as reports print it.
+    fn name;
 }
 
 impl Severity {
-    /// Returns its name, as reports print it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        ["note", "warning", "error"][self as usize]
-    }
-
     /// Returns the severity of this name in the table.
     pub(crate) const fn of_name(name: &str) -> Self {
         match name.as_bytes()[0] {
@@ -110,12 +96,6 @@ impl Severity {
             b'w' => Self::Warning,
             _ => Self::Error,
         }
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

@@ -2,7 +2,7 @@
 //! level.
 
 use zvf_error::{Error, Result};
-use zvf_metadata::{GeometryType, LevelDoc, LinksConvention, Vocabulary};
+use zvf_metadata::{LevelDoc, LinksConvention};
 use zvf_model::Kind;
 use zvf_store::Build;
 
@@ -106,12 +106,6 @@ pub(crate) fn vertex_count(vertices: u64) -> Result<i64> {
     i64::try_from(vertices).map_err(|_too_many| {
         Error::limit("vertices of a level", i64::MAX.cast_unsigned(), vertices)
     })
-}
-
-/// Returns the token of a kind.
-pub(crate) fn geometry_type(kind: Kind) -> Option<GeometryType> {
-    let mut words = GeometryType::WORDS.iter();
-    words.find(|(_, spelling)| *spelling == kind.token()).map(|(word, _)| *word)
 }
 
 /// Returns the convention of links inside fragments.

@@ -12,13 +12,13 @@ use object_store::ObjectStore;
 use zvf_error::{Error, Result};
 use zvf_metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention,
-    Ome, Root, Version, ZarrVectors,
+    Ome, Root, Token, Version, ZarrVectors,
 };
 use zvf_model::{Batch, Column, Field, Kind, Members, ObjectId};
 use zvf_store::Build;
 
 use crate::kinds::{KindWriter, Kinds};
-use crate::level::{convention, geometry_type};
+use crate::level::convention;
 use crate::parametric::ShapeTable;
 use crate::stages::Outcome;
 use crate::{Report, Schema, WriteOptions};
@@ -348,7 +348,7 @@ pub(crate) fn root(outcome: &Outcome, name: &str) -> Root {
     let bin = schema.bins.bin_shape().to_vec();
     let mut block = ZarrVectors::new(chunk, outcome.bounds.clone());
     block.zv_version = Version::KNOWN;
-    block.geometry_types = schema.kinds().filter_map(geometry_type).map(Into::into).collect();
+    block.geometry_types = schema.kinds().map(|kind| Token::from_text(kind.token())).collect();
     block.base_bin_shape = schema.binned.then(|| bin.clone());
     block.crs.clone_from(&schema.crs);
     block.links_convention = Some(convention(schema.kind, outcome.explicit).into());

@@ -106,22 +106,26 @@ impl Default for Recipe {
     }
 }
 
-/// A stage of the work.
-///
-/// ```
-/// use zvf_jobs::create::Stage;
-///
-/// assert_eq!((Stage::Look.number(), Stage::Write.to_string().as_str()), (1, "writing"));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Stage {
-    /// The file is read for the first time.
-    Look,
-    /// The file is read into the writer.
-    Read,
-    /// Cells are written.
-    Write,
+zvf_format::vocabulary! {
+    /// A stage of the work.
+    ///
+    /// ```
+    /// use zvf_jobs::create::Stage;
+    ///
+    /// assert_eq!((Stage::Look.number(), Stage::Write.to_string().as_str()), (1, "writing"));
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Stage {
+        /// The file is read for the first time.
+        Look => "scanning",
+        /// The file is read into the writer.
+        Read => "reading",
+        /// Cells are written.
+        Write => "writing",
+    }
+    /// Returns the name.
+    fn word;
 }
 
 impl Stage {
@@ -136,16 +140,6 @@ impl Stage {
             Self::Read => 2,
             Self::Write => 3,
         }
-    }
-}
-
-impl std::fmt::Display for Stage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Look => "scanning",
-            Self::Read => "reading",
-            Self::Write => "writing",
-        })
     }
 }
 

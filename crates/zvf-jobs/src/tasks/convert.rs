@@ -30,7 +30,7 @@ use super::folder::new_run;
 use super::identity::StoreIdentity;
 use super::parts::{FoundPart, PartRun, PartsFolder, WrittenPart, path_error};
 use super::record::{Record, key};
-use super::{Job, Plan, TaskLine, Tasks};
+use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
 use crate::error::bad_request_error;
 
@@ -396,7 +396,7 @@ impl Tasks {
         let written = folder.keep(&run).await?;
         let report = serde_json::to_value(&written).map_err(|error| bad_record(number, &error))?;
         let record = Record::from_run(&self.digest, number, new_run(), report);
-        let made = record.publish(&self.folder).await?;
+        let made = record.publish(&self.folder).await? == TaskOutcome::Done;
         folder.end(run, made).await?;
         Ok(made)
     }

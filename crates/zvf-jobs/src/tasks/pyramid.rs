@@ -141,10 +141,7 @@ impl Tasks {
             self.folder.remove(&[key(number)]).await?;
         }
         match self.make_level(number, (address, open), (options, how), &run).await {
-            Ok(record) => {
-                let counts = record.publish(&self.folder).await?;
-                Ok(if counts { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
-            }
+            Ok(record) => record.publish(&self.folder).await,
             Err(error) => {
                 // The first error is returned.
                 drop(self.folder.remove_below(&run.run).await);

@@ -16,6 +16,7 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_publish::hash_bytes;
 
+use super::TaskOutcome;
 use super::folder::{WorkFolder, new_run};
 
 /// The output of a task.
@@ -151,9 +152,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates the record of task `number`; returns false, and removes this run's output, if
-    /// another run had done it.
-    pub(super) async fn finish(mut self, plan: &str, number: usize, report: Json) -> Result<bool> {
+    /// Creates the record of task `number`; removes this run's output if another run had done it.
+    pub(super) async fn finish(
+        mut self,
+        plan: &str,
+        number: usize,
+        report: Json,
+    ) -> Result<TaskOutcome> {
         self.flush().await?;
         let Self { folder, run, files, .. } = self;
         let record = Record { plan: plan.to_owned(), task: number, run, files, report };
@@ -177,15 +182,15 @@ impl Record {
         Self { files, ..self }
     }
 
-    /// Publishes the record, unless another run did the task.
-    pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<bool> {
+    /// Publishes the record, unless another run did the task: then removes the output of this one.
+    pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<TaskOutcome> {
         let text = serde_json::to_vec(self)
             .map_err(|error| damage_error(folder, self.task, &error.to_string()))?;
-        let made = folder.create(&self.run, &key(self.task), &text.into()).await?;
-        if !made {
-            folder.remove_below(&self.run).await?;
+        if folder.create(&self.run, &key(self.task), &text.into()).await? {
+            return Ok(TaskOutcome::Done);
         }
-        Ok(made)
+        folder.remove_below(&self.run).await?;
+        Ok(TaskOutcome::AlreadyDone)
     }
 }
 

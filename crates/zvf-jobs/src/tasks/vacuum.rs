@@ -124,8 +124,7 @@ impl Tasks {
             drop(writer.abandon().await);
             return Err(error);
         }
-        let made = writer.finish(&self.digest, number, Json::Null).await?;
-        Ok(if made { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
+        writer.finish(&self.digest, number, Json::Null).await
     }
 
     /// Commits the results of all tasks through `gate`; returns the report of the commit, like

@@ -19,63 +19,51 @@ mod parse;
 use std::cmp::Ordering;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use zvf_model::Value;
 
 pub use parse::BadPredicate;
 
-/// The scope of an attribute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum Scope {
-    /// One value per vertex.
-    #[default]
-    Vertex,
-    /// One value per fragment.
-    Fragment,
-    /// One value per object.
-    Object,
-    /// One value per group.
-    Group,
-    /// One value per link record.
-    Link,
-}
-
-impl Scope {
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Vertex, "vertex"),
-        (Self::Fragment, "fragment"),
-        (Self::Object, "object"),
-        (Self::Group, "group"),
-        (Self::Link, "link"),
-    ];
-
-    /// Returns its name in the text form.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        Self::ALL.into_iter().find(|(scope, _)| *scope == self).map_or("", |(_, word)| word)
+zvf_format::vocabulary! {
+    /// The scope of an attribute.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum Scope {
+        /// One value per vertex.
+        #[default]
+        Vertex => "vertex",
+        /// One value per fragment.
+        Fragment => "fragment",
+        /// One value per object.
+        Object => "object",
+        /// One value per group.
+        Group => "group",
+        /// One value per link record.
+        Link => "link",
     }
+    /// Returns its name in the text form.
+    fn word;
 }
 
 /// A column in a condition.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ColumnRef {
     /// The scope.
-    #[cfg_attr(feature = "serde", serde(default))]
+    #[serde(default)]
     pub scope: Scope,
     /// Its name.
     pub name: String,
     /// The index of the value in its row.
-    #[cfg_attr(feature = "serde", serde(default))]
+    #[serde(default)]
     pub index: u32,
 }
 
 /// A comparison of two values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Comparison {
     /// `<`
     Less,
@@ -142,13 +130,9 @@ impl Comparison {
 /// assert_eq!(wanted.to_string(), "(intensity >= 1 and intensity < 5) or label in (7, 9)");
 /// # Ok::<(), zvf_query::predicate::BadPredicate>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(into = "crate::data::ConditionData", try_from = "crate::data::ConditionData")
-)]
+#[serde(into = "crate::data::ConditionData", try_from = "crate::data::ConditionData")]
 pub enum Predicate {
     /// A column compared with a value.
     Compare(ColumnRef, Comparison, Value),

@@ -17,6 +17,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
+use zvf_format::Vocabulary as _;
 use zvf_model::Value;
 
 use super::{ColumnRef, Comparison, Predicate, Scope};
@@ -260,8 +261,7 @@ impl Parser {
         let mut name = self.name()?;
         let mut scope = Scope::Vertex;
         if self.takes_mark('.') {
-            let named_scope = Scope::ALL.into_iter().find(|(_, word)| *word == name);
-            let Some((named_scope, _)) = named_scope else {
+            let Some(named_scope) = Scope::from_word(&name) else {
                 self.next -= 2;
                 return self.refuse("vertex, fragment, object, group or link before the dot");
             };

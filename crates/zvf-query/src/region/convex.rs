@@ -4,6 +4,7 @@
 //! corners at one half-space after another. Both work on any number of axes. A corner of a cut face
 //! has the weights of the original corners, so that attributes can be interpolated.
 
+use serde::{Deserialize, Serialize};
 use zvf_model::Bounds;
 
 use super::BadRegion;
@@ -19,12 +20,8 @@ const AXES: usize = Bounds::MAX_AXES;
 /// assert!(Region::from_half_spaces(&[below])?.contains(&[2.0, 2.0]));
 /// # Ok::<(), zvf_query::region::BadRegion>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(into = "crate::data::HalfSpaceData", try_from = "crate::data::HalfSpaceData")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "crate::data::HalfSpaceData", try_from = "crate::data::HalfSpaceData")]
 pub struct HalfSpace {
     normal: [f64; AXES], // finite, not all zero, unused axes 0
     offset: f64,         // finite

@@ -20,6 +20,7 @@ mod ball;
 mod convex;
 mod prism;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zvf_model::Bounds;
 
@@ -39,9 +40,8 @@ pub use convex::{Corner, HalfSpace};
 /// assert!(!region.meets_segment(&[-1.0, 4.0], &[3.0, 8.0]));
 /// # Ok::<(), zvf_model::BadBounds>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(into = "Form", try_from = "Form"))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Form", try_from = "Form")]
 pub struct Region {
     form: Form,
     hull: Bounds, // contains the region; infinite where the region is
@@ -50,31 +50,30 @@ pub struct Region {
 }
 
 /// The definition of a region, which is also its form as data.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Form {
     Box {
-        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        #[serde(with = "crate::data::numbers")]
         low: Vec<f64>,
-        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        #[serde(with = "crate::data::numbers")]
         high: Vec<f64>,
-        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "std::ops::Not::not"))]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         half_open: bool,
     },
     Ball {
-        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        #[serde(with = "crate::data::numbers")]
         centre: Vec<f64>,
-        #[cfg_attr(feature = "serde", serde(with = "crate::data::number"))]
+        #[serde(with = "crate::data::number")]
         radius: f64,
     },
     HalfSpaces(Vec<HalfSpace>),
     Prism {
         outline: Vec<[f64; 2]>,
         on: [usize; 2],
-        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        #[serde(with = "crate::data::numbers")]
         low: Vec<f64>,
-        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        #[serde(with = "crate::data::numbers")]
         high: Vec<f64>,
     },
 }
@@ -136,7 +135,6 @@ impl Region {
         self
     }
 
-    #[cfg(feature = "serde")]
     pub(crate) fn into_form(self) -> Form {
         self.form
     }

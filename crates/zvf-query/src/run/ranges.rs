@@ -79,28 +79,15 @@ impl Ranges {
         let rows = Rows { bytes: column.bytes().get(rows)?, stride, component };
         let mut bits = Bits::from_verdict(len, false);
         let words = bits.words_mut();
-        macro_rules! whole {
-            ($number:ty) => {{
-                for [low, high] in &self.whole {
-                    let (Ok(low), Ok(high)) = (
-                        <$number>::try_from((*low).max(<$number>::MIN.into())),
-                        <$number>::try_from((*high).min(<$number>::MAX.into())),
-                    ) else {
-                        continue; // the range is outside of the type's
-                    };
-                    rows.mark(<$number>::from_le_bytes, [low, high], words);
-                }
-            }};
-        }
         match (column.dtype().kind, column.dtype().size) {
-            (DtypeKind::Int, 1) => whole!(i8),
-            (DtypeKind::Int, 2) => whole!(i16),
-            (DtypeKind::Int, 4) => whole!(i32),
-            (DtypeKind::Int, 8) => whole!(i64),
-            (DtypeKind::UInt, 1) => whole!(u8),
-            (DtypeKind::UInt, 2) => whole!(u16),
-            (DtypeKind::UInt, 4) => whole!(u32),
-            (DtypeKind::UInt, 8) => whole!(u64),
+            (DtypeKind::Int, 1) => rows.mark_whole(i8::from_le_bytes, &self.whole, words),
+            (DtypeKind::Int, 2) => rows.mark_whole(i16::from_le_bytes, &self.whole, words),
+            (DtypeKind::Int, 4) => rows.mark_whole(i32::from_le_bytes, &self.whole, words),
+            (DtypeKind::Int, 8) => rows.mark_whole(i64::from_le_bytes, &self.whole, words),
+            (DtypeKind::UInt, 1) => rows.mark_whole(u8::from_le_bytes, &self.whole, words),
+            (DtypeKind::UInt, 2) => rows.mark_whole(u16::from_le_bytes, &self.whole, words),
+            (DtypeKind::UInt, 4) => rows.mark_whole(u32::from_le_bytes, &self.whole, words),
+            (DtypeKind::UInt, 8) => rows.mark_whole(u64::from_le_bytes, &self.whole, words),
             (DtypeKind::Float, 4) => {
                 for [low, high] in &self.float {
                     rows.mark(f32::from_le_bytes, [ceil_f32(*low), floor_f32(*high)], words);
@@ -163,6 +150,25 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// Sets the bits of the rows whose integer is in one of the ranges.
+    fn mark_whole<T: Copy + PartialOrd + TryFrom<i128>, const N: usize>(
+        &self,
+        number: impl Fn([u8; N]) -> T,
+        ranges: &[[i128; 2]],
+        words: &mut [u64],
+    ) {
+        let is_signed = T::try_from(-1).is_ok();
+        let max = i128::MAX >> (128 - 8 * N - usize::from(!is_signed));
+        let min = if is_signed { -max - 1 } else { 0 };
+        for [low, high] in ranges {
+            // Otherwise the range is outside of the type's.
+            if let (Ok(low), Ok(high)) = (T::try_from(*low.max(&min)), T::try_from(*high.min(&max)))
+            {
+                self.mark(&number, [low, high], words);
+            }
+        }
+    }
+
     /// Sets the bits of the rows whose number is in a range.
     fn mark<T: Copy + PartialOrd, const N: usize>(
         &self,

@@ -12,7 +12,7 @@
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Found};
-use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue, Object};
+use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, FillValue, Object};
 
 use super::Build;
 use super::standalone::{ArrayReport, Standalone};
@@ -49,13 +49,7 @@ impl DensePlan {
     /// Returns the plan of one axis and one chunk, with fill value zero, compressed with Zstandard.
     #[must_use]
     pub fn new(dtype: Dtype) -> Self {
-        let fill = match dtype.kind {
-            DtypeKind::Bool => FillValue::flag(false),
-            DtypeKind::Int => FillValue::int(0),
-            DtypeKind::UInt => FillValue::uint(0),
-            DtypeKind::Float => FillValue::float(0.0),
-            DtypeKind::Text => FillValue::text(""),
-        };
+        let fill = FillValue::zero(dtype.kind);
         let (columns, chunk_rows, attributes) = (None, None, Object::new());
         Self { dtype, columns, chunk_rows, fill, attributes, codecs: CodecPipeline::zstd(0) }
     }
@@ -92,7 +86,7 @@ pub struct DenseSink {
 }
 
 impl DenseSink {
-    pub(super) fn begin(build: Build, key: Key, plan: DensePlan) -> Result<Self> {
+    pub(super) fn begin(build: Build, key: Key, mut plan: DensePlan) -> Result<Self> {
         let width = plan.dtype.size.checked_mul(plan.columns.unwrap_or(1));
         let chunk = width.and_then(|width| width.checked_mul(plan.chunk_rows.unwrap_or(1)));
         let (Some(width), Some(1..=MAX_CHUNK_BYTES)) = (width, chunk) else {
@@ -101,8 +95,9 @@ impl DenseSink {
                 Error::new(Class::InvalidArgument, "bytes of a chunk", "1 byte to 1 GiB", found);
             return Err(error.at_key(&key));
         };
+        let (attributes, codecs) = (std::mem::take(&mut plan.attributes), plan.codecs.clone());
         Ok(Self {
-            array: Standalone::new(build, key),
+            array: Standalone::new(build, key, attributes, codecs),
             width: saturating_usize(width), // at most 1 GiB
             fill: fill_item(plan.fill.fill(), plan.dtype),
             plan,
@@ -167,9 +162,7 @@ impl DenseSink {
         let mut doc = ArrayDoc::new(axes(rows), axes(chunk_rows), data_type);
         let wide = self.plan.dtype.size > 1;
         doc.codecs.push(if wide { CodecSpec::bytes() } else { CodecSpec::single_bytes() });
-        doc.codecs.extend(self.plan.codecs.metadata());
         doc.fill_value = self.plan.fill.clone();
-        doc.attributes = std::mem::take(&mut self.plan.attributes);
         self.array.finish(doc, attributes)
     }
 
@@ -189,7 +182,7 @@ impl DenseSink {
             return Ok(());
         }
         let further = if self.plan.columns.is_some() { "/0" } else { "" };
-        self.array.write(&format!("c/{number}{further}"), &self.plan.codecs, chunk)
+        self.array.write(&format!("c/{number}{further}"), chunk)
     }
 }
 

@@ -136,10 +136,7 @@ mod tests {
         let dead: Vec<_> = listed.filter(|found| !found.in_use).map(|found| found.path).collect();
         assert_eq!(dead, std::slice::from_ref(&dead_build));
         assert!(dead_build.exists(), "listing changes nothing");
-        assert!(
-            Build::remove_leftovers(&address).unwrap().is_empty(),
-            "somebody changes the store"
-        );
+        assert!(Build::remove_leftovers(&address).unwrap().is_empty(), "one is in use");
         drop(live_build);
         assert_eq!(Build::remove_leftovers(&address).unwrap(), [dead_build]);
         assert!(Build::remove_leftovers(&address).unwrap().is_empty());

@@ -48,7 +48,7 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_error::{Error, Locate as _, Result};
-use zvf_format::{Class, Expected};
+use zvf_format::Class;
 use zvf_metadata::{ArrayDoc, GroupDoc, Root};
 #[cfg(feature = "local")]
 use zvf_publish::StagingDir;
@@ -295,8 +295,7 @@ impl Build {
     ///
     /// When `path` is invalid or taken, or the plan contradicts itself.
     pub fn cells(&self, path: &str, plan: CellPlan) -> Result<CellSink> {
-        let key = self.0.nodes.claim(path, NodeState::Begun)?;
-        CellSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.0.nodes.release(&key))
+        self.begin_array(path, |build, key| CellSink::begin(build, key, plan))
     }
 
     /// Begins a standalone array of variable-length rows at `path`.
@@ -305,13 +304,7 @@ impl Build {
     ///
     /// When `path` is invalid or taken, or a chunk has no rows.
     pub fn rows(&self, path: &str, plan: RowPlan) -> Result<RowSink> {
-        let key = self.0.nodes.claim(path, NodeState::Begun)?;
-        if plan.chunk_rows == Some(0) {
-            self.0.nodes.release(&key);
-            let (class, what) = (Class::InvalidArgument, "rows of a chunk");
-            return Err(Error::new(class, what, Expected::AtLeast(1), 0).at_key(&key));
-        }
-        Ok(RowSink::begin(self.clone(), key, plan))
+        self.begin_array(path, |build, key| RowSink::begin(build, key, plan))
     }
 
     /// Begins a standalone array of fixed-size items at `path`.
@@ -320,9 +313,7 @@ impl Build {
     ///
     /// When `path` is invalid or taken, or the plan has no items.
     pub fn dense(&self, path: &str, plan: DensePlan) -> Result<DenseSink> {
-        let key = self.0.nodes.claim(path, NodeState::Begun)?;
-        DenseSink::begin(self.clone(), key.clone(), plan)
-            .inspect_err(|_| self.0.nodes.release(&key))
+        self.begin_array(path, |build, key| DenseSink::begin(build, key, plan))
     }
 
     /// Writes the document of the group at `path` unchanged. [`publish`](Self::publish) writes the
@@ -378,9 +369,13 @@ impl Build {
     /// When `path` is invalid or taken, or `text` is not the document of an array, or names a codec
     /// that cannot be written.
     pub fn verbatim_array(&self, path: &str, text: Bytes) -> Result<VerbatimArray> {
+        self.begin_array(path, |build, key| VerbatimArray::begin(build, key, text))
+    }
+
+    /// Begins the array at `path`; its name is free again if `begin` fails.
+    fn begin_array<S>(&self, path: &str, begin: impl FnOnce(Self, Key) -> Result<S>) -> Result<S> {
         let key = self.0.nodes.claim(path, NodeState::Begun)?;
-        VerbatimArray::begin(self.clone(), key.clone(), text)
-            .inspect_err(|_| self.0.nodes.release(&key))
+        begin(self.clone(), key.clone()).inspect_err(|_| self.0.nodes.release(&key))
     }
 
     /// Returns notices that are not errors.

@@ -164,12 +164,12 @@ impl Rearrangement {
         let rest = objects.into_iter().map(|(key, _)| key);
         let rest: Vec<Key> = rest.filter(|key| *key != root && !lies_in(key, &arranged)).collect();
         for keys in rest.chunks(READ_BATCH_CELLS) {
-            for (key, bytes) in keys.iter().zip(store.shared_state().stored_objects(keys).await?) {
+            for (key, bytes) in store.shared_state().stored_objects(keys).await? {
                 let bytes = match strip_copies(&bytes) {
                     Some(text) => text.into(),
                     None => bytes,
                 };
-                build.object(key.clone(), vec![bytes])?;
+                build.object(key, vec![bytes])?;
                 moved.copied += 1;
             }
             on_progress(&moved);
@@ -302,8 +302,8 @@ impl Build {
             self.0.nodes.set(node, NodeState::complete(is_array));
         }
         for keys in keys.chunks(READ_BATCH_CELLS) {
-            for (key, bytes) in keys.iter().zip(store.shared_state().stored_objects(keys).await?) {
-                self.object(key.clone(), vec![bytes])?;
+            for (key, bytes) in store.shared_state().stored_objects(keys).await? {
+                self.object(key, vec![bytes])?;
             }
         }
         Ok(to_u64(keys.len()))

@@ -12,6 +12,7 @@
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
+use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
@@ -70,16 +71,21 @@ impl RowPlan {
 #[derive(Debug)]
 pub struct RowSink {
     array: Standalone, // its chunk is framed, with room for the count in front
-    plan: RowPlan,
+    chunk_rows: Option<u64>,
     in_chunk: u64,
     empty: bool, // all rows of the chunk
 }
 
 impl RowSink {
-    pub(super) fn begin(build: Build, key: Key, plan: RowPlan) -> Self {
-        let mut array = Standalone::new(build, key);
+    pub(super) fn begin(build: Build, key: Key, plan: RowPlan) -> Result<Self> {
+        let RowPlan { chunk_rows, attributes, codecs } = plan;
+        if chunk_rows == Some(0) {
+            let (class, what) = (Class::InvalidArgument, "rows of a chunk");
+            return Err(Error::new(class, what, Expected::AtLeast(1), 0).at_key(&key));
+        }
+        let mut array = Standalone::new(build, key, attributes, codecs);
         array.chunk = vec![0; COUNT_BYTES];
-        Self { array, plan, in_chunk: 0, empty: true }
+        Ok(Self { array, chunk_rows, in_chunk: 0, empty: true })
     }
 
     /// Returns the number of rows so far.
@@ -103,7 +109,7 @@ impl RowSink {
         let Ok(length) = u32::try_from(bytes) else {
             return Err(Error::limit("bytes of a row", u32::MAX.into(), bytes));
         };
-        if self.plan.chunk_rows == Some(self.in_chunk) {
+        if self.chunk_rows == Some(self.in_chunk) {
             self.flush(self.in_chunk)?;
         }
         self.array.append(&length.to_le_bytes(), row)?;
@@ -125,14 +131,12 @@ impl RowSink {
     fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
         let rows = self.rows();
         // A single chunk is as long as the array; an array without rows has a chunk of one.
-        let chunk = self.plan.chunk_rows.unwrap_or(rows).min(rows).max(1);
+        let chunk = self.chunk_rows.unwrap_or(rows).min(rows).max(1);
         if self.in_chunk > 0 {
             self.flush(chunk)?;
         }
         let mut doc = ArrayDoc::new(vec![rows], vec![chunk], DataType::variable_length_bytes());
         doc.codecs.push(CodecSpec::vlen_bytes());
-        doc.codecs.extend(self.plan.codecs.metadata());
-        doc.attributes = std::mem::take(&mut self.plan.attributes);
         self.array.finish(doc, attributes)
     }
 
@@ -151,7 +155,7 @@ impl RowSink {
         chunk[..COUNT_BYTES].copy_from_slice(&short.to_le_bytes());
         let padding = zvf_format::num::saturating_usize(missing * 4); // below 2^34
         chunk.resize(chunk.len() + padding, 0);
-        self.array.write(&format!("c/{number}"), &self.plan.codecs, chunk)
+        self.array.write(&format!("c/{number}"), chunk)
     }
 }
 

@@ -47,15 +47,17 @@ pub struct ArrayReport {
 pub(super) struct Standalone {
     build: Build,
     pub(super) key: Key,
+    attributes: Object,
+    codecs: CodecPipeline,
     pub(super) chunk: Vec<u8>,
     pub(super) report: ArrayReport,
     room: GrowingPermit,
 }
 
 impl Standalone {
-    pub(super) fn new(build: Build, key: Key) -> Self {
-        let room = GrowingPermit::new(&build.0.room);
-        Self { build, key, chunk: Vec::new(), report: ArrayReport::default(), room }
+    pub(super) fn new(build: Build, key: Key, attributes: Object, codecs: CodecPipeline) -> Self {
+        let (room, report) = (GrowingPermit::new(&build.0.room), ArrayReport::default());
+        Self { build, key, attributes, codecs, chunk: Vec::new(), report, room }
     }
 
     /// Appends these bytes to the chunk.
@@ -73,13 +75,8 @@ impl Standalone {
     }
 
     /// Encodes and writes a chunk under this name.
-    pub(super) fn write(
-        &mut self,
-        name: &str,
-        codecs: &CodecPipeline,
-        chunk: Vec<u8>,
-    ) -> Result<()> {
-        let parts = self.build.encode(codecs, vec![chunk.into()])?;
+    pub(super) fn write(&mut self, name: &str, chunk: Vec<u8>) -> Result<()> {
+        let parts = self.build.encode(&self.codecs, vec![chunk.into()])?;
         self.report.stored_bytes += codec::len(&parts);
         self.report.objects += 1;
         self.build.object(self.key.join(name)?, parts)
@@ -87,10 +84,12 @@ impl Standalone {
 
     /// Writes the document; `attributes` may add to its attributes.
     pub(super) fn finish(
-        &self,
+        &mut self,
         mut doc: ArrayDoc,
         attributes: impl FnOnce(&mut Object),
     ) -> Result<ArrayReport> {
+        doc.codecs.extend(self.codecs.metadata());
+        doc.attributes = std::mem::take(&mut self.attributes);
         attributes(&mut doc.attributes);
         self.build.array(&self.key, &doc)?;
         Ok(self.report)

@@ -1,7 +1,6 @@
 //! Stores built in folders and in memory: hand-typed bytes, exact messages of refusals, and any
 //! order of calls.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -277,8 +276,7 @@ async fn a_store_is_replaced_in_one_step() {
     }
     // If names cannot be exchanged atomically, replacing takes two steps.
     let disk = Disk::default().without_exchange();
-    let build =
-        Build::begin(at.to_str().unwrap(), BuildOptions { disk, ..replacing() }).await.unwrap();
+    let build = Build::begin(text, BuildOptions { disk, ..replacing() }).await.unwrap();
     small(&build, b"again").await;
     build.publish(&root()).await.unwrap();
     assert_eq!(tree(&at)["0/vertices/c/0/0"][8..], *b"again");
@@ -391,9 +389,7 @@ async fn a_store_that_changed_since_it_was_opened_is_not_replaced() {
 async fn a_file_replaces_a_lock_where_there_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("a");
-    let other = dir.path().join("b");
-    let notices = Build::begin(other.to_str().unwrap(), options()).await.unwrap().notices();
-    assert_eq!(notices, []);
+    assert_eq!(begin(&dir.path().join("b")).await.unwrap().notices(), []);
     let disk = Disk::default().without_locks();
     let lockless = BuildOptions { disk, ..options() };
     let build = Build::begin(at.to_str().unwrap(), lockless.clone()).await.unwrap();
@@ -607,7 +603,7 @@ async fn object_stores_are_not_replaced_and_not_mixed() {
 }
 
 /// Returns the cells of one array.
-fn cells() -> impl Strategy<Value = BTreeMap<(i64, i64), Vec<u8>>> {
+fn cells() -> impl Strategy<Value = std::collections::BTreeMap<(i64, i64), Vec<u8>>> {
     prop::collection::btree_map(
         (-5_i64..5, -5_i64..5),
         prop::collection::vec(any::<u8>(), 0..40),

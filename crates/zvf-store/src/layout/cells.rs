@@ -536,11 +536,7 @@ impl Cells {
                 return KeyTable::new(grid.rank(), keys).map(Arc::new).map_err(Error::from);
             }
         };
-        if !shared.source.can_list() {
-            shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
-            let name = "nonempty_chunks";
-            return Err(Error::unsupported("enumeration without", name).at_key(key));
-        }
+        shared.check_listable(key, "nonempty_chunks")?;
         let mut indexes = Vec::new();
         let folder = match chunk_folder(array.names) {
             Some(folder) => key.child(folder)?,

@@ -29,7 +29,6 @@ use super::table::KeyTable;
 use crate::codec::{Coding, Job, Packing, decode_many};
 use crate::docs::document;
 use crate::key::Key;
-use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Source};
 use crate::sync::lock;
@@ -86,11 +85,7 @@ impl Tiny {
     }
 
     async fn list(&self, shared: &Shared) -> Result<Arc<Names>> {
-        if !shared.source.can_list() {
-            shared.notices.add(Notice::CannotEnumerate { key: self.key.clone() });
-            let name = "a listing";
-            return Err(Error::unsupported("enumeration without", name).at_key(&self.key));
-        }
+        shared.check_listable(&self.key, "a listing")?;
         let (mut keys, mut packs) = (Vec::new(), Vec::new());
         for child in shared.source.children(&self.key).await? {
             if child.name.starts_with(SHARD) {

@@ -20,9 +20,9 @@ use crate::options::{OpenOptions, Timeouts};
 /// Returns the bucket that `url` names, with its service.
 #[cfg(feature = "s3")]
 pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
-    let builder = object_store::aws::AmazonS3Builder::new();
-    let builder =
-        configure(builder, "AWS_", options, |builder, key, value| builder.with_config(key, value))?;
+    use object_store::aws::AmazonS3Builder as Builder;
+
+    let builder = configure(Builder::new(), "AWS_", options, Builder::with_config)?;
     let builder = builder.with_url(url.as_str());
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
@@ -30,10 +30,9 @@ pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore
 /// Returns the bucket that `url` names.
 #[cfg(feature = "gcs")]
 pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
-    let builder = object_store::gcp::GoogleCloudStorageBuilder::new();
-    let builder = configure(builder, "GOOGLE_", options, |builder, key, value| {
-        builder.with_config(key, value)
-    })?;
+    use object_store::gcp::GoogleCloudStorageBuilder as Builder;
+
+    let builder = configure(Builder::new(), "GOOGLE_", options, Builder::with_config)?;
     let builder = builder.with_url(url.as_str());
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
@@ -41,10 +40,9 @@ pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStor
 /// Returns the container that `url` names.
 #[cfg(feature = "azure")]
 pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
-    let builder = object_store::azure::MicrosoftAzureBuilder::new();
-    let builder = configure(builder, "AZURE_", options, |builder, key, value| {
-        builder.with_config(key, value)
-    })?;
+    use object_store::azure::MicrosoftAzureBuilder as Builder;
+
+    let builder = configure(Builder::new(), "AZURE_", options, Builder::with_config)?;
     let builder = builder.with_url(url.as_str());
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
@@ -52,12 +50,11 @@ pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSt
 /// Returns the server that `url` names; the path of the store is kept separately.
 #[cfg(feature = "http")]
 pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
-    let builder = object_store::http::HttpBuilder::new();
+    use object_store::http::HttpBuilder as Builder;
+
     // An explicit http:// URL means that plain HTTP is intended.
-    let builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
-    let builder = configure(builder, "HTTP_STORE_", options, |builder, key, value| {
-        builder.with_config(key, value)
-    })?;
+    let builder = Builder::new().with_config(object_store::ClientConfigKey::AllowHttp, "true");
+    let builder = configure(builder, "HTTP_STORE_", options, Builder::with_config)?;
     let server = &url[..url::Position::BeforePath];
     let builder = builder.with_url(server);
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())

@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
@@ -209,13 +209,13 @@ impl Journaled {
 
     /// Returns whether a key belongs to a commit that was not applied when the store was opened.
     pub(crate) fn is_pending(&self, key: &Key) -> bool {
-        self.seen().keys.get(key).is_some_and(|staged| matches!(staged.when, When::Pending(_)))
+        lock(&self.seen).keys.get(key).is_some_and(|staged| matches!(staged.when, When::Pending(_)))
     }
 
     /// Returns whether there are commits after the one that is read.
     pub(crate) async fn is_behind(&self) -> Result<bool> {
         self.look_ahead().await?;
-        Ok(self.seen().last > self.head)
+        Ok(lock(&self.seen).last > self.head)
     }
 
     #[boxed]
@@ -226,7 +226,7 @@ impl Journaled {
         }
         let mut staged = Vec::new();
         for (get, answer) in gets.iter().zip(&mut answers) {
-            let Some(found) = self.seen().keys.get(&get.key).cloned() else { continue };
+            let Some(found) = lock(&self.seen).keys.get(&get.key).cloned() else { continue };
             match found.check(get, answer, self.side.is_folder()) {
                 Ok(true) => {}
                 Ok(false) => staged.push((get, answer, found)),
@@ -251,7 +251,7 @@ impl Journaled {
     pub(super) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<PartialRead> {
         let begun = self.base.begin(key, long, ends).await;
         self.look_ahead().await?;
-        if !self.seen().keys.contains_key(key) {
+        if !lock(&self.seen).keys.contains_key(key) {
             return begun;
         }
         let mut got = self.read_many(&[Get::object(key.clone())]).await;
@@ -271,7 +271,7 @@ impl Journaled {
                 When::Pending(_) | When::Later => true,
             })
         };
-        if !self.seen().keys.iter().any(differs) {
+        if !lock(&self.seen).keys.iter().any(differs) {
             return Ok(children);
         }
         let keys = self.list(prefix).await?;
@@ -289,7 +289,7 @@ impl Journaled {
     pub(super) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         let mut keys: BTreeMap<Key, u64> = self.base.list(prefix).await?.into_iter().collect();
         self.look_ahead().await?;
-        for (key, staged) in &self.seen().keys {
+        for (key, staged) in &lock(&self.seen).keys {
             match staged.span {
                 _ if below(key, prefix).is_none() => {}
                 Some(span) => drop(keys.insert(key.clone(), span.len)),
@@ -317,21 +317,17 @@ impl Journaled {
 
     async fn look_now(&self) -> Result<()> {
         loop {
-            let Some(next) = self.seen().last.checked_add(1) else { return Ok(()) };
+            let Some(next) = lock(&self.seen).last.checked_add(1) else { return Ok(()) };
             let Some(record) = self.side.read_record(next).await? else { return Ok(()) };
             if self.base.is_replaced() {
                 return Err(crate::error::store_replaced_error());
             }
-            let mut seen = self.seen();
+            let mut seen = lock(&self.seen);
             if seen.last < next {
                 seen.add_later(record)?;
                 seen.last = next;
             }
         }
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        lock(&self.seen)
     }
 }
 

@@ -99,7 +99,7 @@ impl Source {
         match self {
             Self::Local(local) => Journaled::open_folder(local, options.commit).await,
             Self::Remote(remote) if is_marked => Journaled::open_objects(remote, options).await,
-            other => Ok(other),
+            other @ (Self::Remote(_) | Self::Pack(_) | Self::Journaled(_)) => Ok(other),
         }
     }
 

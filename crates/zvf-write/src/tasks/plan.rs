@@ -63,38 +63,26 @@ pub struct SlicePlan {
     pub source: Json,
 }
 
-/// The kind of a task.
-///
-/// ```
-/// let names: Vec<_> = zvf_write::Stage::ALL.iter().map(|stage| stage.name()).collect();
-/// assert_eq!(names, ["route", "cells", "join", "links"]);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Reads a slice of the input.
-    Route,
-    /// Writes vertices, fragments and attributes of a share of the chunks.
-    Cells,
-    /// Finds the ends of elements.
-    Join,
-    /// Writes the links of a share of the chunks.
-    Links,
-}
-
-impl Stage {
-    /// All of them, in order.
-    pub const ALL: &'static [Self] = &[Self::Route, Self::Cells, Self::Join, Self::Links];
-
-    /// Returns its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Route => "route",
-            Self::Cells => "cells",
-            Self::Join => "join",
-            Self::Links => "links",
-        }
+zvf_format::vocabulary! {
+    /// The kind of a task.
+    ///
+    /// ```
+    /// let names: Vec<_> = zvf_write::Stage::ALL.iter().map(|stage| stage.name()).collect();
+    /// assert_eq!(names, ["route", "cells", "join", "links"]);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Stage {
+        /// Reads a slice of the input.
+        Route => "route",
+        /// Writes vertices, fragments and attributes of a share of the chunks.
+        Cells => "cells",
+        /// Finds the ends of elements.
+        Join => "join",
+        /// Writes the links of a share of the chunks.
+        Links => "links",
     }
+    /// Returns its name.
+    fn name;
 }
 
 /// One task.

@@ -47,13 +47,13 @@ impl Maps {
 
     /// Returns the file under `key` if it is already mapped.
     pub(super) fn get(&self, key: &Key) -> Option<Mapped> {
-        self.files().get(key).cloned()
+        lock(&self.files).get(key).cloned()
     }
 
     /// Maps `file`, unless it is too small, may change, or there are too many maps: then it is
     /// read.
     pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>> {
-        if file.size() < MIN_MAPPED_BYTES || self.files().len() >= MAX_MAPS {
+        if file.size() < MIN_MAPPED_BYTES || lock(&self.files).len() >= MAX_MAPS {
             return Ok(None);
         }
         // Without another descriptor, the file cannot be checked later; it is open, so it can be
@@ -61,18 +61,16 @@ impl Maps {
         let Ok(again) = file.reopen() else { return Ok(None) };
         let Some(mapped) = self.promise.map(again)? else { return Ok(None) };
         let mapped = Mapped { file: mapped, version: file.version() };
-        Ok(Some(self.files().entry(key.clone()).or_insert(mapped).clone()))
+        Ok(Some(lock(&self.files).entry(key.clone()).or_insert(mapped).clone()))
     }
 
     /// Checks whether all mapped files are unchanged.
     pub(super) fn check(&self) -> Result<()> {
-        let files: Vec<(Key, MappedFile)> =
-            self.files().iter().map(|(key, mapped)| (key.clone(), mapped.file.clone())).collect();
+        let files: Vec<(Key, MappedFile)> = lock(&self.files)
+            .iter()
+            .map(|(key, mapped)| (key.clone(), mapped.file.clone()))
+            .collect();
         files.iter().try_for_each(|(key, file)| file.check().at_key(key))
-    }
-
-    fn files(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Mapped>> {
-        lock(&self.files)
     }
 }
 

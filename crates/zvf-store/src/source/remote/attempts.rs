@@ -12,8 +12,8 @@
 
 use std::panic::catch_unwind;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, poll_immediate, select};
@@ -200,23 +200,19 @@ impl Batch {
     /// Returns the time since which the batch has waited without an answer, once one of its
     /// requests has failed.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
-        let progress = self.lock_progress();
+        let progress = lock(&self.0);
         progress.gave_up.then_some(progress.last)
     }
 
     /// Records the outcome of a request.
     pub(super) fn count<T>(&self, answer: &Result<T>) {
-        let mut progress = self.lock_progress();
+        let mut progress = lock(&self.0);
         match answer {
             Ok(_) => progress.last = Instant::now(),
             Err(error) => {
                 progress.gave_up |= error.is_retryable() || error.class() == Class::FileChanged;
             }
         }
-    }
-
-    fn lock_progress(&self) -> MutexGuard<'_, BatchProgress> {
-        lock(&self.0)
     }
 }
 
