@@ -118,22 +118,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result
     let notes = Notes::default();
     let skipped =
         text.skip_bad_rows.then(|| Skipped { rows: 0, first: Vec::new(), notes: notes.clone() });
-    Ok(Reader::new(
-        header,
-        Table {
-            rules,
-            skipped,
-            records,
-            sample,
-            sample_is_file,
-            names,
-            vertices,
-            batch_rows,
-            parts: (None, 0),
-            block_end_line: 0,
-        },
-    )
-    .with_notes(notes))
+    let mut table = Table {
+        rules,
+        skipped,
+        records,
+        sample,
+        sample_is_file,
+        names,
+        vertices,
+        batch_rows,
+        parts: (None, 0),
+        block_end_line: 0,
+    };
+    Ok(Reader::from_steps(header, move || table.read_next()).with_notes(notes))
 }
 
 /// Bad rows that were skipped.
@@ -365,27 +362,16 @@ struct Table {
     skipped: Option<Skipped>,
 }
 
-impl Iterator for Table {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.vertices.rows() < self.batch_rows {
-            match self.push_next() {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        if self.vertices.rows() == 0
-            && let Some(skipped) = &mut self.skipped
-        {
-            skipped.note_skipped();
-        }
-        (self.vertices.rows() > 0).then(|| self.vertices.take())
-    }
-}
-
 impl Table {
+    fn read_next(&mut self) -> Result<Option<Piece>> {
+        while self.vertices.rows() < self.batch_rows && self.push_next()? {}
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        self.skipped.iter_mut().for_each(Skipped::note_skipped);
+        Ok(None)
+    }
+
     /// Adds the next line, or a block of lines. Returns `false` at the end of the file.
     fn push_next(&mut self) -> Result<bool> {
         let record = match self.sample.pop_front() {

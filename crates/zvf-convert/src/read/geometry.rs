@@ -278,7 +278,7 @@ pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field> {
     // Estimates, which are only compared.
     let padded = longest.saturating_mul(4).saturating_mul(values.len());
     if padded > total.saturating_mul(16).saturating_add(SMALL_TEXT_BYTES) {
-        return categorical_field(name, values);
+        return categorical_field(name, values.iter().map(|text| Some(&**text)), None);
     }
     let size = to_u64(longest) * 4;
     let mut column = super::values::Values::new(dtype(DtypeKind::Text, size), 1);
@@ -288,27 +288,29 @@ pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field> {
     Ok(Field::new(name, column.take()?))
 }
 
-fn categorical_field(name: &str, values: &[String]) -> Result<Field> {
+/// Creates a column of codes of categories. Rows without a text have the code -1, which `missing` tells.
+pub(super) fn categorical_field<'a>(
+    name: &str,
+    texts: impl Iterator<Item = Option<&'a str>>,
+    missing: Option<i64>,
+) -> Result<Field> {
     let mut codes_by_text = std::collections::HashMap::new();
-    let mut distinct = Vec::new();
-    let mut codes = Vec::with_capacity(values.len() * 4);
-    for value in values {
-        let code = *codes_by_text.entry(value.as_str()).or_insert_with(|| {
-            distinct.push(Value::Text(value.clone()));
-            distinct.len() - 1
+    let (mut distinct, mut codes) = (Vec::new(), Vec::new());
+    for text in texts {
+        let code = text.map(|text| {
+            *codes_by_text.entry(text).or_insert_with(|| {
+                distinct.push(Value::from(text));
+                distinct.len() - 1
+            })
         });
-        let code = i32::try_from(code).map_err(|_too_many| {
-            cannot_hold(
-                "a column of categories",
-                format!("{} different texts", distinct.len()),
-                "leave it out",
-            )
+        let code = code.map_or(Ok(-1), i32::try_from).map_err(|_too_many| {
+            let what = format!("{} different texts", distinct.len());
+            cannot_hold("a column of categories", what, "leave it out")
         })?;
-        codes.extend_from_slice(&code.to_le_bytes());
+        codes.extend(code.to_le_bytes());
     }
     let column = super::values::new_column(INT32, 1, codes)?;
-    let categories = Categories::new(distinct, None);
-    Ok(Field::new(name, column).with_categories(categories))
+    Ok(Field::new(name, column).with_categories(Categories::new(distinct, missing)))
 }
 
 /// Creates a column of `values`. `bytes` converts each to little-endian bytes.

@@ -23,10 +23,12 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
 use super::input::Bytes;
 use super::lines::Lines;
 use super::roles::default_axes;
-use super::values::{Values, narrow_column, parse_f64, survives_float32, without_rows};
+use super::values::{
+    Values, narrow_column, parse_f64, quote_start, survives_float32, without_rows,
+};
 use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::dtypes::{FLOAT64, INT32};
-use crate::error::{Place, Spot};
+use crate::error::{Fault, Place, Spot};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
@@ -57,10 +59,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     };
     let cuts = find_cuts(&owners);
     let batch_rows = options.batch_rows.max(1);
-    Ok(Reader::new(
-        header,
-        Pieces { kind, positions, fields, owners, parents, cuts, at: 0, batch_rows },
-    ))
+    let mut pieces = Pieces { kind, positions, fields, owners, parents, cuts, at: 0, batch_rows };
+    Ok(Reader::from_steps(header, move || {
+        pieces.next_rows().map(|rows| pieces.make_piece(rows)).transpose()
+    }))
 }
 
 /// Finds the rows at which the nodes can be cut without cutting a tree. The last cut is the number of nodes.
@@ -116,7 +118,7 @@ impl Nodes {
                 continue;
             }
             if let Err(fault) = self.push_node(&words, number) {
-                return Err(fault.into_error(lines.bytes(), number));
+                return Err(line_error(fault, lines.bytes(), number));
             }
             if self.parents.len() > max_nodes {
                 let expected = format!("at most {max_nodes} nodes, for the memory allowed");
@@ -133,42 +135,33 @@ impl Nodes {
     /// Parses a node and adds it.
     fn push_node(&mut self, words: &[&str], line: u64) -> Result<(), BadNode> {
         let [id, kind, x, y, z, radius, parent, extra @ ..] = words else {
-            let found = format!("{} values", words.len());
-            return Err(BadNode {
-                class: Class::CountMismatch,
-                column: None,
-                expected: COLUMNS,
-                found,
-            });
+            let found = format_args!("{} values", words.len());
+            return Err((None, Fault::new(Class::CountMismatch, COLUMNS, found)));
         };
         let parse_integer = |word: &str, column| {
-            word.parse::<i64>()
-                .map_err(|_no_number| BadNode::bad_value(column, "a whole number", word))
+            word.parse::<i64>().map_err(|_no_number| bad_value(column, "a whole number", word))
         };
         let id = parse_integer(id, "id")?;
         let parent = parse_integer(parent, "parent")?;
         if id < 0 {
-            return Err(BadNode {
-                class: Class::Negative,
-                ..BadNode::bad_value("id", "0 or more", &id.to_string())
-            });
+            return Err(bad_node("id", Class::Negative, "0 or more", &id.to_string()));
         }
         if !self.types.push_text(kind) {
-            return Err(BadNode::bad_value("type", "a whole number of 32 bits", kind));
+            return Err(bad_value("type", "a whole number of 32 bits", kind));
         }
         for (word, column) in [(x, "x"), (y, "y"), (z, "z")] {
             let finite = parse_f64(word).is_some_and(f64::is_finite);
             if !finite || !self.positions.push_text(word) {
-                return Err(BadNode::bad_value(column, "a number", word));
+                return Err(bad_value(column, "a number", word));
             }
         }
         if !self.radii.push_text(radius) {
-            return Err(BadNode::bad_value("radius", "a number", radius));
+            return Err(bad_value("radius", "a number", radius));
         }
         self.needs_float64 |= ![x, y, z, radius].into_iter().all(|word| survives_float32(word));
         if self.rows.insert(id, self.parents.len()).is_some() {
-            let fault = BadNode::bad_value("id", "another id for each node", &id.to_string());
-            return Err(BadNode { class: Class::Duplicate, ..fault });
+            let expected = "another id for each node";
+            return Err(bad_node("id", Class::Duplicate, expected, &id.to_string()));
         }
         self.has_extra_values |= !extra.is_empty();
         self.parents.push((parent != ROOT).then_some(parent));
@@ -181,10 +174,9 @@ impl Nodes {
         let row = |(row, parent): (usize, &Option<i64>)| match parent {
             None => Ok(None),
             Some(id) => self.rows.get(id).copied().map(Some).ok_or_else(|| {
-                let fault =
-                    BadNode::bad_value("parent", "the id of a node, or -1", &id.to_string());
-                let line = self.lines[row];
-                BadNode { class: Class::OutOfBounds, ..fault }.into_error(lines.bytes(), line)
+                let expected = "the id of a node, or -1";
+                let bad = bad_node("parent", Class::OutOfBounds, expected, &id.to_string());
+                line_error(bad, lines.bytes(), self.lines[row])
             }),
         };
         self.parents.iter().enumerate().map(row).collect()
@@ -208,26 +200,20 @@ impl Nodes {
         for start in 0..parents.len() {
             let mut node = start;
             let owner = loop {
-                if let Some(owner) = owners.get(node).copied().flatten() {
+                if let Some(owner) = owners[node] {
                     break owner;
                 }
                 path.push(node);
-                let up = parents.get(node).copied().flatten();
-                match up.filter(|_| path.len() <= parents.len()) {
+                match parents[node].filter(|_| path.len() <= parents.len()) {
                     Some(up) => node = up,
                     None => {
-                        let line = self.lines[start];
-                        let fault = BadNode::bad_value("parent", "a way up to a root", "a circle");
-                        let fault = BadNode { class: Class::BadShape, ..fault };
-                        return Err(fault.into_error(lines.bytes(), line));
+                        let expected = "a way up to a root";
+                        let bad = bad_node("parent", Class::BadShape, expected, "a circle");
+                        return Err(line_error(bad, lines.bytes(), self.lines[start]));
                     }
                 }
             };
-            for node in path.drain(..) {
-                if let Some(place) = owners.get_mut(node) {
-                    *place = Some(owner);
-                }
-            }
+            path.drain(..).for_each(|node| owners[node] = Some(owner));
         }
         Ok(owners)
     }
@@ -238,28 +224,24 @@ impl Nodes {
     }
 }
 
-/// An error in a line, without its number.
-struct BadNode {
-    class: Class,
-    column: Option<&'static str>,
-    expected: &'static str,
-    found: String,
+/// An error in a line, without its number: the column, if it is in one.
+type BadNode = (Option<&'static str>, Fault);
+
+fn bad_value(column: &'static str, expected: &'static str, found: &str) -> BadNode {
+    bad_node(column, Class::Encoding, expected, found)
 }
 
-impl BadNode {
-    fn bad_value(column: &'static str, expected: &'static str, found: &str) -> Self {
-        let found = format!("{:?}", found.chars().take(MAX_SHOWN_CHARS).collect::<String>());
-        Self { class: Class::Encoding, column: Some(column), expected, found }
-    }
+fn bad_node(column: &'static str, class: Class, expected: &str, found: &str) -> BadNode {
+    (Some(column), Fault::new(class, expected, quote_start(found)))
+}
 
-    /// Adds the place, which is `line`.
-    fn into_error(self, bytes: &Bytes, line: u64) -> Error {
-        let place = match self.column {
-            Some(column) => Place::Column { line, column: column.to_owned() },
-            None => Place::Line(line),
-        };
-        bytes.spot(place).error(self.class, self.expected, self.found)
-    }
+/// Adds the number of the line.
+fn line_error((column, fault): BadNode, bytes: &Bytes, line: u64) -> Error {
+    let place = match column {
+        Some(column) => Place::Column { line, column: column.to_owned() },
+        None => Place::Line(line),
+    };
+    bytes.spot(place).fault(fault)
 }
 
 /// Cuts the trees into batches.
@@ -274,22 +256,17 @@ struct Pieces {
     batch_rows: usize,
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl Pieces {
+    fn next_rows(&mut self) -> Option<Range<usize>> {
         let max_end = self.at.saturating_add(self.batch_rows); // a saturated end is past the last node
         let within = self.cuts.partition_point(|cut| *cut <= max_end).checked_sub(1);
         let within = within.and_then(|at| self.cuts.get(at)).filter(|cut| **cut > self.at);
         // A tree that is larger than a batch is not cut.
         let next = || self.cuts.get(self.cuts.partition_point(|cut| *cut <= self.at));
         let end = within.or_else(next).copied()?;
-        let rows = std::mem::replace(&mut self.at, end)..end;
-        Some(self.make_piece(rows))
+        Some(std::mem::replace(&mut self.at, end)..end)
     }
-}
 
-impl Pieces {
     fn make_piece(&self, rows: Range<usize>) -> Result<Piece> {
         let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
         for field in &self.fields {
@@ -314,8 +291,6 @@ const ROOT: i64 = -1;
 /// Memory of a node while the file is read: values, entry in the map of ids, line, parent.
 const NODE_BYTES: u64 = 192;
 const COLUMNS: &str = "id, type, x, y, z, radius and parent";
-/// Characters of a bad value that a message shows.
-const MAX_SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]
 mod tests;

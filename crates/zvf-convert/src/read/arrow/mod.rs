@@ -27,6 +27,8 @@ use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes as Shared;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -92,6 +94,44 @@ enum FileBytes {
     Memory(Shared),
 }
 
+impl FileBytes {
+    fn try_clone(&self) -> Result<Self> {
+        Ok(match self {
+            Self::File(file) => Self::File(file.try_clone().map_err(read_failed)?),
+            Self::Memory(memory) => Self::Memory(memory.clone()),
+        })
+    }
+}
+
+impl Length for FileBytes {
+    fn len(&self) -> u64 {
+        match self {
+            Self::File(file) => Length::len(file),
+            Self::Memory(memory) => Length::len(memory),
+        }
+    }
+}
+
+impl ChunkReader for FileBytes {
+    type T = Box<dyn Read>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(match self {
+            Self::File(file) => Box::new(file.get_read(start)?),
+            Self::Memory(memory) => Box::new(memory.get_read(start)?),
+        })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Shared, ParquetError> {
+        match self {
+            Self::File(file) => file.get_bytes(start, length),
+            Self::Memory(memory) => memory.get_bytes(start, length),
+        }
+    }
+}
+
+type ParquetBuilder = ParquetRecordBatchReaderBuilder<FileBytes>;
+
 /// An iterator over record batches.
 type BatchIter = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
@@ -143,28 +183,18 @@ impl Batches {
     }
 
     fn open_parquet(&self) -> Result<ParquetBuilder> {
-        let builder = match &self.bytes {
-            FileBytes::File(file) => {
-                let file = file.try_clone().map_err(read_failed)?;
-                isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(file))
-                    .map(ParquetBuilder::File)
-            }
-            FileBytes::Memory(memory) => {
-                isolate::catch(|| ParquetRecordBatchReaderBuilder::try_new(memory.clone()))
-                    .map(ParquetBuilder::Memory)
-            }
-        };
+        let bytes = self.bytes.try_clone()?;
+        let builder = isolate::catch(|| ParquetBuilder::try_new(bytes));
         builder.map_err(|error| self.input_error("the footer", error))
     }
 
     fn open_ipc(&self, columns: Option<Vec<usize>>) -> Result<(BatchIter, SchemaRef)> {
-        let stream: Box<dyn ReadSeek> = match &self.bytes {
-            FileBytes::File(file) => {
-                let mut file = file.try_clone().map_err(read_failed)?;
+        let stream: Box<dyn ReadSeek> = match self.bytes.try_clone()? {
+            FileBytes::File(mut file) => {
                 file.rewind().map_err(read_failed)?;
                 Box::new(std::io::BufReader::new(file))
             }
-            FileBytes::Memory(memory) => Box::new(Cursor::new(memory.clone())),
+            FileBytes::Memory(memory) => Box::new(Cursor::new(memory)),
         };
         let form = self.form;
         let opened = isolate::catch(|| -> Result<(BatchIter, SchemaRef), ArrowError> {
@@ -190,8 +220,10 @@ impl Batches {
                     let found = "numbers of rows that are negative or do not add up";
                     return Err(self.input_error("the row groups", found));
                 }
-                isolate::catch(|| builder.build(columns, rows))
-                    .map_err(|error| self.input_error("the row groups", error))?
+                let mask = ProjectionMask::roots(builder.parquet_schema(), columns.iter().copied());
+                let builder = builder.with_projection(mask).with_batch_size(rows);
+                let reader = isolate::catch(|| builder.build());
+                Box::new(reader.map_err(|error| self.input_error("the row groups", error))?)
             }
             Form::File | Form::Stream => self.open_ipc(Some(columns.to_vec()))?.0,
         };
@@ -214,51 +246,6 @@ fn input_error(format: &'static str, place: &str, error: impl std::fmt::Display)
 trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
-
-/// A builder of a Parquet reader, over a file or memory.
-enum ParquetBuilder {
-    File(ParquetRecordBatchReaderBuilder<File>),
-    Memory(ParquetRecordBatchReaderBuilder<Shared>),
-}
-
-impl ParquetBuilder {
-    fn schema(&self) -> &SchemaRef {
-        match self {
-            Self::File(builder) => builder.schema(),
-            Self::Memory(builder) => builder.schema(),
-        }
-    }
-
-    fn metadata(&self) -> &Arc<parquet::file::metadata::ParquetMetaData> {
-        match self {
-            Self::File(builder) => builder.metadata(),
-            Self::Memory(builder) => builder.metadata(),
-        }
-    }
-
-    fn parquet_schema(&self) -> &parquet::schema::types::SchemaDescriptor {
-        match self {
-            Self::File(builder) => builder.parquet_schema(),
-            Self::Memory(builder) => builder.parquet_schema(),
-        }
-    }
-
-    fn build(
-        self,
-        columns: &[usize],
-        rows: usize,
-    ) -> Result<BatchIter, parquet::errors::ParquetError> {
-        let mask = ProjectionMask::roots(self.parquet_schema(), columns.iter().copied());
-        Ok(match self {
-            Self::File(builder) => {
-                Box::new(builder.with_projection(mask).with_batch_size(rows).build()?)
-            }
-            Self::Memory(builder) => {
-                Box::new(builder.with_projection(mask).with_batch_size(rows).build()?)
-            }
-        })
-    }
-}
 
 /// An iterator over batches that turns panics of the decoder into errors.
 struct PanicGuard {

@@ -14,7 +14,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use super::cells::{read_cell, stored_type};
-use super::{BatchIter, Batches, input_error};
+use super::{Batches, input_error};
 use crate::dtypes::missing_number;
 use crate::error::Spot;
 use crate::read::features::{Cell, Columns};
@@ -39,9 +39,14 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
         notes,
         ..Header::new(kind, names, new_column(table.dtype, table.width, Vec::new())?)
     };
-    let iter = batches.read(&table.selected_columns())?;
+    let mut iter = batches.read(&table.selected_columns())?;
     let notes = table.notes.clone();
-    Ok(Reader::new(header, Pieces { iter, table }).with_notes(notes))
+    let reader = Reader::from_steps(header, move || {
+        let rows = iter.next().transpose();
+        let rows = rows.map_err(|error| input_error(table.format, "a row group", error))?;
+        Ok(rows.map(|rows| table.make_batch(&rows)).transpose()?.map(Piece::Vertices))
+    });
+    Ok(reader.with_notes(notes))
 }
 
 /// The columns of a table by role.
@@ -430,23 +435,4 @@ fn fill_missing(array: &ArrayRef, dtype: Dtype, bytes: &mut [u8]) -> bool {
         }
     }
     has_missing
-}
-
-/// Makes a piece of each record batch.
-struct Pieces {
-    iter: BatchIter,
-    table: Table,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let format = self.table.format;
-        let rows = match self.iter.next()? {
-            Ok(rows) => rows,
-            Err(error) => return Some(Err(input_error(format, "a row group", error))),
-        };
-        Some(self.table.make_batch(&rows).map(Piece::Vertices))
-    }
 }

@@ -83,7 +83,8 @@ impl LasFile {
         header.records.extend(record);
         let (source, points, schema, batch_rows) =
             (self.source, self.points, self.schema, self.batch_rows);
-        Reader::new(header, Pieces { source, points, schema, filter, batch_rows })
+        let mut pieces = Pieces { source, points, schema, filter, batch_rows };
+        Reader::from_steps(header, move || pieces.read_next())
     }
 }
 
@@ -213,7 +214,7 @@ fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::V
 /// Limit of a coordinate reference system. More keys of `GeoTIFF` do not fit their count of 16 bits.
 const MAX_CRS_BYTES: u64 = 1 << 20;
 
-/// Iterator over the points, batch by batch.
+/// Reads the points, batch by batch.
 struct Pieces {
     source: Source,
     points: PointReader,
@@ -222,21 +223,16 @@ struct Pieces {
     batch_rows: usize,
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.points.read_records(&mut self.source, self.batch_rows) {
-            Ok(records) if records.is_empty() => None,
-            Ok(records) => {
-                let records = match &self.filter {
-                    Some(filter) => filter.filter_records(records, &self.schema),
-                    None => records,
-                };
-                Some(self.schema.decode_batch(&records).map(Piece::Vertices))
-            }
-            Err(error) => Some(Err(error)),
+impl Pieces {
+    fn read_next(&mut self) -> Result<Option<Piece>> {
+        let mut records = self.points.read_records(&mut self.source, self.batch_rows)?;
+        if records.is_empty() {
+            return Ok(None);
         }
+        if let Some(filter) = &self.filter {
+            records = filter.filter_records(records, &self.schema);
+        }
+        self.schema.decode_batch(&records).map(|batch| Some(Piece::Vertices(batch)))
     }
 }
 

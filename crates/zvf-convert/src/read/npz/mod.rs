@@ -98,7 +98,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         .as_ref()
         .map(|named| ElementHeader { width: Some(named.field.width), fields: Vec::new() });
     let header = pieces.vertices.header(axes)?;
-    Ok(Reader::new(Header { elements, vertices: Some(rows), ..header }, pieces))
+    let header = Header { elements, vertices: Some(rows), ..header };
+    Ok(Reader::from_steps(header, move || pieces.read_next()))
 }
 
 /// Returns the kind of the options, or infers it from the width of the elements.
@@ -183,7 +184,7 @@ struct NamedArray {
     array: Array,
 }
 
-/// Iterator over the pieces of an archive: vertices, then elements.
+/// Reads the pieces of an archive: vertices, then elements.
 struct Pieces {
     positions: Vec<NamedArray>,
     fields: Vec<NamedArray>,
@@ -194,18 +195,12 @@ struct Pieces {
     batch_rows: usize,
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.read_vertices() {
-            Ok(None) => self.read_elements().transpose(),
-            piece => piece.transpose(),
-        }
-    }
-}
-
 impl Pieces {
+    fn read_next(&mut self) -> Result<Option<Piece>> {
+        let piece = self.read_vertices()?;
+        if piece.is_some() { Ok(piece) } else { self.read_elements() }
+    }
+
     fn read_vertices(&mut self) -> Result<Option<Piece>> {
         let strides = self.positions.iter().chain(&self.fields).map(|named| named.array.stride());
         // A saturated stride makes blocks of one row.

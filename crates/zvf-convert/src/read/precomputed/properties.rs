@@ -6,13 +6,13 @@ use serde_json::{Map, Value as Json};
 use zvf_error::Result;
 use zvf_format::{Class, num};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Categories, Field, Value};
+use zvf_model::Field;
 
 use super::folder::{parse_id, spot};
 use super::read_id;
 use crate::dtypes::BOOL;
-use crate::error::cannot_hold;
 use crate::read::Header;
+use crate::read::geometry::categorical_field;
 use crate::read::values::new_column;
 
 /// Builds a field for each property, with one row for each of `ids`.
@@ -58,7 +58,7 @@ pub(super) fn build_segment_fields(
                     }
                 });
                 let texts: Vec<Option<&str>> = texts.collect::<Result<_, _>>()?;
-                fields.push(text_field(id, &texts)?);
+                fields.push(categorical_field(id, texts.into_iter(), Some(-1))?);
             }
             Some("number") => {
                 fields.push(number_field(id, property, rows.iter().map(value), &place)?)
@@ -87,30 +87,6 @@ pub(super) fn build_segment_fields(
         }
     }
     Ok(fields)
-}
-
-/// Builds a categorical field of texts; -1 is the code of a missing one.
-fn text_field(name: &str, texts: &[Option<&str>]) -> Result<Field> {
-    let mut codes_by_text: HashMap<&str, usize> = HashMap::new();
-    let mut codes: Vec<u8> = Vec::new();
-    let mut values = Vec::new();
-    for text in texts {
-        let code = text.map(|text| {
-            *codes_by_text.entry(text).or_insert_with(|| {
-                values.push(Value::from(text));
-                values.len() - 1
-            })
-        });
-        let code = code.map_or(Ok(-1), i32::try_from).map_err(|_too_many| {
-            let what = format!("{} different texts", values.len());
-            let advice = "leave it out";
-            cannot_hold("a column of categories", what, advice)
-        })?;
-        codes.extend(code.to_le_bytes());
-    }
-    let dtype = Dtype { size: 4, ..Dtype::INT64 };
-    let field = Field::new(name, new_column(dtype, 1, codes)?);
-    Ok(field.with_categories(Categories::new(values, Some(-1))))
 }
 
 fn number_field<'a>(

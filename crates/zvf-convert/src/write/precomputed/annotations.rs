@@ -11,7 +11,7 @@ use zvf_error::{Result, format_count};
 use zvf_model::{Field, Kind, Value};
 use zvf_precomputed::encode::scatter;
 
-use super::sharded::Shards;
+use super::sharded::Index;
 use super::{Folder, Loss, Objects, property_type, push_value};
 use crate::error::cannot_hold;
 use crate::read::precomputed::shards::Sharding;
@@ -38,7 +38,7 @@ pub(super) fn write(
     let properties = Property::from_fields(&objects.fields, extra_field);
     let related = parse_relationships(objects, losses);
     let mut records = BTreeMap::new();
-    let mut by_id = Index::new(folder, "by_id", sharding);
+    let mut by_id = Index::below(folder, "by_id", sharding);
     for (id, rows) in objects.rows.clone() {
         let mut record = Vec::new();
         if kind == "POLYLINE" {
@@ -84,7 +84,7 @@ pub(super) fn write(
                 by_related.entry(*related).or_default().push(*id);
             }
         }
-        let mut index = Index::new(folder, &key, sharding);
+        let mut index = Index::below(folder, &key, sharding);
         for (related, ids) in by_related {
             index.push(related, &related.to_string(), encode_list(&ids, &records))?;
         }
@@ -93,7 +93,7 @@ pub(super) fn write(
         relationship_infos.push(info);
     }
     let grid = Grid::new(objects, extra.as_ref());
-    let (limit, mut spatial) = grid.write(Index::new(folder, "spatial0", sharding), &records)?;
+    let (limit, mut spatial) = grid.write(Index::below(folder, "spatial0", sharding), &records)?;
     spatial["grid_shape"] = json!(grid.shape);
     spatial["chunk_size"] = json!(grid.chunk);
     spatial["limit"] = limit.into();
@@ -391,42 +391,6 @@ impl Grid {
             index.push(code, &name.join("_"), encode_list(&ids, records))?;
         }
         Ok((limit, index.finish()?))
-    }
-}
-
-/// An index of annotations: a file for each key, or shards by number.
-struct Index<'a> {
-    folder: &'a Folder,
-    key: &'a str,
-    shards: Option<Shards>,
-    info: Json, // the entry of the index in `info`
-}
-
-impl<'a> Index<'a> {
-    fn new(folder: &'a Folder, key: &'a str, sharding: Option<Sharding>) -> Self {
-        let mut info = json!({"key": key});
-        if let Some(sharding) = sharding {
-            info["sharding"] = sharding.to_json();
-        }
-        Self { folder, key, shards: sharding.map(Shards::new), info }
-    }
-
-    fn push(&mut self, number: u64, name: &str, bytes: Vec<u8>) -> Result<()> {
-        match &mut self.shards {
-            Some(shards) => {
-                shards.push(number, bytes);
-                Ok(())
-            }
-            None => self.folder.write(&format!("{}/{name}", self.key), &bytes),
-        }
-    }
-
-    /// Writes the shards, and returns the entry of the index in `info`.
-    fn finish(self) -> Result<Json> {
-        if let Some(shards) = self.shards {
-            shards.write(self.folder, Some(self.key))?;
-        }
-        Ok(self.info)
     }
 }
 

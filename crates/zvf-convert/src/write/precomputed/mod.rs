@@ -340,10 +340,10 @@ fn recorded_info(header: &Header) -> Option<&Json> {
     record.and_then(|(_, record)| record.get("info"))
 }
 
-/// Writes the segment properties to a separate folder, and returns whether there are any.
-fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bool> {
+/// Writes the segment properties to a separate folder, if there are any, and notes it in `of`.
+fn write_segment_properties(folder: &Folder, objects: &mut Objects, of: &mut Json) -> Result<()> {
     if objects.fields.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
     let ids: Vec<String> = objects.rows.keys().map(u64::to_string).collect();
     let mut properties = Vec::new();
@@ -382,6 +382,6 @@ fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bo
         "@type": "neuroglancer_segment_properties",
         "inline": {"ids": ids, "properties": properties},
     });
-    folder.write_json("segment_properties/info", &info)?;
-    Ok(true)
+    of["segment_properties"] = json!("segment_properties");
+    folder.write_json("segment_properties/info", &info)
 }

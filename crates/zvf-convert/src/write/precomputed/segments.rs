@@ -8,7 +8,7 @@ use zvf_error::{Result, join_causes};
 use zvf_metadata::DtypeKind;
 use zvf_precomputed::encode::{LodMesh, encode_multilod};
 
-use super::sharded::Shards;
+use super::sharded::Index;
 use super::{Folder, Objects, property_type, push_value, write_segment_properties};
 use crate::error::cannot_hold;
 use crate::read::precomputed::shards::Sharding;
@@ -35,13 +35,8 @@ pub(super) fn write_skeletons(
         "transform": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0],
         "vertex_attributes": attributes.collect::<Vec<_>>(),
     });
-    if write_segment_properties(folder, objects)? {
-        info["segment_properties"] = json!("segment_properties");
-    }
-    if let Some(sharding) = sharding {
-        info["sharding"] = sharding.to_json();
-    }
-    let mut shards = sharding.map(Shards::new);
+    write_segment_properties(folder, objects, &mut info)?;
+    let mut index = Index::new(folder, sharding, info);
     let links = elements_by_object(objects)?;
     for (id, rows) in objects.rows.clone() {
         let edge_ends = links.get(&id).map_or(&[][..], Vec::as_slice);
@@ -60,22 +55,14 @@ pub(super) fn write_skeletons(
                 }
             }
         }
-        match &mut shards {
-            Some(shards) => shards.push(id, bytes),
-            None => folder.write(&id.to_string(), &bytes)?,
-        }
+        index.push(id, &id.to_string(), bytes)?;
     }
-    if let Some(shards) = shards {
-        shards.write(folder, None)?;
-    }
-    folder.write_json("info", &info)
+    folder.write_json("info", &index.finish()?)
 }
 
 pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<()> {
     let mut info = json!({"@type": "neuroglancer_legacy_mesh"});
-    if write_segment_properties(folder, objects)? {
-        info["segment_properties"] = json!("segment_properties");
-    }
+    write_segment_properties(folder, objects, &mut info)?;
     let faces = elements_by_object(objects)?;
     let width = objects.batch.elements().map_or(3, zvf_model::Elements::width);
     for (id, rows) in objects.rows.clone() {
@@ -106,13 +93,8 @@ pub(super) fn write_multilod(
         "lod_scale_multiplier": 1,
         "transform": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0],
     });
-    if write_segment_properties(folder, objects)? {
-        info["segment_properties"] = json!("segment_properties");
-    }
-    if let Some(sharding) = sharding {
-        info["sharding"] = sharding.to_json();
-    }
-    let mut shards = sharding.map(Shards::new);
+    write_segment_properties(folder, objects, &mut info)?;
+    let mut index = Index::new(folder, sharding, info);
     let levels = std::iter::once(&*objects).chain(coarser);
     let levels: Vec<(&Objects, HashMap<u64, Vec<u32>>)> =
         levels.map(|level| Ok((level, elements_by_object(level)?))).collect::<Result<_>>()?;
@@ -125,18 +107,9 @@ pub(super) fn write_multilod(
                 "leave the object out, or write legacy meshes",
             )
         })?;
-        match &mut shards {
-            Some(shards) => shards.push_behind(*id, encoded.manifest, encoded.data),
-            None => {
-                folder.write(&id.to_string(), &encoded.data)?;
-                folder.write(&format!("{id}.index"), &encoded.manifest)?;
-            }
-        }
+        index.push_manifest(*id, encoded.manifest, encoded.data)?;
     }
-    if let Some(shards) = shards {
-        shards.write(folder, None)?;
-    }
-    folder.write_json("info", &info)
+    folder.write_json("info", &index.finish()?)
 }
 
 /// Returns the resolutions of an object, the finest first; a coarser level may lack the object.

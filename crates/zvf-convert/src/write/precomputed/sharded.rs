@@ -9,39 +9,92 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value as Json, json};
 use zvf_error::Result;
 
 use super::Folder;
 use crate::read::precomputed::shards::Sharding;
 
+/// Numbered entries of a folder: a file for each, or shards.
+pub(super) struct Index<'a> {
+    folder: &'a Folder,
+    key: Option<&'a str>, // the folder below
+    shards: Option<Shards>,
+    info: Json, // what describes the entries
+}
+
+impl<'a> Index<'a> {
+    /// Creates an index of files directly in the folder, which `info` describes.
+    pub(super) fn new(folder: &'a Folder, sharding: Option<Sharding>, mut info: Json) -> Self {
+        if let Some(sharding) = sharding {
+            info["sharding"] = sharding.to_json();
+        }
+        Self { folder, key: None, shards: sharding.map(Shards::new), info }
+    }
+
+    /// Creates an index of files below the folder.
+    pub(super) fn below(folder: &'a Folder, key: &'a str, sharding: Option<Sharding>) -> Self {
+        Self { key: Some(key), ..Self::new(folder, sharding, json!({"key": key})) }
+    }
+
+    pub(super) fn push(&mut self, number: u64, name: &str, bytes: Vec<u8>) -> Result<()> {
+        match (&mut self.shards, self.key) {
+            (Some(shards), _) => shards.push(number, bytes, Vec::new()),
+            (None, Some(key)) => self.folder.write(&format!("{key}/{name}"), &bytes)?,
+            (None, None) => self.folder.write(name, &bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Adds a manifest and what it describes.
+    pub(super) fn push_manifest(
+        &mut self,
+        id: u64,
+        manifest: Vec<u8>,
+        data: Vec<u8>,
+    ) -> Result<()> {
+        match &mut self.shards {
+            Some(shards) => shards.push(id, manifest, data),
+            None => {
+                self.folder.write(&id.to_string(), &data)?;
+                self.folder.write(&format!("{id}.index"), &manifest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the shards, and returns what describes the entries.
+    pub(super) fn finish(self) -> Result<Json> {
+        if let Some(shards) = self.shards {
+            shards.write(self.folder, self.key)?;
+        }
+        Ok(self.info)
+    }
+}
+
 /// The entries of a minishard: an id, its bytes, and the bytes before them that have no entry.
 type Minishard = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
 /// The entries of the shards of a folder, by shard and minishard.
-pub(super) struct Shards {
+struct Shards {
     sharding: Sharding,
     shards: BTreeMap<u64, BTreeMap<u64, Minishard>>,
 }
 
 impl Shards {
-    pub(super) const fn new(sharding: Sharding) -> Self {
+    const fn new(sharding: Sharding) -> Self {
         Self { sharding, shards: BTreeMap::new() }
     }
 
-    /// Adds the bytes of `id`.
-    pub(super) fn push(&mut self, id: u64, bytes: Vec<u8>) {
-        self.push_behind(id, bytes, Vec::new());
-    }
-
     /// Adds the bytes of `id`, directly after `before`: a manifest after its fragments, which readers find by their size.
-    pub(super) fn push_behind(&mut self, id: u64, bytes: Vec<u8>, before: Vec<u8>) {
+    fn push(&mut self, id: u64, bytes: Vec<u8>, before: Vec<u8>) {
         let (shard, minishard) = self.sharding.locate(id);
         let minishards = self.shards.entry(shard).or_default();
         minishards.entry(minishard).or_default().push((id, bytes, before));
     }
 
     /// Writes all shards below a key of the folder, or directly below the folder.
-    pub(super) fn write(self, folder: &Folder, below: Option<&str>) -> Result<()> {
+    fn write(self, folder: &Folder, below: Option<&str>) -> Result<()> {
         for (shard, minishards) in self.shards {
             let bytes = encode_shard(self.sharding.minishard_count(), minishards);
             let name = self.sharding.file_name(shard);
