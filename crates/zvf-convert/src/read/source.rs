@@ -115,22 +115,49 @@ impl Source {
     }
 }
 
-/// A record of numbers, read by offset. Numbers past its end are 0.
+/// A record of numbers, each read by its offset and type. Numbers past its end are 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers<'a> {
     bytes: &'a [u8],
     big_endian: bool,
 }
 
-/// Defines methods that return the number at an offset.
-macro_rules! numbers {
-    ($($kind:ident)*) => {
-        $(pub(crate) fn $kind(self, at: usize) -> $kind { $kind::from_le_bytes(self.bytes_at(at)) })*
-    };
-}
-
 impl<'a> Numbers<'a> {
-    numbers! { u8 u16 u32 u64 i16 i32 i64 f32 f64 }
+    pub(crate) fn u8(self, at: usize) -> u8 {
+        u8::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn u16(self, at: usize) -> u16 {
+        u16::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn u32(self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn u64(self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn i16(self, at: usize) -> i16 {
+        i16::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn i32(self, at: usize) -> i32 {
+        i32::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn i64(self, at: usize) -> i64 {
+        i64::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn f32(self, at: usize) -> f32 {
+        f32::from_le_bytes(self.bytes_at(at))
+    }
+
+    pub(crate) fn f64(self, at: usize) -> f64 {
+        f64::from_le_bytes(self.bytes_at(at))
+    }
 
     /// Creates a record of little-endian numbers.
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
