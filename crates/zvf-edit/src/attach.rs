@@ -10,14 +10,13 @@ use zvf_error::join_causes;
 use zvf_metadata::{Dtype, DtypeKind, path_segment};
 use zvf_model::Value;
 
-use crate::append::to_json;
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result, missing_column_error, refused};
+use crate::commit::{commit_operation, open_journal};
+use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
 use crate::new_column::NewColumn;
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::scalar::{ColumnType, Scalar};
-use crate::script::{commit_here, open_journal, report_commit};
+use crate::scalar::{ColumnType, Scalar, to_json};
 use crate::transaction::Transaction;
 
 /// How a table is joined.
@@ -58,19 +57,17 @@ pub fn attach(
         Some(list) => list.iter().map(|name| parsed.column_index(name)).collect::<Result<_>>()?,
         None => (0..parsed.0.names.len()).filter(|i| *i != key).collect(),
     };
-    let mut transaction = Transaction::begin(&journal, Path::new("."))?;
+    let mut transaction = Transaction::begin(&journal)?;
     let by_key = transaction.objects_by_key(join.on.as_deref())?;
     let (matched, unmatched) = parsed.join(key, &by_key, join.strict)?;
     for at in columns {
         transaction.attach_column(&parsed, at, join, &matched)?;
     }
-    transaction.operations =
-        vec![json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key})];
-    let mut committed = commit_here(&journal, transaction, options)?;
-    if unmatched > 0 {
-        committed.notices.push(json!({"code": "rows_without_object", "text": format!("{unmatched} rows of the table have no object")}));
-    }
-    report_commit(&journal, options.dry_run, committed)
+    let operation = json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key});
+    let text = format!("{unmatched} rows of the table have no object");
+    let notice = (unmatched > 0).then(|| json!({"code": "rows_without_object", "text": text}));
+    let notices = notice.into_iter().collect();
+    commit_operation(&journal, transaction, (operation, notices), options)
 }
 
 /// The index of a kind, and the number of an object of it.
@@ -85,11 +82,8 @@ type Matched<'a> = (Vec<(ObjectPlace, &'a [String])>, u64);
 impl Table {
     /// Returns the index of a column.
     fn column_index(&self, name: &str) -> Result<usize> {
-        self.0.names.iter().position(|listed| listed == name).ok_or_else(|| {
-            EditError::invalid(format!(
-                "the table has no column {name:?}; it has {}",
-                self.0.names.join(", ")
-            ))
+        self.0.names.iter().position(|listed| listed == name).or_refused(|| {
+            format!("the table has no column {name:?}; it has {}", self.0.names.join(", "))
         })
     }
 
@@ -158,7 +152,7 @@ impl Transaction {
         let own_name = format!("{}{}", join.prefix, table.0.names[at]);
         let name = path_segment(&own_name).into_owned();
         let scalar = infer_type(table.0.rows.iter().map(|row| row.values[at].as_str()))
-            .ok_or_else(|| EditError::invalid(format!("{name}: a field is too long")))?;
+            .or_refused(|| format!("{name}: a field is too long"))?;
         for kind in 0..self.kinds.len() {
             if self.kinds[kind].objects.is_none() {
                 continue;

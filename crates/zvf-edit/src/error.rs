@@ -67,6 +67,28 @@ impl<T, E: Into<EditError>> At<T> for Result<T, E> {
     }
 }
 
+/// What must be there, or a function fails.
+pub(crate) trait OrFail<T>: Sized {
+    /// Fails with an error of a class without a value.
+    fn or_fail(self, class: Class, text: impl FnOnce() -> String) -> Result<T>;
+
+    /// Refuses an argument without a value.
+    fn or_refused(self, text: impl FnOnce() -> String) -> Result<T> {
+        self.or_fail(Class::InvalidArgument, text)
+    }
+
+    /// Refuses what this build does not support without a value.
+    fn or_unsupported(self, text: impl FnOnce() -> String) -> Result<T> {
+        self.or_fail(Class::Unsupported, text)
+    }
+}
+
+impl<T> OrFail<T> for Option<T> {
+    fn or_fail(self, class: Class, text: impl FnOnce() -> String) -> Result<T> {
+        self.ok_or_else(|| EditError::new(class, text()))
+    }
+}
+
 /// Fails with an error of a class.
 pub(crate) fn fail<T>(class: Class, text: impl Into<String>) -> Result<T> {
     Err(EditError::new(class, text))

@@ -41,7 +41,7 @@ use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark}
 
 use crate::changes::{Blob, Changes, KeyContents};
 use crate::epoch::Epoch;
-use crate::error::{At, EditError, Result, fail, replaced_store_error, unsupported};
+use crate::error::{At, EditError, OrFail, Result, fail, replaced_store_error, unsupported};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
 use crate::versions::Pinned;
@@ -545,8 +545,7 @@ const GC_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns what an object that a listing named holds, or refuses a missing one.
 pub(crate) fn need_listed<T>(key: &str, found: Option<T>) -> Result<T> {
-    found.ok_or_else(|| {
-        let text = format!("{key}: expected the object that was listed, found none; try again");
-        EditError::new(Class::FileChanged, text)
+    found.or_fail(Class::FileChanged, || {
+        format!("{key}: expected the object that was listed, found none; try again")
     })
 }

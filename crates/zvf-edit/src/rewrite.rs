@@ -18,14 +18,13 @@ use serde_json::{Value as Json, json};
 use zvf_publish::{Disk, KeyedFolder};
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::parse_doc;
 use crate::changes::Changes;
+use crate::commit::{commit_after, open_store_journal, report, report_commit_at, report_rewrite};
+use crate::documents::parse_doc;
 use crate::error::{EditError, Result, fail, unsupported};
-use crate::history::open_store_journal;
 use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_after, report, report_commit_at, report_rewrite};
 use crate::snapshot::Snapshot;
 use crate::store_copy::{StoreCopy, compare};
 
