@@ -256,15 +256,13 @@ impl Geometry {
             }
         }
         let found = self.rebuild_chunks(batch, &changed, tally)?;
-        for ((object, chunk), list) in found {
-            for (old, at, new) in list {
-                if let Some(at) = at {
-                    let (piece, first) = places[&object][at];
-                    let piece = &mut self.pieces[usize_from_u32(piece)];
-                    (piece.fragment, piece.row) = (new, self.vertex[first].place.1);
-                } else if old != new {
-                    numbers.entry((object, chunk)).or_default().push((old, None, new));
-                }
+        for number in found {
+            if number.piece != NONE {
+                let (piece, first) = places[&number.object][usize_from_u32(number.piece)];
+                let piece = &mut self.pieces[usize_from_u32(piece)];
+                (piece.fragment, piece.row) = (number.new, self.vertex[first].place.1);
+            } else if number.old != number.new {
+                numbers.push(number);
             }
         }
         for column in &mut self.fragment_columns {
@@ -351,7 +349,7 @@ impl Geometry {
             let owners = self.owners_in(&batch.iter().copied().collect())?;
             for chunk in batch.drain(..) {
                 let mut free = Vec::new();
-                for (fragment, list) in (0_u32..).zip(&self.chunks[&chunk].fragments) {
+                for (fragment, list) in (0_u32..).zip(self.chunks[&chunk].fragments.iter()) {
                     let Some(objects) = owners.get(&(chunk, fragment)) else {
                         free.extend(list);
                         continue;

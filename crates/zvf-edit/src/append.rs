@@ -178,10 +178,8 @@ impl Transaction {
 type LinkRow = (Vec<usize>, Vec<(String, Json)>);
 
 fn id_overflow(file: &str, id: i64) -> EditError {
-    EditError::new(
-        Class::Overflow,
-        format!("{file}: object {id}: there is no id of 64 bits above those of the store"),
-    )
+    let text = format!("{file}: object {id}: there is no id of 64 bits above those of the store");
+    EditError::new(Class::Overflow, text)
 }
 
 /// The contents of a file, by object.

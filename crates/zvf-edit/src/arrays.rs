@@ -550,10 +550,9 @@ fn count_cells(shard: &[i64]) -> Result<usize> {
 }
 
 fn uncountable_cells(shard: &[i64]) -> EditError {
-    EditError::new(
-        Class::BadShape,
-        format!("shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one"),
-    )
+    let text =
+        format!("shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one");
+    EditError::new(Class::BadShape, text)
 }
 
 /// Returns the coordinates of the shard of a cell.

@@ -112,12 +112,6 @@ pub(crate) fn rename_array(
     Ok(std::mem::replace(array, copy))
 }
 
-/// Returns the width that the attributes of a column of vertices or fragments declare.
-fn declared_width(attrs: &Json) -> Result<u32> {
-    let column = Column::parse(attributes_object(attrs))?;
-    checked_width(column.declared_columns())
-}
-
 /// Returns the width that the attributes of a column of links declare.
 pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
     let column = LinkAttribute::parse(attributes_object(attrs))?;
@@ -165,7 +159,8 @@ pub(crate) fn resolve_column_type(
     first: Option<&(Chunk, u64)>,
 ) -> Result<ColumnType> {
     let attrs = &array.doc["attributes"];
-    let width = declared_width(attrs).at(&array.path)?;
+    let declared = || checked_width(Column::parse(attributes_object(attrs))?.declared_columns());
+    let width = declared().at(&array.path)?;
     let mut ty = column_type(attrs, width)?;
     let Some((chunk, rows)) = first else { return Ok(ty) };
     let Some(bytes) = array.read_stored(snap, chunk)? else { return Ok(ty) };

@@ -151,7 +151,7 @@ impl Transaction {
                 };
                 let column = take_column(&mut family.columns, |column| column.name == name);
                 let Some((at, column)) = column else { return Ok(OperationResult::default()) };
-                family.records.remove_column(at);
+                family.records.columns.remove(at);
                 geometry.erased_arrays.extend(column.arrays.into_values());
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}/0")));
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}")));

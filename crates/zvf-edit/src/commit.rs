@@ -36,16 +36,6 @@ pub(crate) fn report(
     })
 }
 
-/// Commits a transaction on the head where it began, or not at all.
-pub(crate) fn commit_here(
-    journal: &Arc<Journal>,
-    transaction: Transaction,
-    options: &CommitOptions,
-) -> Result<CommitResult> {
-    let if_head = Some(transaction.head());
-    commit(journal, transaction, &CommitOptions { if_head, ..options.clone() })
-}
-
 /// Commits a transaction of one operation on the head where it began, or not at all. Returns the
 /// report of the command.
 pub(crate) fn commit_operation(
@@ -55,22 +45,14 @@ pub(crate) fn commit_operation(
     options: &CommitOptions,
 ) -> Result<Json> {
     transaction.operations = vec![operation];
-    let mut committed = commit_here(journal, transaction, options)?;
+    let options = CommitOptions { if_head: Some(transaction.head()), ..options.clone() };
+    let mut committed = commit(journal, transaction, &options)?;
     committed.notices.extend(notices);
-    report_commit(journal, options.dry_run, committed)
-}
-
-/// Returns the report of a command that commits once.
-pub(crate) fn report_commit(
-    journal: &Arc<Journal>,
-    dry_run: bool,
-    committed: CommitResult,
-) -> Result<Json> {
-    Ok(report_commit_at(journal, journal.head()?, dry_run, &committed))
+    Ok(report_commit(journal, journal.head()?, options.dry_run, &committed))
 }
 
 /// Returns the report of a command that commits once, after which the store is at `head`.
-pub(crate) fn report_commit_at(
+pub(crate) fn report_commit(
     journal: &Journal,
     head: u64,
     dry_run: bool,
@@ -446,7 +428,7 @@ impl Transaction {
         for geometry in &self.kinds {
             let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
             let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
-            let rows = i64::from(num::index_u32(objects.manifests.rows().len()));
+            let rows = i64::from(num::index_u32(objects.manifests.rows.now.len()));
             let hidden = |all: bool| {
                 objects.numbers().any(|number| {
                     let known = objects.known.get(&number);

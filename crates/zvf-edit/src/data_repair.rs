@@ -85,7 +85,7 @@ impl RepairedLevel<'_> {
         let segments = format!("{path}/object_attributes/{SEGMENT_ID}");
         let segments = open_row_column(snap, &segments, SEGMENT_ID)?;
         let ids = index.numbers().map(|row| index.id_of_row(row)).collect();
-        let (manifests, rank) = (index.manifests.rows(), index.rank);
+        let (manifests, rank) = (&index.manifests.rows.now[..], index.rank);
         let objects = LevelObjects { path, manifests, ids, rank };
         objects.write_vertex_counts(snap, out)?;
         objects.write_fragments(snap, None, segments.as_ref(), out)

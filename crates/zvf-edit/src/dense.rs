@@ -152,16 +152,16 @@ impl DenseArray {
         let (path, is_new, changed) = (path.to_owned(), true, true);
         let stored = RowChunks { path, is_new, changed, ..self.stored.clone() };
         let mut bytes = Edited::default();
-        bytes.extend(self.bytes.now().iter().copied());
+        bytes.now.clone_from(&self.bytes.now);
         Self { stored, bytes, fill: self.fill.clone(), ..*self }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes.now().len() / self.size.max(1)
+        self.bytes.now.len() / self.size.max(1)
     }
 
     pub(crate) fn row(&self, i: usize) -> &[u8] {
-        &self.bytes.now()[i * self.size..(i + 1) * self.size]
+        &self.bytes.now[i * self.size..(i + 1) * self.size]
     }
 
     pub(crate) fn set_row(&mut self, i: usize, row: &[u8]) {
@@ -175,14 +175,14 @@ impl DenseArray {
     pub(crate) fn resize(&mut self, count: usize) {
         let missing = count.checked_sub(self.len());
         match missing {
-            Some(missing) => self.bytes.extend(self.fill.repeat(missing)),
+            Some(missing) => self.bytes.now.extend(self.fill.repeat(missing)),
             None => self.bytes.change().truncate(count * self.size),
         }
     }
 
     /// Adds the changes of the array to `out`. With `single_chunk`, the array is one chunk that grows with it.
     pub(crate) fn flush(&mut self, out: &mut Changes, single_chunk: bool) -> Result<()> {
-        if self.bytes.now() == self.bytes.old() && !self.stored.is_changed() {
+        if self.bytes.now == self.bytes.old() && !self.stored.is_changed() {
             return Ok(());
         }
         let (counts, size) = ([self.len(), self.bytes.old().len() / self.size], self.size);
@@ -195,7 +195,7 @@ impl DenseArray {
             *stated = shape;
         }
         let Self { stored, bytes, fill, value_bytes, .. } = self;
-        let (bytes, old) = (bytes.now(), bytes.old());
+        let (bytes, old) = (&bytes.now[..], bytes.old());
         stored.flush(out, counts, chunk_rows, |span, is_same_grid| {
             let new = &bytes[span.start * size..span.end * size];
             let before = span.start * size..(span.end.min(counts[1])) * size;

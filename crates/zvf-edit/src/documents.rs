@@ -30,10 +30,8 @@ pub(crate) fn parse_doc(text: &[u8]) -> Result<Json> {
             Some(Json::Number(_)) => "a number",
             Some(Json::Bool(_)) => "true or false",
         };
-        return fail(
-            Class::Encoding,
-            format!("{place:?}: expected an object, found {found}; run \"zvf validate\""),
-        );
+        let text = format!("{place:?}: expected an object, found {found}; run \"zvf validate\"");
+        return fail(Class::Encoding, text);
     }
     Ok(doc)
 }

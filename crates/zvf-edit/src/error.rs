@@ -257,12 +257,10 @@ pub(crate) fn missing_commit_error(head: u64, last: u64) -> EditError {
 
 /// Creates an error for a journal whose store was replaced.
 pub(crate) fn replaced_store_error(name: &str) -> EditError {
-    EditError::new(
-        Class::Conflict,
-        format!(
-            "{name} does not say that it has a journal, but {name}.zvf is there: the store was replaced by something that does not know journals; move {name}.zvf away to begin a new history"
-        ),
-    )
+    let text = format!(
+        "{name} does not say that it has a journal, but {name}.zvf is there: the store was replaced by something that does not know journals; move {name}.zvf away to begin a new history"
+    );
+    EditError::new(Class::Conflict, text)
 }
 
 impl From<io::Error> for EditError {

@@ -22,7 +22,7 @@ use crate::documents::{read_doc, read_grid};
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
-use crate::numbers::{NONE, Vertex, Vertices, Vid, vertex_number};
+use crate::numbers::{NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
@@ -33,7 +33,7 @@ pub(crate) struct ChunkState {
     /// The vertices of its rows.
     pub(crate) rows: Range<Vid>,
     /// The vertices of each fragment.
-    pub(crate) fragments: Vec<Vec<Vid>>,
+    pub(crate) fragments: VertexLists,
 }
 
 /// A piece of an added object: its vertices that become one fragment.

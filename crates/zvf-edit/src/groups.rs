@@ -30,13 +30,11 @@ fn range_members(&GroupRange { group, start, stop }: &GroupRange) -> Result<Vec<
 /// Reads the members of a group that is stored as a list of ids.
 fn read_members(number: usize, row: &[u8]) -> Result<Vec<i64>> {
     if !row.len().is_multiple_of(8) {
-        return fail(
-            Class::Misaligned,
-            format!(
-                "{GROUPS_PATH}, group {number}: expected ids of 8 bytes, found {} bytes",
-                row.len()
-            ),
+        let text = format!(
+            "{GROUPS_PATH}, group {number}: expected ids of 8 bytes, found {} bytes",
+            row.len()
         );
+        return fail(Class::Misaligned, text);
     }
     Ok(num::i64s_from_le(row).collect())
 }
@@ -72,7 +70,7 @@ impl Groups {
             let doc = GroupsDoc::parse(attrs).at(GROUPS_PATH)?;
             let ranges: HashMap<u64, &GroupRange> =
                 doc.ranges.iter().flatten().map(|range| (range.group, range)).collect();
-            for (number, row) in array.rows().iter().enumerate() {
+            for (number, row) in array.rows.now.iter().enumerate() {
                 let own_name =
                     |name: &String| !name.is_empty() && *name != format!("group_{number}");
                 let name = doc.names.iter().flatten().nth(number).filter(|name| own_name(name));

@@ -10,7 +10,7 @@ use zvf_format::num::to_u64;
 use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::{Changes, KeyContents, read_blob};
-use crate::commit::{commit_after, open_journal, open_store_journal, report, report_commit_at};
+use crate::commit::{commit_after, open_journal, open_store_journal, report, report_commit};
 use crate::documents::{doc_bytes, parse_doc};
 use crate::error::{
     EditError, OrFail, Result, fail, foreign_change_error, missing_commit_error, refused,
@@ -186,7 +186,7 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     let body = json!({"ids": [], "read": [], "written": sum.written});
     let done = commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)?;
     let head = head + u64::from(!options.dry_run);
-    Ok(report_commit_at(&journal, head, options.dry_run, &done))
+    Ok(report_commit(&journal, head, options.dry_run, &done))
 }
 
 /// Returns the head to which `count` commits are undone.

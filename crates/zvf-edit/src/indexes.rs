@@ -100,15 +100,13 @@ impl Objects {
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
         let Some(manifests) = RowArray::open_manifests(snap, path)? else { return Ok(None) };
-        let rows = manifests.rows().len();
+        let rows = manifests.rows.now.len();
         let count = read_count(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
-            return fail(
-                Class::CountMismatch,
-                format!(
-                    "{path}, num_objects: expected at most {rows}, a row of manifests for each, found {count}; run \"zvf validate\""
-                ),
+            let text = format!(
+                "{path}, num_objects: expected at most {rows}, a row of manifests for each, found {count}; run \"zvf validate\""
             );
+            return fail(Class::CountMismatch, text);
         }
         let mut manifests = manifests;
         manifests.truncate(count);
@@ -123,13 +121,11 @@ impl Objects {
             }
         };
         if let Some(ids) = ids.as_ref().filter(|ids| ids.len() < count) {
-            return fail(
-                Class::CountMismatch,
-                format!(
-                    "{path}/object_ids: expected an id for each of {count} objects, found {}; run \"zvf validate\"",
-                    ids.len()
-                ),
+            let text = format!(
+                "{path}/object_ids: expected an id for each of {count} objects, found {}; run \"zvf validate\"",
+                ids.len()
             );
+            return fail(Class::CountMismatch, text);
         }
         let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let stored = object_number(count)?;
@@ -167,9 +163,7 @@ impl Objects {
     /// Returns the id of a row of the index.
     pub(crate) fn id_of_row(&self, row: u32) -> i64 {
         match &self.ids {
-            Some(ids) => {
-                i64::from_le_bytes(ids.bytes.now().as_chunks().0[num::usize_from_u32(row)])
-            }
+            Some(ids) => i64::from_le_bytes(ids.bytes.now.as_chunks().0[num::usize_from_u32(row)]),
             None => row.into(), // the row is the id
         }
     }
@@ -184,7 +178,7 @@ impl Objects {
     }
 
     pub(crate) fn exists(&self, number: u32) -> bool {
-        let is_stored = || has_references(&self.manifests.rows()[num::usize_from_u32(number)]);
+        let is_stored = || has_references(&self.manifests.rows.now[num::usize_from_u32(number)]);
         self.known.get(&number).map_or_else(is_stored, |object| object.exists)
     }
 
@@ -244,9 +238,9 @@ impl Objects {
 
 /// Sets the counts of an index in its attributes. The second is optional.
 pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool) {
-    attrs["num_objects"] = manifests.rows().len().into();
+    attrs["num_objects"] = manifests.rows.now.len().into();
     if is_new || attrs.get("num_present").is_some() {
-        let present = manifests.rows().iter().filter(|row| has_references(row));
+        let present = manifests.rows.now.iter().filter(|row| has_references(row));
         attrs["num_present"] = present.count().into();
     }
 }

@@ -110,7 +110,10 @@ impl Journal {
     /// Opens the journal at the latest version of a repository. Outside of repositories it is the same journal.
     pub(crate) fn reopen(self: &Arc<Self>) -> Result<Arc<Self>> {
         match &self.pinned {
-            Some(pinned) => Ok(Arc::new(Self::from_version(&self.place, pinned.reopen()?)?)),
+            Some(pinned) => Ok(Arc::new(Self::from_version(
+                &self.place,
+                Pinned::open_latest(&pinned.versions)?,
+            )?)),
             None => Ok(Arc::clone(self)),
         }
     }

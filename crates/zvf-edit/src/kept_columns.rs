@@ -155,7 +155,7 @@ impl Geometry {
 /// Appends counts of 0 or drops counts, so that there are `rows`.
 fn resize_counts(column: &mut RowColumn, rows: usize) {
     let missing = rows.saturating_sub(column.array.len()); // none where counts are dropped
-    column.array.bytes.extend([0; 4].repeat(missing));
+    column.array.bytes.now.extend([0; 4].repeat(missing));
     column.array.resize(rows);
 }
 

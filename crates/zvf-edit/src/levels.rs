@@ -173,14 +173,14 @@ impl Transaction {
             return Ok(());
         };
         let mut ids = DenseArray::open_ids(&self.snap, &index)?;
-        let count = objects.manifests.rows().len();
-        let before = manifests.rows().len();
+        let count = objects.manifests.rows.now.len();
+        let before = manifests.rows.now.len();
         let empty = manifest_bytes(objects.rank, &[])?;
-        manifests.rows.extend((before..count).map(|_| empty.clone()));
+        manifests.rows.now.extend((before..count).map(|_| empty.clone()));
         let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
         for object in objects.known.values().filter(|object| object.existed && !object.exists) {
             let row = object.row.map(num::usize_from_u32);
-            if let Some(row) = row.filter(|row| *row < manifests.rows().len()) {
+            if let Some(row) = row.filter(|row| *row < manifests.rows.now.len()) {
                 let blob = &mut manifests.rows.change()[row];
                 removed.push(std::mem::replace(blob, empty.clone()));
                 emptied.insert(row);
@@ -190,7 +190,7 @@ impl Transaction {
         if !removed.is_empty() {
             let segments =
                 open_row_column(&self.snap, &format!("{attributes}/{SEGMENT_ID}"), SEGMENT_ID)?;
-            let (manifests, rank) = (manifests.rows(), objects.rank);
+            let (manifests, rank) = (&manifests.rows.now[..], objects.rank);
             let ids = (0..num::index_u32(count)).map(|row| objects.id_of_row(row)).collect();
             let level_objects = LevelObjects { path, manifests, ids, rank };
             let removed = Some(removed.as_slice());

@@ -41,10 +41,9 @@ pub(crate) fn moved_end(path: &str, moves: &RowMoves, chunk: &Chunk, row: u64) -
 }
 
 pub(crate) fn missing_row_error(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
-    EditError::new(
-        Class::OutOfBounds,
-        format!("{path}/links: a record names row {row} of chunk {chunk:?}, which has {count}"),
-    )
+    let text =
+        format!("{path}/links: a record names row {row} of chunk {chunk:?}, which has {count}");
+    EditError::new(Class::OutOfBounds, text)
 }
 
 /// Returns the error of a link at `path` whose end is a row that no fragment holds.

@@ -27,16 +27,16 @@ impl Geometry {
             return Ok(());
         };
         let rows = self.append_rows(&key, number, positions.into())?;
-        let mut state = ChunkState { rows, fragments: Vec::new() };
+        let mut state = ChunkState { rows, ..ChunkState::default() };
         self.read_fragments(&key, &mut state)?;
         if self.kind == Kind::Skeleton && self.convention != "explicit" {
-            for fragment in &state.fragments {
+            for fragment in state.fragments.iter() {
                 for pair in fragment.windows(2) {
                     self.vertex[pair[1]].parent = pair[0];
                 }
             }
         }
-        for v in state.fragments.iter().flatten() {
+        for v in &state.fragments.vertices {
             self.vertex[*v].existed = true;
         }
         self.chunks.insert(number, state);
@@ -53,14 +53,12 @@ impl Geometry {
         let size = self.position_size();
         let count = positions.len() / size;
         if count * size != positions.len() {
-            return fail(
-                Class::Misaligned,
-                format!(
-                    "{} of chunk {key:?}: {} bytes are no whole number of rows of {size}",
-                    self.vertices.path,
-                    positions.len()
-                ),
+            let text = format!(
+                "{} of chunk {key:?}: {} bytes are no whole number of rows of {size}",
+                self.vertices.path,
+                positions.len()
             );
+            return fail(Class::Misaligned, text);
         }
         let base = vertex_number(self.vertex.list.len())?;
         let end = vertex_number(self.vertex.list.len() + count)?;
@@ -99,22 +97,17 @@ impl Geometry {
 
     /// Reads the fragments of a chunk. A row that several fragments hold becomes one vertex for each.
     fn read_fragments(&mut self, key: &Chunk, state: &mut ChunkState) -> Result<()> {
-        let mut copies = Vec::new();
         for rows in self.fragment_rows(key, state.rows.len())? {
-            let mut list = Vec::new();
-            for row in rows {
-                let v = state.rows.start + num::index_u32(row);
-                if std::mem::replace(&mut self.vertex[v].alive, true) {
-                    copies.push((state.fragments.len(), list.len(), v));
-                }
-                list.push(v);
-            }
-            state.fragments.push(list);
+            state
+                .fragments
+                .push(rows.into_iter().map(|row| state.rows.start + num::index_u32(row)));
         }
-        for (fragment, place, v) in copies {
-            let copy = self.copy_vertex(v, NONE)?;
-            self.free_changed.remove(&copy);
-            state.fragments[fragment][place] = copy;
+        for at in 0..state.fragments.vertices.len() {
+            let v = &mut state.fragments.vertices[at];
+            if std::mem::replace(&mut self.vertex[*v].alive, true) {
+                *v = self.copy_vertex(*v, NONE)?;
+                self.free_changed.remove(v);
+            }
         }
         Ok(())
     }
@@ -176,7 +169,7 @@ impl Geometry {
             line += u32::from(lines.contains(&n));
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
-            let list = state.fragments.get(*fragment as usize).cloned();
+            let list = state.fragments.get(*fragment).map(<[Vid]>::to_vec);
             let list = list.ok_or_else(|| self.missing_fragment(*chunk, *fragment))?;
             let is_shared = self.has_shared_fragments
                 && self
@@ -219,7 +212,8 @@ impl Geometry {
             return Ok(owner);
         }
         let fragments = &self.chunks[&chunk].fragments;
-        let Some((fragment, _)) = (0_u32..).zip(fragments).find(|(_, list)| list.contains(&v))
+        let Some((fragment, _)) =
+            (0_u32..).zip(fragments.iter()).find(|(_, list)| list.contains(&v))
         else {
             return Ok(NONE);
         };

@@ -120,7 +120,7 @@ impl ManifestTable {
             }
             let start = self.blocks.len();
             let place = || format!("{} row {row}", self.spans.stored.path);
-            self.blocks.bytes.extend(block_rows(blob, rank).at(&place())?);
+            self.blocks.bytes.now.extend(block_rows(blob, rank).at(&place())?);
             let count = self.blocks.len() - start;
             let start = if count == 0 { 0 } else { start };
             let span = [start, count].map(|number| num::to_u64(number).to_le_bytes());

@@ -1,7 +1,7 @@
 //! The index of objects: the fragments that manifests name, the objects of a fragment, and the new
 //! manifests, ids, columns and document of a commit.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::error::{At, EditError, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{Objects, count_objects, manifest_bytes, object_number};
 use crate::numbers::MAX_OBJECT_REFERENCES;
-use crate::rebuild::{ChangedObject, FragmentNumbers, Tally};
+use crate::rebuild::{ChangedObject, FragmentNumber, FragmentNumbers, Tally};
 
 /// The encoded manifests of objects.
 type Manifests = Vec<(u32, Bytes)>;
@@ -25,13 +25,14 @@ impl Geometry {
     pub(crate) fn write_objects(
         &mut self,
         changed: &[ChangedObject],
-        numbers: FragmentNumbers,
+        mut numbers: FragmentNumbers,
         keep_rows: bool,
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
         let Some(rank) = self.objects.as_ref().map(|objects| objects.rank) else { return Ok(()) };
         let counted = self.count_all_vertices()?;
+        numbers.sort_unstable();
         let mut manifests = self.renumbered_manifests(rank, changed, &numbers)?;
         manifests.extend(self.changed_manifests(rank, changed, &numbers)?);
         manifests.extend(self.added_manifests(rank)?);
@@ -44,7 +45,7 @@ impl Geometry {
         }
         self.set_object_columns(&objects, grew, tally);
         objects.flush(&self.path, out)?;
-        let rows = objects.manifests.rows().len();
+        let rows = objects.manifests.rows.now.len();
         self.objects = Some(objects);
         self.set_vertex_counts(counted, changed, rows)?;
         if !self.object_columns.is_empty() {
@@ -61,19 +62,17 @@ impl Geometry {
         &mut self,
         rank: usize,
         changed: &[ChangedObject],
-        numbers: &FragmentNumbers,
+        numbers: &[FragmentNumber],
     ) -> Result<Manifests> {
         let touched: HashSet<u32> = changed.iter().map(|(object, _)| *object).collect();
-        let mut others: BTreeMap<u32, HashMap<(u32, u32), u32>> = BTreeMap::new();
-        for ((object, chunk), list) in numbers {
-            for (old, _, new) in list {
-                if !touched.contains(object) && old != new {
-                    others.entry(*object).or_default().insert((*chunk, *old), *new);
-                }
-            }
-        }
         let mut manifests = Vec::new();
-        for (object, map) in others {
+        for numbers in numbers.chunk_by(|a, b| a.object == b.object) {
+            let object = numbers[0].object;
+            if touched.contains(&object) || numbers.iter().all(|number| number.old == number.new) {
+                continue;
+            }
+            let map: HashMap<(u32, u32), u32> =
+                numbers.iter().map(|number| ((number.chunk, number.old), number.new)).collect();
             let (references, lines) = (self.references(object)?, self.line_starts(object)?);
             let list: Vec<(Chunk, u32, bool)> = (0..)
                 .zip(&references)
@@ -93,7 +92,7 @@ impl Geometry {
         &self,
         rank: usize,
         changed: &[ChangedObject],
-        numbers: &FragmentNumbers,
+        numbers: &[FragmentNumber],
     ) -> Result<Manifests> {
         let mut manifests = Vec::new();
         for (object, pieces) in changed {
@@ -102,22 +101,26 @@ impl Geometry {
             let mut starts = self.starting_pieces(pieces).into_iter();
             let mut unmoved = state.refs.clone();
             for (n, (chunk, vertices)) in pieces.iter().enumerate() {
-                let found = numbers
-                    .get(&(*object, *chunk))
-                    .and_then(|list| list.iter().find(|(_, piece, _)| *piece == Some(n)));
+                let piece = (*object, *chunk, num::index_u32(n));
+                let found = numbers.binary_search_by_key(&piece, |number| {
+                    (number.object, number.chunk, number.piece)
+                });
                 let fragment = match found {
-                    Some((_, _, new)) => *new,
+                    Ok(found) => numbers[found].new,
                     // The chunk was not rebuilt, so the piece is one of its old fragments.
-                    None => {
-                        let place = unmoved.iter().position(|(at, fragment)| {
+                    Err(_) => {
+                        let is_it = |(at, fragment): &(u32, u32)| {
                             at == chunk
-                                && self.chunks[at].fragments.get(num::usize_from_u32(*fragment))
-                                    == Some(vertices)
-                        });
-                        let place = place.or_fail(Class::CountMismatch, || format!(
-                                "{}: object {}: a piece of it is no fragment of chunk {:?}; run \"zvf validate\"",
-                                self.path, state.id, self.chunk_keys[num::usize_from_u32(*chunk)]
-                            ))?;
+                                && self.chunks[at].fragments.get(*fragment) == Some(vertices)
+                        };
+                        let place = unmoved.iter().position(is_it);
+                        let place = place.or_fail(Class::CountMismatch, || {
+                            let chunk = &self.chunk_keys[num::usize_from_u32(*chunk)];
+                            let place = format!("{}: object {}", self.path, state.id);
+                            format!(
+                                "{place}: a piece of it is no fragment of chunk {chunk:?}; run \"zvf validate\""
+                            )
+                        })?;
                         unmoved.remove(place).1
                     }
                 };
@@ -142,7 +145,7 @@ impl Geometry {
 
     /// Writes the values of objects to the rows of columns, and the fill value for removed objects.
     fn set_object_columns(&mut self, objects: &Objects, grew: bool, tally: &mut Tally) {
-        let count = objects.manifests.rows().len();
+        let count = objects.manifests.rows.now.len();
         for column in self.object_columns.iter_mut().filter(|column| !column.is_kept()) {
             if grew || column.array.len() < count {
                 column.array.resize(count);
@@ -171,16 +174,16 @@ impl Objects {
         let added = self.known.iter().filter(|(_, object)| object.row.is_none());
         let added: Vec<u32> = added.map(|(number, _)| *number).collect();
         let keep_rows = keep_rows || added.iter().any(|number| self.exists(*number));
-        let before = self.manifests.rows().len();
+        let before = self.manifests.rows.now.len();
         for number in added.into_iter().filter(|_| keep_rows) {
-            let row = object_number(self.manifests.rows().len())?;
+            let row = object_number(self.manifests.rows.now.len())?;
             let object = self.know(number);
             object.row = Some(row);
             let id = object.id;
-            self.manifests.rows.extend([manifest_bytes(self.rank, &[])?]);
+            self.manifests.rows.now.extend([manifest_bytes(self.rank, &[])?]);
             self.set_id(path, row, id)?;
         }
-        Ok(self.manifests.rows().len() > before)
+        Ok(self.manifests.rows.now.len() > before)
     }
 
     /// Sets the id of the last row, which is new.
@@ -211,11 +214,11 @@ impl Objects {
     /// Writes manifests, ids, and the document of the index.
     fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
         let before = self.doc.clone();
-        let count = self.manifests.rows().len();
+        let count = self.manifests.rows.now.len();
         let attrs = &mut self.doc["attributes"];
         count_objects(attrs, &self.manifests, self.is_new);
         if let Some(ids) = &self.ids {
-            attrs["object_ids_sorted"] = json!(num::i64s_from_le(ids.bytes.now()).is_sorted());
+            attrs["object_ids_sorted"] = json!(num::i64s_from_le(&ids.bytes.now).is_sorted());
         }
         if self.doc != before || self.is_new && count > 0 {
             out.put_doc(&format!("{path}/object_index"), &self.doc)?;
@@ -265,7 +268,7 @@ impl Geometry {
         let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
         for i in objects.numbers() {
             let Some(row) = objects.row(i) else { continue };
-            let blob = &objects.manifests.rows()[num::usize_from_u32(row)];
+            let blob = &objects.manifests.rows.now[num::usize_from_u32(row)];
             if blob.len() < 4 {
                 continue;
             }
@@ -300,7 +303,7 @@ impl Geometry {
     pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
         let Some(row) = objects.row(object) else { return Ok(Vec::new()) };
-        let blob = &objects.manifests.rows()[num::usize_from_u32(row)];
+        let blob = &objects.manifests.rows.now[num::usize_from_u32(row)];
         let references = read_references(blob, objects.rank).at(&self.describe_manifest(row))?;
         let list = references.into_iter();
         Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
@@ -326,7 +329,7 @@ impl Geometry {
         let mut starts = HashSet::new();
         let Some(objects) = &self.objects else { return Ok(starts) };
         let Some(row) = objects.row(object) else { return Ok(starts) };
-        let blob = &objects.manifests.rows()[num::usize_from_u32(row)];
+        let blob = &objects.manifests.rows.now[num::usize_from_u32(row)];
         if blob.is_empty() || has_blocks_of(blob, objects.rank * 8 + 9) {
             return Ok(starts);
         }

@@ -240,7 +240,7 @@ impl Transaction {
 
     fn create_object_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
         let geometry = &mut self.kinds[kind];
-        let count = geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows().len());
+        let count = geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
         let path = format!("{}/object_attributes/{}", geometry.path, column.name);
         let mut attrs = column.attrs.clone();
         attrs["zv_array"] = json!("object_attribute");

@@ -3,7 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 use zvf_format::Class;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{index_u32, usize_from_u32};
 
 use crate::error::{OrFail, Result};
 
@@ -33,6 +33,16 @@ pub(crate) struct Vertices {
     pub(crate) list: Vec<Vertex>,
 }
 
+impl Index<u32> for VertexLists {
+    type Output = [Vid];
+
+    fn index(&self, list: u32) -> &[Vid] {
+        let list = usize_from_u32(list);
+        let start = list.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.vertices[start..self.ends[list]]
+    }
+}
+
 impl Index<Vid> for Vertices {
     type Output = Vertex;
 
@@ -44,6 +54,33 @@ impl Index<Vid> for Vertices {
 impl IndexMut<Vid> for Vertices {
     fn index_mut(&mut self, v: Vid) -> &mut Vertex {
         &mut self.list[usize_from_u32(v)]
+    }
+}
+
+/// Lists of vertices, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VertexLists {
+    pub(crate) vertices: Vec<Vid>,
+    /// The end of each list.
+    ends: Vec<usize>,
+}
+
+impl VertexLists {
+    pub(crate) fn push(&mut self, list: impl IntoIterator<Item = Vid>) {
+        self.vertices.extend(list);
+        self.ends.push(self.vertices.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn get(&self, list: u32) -> Option<&[Vid]> {
+        (usize_from_u32(list) < self.len()).then(|| &self[list])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[Vid]> {
+        (0..index_u32(self.len())).map(|list| &self[list])
     }
 }
 

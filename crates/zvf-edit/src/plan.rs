@@ -203,10 +203,9 @@ fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
     let axes = tally.low.len();
     let is_corner = |corner: &Json| corner.as_array().is_some_and(|list| list.len() == axes);
     if axes > 0 && !(is_corner(&bounds[0]) && is_corner(&bounds[1])) {
-        return fail(
-            Class::BadShape,
-            format!("zarr.json, bounds: expected two corners of {axes} numbers, found {bounds}"),
-        );
+        let text =
+            format!("zarr.json, bounds: expected two corners of {axes} numbers, found {bounds}");
+        return fail(Class::BadShape, text);
     }
     for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
         let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());

@@ -92,8 +92,20 @@ pub(crate) struct RebuiltChunk {
     pub(crate) removed: u32,
 }
 
-/// By object and chunk: old fragment or `NONE`, index of the piece in a changed object, new fragment.
-pub(crate) type FragmentNumbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
+/// The new number of a fragment of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FragmentNumber {
+    pub(crate) object: u32,
+    pub(crate) chunk: u32,
+    /// The index of the piece in a changed object, `NONE` in another one.
+    pub(crate) piece: u32,
+    /// The old number in an object that is not changed.
+    pub(crate) old: u32,
+    pub(crate) new: u32,
+}
+
+/// The new numbers of fragments. They are many.
+pub(crate) type FragmentNumbers = Vec<FragmentNumber>;
 
 /// The number of a changed object, and its new pieces: chunk number and vertices of each.
 pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
@@ -258,17 +270,16 @@ impl Geometry {
         let mut known = self.objects.iter().flat_map(|objects| objects.known.values());
         let has_rowless = known.any(|object| object.row.is_none());
         if has_rowless {
-            self.write_objects(&[], FragmentNumbers::new(), true, tally, out)
-        } else {
-            Ok(())
+            self.write_objects(&[], FragmentNumbers::new(), true, tally, out)?;
         }
+        Ok(())
     }
 
     /// Returns the vertices of a fragment of an object that is loaded.
     fn old_piece(&self, chunk: u32, fragment: u32, old_vertices: &HashSet<Vid>) -> Vec<Vid> {
-        let list = &self.chunks[&chunk].fragments[fragment as usize];
+        let list = &self.chunks[&chunk].fragments[fragment];
         // Copies of shared rows are vertices of the object, so that its pieces differ.
-        if list.iter().all(|v| old_vertices.contains(v)) { list.clone() } else { Vec::new() }
+        if list.iter().all(|v| old_vertices.contains(v)) { list.to_vec() } else { Vec::new() }
     }
 
     /// Writes the rows and fragments of rebuilt chunks. Returns the renumbered fragments by object.
@@ -292,7 +303,7 @@ impl Geometry {
         let mut row_change = 0_i64;
         for chunk in rebuilt {
             // Each is a vertex, which has a number of 32 bits.
-            let held: usize = self.chunks[chunk].fragments.iter().map(Vec::len).sum();
+            let held = self.chunks[chunk].fragments.vertices.len();
             row_change -= i64::from(index_u32(held));
             let piece_places = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
             let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), piece_places)?;
@@ -308,13 +319,18 @@ impl Geometry {
                     }
                     row += 1;
                 }
-                for object in &piece.owners {
+                let (chunk, new) = (*chunk, number);
+                numbers.extend(piece.owners.iter().map(|object| {
                     let old = piece.old.unwrap_or(NONE);
-                    numbers.entry((*object, *chunk)).or_default().push((old, None, number));
-                }
-                if let Some((object, n)) = piece.changed {
-                    numbers.entry((object, *chunk)).or_default().push((NONE, Some(n), number));
-                }
+                    FragmentNumber { object: *object, chunk, piece: NONE, old, new }
+                }));
+                numbers.extend(piece.changed.map(|(object, n)| FragmentNumber {
+                    object,
+                    chunk,
+                    piece: index_u32(n),
+                    old: NONE,
+                    new,
+                }));
             }
             row_change += i64::from(row);
             let key = self.put_pieces(*chunk, &pieces)?;
@@ -410,7 +426,8 @@ impl Geometry {
         claimed: &HashSet<Vid>,
     ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
-        for (n, (fragment, list)) in (0_u32..).zip(&self.chunks[&chunk].fragments).enumerate() {
+        for (n, (fragment, list)) in (0_u32..).zip(self.chunks[&chunk].fragments.iter()).enumerate()
+        {
             let named = owners.get(&(chunk, fragment)).map(Vec::as_slice).unwrap_or_default();
             let still: Vec<u32> =
                 named.iter().copied().filter(|object| !touched.contains(object)).collect();
@@ -424,7 +441,7 @@ impl Geometry {
             };
             let vertices: Vec<Vid> = match named.is_empty() {
                 true => list.iter().copied().filter(stays).collect(),
-                false => list.clone(),
+                false => list.to_vec(),
             };
             if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
                 continue;
@@ -507,7 +524,7 @@ impl Geometry {
                 .filter(|v| is_in_chunk(v) && self.vertex[*v].home.0 != chunk),
         );
         let mut old_bins: HashMap<Vid, u64> = HashMap::new();
-        for (bin, list) in (0_u64..).zip(&state.fragments) {
+        for (bin, list) in (0_u64..).zip(state.fragments.iter()) {
             old_bins.extend(list.iter().map(|v| (*v, bin)));
         }
         for v in members {
@@ -551,7 +568,8 @@ impl Geometry {
             let first = piece.vertices.first()?;
             let (home, _) = self.vertex[*first].home;
             let fragments = &self.chunks.get(&home)?.fragments;
-            let (old, _) = (0_u32..).zip(fragments).find(|(_, list)| list.contains(first))?;
+            let (old, _) =
+                (0_u32..).zip(fragments.iter()).find(|(_, list)| list.contains(first))?;
             Some((home, old))
         };
         let Some((home, old)) = came_from() else { return Ok(column.fill.clone()) };

@@ -53,7 +53,7 @@ pub(crate) struct Records {
     /// The last end that was added at each vertex.
     last: FxHashMap<Vid, u32>,
     /// The bytes of a row of each column, and the rows of all records.
-    columns: Vec<(usize, Vec<u8>)>,
+    pub(crate) columns: Vec<(usize, Vec<u8>)>,
 }
 
 impl Index<u32> for Records {
@@ -97,10 +97,6 @@ impl Records {
     /// Adds a column with this value in each record.
     pub(crate) fn add_column(&mut self, value: &[u8]) {
         self.columns.push((value.len(), value.repeat(self.list.len())));
-    }
-
-    pub(crate) fn remove_column(&mut self, column: usize) {
-        self.columns.remove(column);
     }
 
     /// Removes all records.
@@ -196,7 +192,7 @@ mod tests {
         assert_eq!((records.at(5), records.alive().count()), (vec![0, 2], 2));
         records.set_value(1, 0, &[8]);
         records.add_column(&[9, 9]);
-        records.remove_column(0);
+        records.columns.remove(0);
         assert_eq!(records.values(1), [[9, 9]]);
         records.clear();
         assert_eq!(records.push(ends(&[5]), (NONE, 0), [&[1, 2][..]]), 0);

@@ -348,12 +348,12 @@ impl Transaction {
             return Err(unsupported_level(level, "it has no index of objects"));
         };
         let rows =
-            self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.rows().len());
+            self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
         let count = |value: &Json| value.as_u64().and_then(num::checked_usize);
         let built = read_setting(level, &doc["attributes"]["zvf"], "built_rows", count)?;
-        let built = built.unwrap_or(index.rows().len()); // all, where none was added since
+        let built = built.unwrap_or(index.rows.now.len()); // all, where none was added since
         let is_kept = |row: &usize| {
-            *row >= built || index.rows().get(*row).is_some_and(|row| has_references(row))
+            *row >= built || index.rows.now.get(*row).is_some_and(|row| has_references(row))
         };
         Ok((0..rows).filter(is_kept).collect())
     }

@@ -59,7 +59,7 @@ pub(crate) fn commit_whole(
     let transaction = Transaction::begin(&journal)?;
     let changes = change(&transaction)?;
     let committed = commit_rewritten(&journal, &transaction, changes, operation, (false, false))?;
-    report_commit(&journal, false, committed)
+    Ok(report_commit(&journal, journal.head()?, false, &committed))
 }
 
 /// States in the document of the root whether the store has a capability.
@@ -186,7 +186,7 @@ impl Transaction {
             return Ok(());
         };
         let count = numbering.rows.len();
-        let row = |row: &usize| manifests.rows().get(*row).cloned();
+        let row = |row: &usize| manifests.rows.now.get(*row).cloned();
         let rows = numbering.rows.iter().map(row).collect::<Option<_>>();
         let rows = rows.or_fail(Class::CountMismatch, || {
             format!("{index}/manifests: expected a row for each object, found fewer")
@@ -220,7 +220,7 @@ impl Transaction {
         }
         let mut segments = None;
         for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
-            let (old, size) = (column.array.bytes.now(), column.array.size);
+            let (old, size) = (&column.array.bytes.now, column.array.size);
             let row = |row: &usize| old.get(row * size..(row + 1) * size);
             let rows = numbering.rows.iter().map(|at| row(at).unwrap_or(&column.array.fill));
             let rows = rows.collect::<Vec<_>>().concat();
@@ -231,7 +231,7 @@ impl Transaction {
         let rank =
             read_count(&index, &doc["attributes"], "sid_ndim")?.unwrap_or(self.kinds[0].axes);
         let ids = (numbering.first..).take(count).collect();
-        let objects = LevelObjects { path, manifests: manifests.rows(), ids, rank };
+        let objects = LevelObjects { path, manifests: &manifests.rows.now, ids, rank };
         objects.write_fragments(&self.snap, None, segments.as_ref(), changes)
     }
 
@@ -299,7 +299,7 @@ impl Transaction {
             // The row is the id, which other layouts state.
             let ids = DenseArray::open_ids(&self.snap, &index)?;
             let mut ids = ids.map_or_else(|| DenseArray::create_ids(&index), Ok)?;
-            let rows = 0..num::to_u64(manifests.rows().len());
+            let rows = 0..num::to_u64(manifests.rows.now.len());
             *ids.bytes.change() = rows.flat_map(u64::to_le_bytes).collect();
             ids.flush(changes, true)?;
         }

@@ -70,7 +70,7 @@ impl RowArray {
             None => self.stored.push_removal(self.rows.old().len(), out),
         }
         let mut rows = Edited::default();
-        rows.extend(self.rows.now().iter().cloned());
+        rows.now.clone_from(&self.rows.now);
         let created = Self::create(&format!("{index}/manifests"), json!({}))?;
         let table = is_dense.then(|| ManifestTable::create(index, rank)).transpose()?;
         *self = Self { table, rows, ..created };
@@ -89,19 +89,16 @@ impl RowArray {
         Ok(Self { stored, table: None, rows: Edited::default() })
     }
 
-    pub(crate) fn rows(&self) -> &[Bytes] {
-        self.rows.now()
-    }
-
     /// Drops all rows behind the first `count`, as if they had never been. None was changed.
     pub(crate) fn truncate(&mut self, count: usize) {
-        let rows = self.rows();
-        self.rows = Edited::new(rows[..count.min(rows.len())].to_vec());
+        self.rows.now.truncate(count);
+        self.rows.settle();
     }
 
     /// Adds the changes of the array to `out`. A single chunk grows with the array up to `max_chunk_rows` rows.
     pub(crate) fn flush(&mut self, out: &mut Changes, max_chunk_rows: usize) -> Result<()> {
-        let (rows, old_rows, stored) = (self.rows.now(), self.rows.old(), &mut self.stored);
+        let (rows, old_rows) = (&self.rows.now[..], self.rows.old());
+        let stored = &mut self.stored;
         if let Some(table) = &mut self.table {
             table.flush(rows, old_rows, out)?;
         } else if rows != old_rows || stored.is_changed() {

@@ -18,7 +18,8 @@ use crate::snapshot::Snapshot;
 /// Values that an edit changes, with those before the edit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edited<T> {
-    now: Vec<T>,
+    /// The values, of which [`change`](Self::change) may change more than new ones.
+    pub(crate) now: Vec<T>,
     /// The number of values before the edit, and themselves once they change.
     old_len: usize,
     old: Option<Vec<T>>,
@@ -30,15 +31,11 @@ impl<T: Clone> Edited<T> {
         Self { old_len: now.len(), now, old: None }
     }
 
-    pub(crate) fn now(&self) -> &[T] {
-        &self.now
-    }
-
     pub(crate) fn old(&self) -> &[T] {
         self.old.as_deref().unwrap_or_else(|| &self.now[..self.old_len])
     }
 
-    /// Returns the values, of which more than new ones may change.
+    /// Returns the values for a change of any of them.
     pub(crate) fn change(&mut self) -> &mut Vec<T> {
         if self.old.is_none() {
             self.old = Some(self.old().to_vec());
@@ -49,10 +46,6 @@ impl<T: Clone> Edited<T> {
     /// Takes the values as those before the next edit.
     pub(crate) fn settle(&mut self) {
         (self.old_len, self.old) = (self.now.len(), None);
-    }
-
-    pub(crate) fn extend(&mut self, new: impl IntoIterator<Item = T>) {
-        self.now.extend(new);
     }
 }
 

@@ -36,7 +36,7 @@ use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::{Blob, Changes};
-use crate::commit::{CommitResult, commit_here, open_store_journal, report_commit};
+use crate::commit::{CommitResult, commit, open_store_journal, report_commit};
 use crate::error::{EditError, Result, unsupported};
 use crate::geometry::Geometry;
 use crate::indexes::has_references;
@@ -46,7 +46,9 @@ use crate::links::{RowMoves, moved_end};
 use crate::numbers::NONE;
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::rebuild::{FragmentNumbers, RebuildResult, RebuiltChunk, RebuiltRows, Tally};
+use crate::rebuild::{
+    FragmentNumber, FragmentNumbers, RebuildResult, RebuiltChunk, RebuiltRows, Tally,
+};
 use crate::rewrite::{check_is_at, is_committed};
 use crate::transaction::Transaction;
 
@@ -58,7 +60,7 @@ use crate::transaction::Transaction;
 pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
     let journal = open_store_journal(&store.into())?;
     let committed = commit_vacuum(&journal, dry_run)?;
-    report_commit(&journal, dry_run, committed)
+    Ok(report_commit(&journal, journal.head()?, dry_run, &committed))
 }
 
 pub(crate) fn commit_vacuum(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
@@ -84,9 +86,9 @@ pub(crate) fn commit_rebuilt(
     transaction.rebuilt_rows = Some(rebuilt);
     transaction.operations = vec![operation];
     transaction.is_irreversible = true;
-    let options =
-        CommitOptions { message: Some("vacuum".to_owned()), dry_run, ..CommitOptions::default() };
-    commit_here(journal, transaction, &options)
+    let (message, if_head) = (Some("vacuum".to_owned()), Some(transaction.head()));
+    let options = CommitOptions { message, if_head, dry_run, ..CommitOptions::default() };
+    commit(journal, transaction, &options)
 }
 
 impl Transaction {
@@ -102,9 +104,9 @@ impl Transaction {
             if keeps_rows {
                 continue;
             }
-            let last = objects.manifests.rows().iter().rposition(|row| has_references(row));
+            let last = objects.manifests.rows.now.iter().rposition(|row| has_references(row));
             let rows = last.map_or(0, |last| last + 1);
-            if rows == objects.manifests.rows().len() {
+            if rows == objects.manifests.rows.now.len() {
                 continue;
             }
             objects.drop_rows(rows);
@@ -164,7 +166,7 @@ impl Geometry {
         for chunk in chunks {
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
-            for (fragment, list) in (0_u32..).zip(&state.fragments) {
+            for (fragment, list) in (0_u32..).zip(state.fragments.iter()) {
                 if self.objects.is_some() && !owners.contains_key(&(*chunk, fragment)) {
                     list.iter().for_each(|v| self.vertex[*v].alive = false);
                 }
@@ -235,9 +237,8 @@ impl Geometry {
             let new = *new
                 .filter(|new| **new != NONE)
                 .ok_or_else(|| self.dangling_reference_error(chunk, old))?;
-            for object in objects {
-                numbers.entry((object, chunk)).or_default().push((old, None, new));
-            }
+            let number = |object| FragmentNumber { object, chunk, piece: NONE, old, new };
+            numbers.extend(objects.into_iter().map(number));
         }
         let mut change = 0_i64;
         for (key, became) in &rows.chunks {
@@ -266,13 +267,11 @@ impl Geometry {
 
     fn dangling_reference_error(&self, chunk: u32, fragment: u32) -> EditError {
         let key = &self.chunk_keys[chunk as usize];
-        EditError::new(
-            Class::CountMismatch,
-            format!(
-                "{} of chunk {key:?}: expected fragment {fragment}, which an object has, among those that were written again, found it gone; plan again",
-                self.fragments.path
-            ),
-        )
+        let text = format!(
+            "{} of chunk {key:?}: expected fragment {fragment}, which an object has, among those that were written again, found it gone; plan again",
+            self.fragments.path
+        );
+        EditError::new(Class::CountMismatch, text)
     }
 
     /// Updates the ends of links for moved rows. Drops links with a removed end.
@@ -386,7 +385,7 @@ pub fn finish_vacuum(
     }
     let committed =
         commit_rebuilt(&journal, transaction, rebuilt, vacuum_operation(digest), false)?;
-    report_commit(&journal, false, committed)
+    Ok(report_commit(&journal, journal.head()?, false, &committed))
 }
 
 /// Returns whether the commit after `head` is the vacuum of the plan that `digest` names.
@@ -410,10 +409,8 @@ fn begin_at(journal: &Arc<Journal>, head: u64) -> Result<Transaction> {
 }
 
 fn plan_mismatch(what: &str, kind: &str) -> EditError {
-    EditError::new(
-        Class::Encoding,
-        format!("the plan: {what} of {kind} is not of this store; plan again"),
-    )
+    let text = format!("the plan: {what} of {kind} is not of this store; plan again");
+    EditError::new(Class::Encoding, text)
 }
 
 impl Geometry {

@@ -27,7 +27,7 @@ use crate::stamp::{new_txid, writer_name};
 /// A repository, pinned to one of its versions.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    versions: Arc<dyn Versions>,
+    pub(crate) versions: Arc<dyn Versions>,
     /// The id of the version.
     id: String,
     /// The versions up to this one, newest first.
@@ -91,11 +91,6 @@ impl Pinned {
     /// Pins an earlier version.
     pub(crate) fn open_at(&self, number: u64) -> Result<Self> {
         Ok(Self::new(&self.versions, self.version(number)?.id.clone()))
-    }
-
-    /// Pins the current version of the address.
-    pub(crate) fn reopen(&self) -> Result<Self> {
-        Self::open_latest(&self.versions)
     }
 
     /// Returns the reason why commits are refused; `None` where they are not.

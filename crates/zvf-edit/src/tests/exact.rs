@@ -126,7 +126,7 @@ fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
     let sources = || {
         let path = "1/object_attributes/source_id";
         let column = open_row_column(&begin(&store).snap, path, "source_id").unwrap().unwrap();
-        let rows = column.array.bytes.now().chunks_exact(8);
+        let rows = column.array.bytes.now.chunks_exact(8);
         rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
     };
     assert_eq!(sources(), [5, LARGE_ID, LARGE_ID + 1, LARGE_ID + 2]);
