@@ -24,8 +24,8 @@ use crate::journal::need_listed;
 use crate::levels::list_coarser;
 use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
-use crate::numbers::{NONE, Vid, vertex_number};
-use crate::rebuild::{ChangedObject, FragmentNumbers, RebuildResult, Tally};
+use crate::numbers::{FragmentNumbers, NONE, Vid, vertex_number};
+use crate::rebuild::{ChangedObject, RebuildResult, Tally};
 use crate::records::End;
 use crate::row_pages::RowPages;
 

@@ -22,7 +22,7 @@ use crate::snapshot::Snapshot;
 type PlacedRecord = ((bool, u32), u32);
 
 /// Returns the chunk and row of a vertex; `None` for one that is removed.
-type Place<'a> = &'a dyn Fn(Vid) -> Result<Option<(Chunk, u64)>>;
+type PlaceOf<'a> = &'a dyn Fn(Vid) -> Result<Option<(Chunk, u64)>>;
 
 impl LinkFamily {
     /// Writes the loaded cells and new ones, where they differ. Returns whether any did.
@@ -30,7 +30,7 @@ impl LinkFamily {
         &mut self,
         snap: &Snapshot,
         like: &CellArray,
-        place: Place<'_>,
+        place: PlaceOf<'_>,
         out: &mut Changes,
     ) -> Result<bool> {
         self.write_cells(snap, like, place)?;
@@ -63,7 +63,7 @@ impl LinkFamily {
         &mut self,
         snap: &Snapshot,
         like: &CellArray,
-        place: Place<'_>,
+        place: PlaceOf<'_>,
     ) -> Result<()> {
         for ((offsets, source), mut list) in self.place_records(place)? {
             list.sort_unstable();
@@ -100,7 +100,7 @@ impl LinkFamily {
     /// Assigns records to cells; every loaded cell has an entry. Records with a removed end are dropped.
     fn place_records(
         &self,
-        place: Place<'_>,
+        place: PlaceOf<'_>,
     ) -> Result<BTreeMap<(String, Chunk), Vec<PlacedRecord>>> {
         let mut cells: BTreeMap<(String, Chunk), Vec<PlacedRecord>> =
             self.loaded.keys().map(|cell| (cell.clone(), Vec::new())).collect();
@@ -118,7 +118,7 @@ impl LinkFamily {
     }
 
     /// Returns the chunk and row of each end of a record; `None` where one is removed.
-    fn find_ends(&self, number: u32, place: Place<'_>) -> Result<Option<Vec<(Chunk, u64)>>> {
+    fn find_ends(&self, number: u32, place: PlaceOf<'_>) -> Result<Option<Vec<(Chunk, u64)>>> {
         let found = self.records.ends(number).iter().map(|end| match end {
             End::Vertex(v) => place(*v),
             End::Row(row) => Ok(Some((**row).clone())),

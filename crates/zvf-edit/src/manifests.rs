@@ -14,8 +14,8 @@ use crate::dense::DenseArray;
 use crate::error::{At, EditError, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{Objects, count_objects, manifest_bytes, object_number};
-use crate::numbers::MAX_OBJECT_REFERENCES;
-use crate::rebuild::{ChangedObject, FragmentNumber, FragmentNumbers, Tally};
+use crate::numbers::{FragmentNumber, FragmentNumbers, MAX_OBJECT_REFERENCES};
+use crate::rebuild::{ChangedObject, Tally};
 
 /// The encoded manifests of objects.
 type Manifests = Vec<(u32, Bytes)>;

@@ -1,4 +1,4 @@
-//! The vertices of an edit by number, and the sentinel for none.
+//! The vertices and fragments of an edit by number, and the sentinel for none.
 
 use std::ops::{Index, IndexMut};
 
@@ -83,6 +83,21 @@ impl VertexLists {
         (0..index_u32(self.len())).map(|list| &self[list])
     }
 }
+
+/// The new number of a fragment of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FragmentNumber {
+    pub(crate) object: u32,
+    pub(crate) chunk: u32,
+    /// The index of the piece in a changed object, `NONE` in another one.
+    pub(crate) piece: u32,
+    /// The old number in an object that is not changed.
+    pub(crate) old: u32,
+    pub(crate) new: u32,
+}
+
+/// The new numbers of fragments. They are many.
+pub(crate) type FragmentNumbers = Vec<FragmentNumber>;
 
 /// The sentinel for no vertex, chunk, object or row.
 pub(crate) const NONE: u32 = u32::MAX;

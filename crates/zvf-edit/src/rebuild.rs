@@ -26,7 +26,7 @@ use crate::changes::Changes;
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::links::RowMoves;
-use crate::numbers::{NONE, Vertex, Vid};
+use crate::numbers::{FragmentNumber, FragmentNumbers, NONE, Vertex, Vid};
 
 /// The counts of a commit.
 #[derive(Clone, Debug, Default)]
@@ -91,21 +91,6 @@ pub(crate) struct RebuiltChunk {
     /// The number of rows that were removed from fragments.
     pub(crate) removed: u32,
 }
-
-/// The new number of a fragment of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FragmentNumber {
-    pub(crate) object: u32,
-    pub(crate) chunk: u32,
-    /// The index of the piece in a changed object, `NONE` in another one.
-    pub(crate) piece: u32,
-    /// The old number in an object that is not changed.
-    pub(crate) old: u32,
-    pub(crate) new: u32,
-}
-
-/// The new numbers of fragments. They are many.
-pub(crate) type FragmentNumbers = Vec<FragmentNumber>;
 
 /// The number of a changed object, and its new pieces: chunk number and vertices of each.
 pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);

@@ -167,35 +167,3 @@ impl Records {
         rows[usize_from_u32(number) * *size..][..*size].copy_from_slice(value);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_are_found_at_their_ends() {
-        let mut records = Records::default();
-        records.add_column(&[7]);
-        let ends = |ends: &[Vid]| ends.iter().map(|v| End::Vertex(*v)).collect::<Vec<_>>();
-        assert_eq!(records.push(ends(&[4, 5]), (0, 9), [&[1][..]]), 0);
-        assert_eq!(records.push(ends(&[5, 5, 6]), (NONE, 0), [&[2][..]]), 1);
-        assert_eq!(records.push([End::row(&vec![0], 3), End::Vertex(5)], (0, 1), [&[3][..]]), 2);
-        assert_eq!(
-            (records.at(4), records.at(5), records.at(6)),
-            (vec![0], vec![0, 1, 2], vec![1])
-        );
-        assert!(records.at(3).is_empty());
-        assert_eq!(records.vertices(2).collect::<Vec<_>>(), [5]);
-        assert_eq!(records.ends(1), ends(&[5, 5, 6]));
-        assert_eq!([0, 1, 2].map(|number| records[number].is_changed()), [false, true, false]);
-        records[1].alive = false;
-        assert_eq!((records.at(5), records.alive().count()), (vec![0, 2], 2));
-        records.set_value(1, 0, &[8]);
-        records.add_column(&[9, 9]);
-        records.columns.remove(0);
-        assert_eq!(records.values(1), [[9, 9]]);
-        records.clear();
-        assert_eq!(records.push(ends(&[5]), (NONE, 0), [&[1, 2][..]]), 0);
-        assert_eq!((records.at(5), records.value(0, 0)), (vec![0], &[1, 2][..]));
-    }
-}

@@ -61,7 +61,7 @@ fn move_all(store: &Path, by: f64) -> Json {
 }
 
 /// Runs a script of one transaction.
-fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {
+fn run(store: impl Into<Place>, lines: &[Json]) -> Result<Json, EditError> {
     let mut editor = Editor::open(store, Path::new("."), CommitOptions::default())?;
     for (n, line) in lines.iter().enumerate() {
         editor.line(n as u64 + 1, &line.to_string())?;
@@ -173,26 +173,21 @@ fn stored_width_overrides_declared_width() {
 #[test]
 fn a_renamed_column_of_fragments_keeps_the_values_that_are_not_set() {
     let store = Unpacked::new("sl3_streamlines");
-    let (scope, dtype) = ("fragment", "float32");
-    let column =
-        json!({"op": "column.add", "scope": scope, "name": "a", "dtype": dtype, "fill": 1.5});
+    let mut column = json!({"op": "column.add", "scope": "fragment", "name": "a"});
+    (column["dtype"], column["fill"]) = (json!("float32"), json!(1.5));
     run(store.path(), &[column]).unwrap();
     let rename = json!({"op": "column.rename", "scope": "fragment", "name": "a", "to": "b"});
     let set = json!({"op": "fragment.set", "object": 0, "index": 0, "values": {"b": 7.0}});
     run(store.path(), &[rename, set]).unwrap();
     let transaction = begin(store.path());
-    let snap = &transaction.snap;
     let mut columns = transaction.kinds[0].fragment_columns.iter();
     let array = &columns.find(|column| column.name == "b").unwrap().array;
-    let cells = array.chunks().into_iter().map(|chunk| array.read_stored(snap, &chunk).unwrap());
-    let values: Vec<f32> = cells
-        .flatten()
-        .flat_map(|cell| {
-            cell.as_chunks().0.iter().copied().map(f32::from_le_bytes).collect::<Vec<_>>()
-        })
-        .collect();
-    assert_eq!(values.iter().filter(|value| **value == 7.0).count(), 1);
-    assert!(values.iter().all(|value| [1.5, 7.0].contains(value)), "{values:?}");
+    let cell = |chunk| array.read_stored(&transaction.snap, chunk).unwrap().unwrap();
+    let values =
+        array.chunks().iter().map(|chunk| cell(chunk).to_vec()).collect::<Vec<_>>().concat();
+    let values = values.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value));
+    assert_eq!(values.clone().filter(|value| *value == 7.0).count(), 1);
+    assert!(values.clone().all(|value| [1.5, 7.0].contains(&value)), "{values:?}");
 }
 
 #[test]

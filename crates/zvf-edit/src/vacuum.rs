@@ -43,12 +43,10 @@ use crate::indexes::has_references;
 use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::links::{RowMoves, moved_end};
-use crate::numbers::NONE;
+use crate::numbers::{FragmentNumber, FragmentNumbers, NONE};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::rebuild::{
-    FragmentNumber, FragmentNumbers, RebuildResult, RebuiltChunk, RebuiltRows, Tally,
-};
+use crate::rebuild::{RebuildResult, RebuiltChunk, RebuiltRows, Tally};
 use crate::rewrite::{check_is_at, is_committed};
 use crate::transaction::Transaction;
 
