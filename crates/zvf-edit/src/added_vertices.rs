@@ -22,10 +22,11 @@ use crate::error::Result;
 use crate::geometry::{AddedPiece, Geometry};
 use crate::journal::need_listed;
 use crate::levels::list_coarser;
-use crate::links::{End, LinkFamily, Record, loose_end_error, moved_end};
+use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
-use crate::numbers::{NONE, Vid, vertex_number};
-use crate::rebuild::{ChangedObject, FragmentNumbers, RebuildResult, Tally};
+use crate::numbers::{FragmentNumbers, NONE, Vid, vertex_number};
+use crate::rebuild::{ChangedObject, RebuildResult, Tally};
+use crate::records::End;
 use crate::row_pages::RowPages;
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
@@ -88,7 +89,7 @@ impl Geometry {
         rows: &NewRows,
         line_starts: &[usize],
     ) -> Result<bool> {
-        let is_edited = !self.home.is_empty()
+        let is_edited = !self.vertex.list.is_empty()
             || self.columns.iter().any(|column| column.is_new)
             || self.fragment_columns.iter().any(|column| column.is_new);
         if is_edited || !self.is_sortable() {
@@ -211,12 +212,14 @@ impl Geometry {
             batch.insert(*chunk);
             if self.is_batch_full() || chunks.last() == Some(chunk) {
                 let batch = std::mem::take(&mut batch);
-                let part =
-                    self.rebuild_batch(&batch, std::mem::take(&mut pieces), &mut numbers, tally)?;
+                self.rebuild_batch(&batch, std::mem::take(&mut pieces), &mut numbers, tally)?;
                 for (chunk, key) in batch.iter().zip(self.chunk_keys_of(&batch)) {
                     if keeps_moves {
-                        let row_of = |v: &Vid| part.places.get(v).map_or(NONE, |(_, row)| *row);
-                        let rows = self.chunks[chunk].rows.iter().map(row_of).collect();
+                        let row_of = |v: Vid| match self.vertex[v].place {
+                            (NONE, _) => NONE,
+                            (_, row) => row,
+                        };
+                        let rows = self.chunks[chunk].rows.clone().map(row_of).collect();
                         result.moves.insert(key.clone(), rows);
                     }
                     result.chunks.insert(key);
@@ -229,7 +232,7 @@ impl Geometry {
 
     /// Returns whether many vertices are loaded. Chunks without objects are rebuilt one by one.
     fn is_batch_full(&self) -> bool {
-        self.objects.is_none() || self.home.len() >= MAX_BATCH_VERTICES
+        self.objects.is_none() || self.vertex.list.len() >= MAX_BATCH_VERTICES
     }
 
     /// Rebuilds chunks with the vertices of added pieces. Adds to `numbers` the fragments of other
@@ -240,7 +243,7 @@ impl Geometry {
         pieces: BTreeMap<u32, Vec<Vid>>,
         numbers: &mut FragmentNumbers,
         tally: &mut Tally,
-    ) -> Result<RebuildResult> {
+    ) -> Result<()> {
         let mut changed: Vec<ChangedObject> = Vec::new();
         let mut places: HashMap<u32, Vec<(u32, Vid)>> = HashMap::new();
         for (number, vertices) in pieces.into_iter().filter(|(piece, _)| *piece != NONE) {
@@ -252,36 +255,28 @@ impl Geometry {
                 None => changed.push((piece.object, vec![(piece.chunk, vertices)])),
             }
         }
-        let mut result = RebuildResult::default();
-        let found = self.rebuild_chunks(batch, &changed, &mut result, tally)?;
-        for ((object, chunk), list) in found {
-            for (old, at, new) in list {
-                if let Some(at) = at {
-                    let (piece, first) = places[&object][at];
-                    let piece = &mut self.pieces[usize_from_u32(piece)];
-                    (piece.fragment, piece.row) = (new, result.places[&first].1);
-                } else if old != new {
-                    numbers.entry((object, chunk)).or_default().push((old, None, new));
-                }
+        let found = self.rebuild_chunks(batch, &changed, tally)?;
+        for number in found {
+            if number.piece != NONE {
+                let (piece, first) = places[&number.object][usize_from_u32(number.piece)];
+                let piece = &mut self.pieces[usize_from_u32(piece)];
+                (piece.fragment, piece.row) = (number.new, self.vertex[first].place.1);
+            } else if number.old != number.new {
+                numbers.push(number);
             }
         }
         for column in &mut self.fragment_columns {
             // The rebuilt chunks have these values.
-            column.set.retain(|(chunk, _), _| !batch.contains(chunk));
+            column.data.retain(|(chunk, _), _| !batch.contains(chunk));
         }
-        self.extend_box(&result, tally);
-        Ok(result)
+        self.extend_box(tally);
+        Ok(())
     }
 
     /// Forgets all vertices. Their changes are staged.
     pub(crate) fn forget_vertices(&mut self) {
         self.positions.clear();
-        self.home.clear();
-        self.new_chunk.clear();
-        self.alive.clear();
-        self.existed.clear();
-        self.owner.clear();
-        self.parent.clear();
+        self.vertex.list.clear();
         self.free_changed.clear();
         self.chunks.clear();
         for column in &mut self.columns {
@@ -315,19 +310,20 @@ impl Geometry {
         }
         // A link may belong to another cell than its own, of another batch: then there is one.
         for most in [MAX_BATCH_LINKS, usize::MAX] {
-            family.begin_again();
+            (family.written, family.has_strays) = ((0, 0), false); // it begins again
             for ((offsets, source), links) in &cells {
                 family.load_cell(&self.snap, offsets, source, &|_| true, &mut |chunk, row| {
                     match moved_end(&self.path, &rebuilt.moves, chunk, row)? {
                         End::Removed => Err(loose_end_error(&self.path)),
-                        end @ (End::Vertex(_) | End::Row(..)) => Ok(end),
+                        end @ (End::Vertex(_) | End::Row(_)) => Ok(end),
                     }
                 })?;
                 for at in links {
-                    let ends = ends(*at).map(|(chunk, row)| End::Row(chunk, row));
-                    family.insert(Record::with_ends(ends.to_vec(), family.blank_values()));
+                    let ends = ends(*at).map(|(chunk, row)| End::row(&chunk, row));
+                    let values = family.columns.iter().map(|column| column.fill.as_slice());
+                    family.records.push(ends, (NONE, 0), values);
                 }
-                if family.records.len() >= most {
+                if family.records.numbers().len() >= most {
                     family.write_cells(&self.snap, &self.vertices, &|_| Ok(None))?;
                 }
             }
@@ -353,7 +349,7 @@ impl Geometry {
             let owners = self.owners_in(&batch.iter().copied().collect())?;
             for chunk in batch.drain(..) {
                 let mut free = Vec::new();
-                for (fragment, list) in (0_u32..).zip(&self.chunks[&chunk].fragments) {
+                for (fragment, list) in (0_u32..).zip(self.chunks[&chunk].fragments.iter()) {
                     let Some(objects) = owners.get(&(chunk, fragment)) else {
                         free.extend(list);
                         continue;

@@ -13,11 +13,12 @@ use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, Kind, Value};
 
 use crate::added_vertices::SortedParts;
-use crate::error::{EditError, Result, fail, refused};
+use crate::error::{EditError, OrFail, Result, fail, refused};
 use crate::fields::Fields;
 use crate::new_rows::NewRows;
 use crate::numbers::{Vid, vertex_number};
 use crate::objects::NewObject;
+use crate::scalar::to_json;
 use crate::transaction::{OperationResult, Transaction};
 
 /// A file to append.
@@ -46,22 +47,6 @@ pub(crate) struct ObjectData {
     pub(crate) line_starts: Vec<usize>,
 }
 
-/// Converts a value to JSON as scripts write it.
-pub(crate) fn to_json(value: &Value) -> Json {
-    match value {
-        Value::Null => Json::Null,
-        Value::Bool(flag) => json!(flag),
-        Value::Int(n) => json!(n),
-        Value::UInt(n) => json!(n),
-        Value::Float(x) if x.is_nan() => json!("NaN"),
-        Value::Float(x) if x.is_infinite() => {
-            json!(if *x > 0.0 { "Infinity" } else { "-Infinity" })
-        }
-        Value::Float(x) => json!(x),
-        Value::Text(text) => json!(text),
-    }
-}
-
 impl Transaction {
     pub(crate) fn append(&mut self, append: &Append) -> Result<OperationResult> {
         let file = append.file.as_str();
@@ -73,7 +58,7 @@ impl Transaction {
         }
         let format = append.format.as_ref().map(|name| {
             let found = Format::from_token(name);
-            found.ok_or_else(|| EditError::invalid(format!("format: {name:?} is not known")))
+            found.or_refused(|| format!("format: {name:?} is not known"))
         });
         let columns = ColumnRoles {
             positions: append.positions.clone().unwrap_or_default(),
@@ -136,9 +121,8 @@ impl Transaction {
         };
         for (ends, values) in links {
             let ends: Option<Vec<Vid>> = ends.iter().map(vertex).collect();
-            let ends = ends.ok_or_else(|| {
-                EditError::invalid(format!("{file}: an element names a vertex that is not there"))
-            })?;
+            let ends =
+                ends.or_refused(|| format!("{file}: an element names a vertex that is not there"))?;
             let attributes: Fields =
                 values.into_iter().map(|(name, value)| (name, json!([value]))).collect();
             self.add_records(kind, vec![ends], (!attributes.is_empty()).then_some(&attributes))?;
@@ -194,10 +178,8 @@ impl Transaction {
 type LinkRow = (Vec<usize>, Vec<(String, Json)>);
 
 fn id_overflow(file: &str, id: i64) -> EditError {
-    EditError::new(
-        Class::Overflow,
-        format!("{file}: object {id}: there is no id of 64 bits above those of the store"),
-    )
+    let text = format!("{file}: object {id}: there is no id of 64 bits above those of the store");
+    EditError::new(Class::Overflow, text)
 }
 
 /// The contents of a file, by object.
@@ -332,12 +314,12 @@ impl<'a> FileContents<'a> {
                 Value::UInt(number) => usize::try_from(*number).ok(),
                 Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
             };
-            number.ok_or_else(|| {
-                EditError::invalid(format!(
+            number.or_refused(|| {
+                format!(
                     "{}: element {n}: expected the number of a vertex, found {}",
                     self.file,
                     to_json(&found)
-                ))
+                )
             })
         };
         (0..num::usize_from_u32(rows.width())).map(end).collect()

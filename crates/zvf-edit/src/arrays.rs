@@ -4,7 +4,7 @@
 //! CellArray    one payload for each spatial chunk: vertices, fragments, attributes, links
 //! ```
 //!
-//! Documents are kept as JSON, so that unknown fields are preserved. Not here: arrays of rows (`row_array`), and what a payload means.
+//! Not here: arrays of rows (`row_array`), and what a payload means.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,75 +19,12 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
 use crate::changes::{Blob, Changes, read_blob};
-use crate::error::{At, EditError, Result, fail, unsupported};
+use crate::documents::doc_key;
+use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
 use crate::snapshot::Snapshot;
 
 /// The absolute coordinates of a spatial chunk.
 pub(crate) type Chunk = Vec<i64>;
-
-/// Reads the document of a node. Returns `None` when there is no such node.
-pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
-    let key = doc_key(path);
-    let Some(text) = snap.get(&key)? else { return Ok(None) };
-    parse_doc(&text).map(Some).at(&key)
-}
-
-/// Parses a document whose members can be replaced: each that has members of its own is an object, or absent.
-pub(crate) fn parse_doc(text: &[u8]) -> Result<Json> {
-    let doc: Json = serde_json::from_slice(text)?;
-    for place in OBJECTS {
-        // Said by its type: a damaged member may be as long as the document.
-        let found = match doc.pointer(place) {
-            None | Some(Json::Null | Json::Object(_)) => continue,
-            Some(Json::Array(_)) => "a list",
-            Some(Json::String(_)) => "a text",
-            Some(Json::Number(_)) => "a number",
-            Some(Json::Bool(_)) => "true or false",
-        };
-        return fail(
-            Class::Encoding,
-            format!("{place:?}: expected an object, found {found}; run \"zvf validate\""),
-        );
-    }
-    Ok(doc)
-}
-
-/// Pointers to the members of documents that edits replace members of.
-const OBJECTS: [&str; 7] = [
-    "",
-    "/attributes",
-    "/attributes/zarr_vectors",
-    "/attributes/zarr_vectors_level",
-    "/attributes/zvf",
-    "/chunk_grid",
-    "/chunk_grid/configuration",
-];
-
-pub(crate) fn doc_key(path: &str) -> String {
-    if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") }
-}
-
-/// Serializes a document.
-pub(crate) fn doc_bytes(doc: &Json) -> Result<Bytes> {
-    Ok(serde_json::to_vec(doc)?.into())
-}
-
-impl Changes {
-    /// Sets the document of a node.
-    pub(crate) fn put_doc(&mut self, path: &str, doc: &Json) -> Result<()> {
-        self.insert(doc_key(path), Some(doc_bytes(doc)?));
-        Ok(())
-    }
-
-    /// Adds the document of a group without attributes, if it does not exist.
-    pub(crate) fn ensure_group(&mut self, snap: &Snapshot, path: &str) -> Result<()> {
-        let group = json!({ "attributes": {}, "zarr_format": 3, "node_type": "group" });
-        match read_doc(snap, path)? {
-            Some(_) => Ok(()),
-            None => self.put_doc(path, &group),
-        }
-    }
-}
 
 /// Formats the coordinates of a chunk as in `nonempty_chunks`.
 pub(crate) fn chunk_text(chunk: &[i64]) -> String {
@@ -95,19 +32,11 @@ pub(crate) fn chunk_text(chunk: &[i64]) -> String {
     parts.join(".")
 }
 
-fn parse_chunk(text: &str) -> Option<Chunk> {
-    text.split('.').map(|part| part.parse().ok()).collect()
-}
-
-fn parse_integers(value: &Json) -> Option<Vec<i64>> {
-    value.as_array()?.iter().map(Json::as_i64).collect()
-}
-
 fn need_integers(path: &str, object: &Json, name: &str) -> Result<Vec<i64>> {
-    parse_integers(&object[name]).ok_or_else(|| {
-        let text =
-            format!("{path}, {name}: expected a list of whole numbers, found {}", object[name]);
-        EditError::new(Class::Encoding, text)
+    let list = object[name].as_array();
+    let list = list.and_then(|list| list.iter().map(Json::as_i64).collect());
+    list.or_fail(Class::Encoding, || {
+        format!("{path}, {name}: expected a list of whole numbers, found {}", object[name])
     })
 }
 
@@ -153,9 +82,7 @@ impl Coding {
         // The chunk of a sharded array is the shard.
         let shape: Option<Vec<i64>> =
             doc.chunk_shape.iter().map(|n| i64::try_from(*n).ok()).collect();
-        let shape = shape.ok_or_else(|| {
-            EditError::unsupported(format!("{path}: shards of more than 2^63 chunks"))
-        })?;
+        let shape = shape.or_unsupported(|| format!("{path}: shards of more than 2^63 chunks"))?;
         Ok((Self { codecs, is_big_endian, checksum }, Some(shape)))
     }
 
@@ -232,13 +159,11 @@ impl CellArray {
             ));
         };
         let rank = shape.len();
-        let present = list.iter().map(|key| parse_chunk(key).filter(|chunk| chunk.len() == rank));
+        let chunk = |key: &str| key.split('.').map(|part| part.parse().ok()).collect::<Option<_>>();
+        let present = list.iter().map(|key| chunk(key).filter(|chunk: &Chunk| chunk.len() == rank));
         let present: Option<BTreeSet<Chunk>> = present.collect();
-        let present = present.ok_or_else(|| {
-            EditError::new(
-                Class::Encoding,
-                format!("{path}: nonempty_chunks holds a key that is none"),
-            )
+        let present = present.or_fail(Class::Encoding, || {
+            format!("{path}: nonempty_chunks holds a key that is none")
         })?;
         Ok(Some(Self {
             path: path.to_owned(),
@@ -253,6 +178,12 @@ impl CellArray {
             is_new: false,
             changed: false,
         }))
+    }
+
+    /// Opens an array that must be there.
+    pub(crate) fn need(snap: &Snapshot, path: &str) -> Result<Self> {
+        Self::open(snap, path)?
+            .or_fail(Class::NotFound, || format!("{path}/zarr.json: the array is not there"))
     }
 
     /// Creates an empty array with the grid and the codecs of `like`.
@@ -391,12 +322,11 @@ impl CellArray {
             let new = old - ((old - low).max(0) + unit - 1) / unit * unit;
             let bounds =
                 i64::try_from(new).ok().zip(i64::try_from((old + extent).max(high + 1) - new).ok());
-            (origin[axis], shape[axis]) = bounds.ok_or_else(|| {
-                let text = format!(
+            (origin[axis], shape[axis]) = bounds.or_fail(Class::OutOfBounds, || {
+                format!(
                     "{}: a grid with chunks from {low} to {high} does not fit 64 bits",
                     self.path
-                );
-                EditError::new(Class::OutOfBounds, text)
+                )
             })?;
         }
         if origin != self.origin {
@@ -620,10 +550,9 @@ fn count_cells(shard: &[i64]) -> Result<usize> {
 }
 
 fn uncountable_cells(shard: &[i64]) -> EditError {
-    EditError::new(
-        Class::BadShape,
-        format!("shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one"),
-    )
+    let text =
+        format!("shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one");
+    EditError::new(Class::BadShape, text)
 }
 
 /// Returns the coordinates of the shard of a cell.
@@ -660,26 +589,3 @@ pub(crate) fn bounding_chunks<'a>(
 const MAX_SHARD_CELLS: i64 = 1 << 24;
 /// Maximum length of a decoded cell in bytes, the limit of the format.
 pub(crate) const MAX_CELL_BYTES: u64 = 1 << 32;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_document_whose_members_cannot_be_replaced_is_refused() {
-        for sound in
-            ["{}", r#"{"attributes": null}"#, r#"{"attributes": {"zvf": {"stale": true}}}"#]
-        {
-            parse_doc(sound.as_bytes()).unwrap();
-        }
-        for (text, place) in [
-            ("[]", "\"\""),
-            (r#"{"attributes": 1}"#, "\"/attributes\""),
-            (r#"{"attributes": {"zvf": "x"}}"#, "\"/attributes/zvf\""),
-            (r#"{"chunk_grid": {"configuration": []}}"#, "\"/chunk_grid/configuration\""),
-        ] {
-            let error = parse_doc(text.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(place) && error.contains("expected an object"), "{error}");
-        }
-    }
-}

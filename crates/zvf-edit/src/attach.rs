@@ -10,14 +10,13 @@ use zvf_error::join_causes;
 use zvf_metadata::{Dtype, DtypeKind, path_segment};
 use zvf_model::Value;
 
-use crate::append::to_json;
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result, missing_column_error, refused};
+use crate::commit::{commit_operation, open_journal};
+use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
 use crate::new_column::NewColumn;
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::scalar::{ColumnType, Scalar};
-use crate::script::{commit_here, open_journal, report_commit};
+use crate::scalar::{ColumnType, Scalar, to_json};
 use crate::transaction::Transaction;
 
 /// How a table is joined.
@@ -49,79 +48,67 @@ pub fn attach(
     options: &CommitOptions,
 ) -> Result<Json> {
     let journal = open_journal(&store.into(), options)?;
-    let parsed = Table(read_table(table).map_err(|error| {
+    let parsed = read_table(table).map_err(|error| {
         let message = join_causes(format!("{}: {error}", table.display()), error.source());
         EditError::new(error.class(), message)
-    })?);
-    let key = parsed.column_index(&join.key)?;
+    })?;
+    let key = column_index(&parsed, &join.key)?;
     let columns: Vec<usize> = match &join.columns {
-        Some(list) => list.iter().map(|name| parsed.column_index(name)).collect::<Result<_>>()?,
-        None => (0..parsed.0.names.len()).filter(|i| *i != key).collect(),
+        Some(list) => list.iter().map(|name| column_index(&parsed, name)).collect::<Result<_>>()?,
+        None => (0..parsed.names.len()).filter(|i| *i != key).collect(),
     };
-    let mut transaction = Transaction::begin(&journal, Path::new("."))?;
+    let mut transaction = Transaction::begin(&journal)?;
     let by_key = transaction.objects_by_key(join.on.as_deref())?;
-    let (matched, unmatched) = parsed.join(key, &by_key, join.strict)?;
+    let (matched, unmatched) = join_rows(&parsed, key, &by_key, join.strict)?;
     for at in columns {
         transaction.attach_column(&parsed, at, join, &matched)?;
     }
-    transaction.operations =
-        vec![json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key})];
-    let mut committed = commit_here(&journal, transaction, options)?;
-    if unmatched > 0 {
-        committed.notices.push(json!({"code": "rows_without_object", "text": format!("{unmatched} rows of the table have no object")}));
-    }
-    report_commit(&journal, options.dry_run, committed)
+    let operation = json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key});
+    let text = format!("{unmatched} rows of the table have no object");
+    let notice = (unmatched > 0).then(|| json!({"code": "rows_without_object", "text": text}));
+    let notices = notice.into_iter().collect();
+    commit_operation(&journal, transaction, (operation, notices), options)
 }
 
 /// The index of a kind, and the number of an object of it.
 type ObjectPlace = (usize, u32);
 
-/// A table whose fields are text.
-struct Table(TextTable);
-
 /// The rows of a table that name an object, each with it, and the number of rows that name none.
 type Matched<'a> = (Vec<(ObjectPlace, &'a [String])>, u64);
 
-impl Table {
-    /// Returns the index of a column.
-    fn column_index(&self, name: &str) -> Result<usize> {
-        self.0.names.iter().position(|listed| listed == name).ok_or_else(|| {
-            EditError::invalid(format!(
-                "the table has no column {name:?}; it has {}",
-                self.0.names.join(", ")
-            ))
-        })
-    }
+/// Returns the index of a column.
+fn column_index(table: &TextTable, name: &str) -> Result<usize> {
+    table.names.iter().position(|listed| listed == name).or_refused(|| {
+        format!("the table has no column {name:?}; it has {}", table.names.join(", "))
+    })
+}
 
-    /// Joins rows to objects by the column `key`. With `strict`, refuses a row without an object.
-    fn join(
-        &self,
-        key: usize,
-        by_key: &BTreeMap<String, ObjectPlace>,
-        strict: bool,
-    ) -> Result<Matched<'_>> {
-        let mut matched = Vec::new();
-        let mut lines_by_key: HashMap<String, u64> = HashMap::new();
-        let mut unmatched = 0;
-        for TextRow { line, values } in &self.0.rows {
-            let text = normalize_key(&values[key]);
-            if let Some(earlier) = lines_by_key.insert(text.clone(), *line) {
-                return refused(format!(
-                    "lines {earlier} and {line} of the table have the same key {text}"
-                ));
-            }
-            match by_key.get(&text) {
-                Some(found) => matched.push((*found, values.as_slice())),
-                None if strict => {
-                    return refused(format!(
-                        "line {line} of the table: no object has the key {text}"
-                    ));
-                }
-                None => unmatched += 1,
-            }
+/// Joins rows to objects by the column `key`. With `strict`, refuses a row without an object.
+fn join_rows<'a>(
+    table: &'a TextTable,
+    key: usize,
+    by_key: &BTreeMap<String, ObjectPlace>,
+    strict: bool,
+) -> Result<Matched<'a>> {
+    let mut matched = Vec::new();
+    let mut lines_by_key: HashMap<String, u64> = HashMap::new();
+    let mut unmatched = 0;
+    for TextRow { line, values } in &table.rows {
+        let text = normalize_key(&values[key]);
+        if let Some(earlier) = lines_by_key.insert(text.clone(), *line) {
+            return refused(format!(
+                "lines {earlier} and {line} of the table have the same key {text}"
+            ));
         }
-        Ok((matched, unmatched))
+        match by_key.get(&text) {
+            Some(found) => matched.push((*found, values.as_slice())),
+            None if strict => {
+                return refused(format!("line {line} of the table: no object has the key {text}"));
+            }
+            None => unmatched += 1,
+        }
     }
+    Ok((matched, unmatched))
 }
 
 impl Transaction {
@@ -150,15 +137,15 @@ impl Transaction {
     /// Adds the column with the index `at` of a table to the objects of all kinds.
     fn attach_column(
         &mut self,
-        table: &Table,
+        table: &TextTable,
         at: usize,
         join: &Join,
         matched: &[(ObjectPlace, &[String])],
     ) -> Result<()> {
-        let own_name = format!("{}{}", join.prefix, table.0.names[at]);
+        let own_name = format!("{}{}", join.prefix, table.names[at]);
         let name = path_segment(&own_name).into_owned();
-        let scalar = infer_type(table.0.rows.iter().map(|row| row.values[at].as_str()))
-            .ok_or_else(|| EditError::invalid(format!("{name}: a field is too long")))?;
+        let scalar = infer_type(table.rows.iter().map(|row| row.values[at].as_str()))
+            .or_refused(|| format!("{name}: a field is too long"))?;
         for kind in 0..self.kinds.len() {
             if self.kinds[kind].objects.is_none() {
                 continue;

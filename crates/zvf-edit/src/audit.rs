@@ -16,8 +16,8 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_store::record::{CommitRecord, StagedSpan};
 
+use crate::commit::open_store_journal;
 use crate::error::{EditError, Result};
-use crate::history::open_store_journal;
 use crate::journal::Journal;
 use crate::place::Place;
 

@@ -5,13 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
 
+use crate::commit::{STAGING_GRACE, enter_gate, open_store_journal, report};
 use crate::error::{EditError, Result, unsupported};
-use crate::history::open_store_journal;
 use crate::journal::{Journal, LOCK_TIMEOUT};
 use crate::medium::Medium;
 use crate::place::Place;
 use crate::renumber::commit_renumbering;
-use crate::script::{STAGING_GRACE, enter_gate, report};
 use crate::vacuum::commit_vacuum;
 use zvf_format::num::to_u64;
 

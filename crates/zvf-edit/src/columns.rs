@@ -4,15 +4,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::num;
 
-use crate::arrays::{CellArray, doc_key};
+use crate::cell_column::rename_array;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result, missing_column_error, refused};
+use crate::documents::doc_key;
+use crate::error::{OrFail, Result, missing_column_error, refused};
 use crate::fields::{Fields, checked_index};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
-use crate::snapshot::Snapshot;
 use crate::transaction::{OperationResult, Transaction};
 
 /// The things that a column has a row for.
@@ -140,10 +140,8 @@ impl Transaction {
                 let columns = &mut geometry.object_columns;
                 let column = take_column(columns, |column| column.name == name);
                 geometry.erased_rows.extend(column.map(|(_, column)| column.array));
-                for object in
-                    geometry.objects.iter_mut().flat_map(|objects| objects.list.iter_mut())
-                {
-                    object.values.remove(&name);
+                if let Some(objects) = &mut geometry.objects {
+                    objects.known.values_mut().for_each(|object| drop(object.values.remove(&name)));
                 }
             }
             ColumnScope::Link => {
@@ -153,9 +151,7 @@ impl Transaction {
                 };
                 let column = take_column(&mut family.columns, |column| column.name == name);
                 let Some((at, column)) = column else { return Ok(OperationResult::default()) };
-                for record in &mut family.records {
-                    record.values.remove(at);
-                }
+                family.records.columns.remove(at);
                 geometry.erased_arrays.extend(column.arrays.into_values());
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}/0")));
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}")));
@@ -216,10 +212,10 @@ impl Transaction {
         let (kind, object) = self.need_object(id)?;
         self.mark_written(format!("object:{id}"));
         let references = self.kinds[kind].references(object)?;
-        let n = index.ok_or_else(|| EditError::invalid("missing field `index`"))?;
+        let n = index.or_refused(|| "missing field `index`".to_owned())?;
         let found = checked_index(n, references.len()).map(|at| references[at]);
-        let (chunk, fragment) = found
-            .ok_or_else(|| EditError::invalid(format!("index {n} of {}", references.len())))?;
+        let (chunk, fragment) =
+            found.or_refused(|| format!("index {n} of {}", references.len()))?;
         Ok((kind, chunk, fragment))
     }
 
@@ -234,13 +230,12 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         let number = geometry.chunk_number(key);
         geometry.load_chunk(number)?;
-        let n = fragment.ok_or_else(|| EditError::invalid("missing field `fragment`"))?;
+        let n = fragment.or_refused(|| "missing field `fragment`".to_owned())?;
         let count = geometry.chunks[&number].fragments.len();
         let fragment = u32::try_from(n).ok().filter(|n| num::usize_from_u32(*n) < count);
-        let fragment = fragment
-            .ok_or_else(|| EditError::invalid(format!("chunk {key:?} has no fragment {n}")))?;
-        let kind_name = self.kinds[kind].kind;
-        self.mark_written(format!("chunk:{kind_name}:{}", crate::arrays::chunk_text(key)));
+        let fragment = fragment.or_refused(|| format!("chunk {key:?} has no fragment {n}"))?;
+        let item = geometry.chunk_item(key);
+        self.mark_written(item);
         Ok((kind, number, fragment))
     }
 
@@ -258,7 +253,7 @@ impl Transaction {
                 return refused(format!("{name} is kept by the store and never set"));
             }
             let row = column.ty.encode_present(name, value)?;
-            column.set.insert((chunk, fragment), row);
+            column.data.insert((chunk, fragment), row);
         }
         Ok(OperationResult::new(1, 1))
     }
@@ -279,17 +274,14 @@ impl Geometry {
         let path = format!("{}/vertex_attributes/{to}", self.path);
         let at = self.need_column(name)?;
         self.load_values(at)?;
-        to.clone_into(&mut self.columns[at].name);
-        let array = &mut self.columns[at].array;
-        self.erased_arrays.push(rename_array(&self.snap, array, &path, to)?);
+        self.erased_arrays.push(self.columns[at].rename(&self.snap, &path, to)?);
         Ok(())
     }
 
     fn rename_fragment_column(&mut self, name: &str, to: &str) -> Result<()> {
         let path = format!("{}/fragment_attributes/{to}", self.path);
         for column in self.fragment_columns.iter_mut().filter(|column| column.name == name) {
-            to.clone_into(&mut column.name);
-            self.erased_arrays.push(rename_array(&self.snap, &mut column.array, &path, to)?);
+            self.erased_arrays.push(column.rename(&self.snap, &path, to)?);
         }
         Ok(())
     }
@@ -299,7 +291,7 @@ impl Geometry {
         if let Some(column) = self.object_columns.iter_mut().find(|column| column.name == name) {
             self.erased_rows.push(column.rename(&path, to));
         }
-        for object in self.objects.iter_mut().flat_map(|objects| &mut objects.list) {
+        for object in self.objects.iter_mut().flat_map(|objects| objects.known.values_mut()) {
             if let Some(value) = object.values.remove(name) {
                 object.values.insert(to.to_owned(), value);
             }
@@ -327,13 +319,6 @@ impl Geometry {
         self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}", self.path)));
         Ok(())
     }
-}
-
-/// Replaces the array of a column by its copy at `path`, with the name `to`. Returns the old one.
-fn rename_array(snap: &Snapshot, array: &mut CellArray, path: &str, to: &str) -> Result<CellArray> {
-    let mut copy = array.copy_to(snap, path)?;
-    copy.set_attribute("name", json!(to));
-    Ok(std::mem::replace(array, copy))
 }
 
 /// Removes the first column that matches from a list. Returns its index and itself.

@@ -13,12 +13,13 @@ use zvf_format::link::{self, Body, LinkCell, RowShape};
 use zvf_format::{Class, num};
 use zvf_model::read_two_widths;
 
-use crate::arrays::{CellArray, Chunk, bounding_chunks, read_doc};
+use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
-use crate::error::{At, EditError, Result, fail, refused};
+use crate::documents::read_doc;
+use crate::error::{At, OrFail, Result, fail, refused};
 use crate::follow::LINK_GROUPS;
 use crate::indexes::{Objects, open_row_column, read_count};
-use crate::kept_columns::{LevelObjects, SEGMENT_ID, need_fragments};
+use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::links::{LinkFamily, end_chunks};
 use crate::place::Place;
 use crate::renumber::{commit_whole, set_capability};
@@ -83,8 +84,8 @@ impl RepairedLevel<'_> {
         let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
         let segments = format!("{path}/object_attributes/{SEGMENT_ID}");
         let segments = open_row_column(snap, &segments, SEGMENT_ID)?;
-        let ids = index.list.iter().map(|object| object.id).collect();
-        let (manifests, rank) = (index.manifests.rows.as_slice(), index.rank);
+        let ids = index.numbers().map(|row| index.id_of_row(row)).collect();
+        let (manifests, rank) = (&index.manifests.rows.now[..], index.rank);
         let objects = LevelObjects { path, manifests, ids, rank };
         objects.write_vertex_counts(snap, out)?;
         objects.write_fragments(snap, None, segments.as_ref(), out)
@@ -96,7 +97,7 @@ impl RepairedLevel<'_> {
         let (snap, path) = (self.snap, self.path);
         let Some(mut family) = LinkFamily::open(snap, path, 0, self.axes)? else { return Ok(()) };
         let names: Vec<String> = family.arrays.keys().cloned().collect();
-        let vertex_fragments = need_fragments(snap, path)?;
+        let vertex_fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         let (mut total, mut wide_cells) = (0, 0);
         for name in names {
             let (offsets, shape, intra) = family.describe(&name)?;
@@ -114,12 +115,9 @@ impl RepairedLevel<'_> {
                 let rows = self.rows_of_ends(&family, &vertex_fragments, (&chunk, &offsets))?;
                 let index = index.as_deref().map(FragmentIndex::parse).transpose()?;
                 let groups = read_two_widths((&bytes, body), index.as_ref(), shape, &rows);
-                let groups = groups.ok_or_else(|| {
-                    let text = format!(
+                let groups = groups.or_fail(Class::OutOfBounds, || format!(
                         "{path}/links/0/{name} of chunk {chunk:?}: its rows name others than there are, whatever their width"
-                    );
-                    EditError::new(Class::OutOfBounds, text)
-                })?;
+                    ))?;
                 let count: usize = groups.iter().map(Vec::len).sum();
                 total += num::to_u64(count);
                 let groups: Vec<&[_]> = groups.iter().map(Vec::as_slice).collect();
@@ -179,7 +177,7 @@ impl RepairedLevel<'_> {
             within = if intra { Some((shape, name.clone())) } else { within };
         }
         let Some((shape, name)) = within else { return Ok(()) };
-        let vertex_fragments = need_fragments(snap, path)?;
+        let vertex_fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         let mut link_fragments = match family.fragments.take() {
             Some(array) => array,
             None => CellArray::create(
@@ -251,11 +249,11 @@ fn group_links(bytes: &[u8], shape: RowShape, index: &FragmentIndex<'_>) -> Resu
     let fragment = |record: link::LinkRecord| {
         let mut ends = record.rows().iter().map(owner);
         let first = ends.next().flatten();
-        first.filter(|first| ends.all(|end| end == Some(*first))).ok_or_else(|| {
-            EditError::invalid(format!(
+        first.filter(|first| ends.all(|end| end == Some(*first))).or_refused(|| {
+            format!(
                 "the link of rows {:?} joins two fragments: links are not grouped by fragment",
                 record.rows()
-            ))
+            )
         })
     };
     cell.records().map(fragment).collect()

@@ -9,8 +9,8 @@ use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
 
 use crate::arrays::MAX_CELL_BYTES;
 use crate::changes::Changes;
-use crate::error::{EditError, Result, fail};
-use crate::row_chunks::RowChunks;
+use crate::error::{EditError, OrFail, Result, fail};
+use crate::row_chunks::{Edited, RowChunks};
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 
@@ -21,8 +21,7 @@ pub(crate) struct DenseArray {
     /// Bytes of a row.
     pub(crate) size: usize,
     value_bytes: usize, // bytes of one value, the unit of byte swapping
-    pub(crate) bytes: Vec<u8>,
-    old_bytes: Vec<u8>,
+    pub(crate) bytes: Edited<u8>,
     /// The fill value of a row.
     pub(crate) fill: Vec<u8>,
 }
@@ -46,13 +45,10 @@ impl DenseArray {
             [_, width] => u32::try_from(width).ok(),
             _ => None,
         };
-        let width = width.ok_or_else(|| {
-            let text = format!(
+        let width = width.or_fail(Class::BadShape, || format!(
                 "{path}, shape: expected the number of rows, and of values a row below 2^32, found {:?}",
                 parsed.shape
-            );
-            EditError::new(Class::BadShape, text)
-        })?;
+            ))?;
         let ty = ColumnType { width, ..ColumnType::from_scalar(scalar) };
         let (size, chunk) = (ty.size(), stored.chunk_rows);
         let sizes = count.checked_mul(size).zip(chunk.checked_mul(size));
@@ -85,8 +81,8 @@ impl DenseArray {
         if stored.coding.is_big_endian && scalar.size() > 1 {
             bytes.chunks_exact_mut(scalar.size()).for_each(<[u8]>::reverse);
         }
-        let (value_bytes, old_bytes) = (scalar.size(), bytes.clone());
-        Ok(Some((Self { stored, size, value_bytes, bytes, old_bytes, fill }, ty)))
+        let (value_bytes, bytes) = (scalar.size(), Edited::new(bytes));
+        Ok(Some((Self { stored, size, value_bytes, bytes, fill }, ty)))
     }
 
     /// Opens the ids of the index at `index`, where it has a list of them.
@@ -148,43 +144,48 @@ impl DenseArray {
             }),
         )?;
         let (size, value_bytes) = (scalar.size() * usize_from_u32(width), scalar.size());
-        let (bytes, old_bytes) = (Vec::new(), Vec::new());
-        Ok(Self { stored, size, value_bytes, bytes, old_bytes, fill: fill.1 })
+        Ok(Self { stored, size, value_bytes, bytes: Edited::default(), fill: fill.1 })
     }
 
     /// Copies all rows to a new array at `path`.
     pub(crate) fn copy_to(&self, path: &str) -> Self {
         let (path, is_new, changed) = (path.to_owned(), true, true);
         let stored = RowChunks { path, is_new, changed, ..self.stored.clone() };
-        Self { stored, old_bytes: Vec::new(), ..self.clone() }
+        let mut bytes = Edited::default();
+        bytes.now.clone_from(&self.bytes.now);
+        Self { stored, bytes, fill: self.fill.clone(), ..*self }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() / self.size.max(1)
+        self.bytes.now.len() / self.size.max(1)
     }
 
     pub(crate) fn row(&self, i: usize) -> &[u8] {
-        &self.bytes[i * self.size..(i + 1) * self.size]
+        &self.bytes.now[i * self.size..(i + 1) * self.size]
     }
 
     pub(crate) fn set_row(&mut self, i: usize, row: &[u8]) {
-        self.bytes[i * self.size..(i + 1) * self.size].copy_from_slice(row);
+        if self.row(i) != row {
+            let span = i * self.size..(i + 1) * self.size;
+            self.bytes.change()[span].copy_from_slice(row);
+        }
     }
 
     /// Appends fill rows or drops rows, so that there are `count`.
     pub(crate) fn resize(&mut self, count: usize) {
-        while self.len() < count {
-            self.bytes.extend_from_slice(&self.fill.clone());
+        let missing = count.checked_sub(self.len());
+        match missing {
+            Some(missing) => self.bytes.now.extend(self.fill.repeat(missing)),
+            None => self.bytes.change().truncate(count * self.size),
         }
-        self.bytes.truncate(count * self.size);
     }
 
     /// Adds the changes of the array to `out`. With `single_chunk`, the array is one chunk that grows with it.
     pub(crate) fn flush(&mut self, out: &mut Changes, single_chunk: bool) -> Result<()> {
-        if self.bytes == self.old_bytes && !self.stored.is_changed() {
+        if self.bytes.now == self.bytes.old() && !self.stored.is_changed() {
             return Ok(());
         }
-        let (counts, size) = ([self.len(), self.old_bytes.len() / self.size], self.size);
+        let (counts, size) = ([self.len(), self.bytes.old().len() / self.size], self.size);
         let is_single = single_chunk && self.stored.shard_chunks.is_none();
         let chunk_rows = if is_single { counts[0].max(1) } else { self.stored.chunk_rows };
         let swapped = self.stored.coding.is_big_endian && self.value_bytes > 1;
@@ -193,26 +194,28 @@ impl DenseArray {
         if let Some(stated) = self.stored.doc["attributes"].get_mut("shape") {
             *stated = shape;
         }
-        self.stored.flush(out, counts, chunk_rows, |span, is_same_grid| {
-            let new = &self.bytes[span.start * size..span.end * size];
-            let old = span.start * size..(span.end.min(counts[1])) * size;
-            if is_same_grid && self.old_bytes.get(old) == Some(new) {
+        let Self { stored, bytes, fill, value_bytes, .. } = self;
+        let (bytes, old) = (&bytes.now[..], bytes.old());
+        stored.flush(out, counts, chunk_rows, |span, is_same_grid| {
+            let new = &bytes[span.start * size..span.end * size];
+            let before = span.start * size..(span.end.min(counts[1])) * size;
+            if is_same_grid && old.get(before) == Some(new) {
                 return Ok(None);
             }
             let mut plain = new.to_vec();
-            plain.extend(self.fill.repeat(chunk_rows - span.len()));
+            plain.extend(fill.repeat(chunk_rows - span.len()));
             if swapped {
-                plain.chunks_exact_mut(self.value_bytes).for_each(<[u8]>::reverse);
+                plain.chunks_exact_mut(*value_bytes).for_each(<[u8]>::reverse);
             }
             Ok(Some(plain))
         })?;
-        self.old_bytes = self.bytes.clone();
+        self.bytes.settle();
         Ok(())
     }
 
     /// Adds the removal of the array to `out`.
     pub(crate) fn push_removal(&self, out: &mut Changes) {
-        self.stored.push_removal(self.old_bytes.len() / self.size, out);
+        self.stored.push_removal(self.bytes.old().len() / self.size, out);
     }
 }
 

@@ -7,17 +7,15 @@
 //! Not here: differences of coarser levels and of the storage layout.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
+use crate::commit::open_store_journal;
 use crate::error::{Result, refused};
 use crate::geometry::Geometry;
-use crate::history::open_store_journal;
 use crate::numbers::{NONE, Vid};
 use crate::place::Place;
-use crate::scalar::ColumnType;
-use crate::stores::row_json;
+use crate::scalar::{ColumnType, row_json};
 use crate::transaction::Transaction;
 
 /// One side of a comparison: a store at one of its heads.
@@ -71,8 +69,8 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
 fn open(side: &Side) -> Result<Transaction> {
     let journal = open_store_journal(&side.place)?;
     match side.head {
-        None => Transaction::begin(&journal, Path::new(".")),
-        Some(head) => Transaction::begin_at(&journal, Path::new("."), head),
+        None => Transaction::begin(&journal),
+        Some(head) => Transaction::begin_at(&journal, head),
     }
 }
 
@@ -145,17 +143,17 @@ impl StoreContent {
         shared: &[BTreeSet<String>; 2],
     ) -> Result<()> {
         let geometry = &store.kinds[kind];
-        let ids = |object: u32| geometry.object(object).map(|object| object.id);
+        let ids = |object: u32| geometry.object_id(object);
         for (id, number) in geometry.existing_objects() {
             self.objects.insert(id, read_object(store, kind, number, id));
         }
         for v in vertices {
             let mut fingerprint = geometry.vertex_fingerprint(*v, &shared[0])?;
-            let parent = geometry.parent[*v as usize];
+            let parent = geometry.vertex[*v].parent;
             if parent != NONE {
                 fingerprint.extend(geometry.vertex_fingerprint(parent, &shared[0])?);
             }
-            self.object_entry(ids(geometry.owner[*v as usize])).vertices.push(fingerprint);
+            self.object_entry(ids(geometry.vertex[*v].owner)).vertices.push(fingerprint);
         }
         if !geometry.is_ordered() {
             let all = self.objects.values_mut().chain([&mut self.rest]);
@@ -165,11 +163,11 @@ impl StoreContent {
         let Some(family) = geometry.links.as_ref().filter(|_| geometry.has_links()) else {
             return Ok(());
         };
-        for record in family.records.iter().filter(|record| record.alive) {
+        for number in family.records.alive() {
             let mut ends: Vec<Vec<u8>> = Vec::new();
             let mut owner = None;
-            for v in record.vertices() {
-                owner = owner.or(ids(geometry.owner[v as usize]));
+            for v in family.records.vertices(number) {
+                owner = owner.or(ids(geometry.vertex[v].owner));
                 ends.push(geometry.vertex_fingerprint(v, &shared[0])?);
             }
             match geometry.kind == zvf_model::Kind::Mesh {
@@ -177,8 +175,9 @@ impl StoreContent {
                 false => ends.sort_unstable(),
             }
             let mut fingerprint = ends.concat();
-            for (column, row) in family.columns.iter().zip(&record.values) {
+            for (at, column) in family.columns.iter().enumerate() {
                 if shared[1].contains(&column.name) {
+                    let row = family.records.value(number, at);
                     fingerprint.extend(value_bytes(&column.ty, row));
                 }
             }

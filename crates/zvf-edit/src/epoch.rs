@@ -103,10 +103,8 @@ fn filter_held(all: &[(u64, String)]) -> Vec<(u64, String)> {
 }
 
 fn superseded_error(later: u64) -> EditError {
-    EditError::new(
-        Class::WriterFenced,
-        format!("another writer took epoch {later}; read the store again"),
-    )
+    let text = format!("another writer took epoch {later}; read the store again");
+    EditError::new(Class::WriterFenced, text)
 }
 
 /// The end of the name of the object that ends an epoch.

@@ -67,6 +67,28 @@ impl<T, E: Into<EditError>> At<T> for Result<T, E> {
     }
 }
 
+/// What must be there, or a function fails.
+pub(crate) trait OrFail<T>: Sized {
+    /// Fails with an error of a class without a value.
+    fn or_fail(self, class: Class, text: impl FnOnce() -> String) -> Result<T>;
+
+    /// Refuses an argument without a value.
+    fn or_refused(self, text: impl FnOnce() -> String) -> Result<T> {
+        self.or_fail(Class::InvalidArgument, text)
+    }
+
+    /// Refuses what this build does not support without a value.
+    fn or_unsupported(self, text: impl FnOnce() -> String) -> Result<T> {
+        self.or_fail(Class::Unsupported, text)
+    }
+}
+
+impl<T> OrFail<T> for Option<T> {
+    fn or_fail(self, class: Class, text: impl FnOnce() -> String) -> Result<T> {
+        self.ok_or_else(|| EditError::new(class, text()))
+    }
+}
+
 /// Fails with an error of a class.
 pub(crate) fn fail<T>(class: Class, text: impl Into<String>) -> Result<T> {
     Err(EditError::new(class, text))
@@ -235,12 +257,10 @@ pub(crate) fn missing_commit_error(head: u64, last: u64) -> EditError {
 
 /// Creates an error for a journal whose store was replaced.
 pub(crate) fn replaced_store_error(name: &str) -> EditError {
-    EditError::new(
-        Class::Conflict,
-        format!(
-            "{name} does not say that it has a journal, but {name}.zvf is there: the store was replaced by something that does not know journals; move {name}.zvf away to begin a new history"
-        ),
-    )
+    let text = format!(
+        "{name} does not say that it has a journal, but {name}.zvf is there: the store was replaced by something that does not know journals; move {name}.zvf away to begin a new history"
+    );
+    EditError::new(Class::Conflict, text)
 }
 
 impl From<io::Error> for EditError {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result, missing_column_error, refused};
+use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
 use crate::fields::{Fields, read};
 use crate::scalar::{ColumnType, parse_number};
 use crate::transaction::{OperationResult, Transaction};
@@ -129,8 +129,7 @@ impl Transaction {
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let ty = column.ty.clone();
             let found = self.kinds[kind].object_row(object, name);
-            let found =
-                found.ok_or_else(|| EditError::invalid(format!("object {id} is not there")))?;
+            let found = found.or_refused(|| format!("object {id} is not there"))?;
             check(is_same_value(&found, &row, &ty), || {
                 let found = ty.decode_value(&found, 0);
                 format!("{name} of object {id} is {found:?}, expected {value}")

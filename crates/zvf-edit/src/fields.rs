@@ -7,7 +7,7 @@ use serde::de::value::{Error as ReadError, MapAccessDeserializer, MapDeserialize
 use serde::de::{DeserializeOwned, Error as _, IntoDeserializer, Visitor};
 use serde_json::{Map, Value as Json};
 
-use crate::error::{EditError, Result, refuse_if, refused};
+use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 
 /// Members of a JSON object.
 pub(crate) type Fields = Map<String, Json>;
@@ -100,9 +100,7 @@ pub(crate) fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<
 
 /// Returns the entries of a list, which must be `count`.
 pub(crate) fn need_list_of<'a>(list: &'a Json, count: usize, name: &str) -> Result<&'a [Json]> {
-    let list = list
-        .as_array()
-        .ok_or_else(|| EditError::invalid(format!("{name}: expected a list, found {list}")))?;
+    let list = list.as_array().or_refused(|| format!("{name}: expected a list, found {list}"))?;
     if list.len() != count {
         return refused(format!("{name}: {} entries for {count}", list.len()));
     }

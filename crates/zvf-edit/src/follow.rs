@@ -9,9 +9,10 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::error::{Result, unsupported};
 use crate::geometry::Geometry;
-use crate::links::{End, Record, loose_end_error};
-use crate::numbers::{NONE, Vid};
+use crate::links::loose_end_error;
+use crate::numbers::{NONE, Vertex, Vid};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
+use crate::records::End;
 
 impl Geometry {
     /// Updates the links that are implied by the order of vertices or by parents.
@@ -48,20 +49,19 @@ impl Geometry {
                 }
             }
             for v in state.vertices_before.iter().chain(&state.vertices) {
-                old.extend(family.records_at(*v));
+                old.extend(family.records.at(*v));
             }
         }
         for number in old {
-            let record = &mut family.records[number as usize];
-            let ends: Vec<Vid> = record.vertices().collect();
+            let ends: Vec<Vid> = family.records.vertices(number).collect();
             let is_implied = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| missing.remove(&pair));
-            record.alive = is_implied;
+            family.records[number].alive = is_implied;
         }
         let blank = family.blank_values();
         let mut missing: Vec<[Vid; 2]> = missing.into_iter().collect();
         missing.sort_unstable();
         for pair in missing {
-            family.insert(Record::new(pair, blank.clone()));
+            family.insert(pair, &blank);
         }
         self.links = Some(family);
         Ok(())
@@ -75,14 +75,14 @@ impl Geometry {
         let keys: BTreeSet<Chunk> =
             rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
         let mut lines = self.line_objects.clone();
-        let is_touched = |object: &u32| self.object(*object).is_some_and(|state| state.touched);
-        lines.extend(self.object_numbers().filter(is_touched));
+        let known = self.objects.iter().flat_map(|objects| &objects.known);
+        lines.extend(known.filter(|(_, state)| state.touched).map(|(object, _)| *object));
         let mut pairs = Vec::new();
         for object in lines {
             self.load_object(object)?;
             let Some(state) = self.object(object).filter(|state| state.exists) else { continue };
             if let [a, b] = state.vertices[..] {
-                let (from, to) = (self.new_chunk[a as usize], self.new_chunk[b as usize]);
+                let (from, to) = (self.vertex[a].chunk, self.vertex[b].chunk);
                 if from != to && (rebuilt.contains(&from) || rebuilt.contains(&to)) {
                     pairs.push([a, b]);
                 }
@@ -92,11 +92,12 @@ impl Geometry {
             self.links_or_new()?;
         }
         if let Some(family) = &mut self.links {
-            family.load_counts(&self.snap, &keys)?;
+            // Only the counts of the cells are needed.
+            family.load_cells_naming(&self.snap, &keys, &|_| true, &mut |_, _| Ok(End::Removed))?;
             family.clear_records();
             let blank = family.blank_values();
             for pair in pairs {
-                family.insert(Record::new(pair, blank.clone()));
+                family.insert(pair, &blank);
             }
         }
         Ok(())
@@ -112,11 +113,9 @@ impl Geometry {
         for (object, _) in changed {
             let state = self.known_object(*object)?;
             for v in state.vertices_before.iter().chain(&state.vertices) {
-                for number in family.records_at(*v) {
-                    if let End::Vertex(child) = family.records[number as usize].ends[0]
-                        && child == *v
-                    {
-                        by_child.insert(child, number);
+                for number in family.records.at(*v) {
+                    if family.records.ends(number)[0] == End::Vertex(*v) {
+                        by_child.insert(*v, number);
                     }
                 }
             }
@@ -124,7 +123,7 @@ impl Geometry {
         for (_, pieces) in changed {
             for (_, list) in pieces {
                 for (i, v) in list.iter().enumerate() {
-                    let parent = self.parent[*v as usize];
+                    let parent = self.vertex[*v].parent;
                     if parent == NONE {
                         continue;
                     }
@@ -135,16 +134,15 @@ impl Geometry {
                     }
                     match record {
                         Some(number) => {
-                            let record = &mut family.records[number as usize];
-                            if record.ends[1] != End::Vertex(parent) {
-                                record.ends[1] = End::Vertex(parent);
-                                record.changed = true;
+                            let end = &mut family.records.ends_mut(number)[1];
+                            if std::mem::replace(end, End::Vertex(parent)) != End::Vertex(parent) {
+                                family.records[number].changed = true;
                             }
                             used_records.insert(number);
                         }
                         None => {
                             let values = family.blank_values();
-                            let number = family.insert(Record::new([*v, parent], values));
+                            let number = family.insert([*v, parent], &values);
                             used_records.insert(number);
                         }
                     }
@@ -153,7 +151,7 @@ impl Geometry {
         }
         for number in by_child.into_values() {
             if !used_records.contains(&number) {
-                family.records[number as usize].alive = false;
+                family.records[number].alive = false;
             }
         }
         self.links = Some(family);
@@ -190,26 +188,24 @@ impl Geometry {
         if !self.pieces.is_empty() {
             self.write_added_links(&mut family, result)?;
         }
-        if self.kind.has_links() {
-            for record in family.records.iter().filter(|record| record.is_changed()) {
-                self.note_link(record, result);
+        for number in family.records.numbers() {
+            let record = &family.records[number];
+            if self.kind.has_links() && record.is_changed() {
+                self.note_link(family.records.vertices(number), result);
             }
-        }
-        if self.has_links() {
-            for record in &family.records {
-                match (&record.cell, record.alive) {
-                    (None, true) => tally.links[0] += 1,
-                    (Some(_), false) => tally.links[1] += 1,
-                    (Some(_), true) if record.changed => tally.links[2] += 1,
+            if self.has_links() {
+                match (record.cell.0 == NONE, record.alive) {
+                    (true, true) => tally.links[0] += 1,
+                    (false, false) => tally.links[1] += 1,
+                    (false, true) if record.changed => tally.links[2] += 1,
                     _ => {}
                 }
             }
         }
-        let rebuilt = &*result;
         let place = |v: Vid| {
-            let place = self.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row)));
-            let i = v as usize;
-            let is_loose = place.is_none() && !self.existed[i] && self.home[i].0 != NONE;
+            let place = self.place_after(v).map(|(chunk, row)| (chunk, u64::from(row)));
+            let Vertex { existed, home, .. } = self.vertex[v];
+            let is_loose = place.is_none() && !existed && home.0 != NONE;
             if is_loose { Err(loose_end_error(&self.path)) } else { Ok(place) }
         };
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
@@ -221,17 +217,16 @@ impl Geometry {
         Ok(())
     }
 
-    /// Notes the chunks and the objects of the ends of a record.
-    fn note_link(&self, record: &Record, result: &mut RebuildResult) {
-        for v in record.vertices() {
-            let (home, _) = self.home[v as usize];
-            let chunks = [home, self.new_chunk[v as usize]].into_iter();
+    /// Notes the chunks and the objects of the ends of a link.
+    fn note_link(&self, vertices: impl Iterator<Item = Vid>, result: &mut RebuildResult) {
+        for v in vertices {
+            let (home, _) = self.vertex[v].home;
+            let chunks = [home, self.vertex[v].chunk].into_iter();
             let chunks = chunks.filter(|chunk| *chunk != NONE);
             result
                 .linked_chunks
                 .extend(chunks.map(|chunk| self.chunk_keys[chunk as usize].clone()));
-            let owner = self.object(self.owner[v as usize]);
-            result.linked_objects.extend(owner.map(|object| object.id));
+            result.linked_objects.extend(self.object_id(self.vertex[v].owner));
         }
     }
 
@@ -239,7 +234,7 @@ impl Geometry {
     pub(crate) fn write_fragment_columns(&mut self, rebuilt: &BTreeSet<u32>) -> Result<()> {
         let mut columns = std::mem::take(&mut self.fragment_columns);
         for column in &mut columns {
-            let mut chunks: BTreeSet<u32> = column.set.keys().map(|(chunk, _)| *chunk).collect();
+            let mut chunks: BTreeSet<u32> = column.data.keys().map(|(chunk, _)| *chunk).collect();
             if column.is_new {
                 chunks.extend(self.all_chunks());
             }
@@ -248,11 +243,11 @@ impl Geometry {
                 let key = self.chunk_keys[*chunk as usize].clone();
                 let size = column.ty.size();
                 let count = self.chunks[chunk].fragments.len();
-                let mut bytes = match column.stored_rows(&self.snap, &key, count)? {
+                let mut bytes = match column.read_rows(&self.snap, &key, count)? {
                     Some(bytes) => bytes.to_vec(),
                     None => column.fill.repeat(count),
                 };
-                for ((at, fragment), row) in &column.set {
+                for ((at, fragment), row) in &column.data {
                     let from = *fragment as usize * size;
                     if at == chunk && from + size <= bytes.len() {
                         bytes[from..from + size].copy_from_slice(row);

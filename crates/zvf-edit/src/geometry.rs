@@ -9,100 +9,31 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use serde_json::Value as Json;
-use zvf_format::fragment::FragmentIndex;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::{Class, num};
 use zvf_metadata::{DtypeKind, LinksConvention, Token};
 use zvf_model::Kind;
 
-use crate::arrays::{CellArray, Chunk, read_doc};
+use crate::arrays::{CellArray, Chunk};
+use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
 use crate::dense::DenseArray;
-use crate::error::{At, EditError, Result, fail, missing_column_error, unsupported};
-use crate::grid::read_grid;
-use crate::indexes::{Object, Objects, RowColumn, list_children, open_row_columns, parse_scalar};
+use crate::documents::{read_doc, read_grid};
+use crate::error::{OrFail, Result, missing_column_error, unsupported};
+use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
-use crate::numbers::{NONE, Vid, vertex_number};
+use crate::numbers::{NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
-use crate::widths::{check_size, count_fragments, first_rows, resolve_column_type};
-
-/// A column of vertices.
-#[derive(Clone, Debug)]
-pub(crate) struct VertexColumn {
-    pub(crate) name: String,
-    pub(crate) array: CellArray,
-    pub(crate) ty: ColumnType,
-    /// The rows of all vertices loaded so far, once a value is needed.
-    pub(crate) data: RowPages,
-    pub(crate) is_loaded: bool,
-    /// The value of new rows.
-    pub(crate) fill: Vec<u8>,
-    /// Whether this transaction added it, so that every chunk must be written.
-    pub(crate) is_new: bool,
-}
-
-impl VertexColumn {
-    /// Reads the rows of a chunk of `count` vertices.
-    pub(crate) fn read_rows(&self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<Bytes> {
-        // What is staged is of after the edit, but in a column that got another name.
-        let stored = self.array.read_stored(snap, key)?;
-        match stored.map_or_else(|| self.array.read(snap, key), |bytes| Ok(Some(bytes)))? {
-            Some(bytes) => {
-                check_size(&self.array.path, key, bytes.len(), count * self.ty.size())?;
-                Ok(bytes)
-            }
-            None if self.is_new => Ok(self.fill.repeat(count).into()),
-            None => fail(
-                Class::CountMismatch,
-                format!(
-                    "{} of chunk {key:?}: nothing is stored, expected {count} rows",
-                    self.array.path
-                ),
-            ),
-        }
-    }
-}
-
-/// A column of fragments.
-#[derive(Clone, Debug)]
-pub(crate) struct FragmentColumn {
-    pub(crate) name: String,
-    pub(crate) array: CellArray,
-    pub(crate) ty: ColumnType,
-    /// The values that were set, by chunk number and fragment.
-    pub(crate) set: HashMap<(u32, u32), Vec<u8>>,
-    pub(crate) fill: Vec<u8>,
-    pub(crate) is_new: bool,
-}
-
-impl FragmentColumn {
-    /// Reads the stored rows of the fragments of a chunk.
-    ///
-    /// # Errors
-    ///
-    /// When the number of rows is not the number of fragments.
-    pub(crate) fn stored_rows(
-        &self,
-        snap: &Snapshot,
-        chunk: &[i64],
-        fragments: usize,
-    ) -> Result<Option<Bytes>> {
-        let Some(bytes) = self.array.read_stored(snap, chunk)? else { return Ok(None) };
-        check_size(&self.array.path, chunk, bytes.len(), fragments * self.ty.size())?;
-        Ok(Some(bytes))
-    }
-}
 
 /// The vertices of a chunk that was read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkState {
-    /// The vertex of each row.
-    pub(crate) rows: Vec<Vid>,
+    /// The vertices of its rows.
+    pub(crate) rows: Range<Vid>,
     /// The vertices of each fragment.
-    pub(crate) fragments: Vec<Vec<Vid>>,
+    pub(crate) fragments: VertexLists,
 }
 
 /// A piece of an added object: its vertices that become one fragment.
@@ -152,16 +83,7 @@ pub(crate) struct Geometry {
     /// The pieces of added objects whose vertices have no numbers.
     pub(crate) pieces: Vec<AddedPiece>,
     pub(crate) positions: Vec<u8>,
-    /// The chunk and row of each vertex before the edit; the chunk is `NONE` for a new vertex.
-    pub(crate) home: Vec<(u32, u32)>,
-    /// The chunk of each vertex after the edit.
-    pub(crate) new_chunk: Vec<u32>,
-    pub(crate) alive: Vec<bool>,
-    /// Whether a fragment held the vertex before the edit.
-    pub(crate) existed: Vec<bool>,
-    pub(crate) owner: Vec<u32>,
-    /// For skeletons: the parent of each vertex.
-    pub(crate) parent: Vec<Vid>,
+    pub(crate) vertex: Vertices,
     pub(crate) changed_chunks: HashSet<u32>,
     /// Objects of kind line with an end in a chunk that is rebuilt.
     pub(crate) line_objects: BTreeSet<u32>,
@@ -172,7 +94,7 @@ pub(crate) struct Geometry {
     /// Vertices without objects that were added, removed or moved.
     pub(crate) free_changed: BTreeSet<Vid>,
     pub(crate) all_loaded: bool,
-    has_shared_fragments: bool,
+    pub(crate) has_shared_fragments: bool,
     pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,
 }
 
@@ -180,17 +102,14 @@ impl Geometry {
     /// Opens one kind of a store at level 0.
     pub(crate) fn open(snap: &Rc<Snapshot>, root: &Json, kind: Kind, path: &str) -> Result<Self> {
         let zv = &root["attributes"]["zarr_vectors"];
-        let doc = read_doc(snap, path)?.ok_or_else(|| {
-            EditError::new(
-                Class::NotFound,
-                format!("{path}/zarr.json: the group of {kind} is not there"),
-            )
+        let doc = read_doc(snap, path)?.or_fail(Class::NotFound, || {
+            format!("{path}/zarr.json: the group of {kind} is not there")
         })?;
         let level = &doc["attributes"]["zarr_vectors_level"];
         refuse_level(path, level)?;
         let (shape, bins) = read_grid(level, zv)?;
-        let (vertices, fragments) =
-            (need_array(snap, path, "vertices")?, need_array(snap, path, "vertex_fragments")?);
+        let vertices = CellArray::need(snap, &format!("{path}/vertices"))?;
+        let fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
         if vertices.attribute("encoding") == "draco" {
             return unsupported(format!("{path}/vertices: Draco chunks are not edited"));
         }
@@ -203,8 +122,14 @@ impl Geometry {
         }
         let convention = read_convention(path, level, zv)?;
         let axes = shape.axes();
-        let columns = open_vertex_columns(snap, path, &vertices, axes * scalar.size())?;
-        let fragment_columns = open_fragment_columns(snap, path, &fragments)?;
+        let size = axes * scalar.size();
+        let rows = |bytes: &[u8]| bytes.len().checked_div(size).map(num::to_u64);
+        let pages = |ty: &ColumnType| RowPages::new(ty.size());
+        let group = format!("{path}/vertex_attributes");
+        let columns = CellColumn::open_all(snap, &group, (&vertices, rows), pages)?;
+        let (group, counted) =
+            (format!("{path}/fragment_attributes"), (&fragments, count_fragments));
+        let fragment_columns = CellColumn::open_all(snap, &group, counted, |_| HashMap::new())?;
         let object_columns = open_row_columns(snap, &format!("{path}/object_attributes"))?;
         let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
         let links = LinkFamily::open(snap, path, 0, axes)?;
@@ -235,12 +160,7 @@ impl Geometry {
             added: None,
             pieces: Vec::new(),
             positions: Vec::new(),
-            home: Vec::new(),
-            new_chunk: Vec::new(),
-            alive: Vec::new(),
-            existed: Vec::new(),
-            owner: Vec::new(),
-            parent: Vec::new(),
+            vertex: Vertices::default(),
             changed_chunks: HashSet::new(),
             line_objects: BTreeSet::new(),
             line_of: HashMap::new(),
@@ -290,11 +210,8 @@ impl Geometry {
 
     /// Returns the position of a vertex as the shortest decimals that encode to the stored bytes.
     pub(crate) fn decimal_position(&self, v: Vid) -> Vec<f64> {
-        let size = self.scalar.size();
-        self.position_bytes(v)
-            .chunks_exact(size)
-            .map(|value| self.scalar.to_decimal(value))
-            .collect()
+        let values = self.position_bytes(v).chunks_exact(self.scalar.size());
+        values.map(|value| self.scalar.to_decimal(value)).collect()
     }
 
     pub(crate) fn position_bytes(&self, v: Vid) -> &[u8] {
@@ -323,13 +240,13 @@ impl Geometry {
         self.mark_changed(v)?;
         if self.objects.is_none() {
             self.free_changed.insert(v);
-        } else if number != self.new_chunk[v as usize] {
+        } else if number != self.vertex[v].chunk {
             self.touch_owner(v)?;
-            if self.owner[v as usize] == NONE {
+            if self.vertex[v].owner == NONE {
                 self.free_changed.insert(v);
             }
         }
-        self.new_chunk[v as usize] = number;
+        self.vertex[v].chunk = number;
         Ok(())
     }
 
@@ -345,7 +262,7 @@ impl Geometry {
     }
 
     fn mark_changed(&mut self, v: Vid) -> Result<()> {
-        let (chunk, _) = self.home[v as usize];
+        let (chunk, _) = self.vertex[v].home;
         if chunk == NONE {
             return self.touch_owner(v);
         }
@@ -360,16 +277,12 @@ impl Geometry {
 
     /// Adds a vertex. The caller adds its values.
     pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
-        let v = vertex_number(self.home.len())?;
+        let v = vertex_number(self.vertex.list.len())?;
         self.positions.extend_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
-        let number = self.chunk_number(&chunk);
-        self.home.push((NONE, 0));
-        self.new_chunk.push(number);
-        self.alive.push(true);
-        self.existed.push(false);
-        self.owner.push(owner);
-        self.parent.push(NONE);
+        let (chunk, home) = (self.chunk_number(&chunk), (NONE, 0));
+        let (parent, alive, existed) = (NONE, true, false);
+        self.vertex.list.push(Vertex { place: home, home, chunk, owner, parent, alive, existed });
         if owner == NONE {
             self.free_changed.insert(v);
         }
@@ -398,253 +311,44 @@ impl Geometry {
         Ok(self.links.insert(family))
     }
 
-    /// Loads a chunk, unless it is loaded.
-    pub(crate) fn load_chunk(&mut self, number: u32) -> Result<()> {
-        if self.chunks.contains_key(&number) {
-            return Ok(());
-        }
-        let key = self.chunk_keys[number as usize].clone();
-        let Some(positions) = self.vertices.read_stored(&self.snap, &key)? else {
-            self.chunks.insert(number, ChunkState::default());
-            return Ok(());
-        };
-        let rows = self.append_rows(&key, number, positions.into())?;
-        let mut state = ChunkState { rows: rows.collect(), fragments: Vec::new() };
-        self.read_fragments(&key, &mut state)?;
-        if self.kind == Kind::Skeleton && self.convention != "explicit" {
-            for fragment in &state.fragments {
-                for pair in fragment.windows(2) {
-                    self.parent[pair[1] as usize] = pair[0];
-                }
-            }
-        }
-        for v in state.fragments.iter().flatten() {
-            self.existed[*v as usize] = true;
-        }
-        self.chunks.insert(number, state);
-        Ok(())
-    }
-
-    /// Numbers the rows of a chunk as vertices, and appends their positions and values.
-    fn append_rows(
-        &mut self,
-        key: &Chunk,
-        number: u32,
-        mut positions: Vec<u8>,
-    ) -> Result<Range<Vid>> {
-        let size = self.position_size();
-        let count = positions.len() / size;
-        if count * size != positions.len() {
-            return fail(
-                Class::Misaligned,
-                format!(
-                    "{} of chunk {key:?}: {} bytes are no whole number of rows of {size}",
-                    self.vertices.path,
-                    positions.len()
-                ),
-            );
-        }
-        let base = vertex_number(self.home.len())?;
-        let end = vertex_number(self.home.len() + count)?;
-        self.positions.append(&mut positions);
-        for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
-            let rows = column.read_rows(&self.snap, key, count)?;
-            column.data.push(&rows);
-        }
-        self.home.extend((0..end - base).map(|row| (number, row)));
-        self.new_chunk.resize(self.home.len(), number);
-        self.alive.resize(self.home.len(), false);
-        self.existed.resize(self.home.len(), false);
-        self.owner.resize(self.home.len(), NONE);
-        self.parent.resize(self.home.len(), NONE);
-        Ok(base..end)
-    }
-
     /// Returns the index of a column of vertices.
     pub(crate) fn need_column(&self, name: &str) -> Result<usize> {
         let column = self.columns.iter().position(|column| column.name == name);
         column.ok_or_else(|| missing_column_error(format!("vertices of {}", self.kind), name))
     }
 
-    /// Loads the values of a column, unless they are loaded.
-    pub(crate) fn load_values(&mut self, column: usize) -> Result<()> {
-        let column = &mut self.columns[column];
-        if std::mem::replace(&mut column.is_loaded, true) {
-            return Ok(());
-        }
-        // The rows of a chunk were numbered one after the other. New vertices have values.
-        for run in self.home.chunk_by(|a, b| a.0 == b.0) {
-            let key = &self.chunk_keys[run[0].0 as usize];
-            let rows = column.read_rows(&self.snap, key, run.len())?;
-            column.data.push(&rows);
-        }
-        Ok(())
-    }
-
-    /// Loads the values of all columns.
-    pub(crate) fn load_all_values(&mut self) -> Result<()> {
-        (0..self.columns.len()).try_for_each(|column| self.load_values(column))
-    }
-
-    /// Reads the fragments of a chunk. A row that several fragments hold becomes one vertex for each.
-    fn read_fragments(&mut self, key: &Chunk, state: &mut ChunkState) -> Result<()> {
-        let mut copies = Vec::new();
-        for rows in self.fragment_rows(key, state.rows.len())? {
-            let mut list = Vec::new();
-            for row in rows {
-                let v = state.rows[row];
-                if std::mem::replace(&mut self.alive[v as usize], true) {
-                    copies.push((state.fragments.len(), list.len(), v));
-                }
-                list.push(v);
-            }
-            state.fragments.push(list);
-        }
-        for (fragment, place, v) in copies {
-            let copy = self.copy_vertex(v, NONE)?;
-            self.free_changed.remove(&copy);
-            state.fragments[fragment][place] = copy;
-        }
-        Ok(())
-    }
-
-    /// Reads the rows of each fragment of a chunk with `count` rows.
-    ///
-    /// # Errors
-    ///
-    /// When rows have no fragments: taken for rows in no fragment, they would be given up.
-    pub(crate) fn fragment_rows(&self, key: &Chunk, count: usize) -> Result<Vec<Vec<usize>>> {
-        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
-        if blob.is_empty() {
-            let text = format!(
-                "{} of chunk {key:?}: expected the fragments of {count} rows, found none; run \
-                 \"zvf validate\"",
-                self.fragments.path
-            );
-            return if count == 0 { Ok(Vec::new()) } else { fail(Class::NotFound, text) };
-        }
-        let index = FragmentIndex::parse(&blob)
-            .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
-            .at(&self.fragments.path)?;
-        // `check_rows` compared them with the number of rows.
-        let rows =
-            index.iter().map(|fragment| fragment.rows().map(num::saturating_usize).collect());
-        Ok(rows.collect())
-    }
-
-    /// Returns all chunks that hold vertices, ascending.
-    pub(crate) fn all_chunks(&mut self) -> Vec<u32> {
-        let keys = self.vertices.chunks();
-        keys.iter().map(|key| self.chunk_number(key)).collect()
-    }
-
-    /// Loads all chunks and objects.
-    pub(crate) fn load_all(&mut self) -> Result<()> {
-        if self.all_loaded {
-            return Ok(());
-        }
-        for chunk in self.all_chunks() {
-            self.load_chunk(chunk)?;
-        }
-        for object in self.object_numbers() {
-            self.load_object(object)?;
-        }
-        self.all_loaded = true;
-        Ok(())
-    }
-
-    /// Loads the vertices of an object, unless they are loaded.
-    pub(crate) fn load_object(&mut self, object: u32) -> Result<()> {
-        let Some(objects) = &self.objects else { return Ok(()) };
-        if objects.list[object as usize].loaded {
-            return Ok(());
-        }
-        let refs = self.ordered_references(object)?;
-        let mut vertices = Vec::new();
-        let (lines, mut line) = (self.line_starts(object)?, 0);
-        for (n, (chunk, fragment)) in refs.iter().enumerate() {
-            line += u32::from(lines.contains(&n));
-            self.load_chunk(*chunk)?;
-            let state = &self.chunks[chunk];
-            let list = state.fragments.get(*fragment as usize).cloned();
-            let list = list.ok_or_else(|| self.missing_fragment(*chunk, *fragment))?;
-            let is_shared = self.has_shared_fragments
-                && self
-                    .load_owners()?
-                    .get(&(*chunk, *fragment))
-                    .is_some_and(|owners| owners.len() > 1);
-            for v in list {
-                // Vertices that several objects share are copied, so that each object has its own.
-                let v = if is_shared
-                    || self.owner[v as usize] != NONE && self.owner[v as usize] != object
-                {
-                    self.copy_vertex(v, object)?
-                } else {
-                    v
-                };
-                self.owner[v as usize] = object;
-                vertices.push(v);
-                if !lines.is_empty() && self.is_ordered() {
-                    self.line_of.insert(v, line);
-                }
-            }
-        }
-        if self.kind == Kind::Skeleton {
-            let chunks: Vec<u32> = refs.iter().map(|(chunk, _)| *chunk).collect();
-            self.load_links(&chunks)?;
-        }
-        if let Some(objects) = &mut self.objects {
-            let state = &mut objects.list[object as usize];
-            state.loaded = true;
-            state.vertices_before = vertices.clone();
-            state.vertices = vertices;
-            state.refs = refs;
-        }
-        Ok(())
-    }
-
-    /// Returns the object of a vertex, and loads it; `NONE` for a vertex without one.
-    pub(crate) fn owner_of(&mut self, v: Vid) -> Result<u32> {
-        let owner = self.owner[v as usize];
-        let (chunk, _) = self.home[v as usize];
-        if owner != NONE || chunk == NONE || self.objects.is_none() || self.all_loaded {
-            return Ok(owner);
-        }
-        let fragments = &self.chunks[&chunk].fragments;
-        let Some((fragment, _)) = (0_u32..).zip(fragments).find(|(_, list)| list.contains(&v))
-        else {
-            return Ok(NONE);
-        };
-        let found = self.owners_in(&HashSet::from([chunk]))?;
-        for object in found.get(&(chunk, fragment)).into_iter().flatten() {
-            self.load_object(*object)?;
-        }
-        Ok(self.owner[v as usize])
-    }
-
     /// Marks an object as changed in the number, order or chunks of its vertices.
     pub(crate) fn mark_object_changed(&mut self, object: u32) -> Result<()> {
         self.load_object(object)?;
-        if let Some(objects) = &mut self.objects {
-            objects.list[object as usize].touched = true;
-        }
+        self.object_mut(object)?.touched = true;
         Ok(())
     }
 
     /// Returns the number of the object with an id, if it exists.
     pub(crate) fn find_object(&self, id: i64) -> Option<u32> {
         let objects = self.objects.as_ref()?;
-        let object = *objects.by_id.get(&id)?;
-        objects.list[object as usize].exists.then_some(object)
+        objects.find(id).filter(|object| objects.exists(*object))
     }
 
+    /// Returns an object that was loaded, changed or added.
     pub(crate) fn object(&self, object: u32) -> Option<&Object> {
-        self.objects.as_ref()?.list.get(object as usize)
+        self.objects.as_ref()?.known.get(&object)
+    }
+
+    /// Returns the id of an object; `None` for [`NONE`].
+    pub(crate) fn object_id(&self, object: u32) -> Option<i64> {
+        let objects = self.objects.as_ref().filter(|objects| object < objects.count)?;
+        Some(objects.id(object))
+    }
+
+    /// Returns the id of an object whose number is known.
+    pub(crate) fn known_id(&self, object: u32) -> Result<i64> {
+        self.object_id(object).or_refused(no_objects)
     }
 
     /// Returns the numbers of all objects, removed ones included.
     pub(crate) fn object_numbers(&self) -> Range<u32> {
-        0..num::index_u32(self.objects.as_ref().map_or(0, |all| all.list.len()))
+        self.objects.as_ref().map_or(0..0, Objects::numbers)
     }
 
     /// Returns of each piece of an object whether another line starts with it.
@@ -662,15 +366,14 @@ impl Geometry {
         self.object(object).map(|object| object.vertices.clone()).unwrap_or_default()
     }
 
-    /// Returns an object whose number is known.
+    /// Returns an object that was loaded, changed or added.
     pub(crate) fn known_object(&self, object: u32) -> Result<&Object> {
-        self.object(object).ok_or_else(|| EditError::invalid("there are no objects"))
+        self.object(object).or_refused(no_objects)
     }
 
     pub(crate) fn object_mut(&mut self, object: u32) -> Result<&mut Object> {
-        let objects =
-            self.objects.as_mut().and_then(|objects| objects.list.get_mut(object as usize));
-        objects.ok_or_else(|| EditError::invalid("there are no objects"))
+        let objects = self.objects.as_mut().filter(|objects| object < objects.count);
+        Ok(objects.or_refused(no_objects)?.know(object))
     }
 
     /// Returns the fragments that the vertices of an object form after the edit, each with its chunk.
@@ -680,7 +383,7 @@ impl Geometry {
             let mut runs: Vec<(u32, Vec<Vid>)> = Vec::new();
             let mut line = None;
             for v in &state.vertices {
-                let (chunk, before) = (self.new_chunk[*v as usize], line);
+                let (chunk, before) = (self.vertex[*v].chunk, line);
                 line = self.line_of.get(v).or(line);
                 let continues = before.is_none() || before == line;
                 match runs.last_mut() {
@@ -696,8 +399,8 @@ impl Geometry {
             false => state.vertices.clone(),
         };
         for (place, v) in order.iter().enumerate() {
-            let chunk = self.new_chunk[*v as usize];
-            let (home, row) = self.home[*v as usize];
+            let chunk = self.vertex[*v].chunk;
+            let (home, row) = self.vertex[*v].home;
             let stays = home == chunk && self.kind != Kind::Skeleton;
             let key = if stays { row as usize } else { place };
             by_chunk.entry(chunk).or_default().push((!stays, key, *v));
@@ -734,51 +437,12 @@ fn read_convention(path: &str, level: &Json, zv: &Json) -> Result<String> {
         return Ok("implicit_sequential".to_owned()); // the default of the format
     };
     let word = stated.as_str().map(Token::<LinksConvention>::from_text);
-    let known = word.filter(|word| word.known_word().is_some()).ok_or_else(|| {
-        EditError::unsupported(format!("{path}, links_convention: {stated} is not edited"))
-    })?;
+    let known = word
+        .filter(|word| word.known_word().is_some())
+        .or_unsupported(|| format!("{path}, links_convention: {stated} is not edited"))?;
     Ok(known.as_str().to_owned())
 }
 
-fn need_array(snap: &Snapshot, path: &str, name: &str) -> Result<CellArray> {
-    let inner = format!("{path}/{name}");
-    let array = CellArray::open(snap, &inner)?;
-    let text = || format!("{inner}/zarr.json: the array is not there");
-    array.ok_or_else(|| EditError::new(Class::NotFound, text()))
-}
-
-/// Opens the columns of vertices. A position has `row_bytes` bytes.
-fn open_vertex_columns(
-    snap: &Snapshot,
-    path: &str,
-    vertices: &CellArray,
-    row_bytes: usize,
-) -> Result<Vec<VertexColumn>> {
-    let names = list_children(snap, &format!("{path}/vertex_attributes"))?;
-    let rows = |bytes: &[u8]| bytes.len().checked_div(row_bytes).map(num::to_u64);
-    let first = if names.is_empty() { None } else { first_rows(snap, vertices, rows)? };
-    let open = |name: String| {
-        let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
-        let ty = resolve_column_type(snap, &array, first.as_ref())?;
-        let fill = ty.sentinel();
-        let data = RowPages::new(ty.size());
-        Ok(VertexColumn { name, array, ty, data, is_loaded: false, fill, is_new: false })
-    };
-    names.into_iter().map(open).collect()
-}
-
-fn open_fragment_columns(
-    snap: &Snapshot,
-    path: &str,
-    fragments: &CellArray,
-) -> Result<Vec<FragmentColumn>> {
-    let names = list_children(snap, &format!("{path}/fragment_attributes"))?;
-    let first = if names.is_empty() { None } else { first_rows(snap, fragments, count_fragments)? };
-    let open = |name: String| {
-        let array = need_array(snap, path, &format!("fragment_attributes/{name}"))?;
-        let ty = resolve_column_type(snap, &array, first.as_ref())?;
-        let fill = ty.sentinel();
-        Ok(FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: false })
-    };
-    names.into_iter().map(open).collect()
+fn no_objects() -> String {
+    "there are no objects".to_owned()
 }

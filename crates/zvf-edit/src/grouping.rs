@@ -107,12 +107,7 @@ impl Transaction {
             changed += usize::from(self.join_group(group, id));
         }
         for id in remove.unwrap_or_default() {
-            let exists = self
-                .kinds
-                .iter()
-                .filter_map(|kind| kind.objects.as_ref())
-                .any(|objects| objects.by_id.contains_key(&id));
-            if !exists {
+            if !self.is_known_id(id) {
                 return refused(format!("object {id} is not there"));
             }
             changed += usize::from(self.leave_group(group, id));

@@ -6,13 +6,13 @@ use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupsDoc};
 
+use crate::cell_column::attributes_object;
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{At, EditError, Result, fail};
+use crate::error::{At, OrFail, Result, fail};
 use crate::indexes::{RowColumn, open_row_columns};
 use crate::row_array::RowArray;
 use crate::snapshot::Snapshot;
-use crate::widths::attributes_object;
 
 /// Expands the members of a group that is stored as a range of ids.
 fn range_members(&GroupRange { group, start, stop }: &GroupRange) -> Result<Vec<i64>> {
@@ -30,13 +30,11 @@ fn range_members(&GroupRange { group, start, stop }: &GroupRange) -> Result<Vec<
 /// Reads the members of a group that is stored as a list of ids.
 fn read_members(number: usize, row: &[u8]) -> Result<Vec<i64>> {
     if !row.len().is_multiple_of(8) {
-        return fail(
-            Class::Misaligned,
-            format!(
-                "{GROUPS_PATH}, group {number}: expected ids of 8 bytes, found {} bytes",
-                row.len()
-            ),
+        let text = format!(
+            "{GROUPS_PATH}, group {number}: expected ids of 8 bytes, found {} bytes",
+            row.len()
         );
+        return fail(Class::Misaligned, text);
     }
     Ok(num::i64s_from_le(row).collect())
 }
@@ -72,7 +70,7 @@ impl Groups {
             let doc = GroupsDoc::parse(attrs).at(GROUPS_PATH)?;
             let ranges: HashMap<u64, &GroupRange> =
                 doc.ranges.iter().flatten().map(|range| (range.group, range)).collect();
-            for (number, row) in array.rows.iter().enumerate() {
+            for (number, row) in array.rows.now.iter().enumerate() {
                 let own_name =
                     |name: &String| !name.is_empty() && *name != format!("group_{number}");
                 let name = doc.names.iter().flatten().nth(number).filter(|name| own_name(name));
@@ -103,8 +101,7 @@ impl Groups {
     }
 
     pub(crate) fn need_group(&self, group: &Json) -> Result<usize> {
-        self.find_group(group)
-            .ok_or_else(|| EditError::invalid(format!("there is no group {group}")))
+        self.find_group(group).or_refused(|| format!("there is no group {group}"))
     }
 
     /// Adds a group without members, and returns its number.
@@ -167,13 +164,10 @@ impl Groups {
             self.changed = true;
         }
         if let Some(array) = self.array.as_mut().filter(|_| self.changed) {
-            array.rows = self
-                .list
-                .iter()
-                .map(|group| {
-                    group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()
-                })
-                .collect();
+            let bytes = |group: &Group| {
+                group.members.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>().into()
+            };
+            *array.rows.change() = self.list.iter().map(bytes).collect();
             let attrs = &mut array.stored.doc["attributes"];
             let before = attrs.clone();
             attrs["num_groups"] = json!(self.list.len());

@@ -1,7 +1,6 @@
 //! The history of a store: the log of commits, undo, and the state of the head.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,13 +9,15 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::{Changes, KeyContents, read_blob};
-use crate::error::{EditError, Result, fail, foreign_change_error, missing_commit_error, refused};
+use crate::commit::{commit_after, open_journal, open_store_journal, report, report_commit};
+use crate::documents::{doc_bytes, parse_doc};
+use crate::error::{
+    EditError, OrFail, Result, fail, foreign_change_error, missing_commit_error, refused,
+};
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_after, open_existing, open_journal, report, report_commit_at};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -31,11 +32,6 @@ pub enum Undo {
     Commit(u64),
     /// All commits after this head.
     To(u64),
-}
-
-/// Opens the journal of a store that exists.
-pub(crate) fn open_store_journal(store: &Place) -> Result<Arc<Journal>> {
-    Ok(Arc::new(open_existing(store)?))
 }
 
 /// Returns the commits of a store, newest first, at most `limit`.
@@ -159,7 +155,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
 ///
 /// When there is no store or no such kind.
 pub fn has_objects(place: &Place, kind: Option<&str>) -> Result<bool> {
-    let transaction = Transaction::begin(&open_store_journal(place)?, std::path::Path::new("."))?;
+    let transaction = Transaction::begin(&open_store_journal(place)?)?;
     let kind = &transaction.kinds[transaction.find_kind(kind)?];
     Ok(kind.objects.is_some() || kind.kind != zvf_model::Kind::PointCloud)
 }
@@ -203,16 +199,16 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     let body = json!({"ids": [], "read": [], "written": sum.written});
     let done = commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)?;
     let head = head + u64::from(!options.dry_run);
-    Ok(report_commit_at(&journal, head, options.dry_run, &done))
+    Ok(report_commit(&journal, head, options.dry_run, &done))
 }
 
 /// Returns the head to which `count` commits are undone.
 fn find_last_target(journal: &Journal, head: u64, count: u64) -> Result<u64> {
     let mut at = head;
     for found in 0..count {
-        at = skip_undone(journal, at)?.checked_sub(1).ok_or_else(|| {
-            EditError::invalid(format!("there are {found} commits to undo, not {count}"))
-        })?;
+        at = skip_undone(journal, at)?
+            .checked_sub(1)
+            .or_refused(|| format!("there are {found} commits to undo, not {count}"))?;
     }
     Ok(at)
 }
@@ -247,7 +243,7 @@ pub fn find_commit(store: impl Into<Place>, id: &str) -> Result<u64> {
     list.iter()
         .find(|entry| entry["txid"] == id)
         .and_then(|entry| entry["head"].as_u64())
-        .ok_or_else(|| EditError::new(Class::NotFound, format!("there is no commit {id:?}")))
+        .or_fail(Class::NotFound, || format!("there is no commit {id:?}"))
 }
 
 /// The report and the written items of an undo.
@@ -359,12 +355,12 @@ impl ReversedCommits {
         self.changed.extend(ids("changed"));
         for (at, (part, name)) in REPORT_COUNTS.into_iter().enumerate() {
             let count = report[part][name].as_i64().unwrap_or(0); // an absent count is 0
-            self.counts[at] = self.counts[at].checked_add(count).ok_or_else(|| {
-                let text = format!(
-                    "the commits to undo, {part}.{name}: expected a sum of 64 bits, found more"
-                );
-                EditError::new(Class::Overflow, text)
-            })?;
+            self.counts[at] =
+                self.counts[at].checked_add(count).or_fail(Class::Overflow, || {
+                    format!(
+                        "the commits to undo, {part}.{name}: expected a sum of 64 bits, found more"
+                    )
+                })?;
         }
         let items = body["written"].as_array().into_iter().flatten();
         self.written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));

@@ -1,24 +1,26 @@
 //! Reads the index of objects, columns of objects and groups, and the types of columns.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use bytes::Bytes;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
 
-use crate::arrays::{Chunk, doc_key, read_doc};
+use crate::arrays::Chunk;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result, fail, unsupported};
+use crate::documents::{doc_key, read_doc};
+use crate::error::{OrFail, Result, fail, unsupported};
 use crate::manifest_table::{DENSE_LAYOUT, ManifestTable};
 use crate::numbers::{NONE, Vid};
 use crate::row_array::RowArray;
 use crate::scalar::{Categories, ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 
-/// One object during an edit.
+/// An object that was loaded, changed or added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
     pub(crate) id: i64,
@@ -36,16 +38,24 @@ pub(crate) struct Object {
     pub(crate) values: HashMap<String, Vec<u8>>,
 }
 
-/// The objects of a kind.
+/// The objects of a kind. The number of an object of the index is its row; those of added ones
+/// follow.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     pub(crate) doc: Json,
     pub(crate) is_new: bool,
     pub(crate) manifests: RowArray,
     pub(crate) ids: Option<DenseArray>,
-    pub(crate) list: Vec<Object>,
-    pub(crate) by_id: FxHashMap<i64, u32>,
     pub(crate) rank: usize,
+    /// The number of rows before the edit.
+    stored: u32,
+    /// These rows by ascending id, where they are not so already.
+    order: Option<Vec<u32>>,
+    pub(crate) count: u32,
+    /// The objects that were loaded, changed or added, by number.
+    pub(crate) known: BTreeMap<u32, Object>,
+    /// The numbers of added objects by id.
+    added: FxHashMap<i64, u32>,
 }
 
 /// A column of objects or groups.
@@ -90,15 +100,13 @@ impl Objects {
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
         let Some(manifests) = RowArray::open_manifests(snap, path)? else { return Ok(None) };
-        let rows = manifests.rows.len();
+        let rows = manifests.rows.now.len();
         let count = read_count(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
-            return fail(
-                Class::CountMismatch,
-                format!(
-                    "{path}, num_objects: expected at most {rows}, a row of manifests for each, found {count}; run \"zvf validate\""
-                ),
+            let text = format!(
+                "{path}, num_objects: expected at most {rows}, a row of manifests for each, found {count}; run \"zvf validate\""
             );
+            return fail(Class::CountMismatch, text);
         }
         let mut manifests = manifests;
         manifests.truncate(count);
@@ -113,35 +121,25 @@ impl Objects {
             }
         };
         if let Some(ids) = ids.as_ref().filter(|ids| ids.len() < count) {
-            return fail(
-                Class::CountMismatch,
-                format!(
-                    "{path}/object_ids: expected an id for each of {count} objects, found {}; run \"zvf validate\"",
-                    ids.len()
-                ),
+            let text = format!(
+                "{path}/object_ids: expected an id for each of {count} objects, found {}; run \"zvf validate\"",
+                ids.len()
             );
+            return fail(Class::CountMismatch, text);
         }
         let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
-        let mut list = Vec::with_capacity(count);
-        let mut by_id = FxHashMap::with_capacity_and_hasher(count, FxBuildHasher);
-        let stored_ids = ids.as_ref().map(|ids| ids.bytes.as_chunks::<8>().0); // one for each row
-        for number in 0..object_number(count)? {
-            let row = num::usize_from_u32(number);
-            let id = match stored_ids {
-                Some(stored_ids) => i64::from_le_bytes(stored_ids[row]),
-                None => number.into(), // the row is the id
-            };
-            let exists = has_references(&manifests.rows[row]);
-            by_id.insert(id, number);
-            list.push(Object {
-                id,
-                row: Some(number),
-                exists,
-                existed: exists,
-                ..Object::default()
-            });
+        let stored = object_number(count)?;
+        let (known, added) = (BTreeMap::new(), FxHashMap::default());
+        let (is_new, order, count) = (false, None, stored);
+        let mut objects =
+            Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added };
+        if !(1..stored).all(|row| objects.id_of_row(row - 1) <= objects.id_of_row(row)) {
+            let mut order: Vec<u32> = (0..stored).collect();
+            // Of two rows with an id, the later one is last.
+            order.sort_by_key(|row| objects.id_of_row(*row));
+            objects.order = Some(order);
         }
-        Ok(Some(Self { doc, is_new: false, manifests, ids, list, by_id, rank }))
+        Ok(Some(objects))
     }
 
     /// Creates an index without objects.
@@ -152,23 +150,97 @@ impl Objects {
         let mut manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
         manifests.table = is_dense.then(|| ManifestTable::create(path, axes)).transpose()?;
         let ids = DenseArray::create_ids(path)?;
-        Ok(Self {
-            doc,
-            is_new: true,
-            manifests,
-            ids: Some(ids),
-            list: Vec::new(),
-            by_id: FxHashMap::default(),
-            rank: axes,
-        })
+        let (known, added) = (BTreeMap::new(), FxHashMap::default());
+        let (is_new, ids, rank, stored, order, count) = (true, Some(ids), axes, 0, None, 0);
+        Ok(Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added })
+    }
+
+    /// Returns the numbers of all objects, removed ones included.
+    pub(crate) fn numbers(&self) -> Range<u32> {
+        0..self.count
+    }
+
+    /// Returns the id of a row of the index.
+    pub(crate) fn id_of_row(&self, row: u32) -> i64 {
+        match &self.ids {
+            Some(ids) => i64::from_le_bytes(ids.bytes.now.as_chunks().0[num::usize_from_u32(row)]),
+            None => row.into(), // the row is the id
+        }
+    }
+
+    pub(crate) fn id(&self, number: u32) -> i64 {
+        self.known.get(&number).map_or_else(|| self.id_of_row(number), |object| object.id)
+    }
+
+    /// Returns the row of an object; `None` for one that this transaction added.
+    pub(crate) fn row(&self, number: u32) -> Option<u32> {
+        self.known.get(&number).map_or(Some(number), |object| object.row)
+    }
+
+    pub(crate) fn exists(&self, number: u32) -> bool {
+        let is_stored = || has_references(&self.manifests.rows.now[num::usize_from_u32(number)]);
+        self.known.get(&number).map_or_else(is_stored, |object| object.exists)
+    }
+
+    /// Returns the number of the last object with an id.
+    pub(crate) fn find(&self, id: i64) -> Option<u32> {
+        if let Some(number) = self.added.get(&id) {
+            return Some(*number);
+        }
+        let row = |at: u32| match &self.order {
+            Some(order) => order[num::usize_from_u32(at)],
+            None => at,
+        };
+        let (mut from, mut to) = (0, self.stored);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            match self.id_of_row(row(middle)) <= id {
+                true => from = middle + 1,
+                false => to = middle,
+            }
+        }
+        from.checked_sub(1).map(row).filter(|row| self.id_of_row(*row) == id)
+    }
+
+    /// Returns the highest id that an object has or had.
+    pub(crate) fn highest_id(&self) -> Option<i64> {
+        let last = self.stored.checked_sub(1);
+        let last = last.map(|last| {
+            self.order.as_ref().and_then(|order| order.last().copied()).unwrap_or(last)
+        });
+        last.map(|row| self.id_of_row(row)).into_iter().chain(self.added.keys().copied()).max()
+    }
+
+    /// Returns what is known of an object, for a change.
+    pub(crate) fn know(&mut self, number: u32) -> &mut Object {
+        let (id, row, exists) = (self.id(number), self.row(number), self.exists(number));
+        let stored = Object { id, row, exists, existed: exists, ..Object::default() };
+        self.known.entry(number).or_insert(stored)
+    }
+
+    /// Adds an object. Returns its number.
+    pub(crate) fn push(&mut self, id: i64) -> Result<u32> {
+        let number = object_number(num::usize_from_u32(self.count))?;
+        let (exists, loaded, touched) = (true, true, true);
+        self.known.insert(number, Object { id, exists, loaded, touched, ..Object::default() });
+        self.added.insert(id, number);
+        self.count += 1;
+        Ok(number)
+    }
+
+    /// Drops the rows behind the first `rows`, which have no references.
+    pub(crate) fn drop_rows(&mut self, rows: usize) {
+        self.manifests.rows.change().truncate(rows);
+        self.ids.iter_mut().for_each(|ids| ids.resize(rows));
+        (self.stored, self.count) = (num::index_u32(rows), num::index_u32(rows));
     }
 }
 
 /// Sets the counts of an index in its attributes. The second is optional.
 pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool) {
-    attrs["num_objects"] = manifests.rows.len().into();
+    attrs["num_objects"] = manifests.rows.now.len().into();
     if is_new || attrs.get("num_present").is_some() {
-        let present = manifests.rows.iter().filter(|row| has_references(row));
+        let present = manifests.rows.now.iter().filter(|row| has_references(row));
         attrs["num_present"] = present.count().into();
     }
 }
@@ -184,9 +256,8 @@ pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<
         return Ok(None);
     }
     let number = value.as_u64().and_then(num::checked_usize);
-    number.map(Some).ok_or_else(|| {
-        let text = format!("{path}, {name}: expected a number that is not negative, found {value}");
-        EditError::new(Class::Encoding, text)
+    number.map(Some).or_fail(Class::Encoding, || {
+        format!("{path}, {name}: expected a number that is not negative, found {value}")
     })
 }
 
@@ -196,9 +267,8 @@ pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<
 ///
 /// When the numbers are used up: [`NONE`] is not a number of an object.
 pub(crate) fn object_number(count: usize) -> Result<u32> {
-    u32::try_from(count).ok().filter(|number| *number != NONE).ok_or_else(|| {
-        let text = format!("expected a store of fewer than {NONE} objects, found more");
-        EditError::new(Class::LimitExceeded, text)
+    u32::try_from(count).ok().filter(|number| *number != NONE).or_fail(Class::LimitExceeded, || {
+        format!("expected a store of fewer than {NONE} objects, found more")
     })
 }
 
@@ -227,9 +297,8 @@ pub(crate) fn list_children(snap: &Snapshot, path: &str) -> Result<Vec<String>> 
 /// Parses the type that a document names, or `default` where it names none.
 pub(crate) fn parse_scalar(dtype: &Json, default: &str) -> Result<Scalar> {
     let name = if dtype.is_null() { Some(default) } else { dtype.as_str() };
-    let (scalar, big) = Scalar::parse(name.ok_or_else(|| {
-        let text = format!("dtype: expected the name of a type, found {dtype}");
-        EditError::new(Class::Encoding, text)
+    let (scalar, big) = Scalar::parse(name.or_fail(Class::Encoding, || {
+        format!("dtype: expected the name of a type, found {dtype}")
     })?)?;
     if big && scalar.size() > 1 {
         return unsupported(
@@ -245,9 +314,8 @@ pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
     let scalar = parse_scalar(&attrs["dtype"], "float32")?;
     let categories = if attrs["encoding"] == "dictionary" {
         // Without the list, a new category would get a code that has another meaning.
-        let values = attrs["categories"].as_array().ok_or_else(|| {
-            let text = format!("categories: expected a list, found {}", attrs["categories"]);
-            EditError::new(Class::Encoding, text)
+        let values = attrs["categories"].as_array().or_fail(Class::Encoding, || {
+            format!("categories: expected a list, found {}", attrs["categories"])
         })?;
         Some(Categories { values: values.clone(), missing: attrs["_FillValue"].as_i64() })
     } else {

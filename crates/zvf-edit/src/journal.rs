@@ -41,7 +41,7 @@ use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark}
 
 use crate::changes::{Blob, Changes, KeyContents};
 use crate::epoch::Epoch;
-use crate::error::{At, EditError, Result, fail, replaced_store_error, unsupported};
+use crate::error::{At, EditError, OrFail, Result, fail, replaced_store_error, unsupported};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
 use crate::versions::Pinned;
@@ -110,7 +110,10 @@ impl Journal {
     /// Opens the journal at the latest version of a repository. Outside of repositories it is the same journal.
     pub(crate) fn reopen(self: &Arc<Self>) -> Result<Arc<Self>> {
         match &self.pinned {
-            Some(pinned) => Ok(Arc::new(Self::from_version(&self.place, pinned.reopen()?)?)),
+            Some(pinned) => Ok(Arc::new(Self::from_version(
+                &self.place,
+                Pinned::open_latest(&pinned.versions)?,
+            )?)),
             None => Ok(Arc::clone(self)),
         }
     }
@@ -546,8 +549,7 @@ const GC_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns what an object that a listing named holds, or refuses a missing one.
 pub(crate) fn need_listed<T>(key: &str, found: Option<T>) -> Result<T> {
-    found.ok_or_else(|| {
-        let text = format!("{key}: expected the object that was listed, found none; try again");
-        EditError::new(Class::FileChanged, text)
+    found.or_fail(Class::FileChanged, || {
+        format!("{key}: expected the object that was listed, found none; try again")
     })
 }

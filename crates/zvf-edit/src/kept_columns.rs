@@ -19,12 +19,13 @@ use zvf_metadata::DtypeKind;
 use zvf_model::Value;
 
 use crate::arrays::{CellArray, Chunk};
+use crate::cell_column::FragmentColumn;
 use crate::changes::Changes;
-use crate::error::{At, EditError, Result};
-use crate::geometry::{FragmentColumn, Geometry};
+use crate::error::{At, EditError, OrFail, Result};
+use crate::geometry::Geometry;
 use crate::indexes::{RowColumn, column_type, open_row_column};
+use crate::manifests::{missing_fragment_error, read_references};
 use crate::rebuild::{ChangedObject, Piece};
-use crate::references::{missing_fragment_error, read_references};
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
 
@@ -69,7 +70,7 @@ impl Geometry {
         let column = self.object_columns.iter().find(|column| column.name == SEGMENT_ID);
         let value = column.and_then(|column| column.segment(&self.object_row(object, SEGMENT_ID)?));
         // A new object gets the row of its number.
-        let row = self.known_object(object)?.row.unwrap_or(object);
+        let row = self.objects.as_ref().and_then(|objects| objects.row(object)).unwrap_or(object);
         Ok(value.unwrap_or(row.into()))
     }
 
@@ -92,12 +93,13 @@ impl Geometry {
         let is_erased = self.erased_rows.iter().any(|array| array.stored.path == path);
         let all = self.fragment_columns[at].is_new || is_new || is_erased;
         for object in self.object_numbers() {
-            let state = self.known_object(object)?;
-            if state.exists && (all || state.values.contains_key(SEGMENT_ID)) {
+            let Some(objects) = &self.objects else { break };
+            let is_set = || Some(objects.known.get(&object)?.values.contains_key(SEGMENT_ID));
+            if objects.exists(object) && (all || is_set() == Some(true)) {
                 let segment = self.segment_of(object)?.to_le_bytes();
                 let references = self.references(object)?;
                 let set = references.into_iter().map(|place| (place, segment.to_vec()));
-                self.fragment_columns[at].set.extend(set);
+                self.fragment_columns[at].data.extend(set);
             }
         }
         if self.fragment_columns[at].is_new {
@@ -130,8 +132,7 @@ impl Geometry {
         let Some(at) = self.object_columns.iter().position(RowColumn::is_kept) else {
             return Ok(());
         };
-        let size = self.object_columns[at].array.size;
-        self.object_columns[at].array.bytes.resize(rows * size, 0);
+        resize_counts(&mut self.object_columns[at], rows);
         let changed = changed.iter().map(|(object, pieces)| {
             (*object, pieces.iter().map(|(_, vertices)| vertices.len()).sum())
         });
@@ -141,7 +142,8 @@ impl Geometry {
         });
         let counts: Vec<(u32, usize)> = counted.into_iter().chain(changed).chain(added).collect();
         for (object, count) in counts {
-            let row = self.known_object(object)?.row.filter(|row| (*row as usize) < rows);
+            let row = self.objects.as_ref().and_then(|objects| objects.row(object));
+            let row = row.filter(|row| (*row as usize) < rows);
             if let Some(row) = row {
                 self.object_columns[at].array.set_row(row as usize, &vertex_count(count)?);
             }
@@ -150,13 +152,17 @@ impl Geometry {
     }
 }
 
+/// Appends counts of 0 or drops counts, so that there are `rows`.
+fn resize_counts(column: &mut RowColumn, rows: usize) {
+    let missing = rows.saturating_sub(column.array.len()); // none where counts are dropped
+    column.array.bytes.now.extend([0; 4].repeat(missing));
+    column.array.resize(rows);
+}
+
 /// Encodes a number of vertices.
 fn vertex_count(count: usize) -> Result<[u8; 4]> {
-    let count = u32::try_from(count).map_err(|_large| {
-        EditError::new(
-            Class::LimitExceeded,
-            format!("an object has {count} vertices, more than 2^32"),
-        )
+    let count = u32::try_from(count).ok().or_fail(Class::LimitExceeded, || {
+        format!("an object has {count} vertices, more than 2^32")
     })?;
     Ok(count.to_le_bytes())
 }
@@ -234,7 +240,7 @@ impl LevelObjects<'_> {
                 named.entry(chunk).or_default().push((fragment, row))
             });
         }
-        let fragments = need_fragments(snap, self.path)?;
+        let fragments = CellArray::need(snap, &format!("{}/vertex_fragments", self.path))?;
         for chunk in fragments.chunks().into_iter().filter(is_written) {
             let mut list = named.remove(&chunk).unwrap_or_default(); // no object is here
             list.sort_unstable();
@@ -257,13 +263,13 @@ impl LevelObjects<'_> {
         let path = format!("{}/object_attributes/{VERTEX_COUNT}", self.path);
         let column = open_row_column(snap, &path, VERTEX_COUNT)?.filter(RowColumn::is_kept);
         let Some(mut column) = column else { return Ok(()) };
-        let fragments = need_fragments(snap, self.path)?;
+        let fragments = CellArray::need(snap, &format!("{}/vertex_fragments", self.path))?;
         let mut counts: BTreeMap<Chunk, Vec<usize>> = BTreeMap::new();
         for chunk in fragments.chunks() {
             let found = read_counts(snap, &fragments, &chunk)?;
             counts.insert(chunk, found);
         }
-        column.array.bytes.resize(self.manifests.len() * 4, 0);
+        resize_counts(&mut column, self.manifests.len());
         for (row, manifest) in self.manifests.iter().enumerate() {
             let mut total = 0;
             for (chunk, fragment) in read_references(manifest, self.rank).at(self.path)? {
@@ -275,26 +281,6 @@ impl LevelObjects<'_> {
         }
         column.array.flush(out, false)
     }
-}
-
-/// Sets the numbers of vertices of the rows of a coarser level that were emptied, and of those from
-/// `before` on, to 0.
-pub(crate) fn clear_vertex_counts(
-    column: &mut RowColumn,
-    emptied: &BTreeSet<usize>,
-    before: usize,
-) {
-    for row in (0..column.array.len()).filter(|row| *row >= before || emptied.contains(row)) {
-        column.array.set_row(row, &[0; 4]);
-    }
-}
-
-/// Opens the fragments of a level, which has them.
-pub(crate) fn need_fragments(snap: &Snapshot, level: &str) -> Result<CellArray> {
-    let path = format!("{level}/vertex_fragments");
-    CellArray::open(snap, &path)?.ok_or_else(|| {
-        EditError::new(Class::NotFound, format!("{path}/zarr.json: the array is not there"))
-    })
 }
 
 /// Reads the number of rows of each fragment of a chunk.

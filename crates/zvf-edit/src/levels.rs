@@ -14,17 +14,18 @@ use zvf_format::grid::ChunkShape;
 use zvf_format::num;
 use zvf_pyramid::Stale;
 
-use crate::arrays::{CellArray, Chunk, bounding_chunks, doc_key, parse_doc, read_doc};
+use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{At, EditError, Result};
+use crate::documents::{doc_key, parse_doc, read_doc, read_sizes, root_chunk_shape};
+use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
-use crate::grid::{read_sizes, root_chunk_shape};
 use crate::indexes::{count_objects, manifest_bytes, open_row_column, open_row_columns};
-use crate::kept_columns::{LevelObjects, SEGMENT_ID, VERTEX_COUNT, clear_vertex_counts};
-use crate::links::{End, LinkFamily, moved_end};
+use crate::kept_columns::{LevelObjects, SEGMENT_ID, VERTEX_COUNT};
+use crate::links::{LinkFamily, moved_end};
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::rebuild::{RebuildResult, Tally};
+use crate::records::End;
 use crate::row_array::RowArray;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -136,14 +137,11 @@ impl Transaction {
             }
         }
         if boxes.len() > MAX_BOXES {
-            let mut all = boxes[0].clone();
-            for [low, high] in &boxes {
-                for axis in 0..low.len() {
-                    all[0][axis] = all[0][axis].min(low[axis]);
-                    all[1][axis] = all[1][axis].max(high[axis]);
-                }
-            }
-            boxes = vec![all];
+            let corner = |side: usize, end: fn(f64, f64) -> f64| -> Vec<f64> {
+                let ends = |axis| boxes.iter().map(|corners| corners[side][axis]).reduce(end);
+                (0..boxes[0][side].len()).filter_map(ends).collect()
+            };
+            boxes = vec![[corner(0, f64::min), corner(1, f64::max)]];
         }
         objects.extend(tally.added.iter().chain(&tally.removed).chain(&tally.changed));
         objects.extend(rebuilt.iter().flat_map(|kind| &kind.linked_objects));
@@ -175,30 +173,25 @@ impl Transaction {
             return Ok(());
         };
         let mut ids = DenseArray::open_ids(&self.snap, &index)?;
-        let count = objects.manifests.rows.len();
-        let before = manifests.rows.len();
+        let count = objects.manifests.rows.now.len();
+        let before = manifests.rows.now.len();
         let empty = manifest_bytes(objects.rank, &[])?;
-        while manifests.rows.len() < count {
-            manifests.rows.push(empty.clone());
-        }
+        manifests.rows.now.extend((before..count).map(|_| empty.clone()));
         let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
-        for object in objects.list.iter().filter(|object| object.existed && !object.exists) {
-            if let Some(row) = object.row
-                && let Some(blob) = manifests.rows.get_mut(row as usize)
-            {
+        for object in objects.known.values().filter(|object| object.existed && !object.exists) {
+            let row = object.row.map(num::usize_from_u32);
+            if let Some(row) = row.filter(|row| *row < manifests.rows.now.len()) {
+                let blob = &mut manifests.rows.change()[row];
                 removed.push(std::mem::replace(blob, empty.clone()));
-                emptied.insert(row as usize);
+                emptied.insert(row);
             }
         }
         let attributes = format!("{path}/object_attributes");
         if !removed.is_empty() {
             let segments =
                 open_row_column(&self.snap, &format!("{attributes}/{SEGMENT_ID}"), SEGMENT_ID)?;
-            let (manifests, rank) = (manifests.rows.as_slice(), objects.rank);
-            let mut numbered: Vec<(u32, i64)> =
-                objects.list.iter().filter_map(|object| Some((object.row?, object.id))).collect();
-            numbered.sort_unstable();
-            let ids = numbered.into_iter().map(|(_, id)| id).collect();
+            let (manifests, rank) = (&manifests.rows.now[..], objects.rank);
+            let ids = (0..num::index_u32(count)).map(|row| objects.id_of_row(row)).collect();
             let level_objects = LevelObjects { path, manifests, ids, rank };
             let removed = Some(removed.as_slice());
             level_objects.write_fragments(&self.snap, removed, segments.as_ref(), changes)?;
@@ -214,16 +207,16 @@ impl Transaction {
         for mut column in columns {
             column.array.resize(count);
             if column.is_kept() {
-                clear_vertex_counts(&mut column, &emptied, before);
+                // Emptied and new objects have no vertices.
+                let empty = emptied.iter().copied().chain(before..count);
+                empty.for_each(|row| column.array.set_row(row, &[0; 4]));
             }
             column.array.flush(changes, false)?;
         }
         if let Some(ids) = &mut ids {
             ids.resize(count);
-            for object in &objects.list {
-                if let Some(row) = object.row.filter(|row| *row as usize >= before) {
-                    ids.set_row(row as usize, &object.id.to_le_bytes());
-                }
+            for row in before..count {
+                ids.set_row(row, &objects.id_of_row(num::index_u32(row)).to_le_bytes());
             }
             ids.flush(changes, true)?;
         }
@@ -257,9 +250,9 @@ impl Transaction {
         changes: &mut Changes,
     ) -> Result<()> {
         let Some((low, high)) = bounding_chunks(&rebuilt.chunks) else { return Ok(()) };
-        let delta = i32::try_from(level).map_err(|_large| {
-            EditError::invalid(format!("level {level}: expected a number below 2^31"))
-        })?;
+        let delta = i32::try_from(level)
+            .ok()
+            .or_refused(|| format!("level {level}: expected a number below 2^31"))?;
         let root_shape = root_chunk_shape(&self.root["attributes"]["zarr_vectors"])?;
         let Some(doc) = read_doc(&self.snap, path)? else { return Ok(()) };
         let coarse_sizes =
@@ -268,44 +261,40 @@ impl Transaction {
             Some(sizes) => ChunkShape::new(&sizes)?,
             None => root_shape,
         };
-        let place = |v: u32| {
-            Ok(geometry.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row))))
-        };
+        let place =
+            |v: u32| Ok(geometry.place_after(v).map(|(chunk, row)| (chunk, u64::from(row))));
         let mut end = |chunk: &Chunk, row: u64| -> Result<End> {
             if !rebuilt.moves.is_empty() {
                 return moved_end(path, &rebuilt.moves, chunk, row);
             }
             if !rebuilt.chunks.contains(chunk) {
                 // A cell names several chunks if links have more than two ends. The rows of this one stay.
-                return Ok(End::Row(chunk.clone(), row));
+                return Ok(End::row(chunk, row));
             }
             let found = geometry
                 .chunk_keys
                 .iter()
                 .position(|key| key == chunk)
                 .and_then(|number| geometry.chunks.get(&u32::try_from(number).ok()?));
-            let found = found.and_then(|state| state.rows.get(num::checked_usize(row)?)).copied();
-            found.map(End::Vertex).ok_or_else(|| {
-                EditError::new(
-                    zvf_format::Class::OutOfBounds,
-                    format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0"),
-                )
+            let found = found.and_then(|state| state.rows.clone().nth(num::checked_usize(row)?));
+            found.map(End::Vertex).or_fail(zvf_format::Class::OutOfBounds, || {
+                format!("{path}/links: a record names row {row} of chunk {chunk:?} of level 0")
             })
         };
-        if let Some(family) = LinkFamily::open(&self.snap, &geometry.path, delta, geometry.axes)? {
-            let mut family =
-                family.move_across(delta, &geometry.shape, &coarse_shape, &root_shape)?;
-            family.extend_grids(&low, &high)?;
-            family.load_cells_naming(&self.snap, &rebuilt.chunks, &|place| place == 0, &mut end)?;
-            family.flush(&self.snap, &geometry.vertices, &place, changes)?;
-        }
-        if let Some(family) = LinkFamily::open(&self.snap, path, -delta, geometry.axes)?
-            && let Some(like) = CellArray::open(&self.snap, &format!("{path}/vertices"))?
+        let coarse_vertices = CellArray::open(&self.snap, &format!("{path}/vertices"))?;
+        let fine = (geometry.path.as_str(), &geometry.shape, Some(&geometry.vertices));
+        let coarse = (path, &coarse_shape, coarse_vertices.as_ref());
+        for (delta, (path, shape, like), linked) in [(delta, fine, coarse), (-delta, coarse, fine)]
         {
-            let mut family =
-                family.move_across(-delta, &coarse_shape, &geometry.shape, &root_shape)?;
-            family.load_cells_naming(&self.snap, &rebuilt.chunks, &|place| place > 0, &mut end)?;
-            family.flush(&self.snap, &like, &place, changes)?;
+            let family = LinkFamily::open(&self.snap, path, delta, geometry.axes)?;
+            let Some((family, like)) = family.zip(like) else { continue };
+            let mut family = family.move_across(delta, shape, linked.1, &root_shape)?;
+            if delta > 0 {
+                family.extend_grids(&low, &high)?;
+            }
+            let is_fine = |place: usize| (place == 0) == (delta > 0);
+            family.load_cells_naming(&self.snap, &rebuilt.chunks, &is_fine, &mut end)?;
+            family.flush(&self.snap, like, &place, changes)?;
         }
         Ok(())
     }

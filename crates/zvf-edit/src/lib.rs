@@ -28,18 +28,20 @@
 //! # Modules
 //!
 //! ```text
-//! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
-//!   added_vertices, row_chunks, row_array, dense, manifest_table, indexes,
-//!   references, kept_columns, numbers, scalar, widths
-//! script, operation, fields, select, objects, vertices,       operations of a script
-//!   linking, grouping, columns, new_column, new_rows, append, expect,
-//!   parts, follow, geometry_links
-//! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key
-//! journal, apply, record, epoch, stamp, medium, place,        the write-ahead log, and where store and log lie
-//! history, diff, audit, collect, stores                       log, undo, diff, checks, gc, checkout, merge
-//! levels, recipe, refresh                                     coarser levels in a commit
-//! vacuum, divide, renumber, rewrite, manifest_form,           commands that change a whole store in one commit
-//!   data_repair, store_copy, attach
+//! transaction, snapshot, geometry, loading, links, records,   the state of a store during an edit, loaded on demand
+//!   groups, arrays, documents, cell_column, row_chunks,
+//!   row_array, row_pages, dense, manifest_table, indexes,
+//!   kept_columns, numbers, scalar
+//! script, operation, fields, select, objects, reshape,        operations of a script
+//!   parts, vertices, new_rows, added_vertices, append,
+//!   linking, grouping, columns, new_column, expect
+//! plan, rebuild, values, manifests, follow, link_cells,       from a transaction to new bytes by key
+//!   changes
+//! commit, options, journal, apply, epoch, stamp, medium,      the write-ahead log, and where store and log lie
+//!   place
+//! history, diff, audit, collect, stores, merge                log, undo, diff, checks, gc, checkout, merge
+//! levels, refresh                                             coarser levels in a commit
+//! vacuum, renumber, rewrite, store_copy, data_repair, attach  commands that change a whole store in one commit
 //! versions                                                    stores in repositories of versions
 //! error
 //! ```
@@ -53,13 +55,14 @@ mod apply;
 mod arrays;
 mod attach;
 mod audit;
+mod cell_column;
 mod changes;
 mod collect;
 mod columns;
+mod commit;
 mod data_repair;
 mod dense;
 mod diff;
-mod divide;
 mod documents;
 mod epoch;
 mod error;
@@ -67,8 +70,6 @@ mod expect;
 mod fields;
 mod follow;
 mod geometry;
-mod geometry_links;
-mod grid;
 mod grouping;
 mod groups;
 mod history;
@@ -76,12 +77,14 @@ mod indexes;
 mod journal;
 mod kept_columns;
 mod levels;
+mod link_cells;
 mod linking;
 mod links;
-mod manifest_form;
+mod loading;
 mod manifest_table;
 mod manifests;
 mod medium;
+mod merge;
 mod new_column;
 mod new_rows;
 mod numbers;
@@ -91,12 +94,11 @@ mod options;
 mod parts;
 mod place;
 mod plan;
-mod positions;
 mod rebuild;
-mod recipe;
-mod references;
+mod records;
 mod refresh;
 mod renumber;
+mod reshape;
 mod rewrite;
 mod row_array;
 mod row_chunks;
@@ -115,21 +117,21 @@ mod vacuum;
 mod values;
 mod versions;
 mod vertices;
-mod widths;
 
 pub use attach::{Join, attach};
 pub use audit::{JournalFinding, check_journal};
 pub use collect::{Collect, gc, parse_duration};
 pub use data_repair::{DataRepair, repair_data};
 pub use diff::{Side, diff};
-pub use divide::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
 pub use error::EditError;
 pub use history::{Undo, failure, find_commit, has_objects, head, log, settle, show, undo};
-pub use manifest_form::rewrite_manifests;
+pub use merge::{MergeIds, merge};
 pub use options::{CommitOptions, Refresh};
 pub use place::Place;
+pub use renumber::rewrite_manifests;
 pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};
-pub use stores::{Division, MergeIds, checkout, merge, split};
+pub use stores::{Division, checkout, split};
 pub use transaction::{OperationResult, Transaction};
 pub use vacuum::vacuum;
+pub use vacuum::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};

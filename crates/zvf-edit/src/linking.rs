@@ -5,11 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use serde_json::Value as Json;
 use zvf_model::Kind;
 
-use crate::error::{
-    EditError, Result, missing_column_error, missing_value_error, refuse_if, refused,
-};
+use crate::error::{OrFail, Result, missing_column_error, missing_value_error, refuse_if, refused};
 use crate::fields::{Fields, assignments, need_list_of};
-use crate::links::{LinkFamily, Record};
+use crate::links::LinkFamily;
 use crate::numbers::Vid;
 use crate::transaction::{OperationResult, Transaction};
 
@@ -81,10 +79,9 @@ impl Transaction {
         let mut found = Vec::new();
         // No link joins no vertices.
         if let Some((family, first)) = self.kinds[kind].links.as_ref().zip(sorted_ends.first()) {
-            found = family.records_at(*first);
+            found = family.records.at(*first);
             found.retain(|number| {
-                let record = &family.records[*number as usize];
-                let mut record_ends: Vec<Vid> = record.vertices().collect();
+                let mut record_ends: Vec<Vid> = family.records.vertices(*number).collect();
                 record_ends.sort_unstable();
                 record_ends == sorted_ends
             });
@@ -95,7 +92,7 @@ impl Transaction {
 
     fn mark_ends_written(&mut self, kind: usize, numbers: &[u32]) -> Result<()> {
         let Some(family) = &self.kinds[kind].links else { return Ok(()) };
-        let ends = numbers.iter().flat_map(|number| family.records[*number as usize].vertices());
+        let ends = numbers.iter().flat_map(|number| family.records.vertices(*number));
         let ends: Vec<Vid> = ends.collect();
         self.mark_owners_written(kind, &ends)
     }
@@ -113,7 +110,7 @@ impl Transaction {
                 self.check_takes_links(selection.kind)?;
                 self.kinds[selection.kind].load_links_of(&selection.vertices)?;
                 if let Some(family) = &self.kinds[selection.kind].links {
-                    numbers.extend(selection.vertices.iter().flat_map(|v| family.records_at(*v)));
+                    numbers.extend(selection.vertices.iter().flat_map(|v| family.records.at(*v)));
                 }
                 selection.kind
             }
@@ -130,7 +127,7 @@ impl Transaction {
         self.mark_ends_written(kind, &numbers)?;
         if let Some(family) = &mut self.kinds[kind].links {
             for number in &numbers {
-                family.records[*number as usize].alive = false;
+                family.records[*number].alive = false;
             }
         }
         Ok(OperationResult::new(numbers.len(), numbers.len()))
@@ -150,13 +147,11 @@ impl Transaction {
             self.kinds[kind].load_all()?;
             self.kinds[kind].load_all_links()?;
             if let Some(family) = &self.kinds[kind].links {
-                let records = (0_u32..).zip(&family.records);
-                let records = records.filter(|(_, record)| record.alive);
-                groups.extend(records.map(|(number, _)| vec![number]));
+                groups.extend(family.records.alive().map(|number| vec![number]));
             }
             kind
         } else {
-            let links = links.ok_or_else(|| EditError::invalid("missing field `links`"))?;
+            let links = links.or_refused(|| "missing field `links`".to_owned())?;
             let (kind, links) = self.link_ends(&links, token)?;
             for ends in links {
                 groups.push(self.records_between(kind, &ends)?);
@@ -176,10 +171,9 @@ impl Transaction {
                 let at = family.column_index(kind_type, name)?;
                 let row = family.columns[at].ty.encode_present(name, value)?;
                 for number in numbers {
-                    let record = &mut family.records[*number as usize];
-                    if record.values[at] != row {
-                        record.values[at].clone_from(&row);
-                        record.changed = true;
+                    if family.records.value(*number, at) != row {
+                        family.records.set_value(*number, at, &row);
+                        family.records[*number].changed = true;
                         changed.insert(*number);
                     }
                 }
@@ -229,14 +223,11 @@ impl Transaction {
                 is_mesh && ends.iter().collect::<HashSet<_>>().len() != width,
                 "a face needs different vertices",
             )?;
-            let values = columns
-                .iter()
-                .zip(&family.columns)
-                .map(|(rows, column)| {
-                    rows.as_ref().map_or_else(|| column.ty.sentinel(), |rows| rows[n].clone())
-                })
-                .collect();
-            family.insert(Record::new(ends, values));
+            let values = columns.iter().zip(&family.columns).map(|(rows, column)| {
+                rows.as_ref().map_or_else(|| column.ty.sentinel(), |rows| rows[n].clone())
+            });
+            let values: Vec<Vec<u8>> = values.collect();
+            family.insert(ends, &values);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use zvf_format::{Class, num};
 
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::error::{At, EditError, Result, fail, unsupported};
+use crate::error::{At, OrFail, Result, fail, unsupported};
 use crate::numbers::MAX_OBJECT_REFERENCES;
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
@@ -80,12 +80,11 @@ impl ManifestTable {
             let numbers: Vec<i64> = num::i64s_from_le(self.blocks.row(block)).collect();
             let (chunk, fragment) = numbers.split_at(rank);
             let fragment = fragment.first().and_then(|fragment| u64::try_from(*fragment).ok());
-            let fragment = fragment.ok_or_else(|| {
-                let text = format!(
+            let fragment = fragment.or_fail(Class::Negative, || {
+                format!(
                     "{index}/{BLOCKS} row {block}: expected a fragment of 0 or more, found {}",
                     numbers[rank]
-                );
-                EditError::new(Class::Negative, text)
+                )
             })?;
             builder.push_single(chunk, fragment)?;
         }
@@ -121,7 +120,7 @@ impl ManifestTable {
             }
             let start = self.blocks.len();
             let place = || format!("{} row {row}", self.spans.stored.path);
-            self.blocks.bytes.extend(block_rows(blob, rank).at(&place())?);
+            self.blocks.bytes.now.extend(block_rows(blob, rank).at(&place())?);
             let count = self.blocks.len() - start;
             let start = if count == 0 { 0 } else { start };
             let span = [start, count].map(|number| num::to_u64(number).to_le_bytes());

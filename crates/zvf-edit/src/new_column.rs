@@ -8,17 +8,16 @@ use zvf_format::num;
 use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
-use crate::append::to_json;
 use crate::arrays::CellArray;
+use crate::cell_column::CellColumn;
 use crate::columns::ColumnScope;
 use crate::dense::DenseArray;
-use crate::error::{EditError, Result, refused};
-use crate::geometry::{FragmentColumn, VertexColumn};
+use crate::error::{OrFail, Result, refused};
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::links::LinkColumn;
 use crate::row_pages::RowPages;
-use crate::scalar::{ColumnType, Scalar};
+use crate::scalar::{ColumnType, Scalar, to_json};
 use crate::transaction::{OperationResult, Transaction};
 
 /// Rows in a chunk of a new column of objects.
@@ -110,7 +109,7 @@ impl Transaction {
         let width = u32::try_from(width)
             .ok()
             .filter(|width| *width > 0)
-            .ok_or_else(|| EditError::invalid(format!("width: {width}")))?;
+            .or_refused(|| format!("width: {width}"))?;
         let text = scalar.kind() == DtypeKind::Text;
         if text && scope != ColumnScope::Object {
             return refused(format!("{}s have no columns of text", scope.word()));
@@ -182,9 +181,9 @@ impl Transaction {
         let array = CellArray::create(&geometry.vertices, &path, column.cell_attrs("attribute"));
         let NewColumn { name, ty, fill, .. } = column;
         let mut data = RowPages::new(ty.size());
-        data.push(&fill.repeat(geometry.home.len()));
-        let column = VertexColumn { name, array, ty, data, is_loaded: true, fill, is_new: true };
-        geometry.columns.push(column);
+        data.push(&fill.repeat(geometry.vertex.list.len()));
+        let (is_loaded, is_new) = (true, true);
+        geometry.columns.push(CellColumn { name, array, ty, data, is_loaded, fill, is_new });
         Ok(())
     }
 
@@ -194,7 +193,8 @@ impl Transaction {
         let attrs = column.cell_attrs("fragment_attribute");
         let array = CellArray::create(&geometry.vertices, &path, attrs);
         let NewColumn { name, ty, fill, .. } = column;
-        let column = FragmentColumn { name, array, ty, set: HashMap::new(), fill, is_new: true };
+        let (data, is_loaded, is_new) = (HashMap::new(), false, true);
+        let column = CellColumn { name, array, ty, data, is_loaded, fill, is_new };
         geometry.fragment_columns.push(column);
         Ok(())
     }
@@ -214,9 +214,7 @@ impl Transaction {
         let row_shape = column.row_shape();
         let NewColumn { name, ty, fill, mut attrs } = column;
         attrs["row_shape"] = row_shape;
-        for record in &mut family.records {
-            record.values.push(fill.clone());
-        }
+        family.records.add_column(&fill);
         let arrays = Default::default();
         family.columns.push(LinkColumn { name, ty, attrs, arrays, fill, is_new: true });
         Ok(())
@@ -242,7 +240,7 @@ impl Transaction {
 
     fn create_object_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
         let geometry = &mut self.kinds[kind];
-        let count = geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows.len());
+        let count = geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
         let path = format!("{}/object_attributes/{}", geometry.path, column.name);
         let mut attrs = column.attrs.clone();
         attrs["zv_array"] = json!("object_attribute");
@@ -259,12 +257,16 @@ impl Transaction {
             }
         }
         let NewColumn { name, ty, fill, .. } = column;
-        for object in geometry.objects.iter_mut().flat_map(|objects| &mut objects.list) {
-            match object.row {
-                Some(row) if object.exists => array.set_row(num::usize_from_u32(row), &fill),
-                Some(_) => {}
-                None => {
-                    object.values.insert(name.clone(), fill.clone());
+        if let Some(objects) = &mut geometry.objects {
+            for number in objects.numbers() {
+                match objects.row(number) {
+                    Some(row) if objects.exists(number) => {
+                        array.set_row(num::usize_from_u32(row), &fill);
+                    }
+                    Some(_) => {}
+                    None => {
+                        objects.know(number).values.insert(name.clone(), fill.clone());
+                    }
                 }
             }
         }

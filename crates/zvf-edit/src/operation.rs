@@ -5,11 +5,12 @@ use serde_json::Value as Json;
 
 use crate::append::Append;
 use crate::columns::ColumnScope;
-use crate::error::{EditError, Result, refused};
+use crate::error::{OrFail, Result, refused};
 use crate::fields::{self, Fields};
 use crate::geometry::Geometry;
 use crate::new_column::AddColumn;
-use crate::objects::{Merge, NewObject, ObjectSelector, Split};
+use crate::objects::{NewObject, ObjectSelector};
+use crate::reshape::{Merge, Split};
 use crate::transaction::{OperationResult, Transaction};
 use crate::vertices::{AddVertices, Affine};
 
@@ -115,8 +116,7 @@ impl Operation {
     /// Parses a line of a script.
     pub(crate) fn parse(line: &Json) -> Result<Self> {
         let members = line.as_object();
-        let mut members =
-            members.ok_or_else(|| EditError::invalid("the line is no JSON object"))?.clone();
+        let mut members = members.or_refused(|| "the line is no JSON object".to_owned())?.clone();
         match members.shift_remove("op") {
             Some(Json::String(name)) => fields::read_named(name, members),
             _ => refused("the field \"op\" is missing"),

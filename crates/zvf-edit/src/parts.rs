@@ -6,27 +6,15 @@ use serde_json::Value as Json;
 
 use crate::error::{EditError, Result, refuse_if, refused};
 use crate::geometry::Geometry;
-use crate::links::End;
 use crate::numbers::{NONE, Vid};
-use zvf_format::num;
+use crate::records::End;
 
 impl Geometry {
-    /// Loads the links at vertices.
-    pub(crate) fn load_links_of(&mut self, vertices: &[Vid]) -> Result<()> {
-        let chunks: HashSet<u32> = vertices
-            .iter()
-            .map(|v| self.home[*v as usize].0)
-            .filter(|chunk| *chunk != NONE)
-            .collect();
-        let chunks: Vec<u32> = chunks.into_iter().collect();
-        self.load_links(&chunks)
-    }
-
     /// Sets the parents of new vertices from a list with exactly one null.
     pub(crate) fn set_parents(&mut self, vertices: &[Vid], parents: &[Json]) -> Result<()> {
         let mut roots = 0;
         for (v, parent) in vertices.iter().zip(parents) {
-            self.parent[*v as usize] = match parent.is_null() {
+            self.vertex[*v].parent = match parent.is_null() {
                 true => {
                     roots += 1;
                     NONE
@@ -53,39 +41,41 @@ impl Geometry {
     /// Makes a vertex the root of its tree by reversing the edges above it. Edges keep their values.
     pub(crate) fn reroot(&mut self, root: Vid) -> Result<()> {
         let mut path = vec![root];
-        let mut above = self.parent[root as usize];
+        let mut above = self.vertex[root].parent;
         while above != NONE {
             path.push(above);
-            above = self.parent[above as usize];
+            above = self.vertex[above].parent;
         }
         if let Some(family) = &mut self.links {
             let mut turned = Vec::new();
             for pair in path.windows(2) {
-                let record = family.records_at(pair[0]).into_iter().find(|number| {
-                    family.records[*number as usize].ends[0] == End::Vertex(pair[0])
-                });
+                let record = family
+                    .records
+                    .at(pair[0])
+                    .into_iter()
+                    .find(|number| family.records.ends(*number)[0] == End::Vertex(pair[0]));
                 turned.extend(record.map(|number| (number, pair[0], pair[1])));
             }
             for (number, child, parent) in turned {
-                family.records[number as usize].ends =
-                    vec![End::Vertex(parent), End::Vertex(child)];
+                let ends = [parent, child].map(End::Vertex);
+                family.records.ends_mut(number).clone_from_slice(&ends);
             }
         }
         for pair in path.windows(2) {
-            self.parent[pair[1] as usize] = pair[0];
+            self.vertex[pair[1]].parent = pair[0];
         }
-        self.parent[root as usize] = NONE;
-        let owner = self.owner[root as usize];
+        self.vertex[root].parent = NONE;
+        let owner = self.vertex[root].owner;
         self.parents_changed.insert(owner);
         Ok(())
     }
 
     /// Cuts the subtree at `root` off. Returns the other vertices, then those of the subtree.
     pub(crate) fn cut_tree(&mut self, vertices: &[Vid], root: Vid) -> Result<Vec<Vec<Vid>>> {
-        refuse_if(self.parent[root as usize] == NONE, "at: the root cannot be split off")?;
+        refuse_if(self.vertex[root].parent == NONE, "at: the root cannot be split off")?;
         let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
         for v in vertices {
-            children.entry(self.parent[*v as usize]).or_default().push(*v);
+            children.entry(self.vertex[*v].parent).or_default().push(*v);
         }
         let mut below: HashSet<Vid> = HashSet::new();
         let mut stack = vec![root];
@@ -93,7 +83,7 @@ impl Geometry {
             below.insert(v);
             stack.extend(children.get(&v).into_iter().flatten());
         }
-        self.parent[root as usize] = NONE;
+        self.vertex[root].parent = NONE;
         let (part, rest): (Vec<Vid>, Vec<Vid>) =
             vertices.iter().copied().partition(|v| below.contains(v));
         Ok(vec![rest, part])
@@ -113,9 +103,9 @@ impl Geometry {
             i
         }
         if let Some(family) = &self.links {
-            for record in family.records.iter().filter(|record| record.alive) {
-                let ends: Vec<usize> =
-                    record.vertices().filter_map(|v| indexes.get(&v).copied()).collect();
+            for number in family.records.alive() {
+                let ends = family.records.vertices(number);
+                let ends: Vec<usize> = ends.filter_map(|v| indexes.get(&v).copied()).collect();
                 for pair in ends.windows(2) {
                     let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));
                     let (low, high) = (a.min(b), a.max(b));
@@ -138,12 +128,9 @@ impl Geometry {
 
     /// Returns the ids and numbers of all objects that exist, by ascending id.
     pub(crate) fn existing_objects(&self) -> Vec<(i64, u32)> {
-        let mut list: Vec<(i64, u32)> = self
-            .object_numbers()
-            .zip(self.objects.iter().flat_map(|objects| &objects.list))
-            .filter(|(_, object)| object.exists)
-            .map(|(number, object)| (object.id, number))
-            .collect();
+        let Some(objects) = &self.objects else { return Vec::new() };
+        let existing = objects.numbers().filter(|number| objects.exists(*number));
+        let mut list: Vec<(i64, u32)> = existing.map(|n| (objects.id(n), n)).collect();
         list.sort_unstable();
         list
     }
@@ -158,8 +145,8 @@ impl Geometry {
         let is_kept: HashSet<Vid> = vertices.iter().copied().collect();
         for object in objects {
             for v in self.vertices_of(*object) {
-                self.alive[num::usize_from_u32(v)] = is_kept.contains(&v);
-                self.owner[num::usize_from_u32(v)] = target;
+                self.vertex[v].alive = is_kept.contains(&v);
+                self.vertex[v].owner = target;
             }
             if *object != target {
                 let state = self.object_mut(*object)?;
@@ -223,7 +210,7 @@ impl Geometry {
         let mut children: HashMap<Vid, Vec<Vid>> = HashMap::new();
         let mut stack = Vec::new();
         for v in vertices {
-            match self.parent[*v as usize] {
+            match self.vertex[*v].parent {
                 NONE => stack.push(*v),
                 parent => children.entry(parent).or_default().push(*v),
             }

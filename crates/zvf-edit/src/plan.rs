@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::read_doc;
 use crate::changes::Changes;
+use crate::documents::read_doc;
 use crate::error::{Result, fail, refused};
 use crate::options::{CommitOptions, Refresh};
 use crate::rebuild::{RebuildResult, Tally};
@@ -78,7 +78,7 @@ impl Transaction {
         if self.is_irreversible {
             report["irreversible"] = json!(true);
         }
-        Ok(Plan { changes, before, report, written, named: self.locate_named(&rebuilt) })
+        Ok(Plan { changes, before, report, written, named: self.locate_named() })
     }
 
     /// Writes the changes of every kind.
@@ -97,13 +97,13 @@ impl Transaction {
     }
 
     /// Converts named vertices to their chunks and rows after the commit.
-    fn locate_named(&self, rebuilt: &[RebuildResult]) -> HashMap<String, NamedSelection> {
+    fn locate_named(&self) -> HashMap<String, NamedSelection> {
         let locate = |named: &NamedSelection| -> NamedSelection {
             let NamedSelection::Vertices(kind, list) = named else { return named.clone() };
             let geometry = &self.kinds[*kind];
             NamedSelection::Rows(
                 *kind,
-                list.iter().filter_map(|v| geometry.place_after(&rebuilt[*kind], *v)).collect(),
+                list.iter().filter_map(|v| geometry.place_after(*v)).collect(),
             )
         };
         self.named.iter().map(|(name, named)| (name.clone(), locate(named))).collect()
@@ -203,10 +203,9 @@ fn grow_bounds(root: &mut Json, tally: &Tally, refuse: bool) -> Result<Json> {
     let axes = tally.low.len();
     let is_corner = |corner: &Json| corner.as_array().is_some_and(|list| list.len() == axes);
     if axes > 0 && !(is_corner(&bounds[0]) && is_corner(&bounds[1])) {
-        return fail(
-            Class::BadShape,
-            format!("zarr.json, bounds: expected two corners of {axes} numbers, found {bounds}"),
-        );
+        let text =
+            format!("zarr.json, bounds: expected two corners of {axes} numbers, found {bounds}");
+        return fail(Class::BadShape, text);
     }
     for (axis, (low, high)) in tally.low.iter().zip(&tally.high).enumerate() {
         let (old_low, old_high) = (bounds[0][axis].as_f64(), bounds[1][axis].as_f64());

@@ -23,10 +23,10 @@ use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
-use crate::error::{At, EditError, Result};
+use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::links::RowMoves;
-use crate::numbers::{NONE, Vid};
+use crate::numbers::{FragmentNumber, FragmentNumbers, NONE, Vertex, Vid};
 
 /// The counts of a commit.
 #[derive(Clone, Debug, Default)]
@@ -61,15 +61,13 @@ impl Tally {
 pub(crate) struct RebuildResult {
     /// The rebuilt chunks.
     pub(crate) chunks: BTreeSet<Chunk>,
-    /// The new chunk number and row of each of their vertices.
-    pub(crate) places: HashMap<Vid, (u32, u32)>,
     /// Chunks in which anything changed.
     pub(crate) changed: BTreeSet<Chunk>,
     /// Chunks with ends of changed edges or faces, and chunks of objects that only visit them in another order.
     pub(crate) linked_chunks: BTreeSet<Chunk>,
     /// The objects of these edges and faces.
     pub(crate) linked_objects: BTreeSet<i64>,
-    /// The moves of the rows of rebuilt chunks whose vertices are not in `places`.
+    /// The moves of the rows of rebuilt chunks whose vertices were forgotten.
     pub(crate) moves: RowMoves,
 }
 
@@ -93,9 +91,6 @@ pub(crate) struct RebuiltChunk {
     /// The number of rows that were removed from fragments.
     pub(crate) removed: u32,
 }
-
-/// By object and chunk: old fragment or `NONE`, index of the piece in a changed object, new fragment.
-pub(crate) type FragmentNumbers = HashMap<(u32, u32), Vec<(u32, Option<usize>, u32)>>;
 
 /// The number of a changed object, and its new pieces: chunk number and vertices of each.
 pub(crate) type ChangedObject = (u32, Vec<(u32, Vec<Vid>)>);
@@ -170,7 +165,9 @@ impl Geometry {
         for chunk in &involved {
             self.load_chunk(*chunk)?;
         }
-        self.load_links(&involved)?;
+        // Rows stay in the other chunks, and only objects say which links they imply.
+        let linked = if self.has_links() { rebuilt.iter().copied().collect() } else { involved };
+        self.load_links(&linked)?;
         if self.kind == Kind::Line {
             // Load lines before `write_objects`, which changes manifests.
             let owners = self.owners_in(&rebuilt.iter().copied().collect())?;
@@ -181,7 +178,7 @@ impl Geometry {
         }
         let changed = &objects.changed;
         result.linked_chunks.extend(self.chunk_keys_of(&objects.reordered));
-        renumbered.extend(self.rebuild_chunks(&rebuilt, changed, &mut result, tally)?);
+        renumbered.extend(self.rebuild_chunks(&rebuilt, changed, tally)?);
         self.write_values(&rebuilt, &mut result, tally, out)?;
         self.write_objects(changed, renumbered, false, tally, out)?;
         self.update_implied_links(&rebuilt, changed)?;
@@ -194,11 +191,10 @@ impl Geometry {
     }
 
     /// Returns the chunk and row of a vertex after the commit; `None` for one that is removed.
-    pub(crate) fn place_after(&self, rebuilt: &RebuildResult, v: Vid) -> Option<(Chunk, u32)> {
-        let place = match rebuilt.places.get(&v) {
-            Some(place) => Some(*place),
-            None => Some(self.home[v as usize]).filter(|_| self.alive[v as usize]),
-        };
+    pub(crate) fn place_after(&self, v: Vid) -> Option<(Chunk, u32)> {
+        let Vertex { place, home, alive, .. } = self.vertex[v];
+        let stays = Some(home).filter(|_| alive);
+        let place = if place.0 == NONE { stays } else { Some(place) };
         let (chunk, row) = place.filter(|(chunk, _)| *chunk != NONE)?;
         Some((self.chunk_keys[chunk as usize].clone(), row))
     }
@@ -211,8 +207,9 @@ impl Geometry {
     /// Compares the pieces of every touched object before and after the edit.
     fn compare_objects(&self, tally: &mut Tally) -> ObjectChanges {
         let mut changes = ObjectChanges::default();
-        for number in self.object_numbers() {
-            let Some(state) = self.object(number).filter(|state| state.touched) else { continue };
+        let known = self.objects.iter().flat_map(|objects| &objects.known);
+        for (number, state) in known.filter(|(_, state)| state.touched) {
+            let number = *number;
             let new = if state.exists { self.pieces(number) } else { Vec::new() };
             let old_vertices: HashSet<Vid> = state.vertices_before.iter().copied().collect();
             let old: Vec<(u32, Vec<Vid>)> = state
@@ -222,7 +219,7 @@ impl Geometry {
                 .collect();
             if old == new
                 && !self.parents_changed.contains(&number)
-                && !state.vertices_before.iter().any(|v| self.home[*v as usize].0 == NONE)
+                && !state.vertices_before.iter().any(|v| self.vertex[*v].home.0 == NONE)
             {
                 continue;
             }
@@ -242,14 +239,11 @@ impl Geometry {
     fn free_chunks(&self) -> BTreeSet<u32> {
         let mut chunks = BTreeSet::new();
         for v in &self.free_changed {
-            let i = *v as usize;
-            let (home, _) = self.home[i];
-            if self.alive[i] {
-                chunks.insert(self.new_chunk[i]);
+            let Vertex { home: (home, _), chunk, alive, .. } = self.vertex[*v];
+            if alive {
+                chunks.insert(chunk);
             }
-            if home != NONE
-                && (!self.alive[i] || home != self.new_chunk[i] || self.objects.is_none())
-            {
+            if home != NONE && (!alive || home != chunk || self.objects.is_none()) {
                 chunks.insert(home);
             }
         }
@@ -258,22 +252,19 @@ impl Geometry {
 
     /// Gives rows to objects that were added and removed.
     pub(crate) fn keep_rows(&mut self, out: &mut Changes, tally: &mut Tally) -> Result<()> {
-        let has_rowless = self
-            .objects
-            .as_ref()
-            .is_some_and(|objects| objects.list.iter().any(|object| object.row.is_none()));
+        let mut known = self.objects.iter().flat_map(|objects| objects.known.values());
+        let has_rowless = known.any(|object| object.row.is_none());
         if has_rowless {
-            self.write_objects(&[], FragmentNumbers::new(), true, tally, out)
-        } else {
-            Ok(())
+            self.write_objects(&[], FragmentNumbers::new(), true, tally, out)?;
         }
+        Ok(())
     }
 
     /// Returns the vertices of a fragment of an object that is loaded.
     fn old_piece(&self, chunk: u32, fragment: u32, old_vertices: &HashSet<Vid>) -> Vec<Vid> {
-        let list = &self.chunks[&chunk].fragments[fragment as usize];
+        let list = &self.chunks[&chunk].fragments[fragment];
         // Copies of shared rows are vertices of the object, so that its pieces differ.
-        if list.iter().all(|v| old_vertices.contains(v)) { list.clone() } else { Vec::new() }
+        if list.iter().all(|v| old_vertices.contains(v)) { list.to_vec() } else { Vec::new() }
     }
 
     /// Writes the rows and fragments of rebuilt chunks. Returns the renumbered fragments by object.
@@ -281,7 +272,6 @@ impl Geometry {
         &mut self,
         rebuilt: &BTreeSet<u32>,
         changed: &[ChangedObject],
-        result: &mut RebuildResult,
         tally: &mut Tally,
     ) -> Result<FragmentNumbers> {
         let set: HashSet<u32> = rebuilt.iter().copied().collect();
@@ -298,26 +288,34 @@ impl Geometry {
         let mut row_change = 0_i64;
         for chunk in rebuilt {
             // Each is a vertex, which has a number of 32 bits.
-            let held: usize = self.chunks[chunk].fragments.iter().map(Vec::len).sum();
+            let held = self.chunks[chunk].fragments.vertices.len();
             row_change -= i64::from(index_u32(held));
             let piece_places = by_chunk.get(chunk).map(Vec::as_slice).unwrap_or_default();
             let pieces = self.chunk_pieces(*chunk, &owners, (changed, &touched), piece_places)?;
             let mut row = 0_u32;
             for (number, piece) in (0_u32..).zip(&pieces) {
                 for v in &piece.vertices {
-                    result.places.entry(*v).or_insert((*chunk, row));
-                    if !self.existed[*v as usize] && self.home[*v as usize].0 == NONE {
+                    let vertex = &mut self.vertex[*v];
+                    if vertex.place.0 == NONE {
+                        vertex.place = (*chunk, row);
+                    }
+                    if !vertex.existed && vertex.home.0 == NONE {
                         tally.vertices[0] += 1;
                     }
                     row += 1;
                 }
-                for object in &piece.owners {
+                let (chunk, new) = (*chunk, number);
+                numbers.extend(piece.owners.iter().map(|object| {
                     let old = piece.old.unwrap_or(NONE);
-                    numbers.entry((*object, *chunk)).or_default().push((old, None, number));
-                }
-                if let Some((object, n)) = piece.changed {
-                    numbers.entry((object, *chunk)).or_default().push((NONE, Some(n), number));
-                }
+                    FragmentNumber { object: *object, chunk, piece: NONE, old, new }
+                }));
+                numbers.extend(piece.changed.map(|(object, n)| FragmentNumber {
+                    object,
+                    chunk,
+                    piece: index_u32(n),
+                    old: NONE,
+                    new,
+                }));
             }
             row_change += i64::from(row);
             let key = self.put_pieces(*chunk, &pieces)?;
@@ -380,7 +378,7 @@ impl Geometry {
         for (i, n) in piece_places {
             let (object, new) = &changed[*i];
             pieces.push(Piece {
-                key: (false, self.known_object(*object)?.id, *n),
+                key: (false, self.known_id(*object)?, *n),
                 owners: Vec::new(),
                 changed: Some((*object, *n)),
                 old: None,
@@ -413,7 +411,8 @@ impl Geometry {
         claimed: &HashSet<Vid>,
     ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
-        for (n, (fragment, list)) in (0_u32..).zip(&self.chunks[&chunk].fragments).enumerate() {
+        for (n, (fragment, list)) in (0_u32..).zip(self.chunks[&chunk].fragments.iter()).enumerate()
+        {
             let named = owners.get(&(chunk, fragment)).map(Vec::as_slice).unwrap_or_default();
             let still: Vec<u32> =
                 named.iter().copied().filter(|object| !touched.contains(object)).collect();
@@ -422,17 +421,17 @@ impl Geometry {
             }
             // Vertices without objects are removed and moved individually.
             let stays = |v: &Vid| {
-                let i = *v as usize;
-                self.alive[i] && self.new_chunk[i] == chunk && !claimed.contains(v)
+                let vertex = &self.vertex[*v];
+                vertex.alive && vertex.chunk == chunk && !claimed.contains(v)
             };
             let vertices: Vec<Vid> = match named.is_empty() {
                 true => list.iter().copied().filter(stays).collect(),
-                false => list.clone(),
+                false => list.to_vec(),
             };
             if vertices.is_empty() && (!list.is_empty() || named.is_empty()) {
                 continue;
             }
-            let ids = still.iter().map(|object| Ok(self.known_object(*object)?.id));
+            let ids = still.iter().map(|object| self.known_id(*object));
             let first_id = ids.collect::<Result<Vec<i64>>>()?.into_iter().min();
             let key = first_id.map_or((true, 0, n), |id| (false, id, n));
             let old = Some(fragment);
@@ -444,12 +443,9 @@ impl Geometry {
     /// Returns the vertices without objects that entered a chunk and are not in a piece of it.
     fn arrived_vertices(&self, chunk: u32, claimed: &HashSet<Vid>) -> Vec<Vid> {
         let arrives = |v: &Vid| {
-            let i = *v as usize;
-            self.owner[i] == NONE
-                && self.alive[i]
-                && self.new_chunk[i] == chunk
-                && self.home[i].0 != chunk
-                && !claimed.contains(v)
+            let vertex = &self.vertex[*v];
+            let is_here = vertex.alive && vertex.chunk == chunk;
+            vertex.owner == NONE && is_here && vertex.home.0 != chunk && !claimed.contains(v)
         };
         self.free_changed.iter().copied().filter(arrives).collect()
     }
@@ -482,15 +478,15 @@ impl Geometry {
                 continue;
             }
             // New vertices have values, so that the column would be loaded.
-            let homes = vertices.clone().map(|v| self.home[*v as usize].0);
+            let homes = vertices.clone().map(|v| self.vertex[*v].home.0);
             let read = |home: u32| {
                 let (key, rows) = (&self.chunk_keys[home as usize], &self.chunks[&home].rows);
-                Ok((home, column.read_rows(&self.snap, key, rows.len())?))
+                Ok((home, column.need_rows(&self.snap, key, rows.len())?))
             };
             let cells = homes.collect::<BTreeSet<_>>().into_iter().map(read);
             let (cells, size) = (cells.collect::<Result<HashMap<_, _>>>()?, column.ty.size());
             for v in vertices {
-                let (home, row) = self.home[*v as usize];
+                let (home, row) = self.vertex[*v].home;
                 values.extend_from_slice(&cells[&home][row as usize * size..][..size]);
             }
         }
@@ -501,24 +497,24 @@ impl Geometry {
     fn bin_pieces(&self, chunk: u32) -> Result<Vec<Piece>> {
         // A bin without vertices has a fragment as well.
         let bins = checked_usize(self.bins.count())
-            .ok_or_else(|| EditError::unsupported("a chunk has more bins than memory has bytes"))?;
+            .or_unsupported(|| "a chunk has more bins than memory has bytes".to_owned())?;
         let mut lists: Vec<Vec<(bool, u32, Vid)>> = vec![Vec::new(); bins];
-        let is_in_chunk = |v: &Vid| self.alive[*v as usize] && self.new_chunk[*v as usize] == chunk;
+        let is_in_chunk = |v: &Vid| self.vertex[*v].alive && self.vertex[*v].chunk == chunk;
         let state = &self.chunks[&chunk];
-        let mut members: Vec<Vid> = state.rows.iter().copied().filter(is_in_chunk).collect();
+        let mut members: Vec<Vid> = state.rows.clone().filter(is_in_chunk).collect();
         members.extend(
             self.free_changed
                 .iter()
                 .copied()
-                .filter(|v| is_in_chunk(v) && self.home[*v as usize].0 != chunk),
+                .filter(|v| is_in_chunk(v) && self.vertex[*v].home.0 != chunk),
         );
         let mut old_bins: HashMap<Vid, u64> = HashMap::new();
-        for (bin, list) in (0_u64..).zip(&state.fragments) {
+        for (bin, list) in (0_u64..).zip(state.fragments.iter()) {
             old_bins.extend(list.iter().map(|v| (*v, bin)));
         }
         for v in members {
             let (_, bin) = self.locate(&self.position(v))?;
-            let (home, row) = self.home[v as usize];
+            let (home, row) = self.vertex[v].home;
             let stays = home == chunk && (bins == 1 || old_bins.get(&v) == Some(&bin));
             // Below the number of bins.
             lists[saturating_usize(bin)].push((!stays, if stays { row } else { v }, v));
@@ -542,8 +538,8 @@ impl Geometry {
         }
         if column.name == "object_id" {
             let owner = match (piece.changed, piece.owners.as_slice()) {
-                (Some((object, _)), _) => self.known_object(object)?.id,
-                (None, [owner]) => self.known_object(*owner)?.id,
+                (Some((object, _)), _) => self.known_id(object)?,
+                (None, [owner]) => self.known_id(*owner)?,
                 (None, []) => -1,
                 (None, _) => -2,
             };
@@ -555,19 +551,20 @@ impl Geometry {
                 return Some((chunk, old));
             }
             let first = piece.vertices.first()?;
-            let (home, _) = self.home[*first as usize];
+            let (home, _) = self.vertex[*first].home;
             let fragments = &self.chunks.get(&home)?.fragments;
-            let (old, _) = (0_u32..).zip(fragments).find(|(_, list)| list.contains(first))?;
+            let (old, _) =
+                (0_u32..).zip(fragments.iter()).find(|(_, list)| list.contains(first))?;
             Some((home, old))
         };
         let Some((home, old)) = came_from() else { return Ok(column.fill.clone()) };
         let state = &self.chunks[&home];
-        if let Some(set) = column.set.get(&(home, old)) {
+        if let Some(set) = column.data.get(&(home, old)) {
             return Ok(set.clone());
         }
         let (size, old) = (column.ty.size(), old as usize);
         let chunk = &self.chunk_keys[home as usize];
-        let stored = column.stored_rows(&self.snap, chunk, state.fragments.len())?;
+        let stored = column.read_rows(&self.snap, chunk, state.fragments.len())?;
         let row = stored.as_ref().and_then(|bytes| bytes.get(old * size..(old + 1) * size));
         Ok(row.map_or_else(|| column.fill.clone(), <[u8]>::to_vec))
     }

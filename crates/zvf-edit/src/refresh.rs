@@ -5,20 +5,39 @@
 //! these parts of a level are rebuilt (`zvf_pyramid::Reuse::Unchanged`), with the same result as a full build. Levels are rebuilt
 //! fully on request, for levels of the reference implementation, and when columns of vertices or links were added or
 //! dropped.
+//!
+//! How levels were built is read from their documents:
+//!
+//! ```text
+//! levels of zvf         zvf.coarsening of each level and kind: method, sizes, choice of objects
+//! the reference         per_object: bins from multiscales; the random choice of objects is kept;
+//!                       zvf.reference: whether levels also have attributes, edges, faces and groups
+//! ```
+//!
+//! Levels of other programs cannot be rebuilt. Not here: building levels (`zvf_pyramid`).
 
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use zvf_pyramid::{PyramidEvent, Reuse, Stale};
+#[cfg(feature = "reference")]
+use zvf_format::num;
+use zvf_metadata::{CrossLevelStorage, Token};
+use zvf_model::Kind;
+use zvf_pyramid::{KindOptions, Method, Options, PyramidEvent, Reuse, Stale};
+#[cfg(feature = "reference")]
+use zvf_pyramid::{LevelContent, Reference};
 use zvf_store::BuildOptions;
 
-use crate::arrays::parse_doc;
 use crate::changes::Changes;
+use crate::documents::{parse_doc, read_doc};
 use crate::error::{EditError, Result};
+#[cfg(feature = "reference")]
+use crate::indexes::has_references;
 use crate::levels::{COLUMNS_CHANGED, list_coarser, read_stale};
 use crate::medium::block_on;
 use crate::options::Refresh;
-use crate::recipe::Recipe;
+#[cfg(feature = "reference")]
+use crate::row_array::RowArray;
 use crate::store_copy::StoreCopy;
 use crate::transaction::Transaction;
 
@@ -119,4 +138,323 @@ fn merge_stale(marks: &[Json], axes: usize) -> Option<Stale> {
         all.objects.extend(objects);
     }
     Some(all)
+}
+
+/// The method and options to rebuild levels.
+#[derive(Clone, Debug)]
+pub(crate) enum Recipe {
+    /// Levels of zvf.
+    Own(Box<Options>),
+    /// Levels of the reference implementation.
+    #[cfg(feature = "reference")]
+    Reference(Reference),
+}
+
+fn unsupported_level(level: u32, what: impl std::fmt::Display) -> EditError {
+    EditError::unsupported(format!(
+        "level {level}: {what}; build the levels again with \"zvf pyramid\""
+    ))
+}
+
+#[cfg(feature = "reference")]
+fn parse_numbers(value: &Json) -> Option<Vec<f64>> {
+    value.as_array()?.iter().map(Json::as_f64).collect()
+}
+
+impl Transaction {
+    /// Returns how the levels were built.
+    pub(crate) fn read_recipe(&self, levels: &[u32]) -> Result<Recipe> {
+        for (expected, level) in (1_u32..).zip(levels) {
+            if *level != expected {
+                return Err(unsupported_level(*level, "there is none below it"));
+            }
+        }
+        let first = self.level_block(levels[0], 0)?;
+        if first["zvf.coarsening"].is_object() {
+            return self.read_own_recipe(levels).map(|options| Recipe::Own(Box::new(options)));
+        }
+        #[cfg(feature = "reference")]
+        return self.read_reference_recipe(levels).map(Recipe::Reference);
+        #[cfg(not(feature = "reference"))]
+        Err(unsupported_level(
+            levels[0],
+            "to build levels as zarr-vectors does needs the feature reference, which this build lacks: cargo install zvf-cli --features reference",
+        ))
+    }
+
+    /// Reads the `zarr_vectors_level` block of a kind at a level.
+    fn level_block(&self, level: u32, kind: usize) -> Result<Json> {
+        let path = self.kinds[kind].group_at_level(level);
+        let doc = read_doc(&self.snap, &path)?.unwrap_or_default(); // a missing one has no block
+        Ok(doc["attributes"]["zarr_vectors_level"].clone())
+    }
+
+    /// Reads which links between levels there are. Absent settings are those of none.
+    fn cross_levels(&self) -> Result<(CrossLevelStorage, i64)> {
+        let zv = &self.root["attributes"]["zarr_vectors"];
+        let storage =
+            |value: &Json| Token::<CrossLevelStorage>::from_text(value.as_str()?).known_word();
+        let storage = read_setting(1, zv, "cross_level_storage", storage)?;
+        let depth = read_setting(1, zv, "cross_level_depth", Json::as_i64)?;
+        Ok((storage.unwrap_or(CrossLevelStorage::None), depth.unwrap_or(0)))
+    }
+
+    fn read_own_recipe(&self, levels: &[u32]) -> Result<Options> {
+        let (links, depth) = self.cross_levels()?;
+        let count = u32::try_from(levels.len())
+            .map_err(|_many| unsupported_level(levels[0], "there are too many"))?;
+        let memory = self.snap.journal.place.options.budget_bytes;
+        let mut options =
+            Options { levels: Some(count), links, depth, memory, ..Options::default() };
+        if links == CrossLevelStorage::None {
+            options.depth = Options::default().depth;
+        }
+        for kind in 0..self.kinds.len() {
+            let blocks = levels.iter().map(|level| self.level_block(*level, kind));
+            let blocks = blocks.collect::<Result<Vec<Json>>>()?;
+            let kind_options = self.read_kind_options(kind, &blocks, &mut options)?;
+            options.kinds.push((self.kinds[kind].kind, kind_options));
+        }
+        Ok(options)
+    }
+
+    /// Reads the options of one kind. Options of all kinds go to `options`.
+    fn read_kind_options(
+        &self,
+        kind: usize,
+        blocks: &[Json],
+        options: &mut Options,
+    ) -> Result<KindOptions> {
+        let recipes: Vec<&Json> = blocks.iter().map(|block| &block["zvf.coarsening"]).collect();
+        let Some(first) = recipes.first().filter(|first| first.is_object()) else {
+            return Err(unsupported_level(
+                1,
+                format_args!("how {} became coarser is not on record", self.kinds[kind].kind),
+            ));
+        };
+        let word = |name: &str| first[name].as_str().unwrap_or_default(); // refused where it is empty
+        let wrong = |error: zvf_error::Error| unsupported_level(1, error.sentence());
+        let method: Method = word("method").parse().map_err(wrong)?;
+        if recipes.iter().any(|recipe| recipe["method"] != first["method"]) {
+            return Err(unsupported_level(1, "other levels were made by another method"));
+        }
+        let mut sizes = Vec::new();
+        for (level, recipe) in (1..).zip(&recipes) {
+            sizes.extend(read_setting(level, recipe, "size", Json::as_f64)?);
+        }
+        if let Some(growth) = growth_factor(&sizes, method) {
+            let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
+            if growth.is_none() {
+                return Err(unsupported_level(1, "the sizes of levels do not grow by one factor"));
+            }
+            if growth != Some(usual) {
+                options.growth = growth;
+            }
+        }
+        options.strategy = word("strategy").parse().map_err(wrong)?;
+        options.seed = read_setting(1, first, "seed", Json::as_u64)?.unwrap_or(0); // the default
+        let scale = |value: &Json| u32::try_from(value.as_u64()?).ok().filter(|scale| *scale > 0);
+        // Without a recorded scale, chunks are those of level 0.
+        options.chunk_scale = read_setting(1, first, "chunk_scale", scale)?.unwrap_or(1);
+        let name = |value: &Json| value.as_str().map(str::to_owned);
+        options.renumber = read_setting(1, first, "source_id", name)?.is_some();
+        if self.kinds[kind].kind == Kind::Skeleton {
+            options.prune = read_setting(1, first, "prune", Json::as_f64)?;
+        }
+        options.rules.clear();
+        let rules = read_setting(1, first, "rules", |value| value.as_object().cloned())?;
+        for (name, rule) in rules.into_iter().flatten() {
+            let rule = rule.as_str().unwrap_or_default(); // refused where it is empty
+            options.rules.push((name, rule.parse().map_err(wrong)?));
+        }
+        Ok(KindOptions {
+            method: Some(method),
+            size: sizes.first().copied(),
+            keep: read_setting(1, first, "keep", Json::as_f64)?,
+            sparsity: read_setting(1, first, "sparsity", Json::as_f64)?,
+        })
+    }
+}
+
+#[cfg(feature = "reference")]
+impl Transaction {
+    fn read_reference_recipe(&self, levels: &[u32]) -> Result<Reference> {
+        if self.kinds.len() > 1 {
+            return Err(unsupported_level(levels[0], "levels of several kinds are not refreshed"));
+        }
+        let zv = &self.root["attributes"]["zarr_vectors"];
+        let (storage, depth) = self.cross_levels()?;
+        let mut recipe = Reference { depth, storage, ..Reference::default() };
+        let root_chunk = read_setting(levels[0], zv, "chunk_shape", parse_numbers)?;
+        let (mut scale, mut chunk) = (1.0, root_chunk.clone());
+        for level in levels {
+            let block = self.level_block(*level, 0)?;
+            let method = block["coarsening_method"].as_str().unwrap_or("none");
+            if method != "per_object" {
+                return Err(unsupported_level(
+                    *level,
+                    format_args!("the method {method:?} is not one that is repeated"),
+                ));
+            }
+            if block["zvf.reference"]["content"] == "full" {
+                recipe.content = LevelContent::Full;
+            }
+            let share = read_setting(*level, &block, "object_sparsity", Json::as_f64)?;
+            let share = share.unwrap_or(1.0); // all objects where nothing is recorded
+            let bin_scale = self.bin_scale(*level)?;
+            recipe.factors.push((bin_scale / scale, 1.0 / share));
+            recipe.kept.push(if share < 1.0 { Some(self.kept_rows(*level)?) } else { None });
+            scale = bin_scale;
+            let sizes = read_setting(*level, &block, "chunk_shape", parse_numbers)?;
+            let sizes = sizes.or_else(|| root_chunk.clone());
+            let both = sizes.iter().flatten().zip(chunk.iter().flatten()).next();
+            let scale = both.map_or(Some(1), |(size, below)| {
+                chunk_scale(*size, *below) // chunks are those of the level below where no shape is stated
+            });
+            let scale = scale.ok_or_else(|| {
+                unsupported_level(
+                    *level,
+                    "its chunks are not those of the level below times a whole number",
+                )
+            })?;
+            recipe.chunk_scales.push(scale);
+            chunk = sizes;
+        }
+        Ok(recipe)
+    }
+
+    /// Returns the ratio of the bins of a level to those of level 0.
+    fn bin_scale(&self, level: u32) -> Result<f64> {
+        let name = level.to_string();
+        let datasets = self.root["attributes"]["multiscales"][0]["datasets"].as_array();
+        let dataset =
+            datasets.into_iter().flatten().find(|dataset| dataset["path"] == name.as_str());
+        let scales = dataset
+            .and_then(|dataset| parse_numbers(&dataset["coordinateTransformations"][0]["scale"]));
+        let uniform = scales.and_then(|scales| {
+            scales.first().copied().filter(|first| scales.iter().all(|scale| scale == first))
+        });
+        uniform.ok_or_else(|| {
+            unsupported_level(level, "its bins are not those of the level below times one number")
+        })
+    }
+
+    /// Returns the rows of the objects of a level: those that it was built with, and all added since.
+    fn kept_rows(&self, level: u32) -> Result<Vec<usize>> {
+        let path = self.kinds[0].group_at_level(level);
+        let doc = read_doc(&self.snap, &path)?.unwrap_or_default(); // a missing one has no index
+        let index = RowArray::open_manifests(&self.snap, &format!("{path}/object_index"))?;
+        let Some(index) = index else {
+            return Err(unsupported_level(level, "it has no index of objects"));
+        };
+        let rows =
+            self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
+        let count = |value: &Json| value.as_u64().and_then(num::checked_usize);
+        let built = read_setting(level, &doc["attributes"]["zvf"], "built_rows", count)?;
+        let built = built.unwrap_or(index.rows.now.len()); // all, where none was added since
+        let is_kept = |row: &usize| {
+            *row >= built || index.rows.now.get(*row).is_some_and(|row| has_references(row))
+        };
+        Ok((0..rows).filter(is_kept).collect())
+    }
+}
+
+/// Reads a setting of a level. Returns `None` where it is not recorded.
+///
+/// # Errors
+///
+/// When `read` does not accept the recorded value.
+fn read_setting<T>(
+    level: u32,
+    record: &Json,
+    name: &str,
+    read: impl Fn(&Json) -> Option<T>,
+) -> Result<Option<T>> {
+    let value = &record[name];
+    if value.is_null() {
+        return Ok(None);
+    }
+    let wrong =
+        || unsupported_level(level, format_args!("{name}: {value} is not a setting of a level"));
+    read(value).map(Some).ok_or_else(wrong)
+}
+
+/// Returns the ratio of the chunk sizes `size` and `below`; `None` unless it is a whole number of 32 bits.
+#[cfg(feature = "reference")]
+fn chunk_scale(size: f64, below: f64) -> Option<u32> {
+    let times = size / below;
+    let whole = num::floor_i64(times + 0.5)?;
+    let is_whole = (times - num::f64_from_i64(whole)).abs() <= SCALE_TOLERANCE * times;
+    u32::try_from(whole).ok().filter(|whole| is_whole && *whole > 0)
+}
+
+/// Relative tolerance of the ratio of two sizes to a whole number, as sizes were rounded when multiplied.
+#[cfg(feature = "reference")]
+const SCALE_TOLERANCE: f64 = 1e-9;
+
+/// Returns the common growth factor of sizes: `None` without sizes, `Some(None)` if there is no common factor.
+fn growth_factor(sizes: &[f64], method: Method) -> Option<Option<f64>> {
+    let [first, rest @ ..] = sizes else { return None };
+    let usual = if method == Method::Simplify { 4.0 } else { 2.0 };
+    let Some(second) = rest.first() else { return Some(Some(usual)) };
+    let fits = |growth: &f64| {
+        let size = |n: i32| first * growth.powi(n);
+        (1..).zip(rest).all(|(n, found)| size(n) == *found)
+    };
+    let ratio = second / first;
+    let short = format!("{ratio:.9}").parse().unwrap_or(ratio);
+    Some([usual, short, ratio].into_iter().find(fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_settings_have_defaults_and_malformed_ones_are_refused() {
+        let scale = |record: Json| {
+            let read = |value: &Json| u32::try_from(value.as_u64()?).ok();
+            read_setting(1, &record, "chunk_scale", read).map_err(|error| error.message)
+        };
+        assert_eq!(scale(serde_json::json!({})), Ok(None));
+        assert_eq!(scale(serde_json::json!({"chunk_scale": 4})), Ok(Some(4)));
+        for malformed in ["4", "4294967297", "-1", "2.5"] {
+            let value =
+                if malformed == "4" { Json::from(malformed) } else { malformed.parse().unwrap() };
+            let message = scale(serde_json::json!({"chunk_scale": value})).unwrap_err();
+            let expected = format!(
+                "level 1: chunk_scale: {value} is not a setting of a level; build the levels again with \"zvf pyramid\""
+            );
+            assert_eq!(message, expected);
+        }
+    }
+
+    #[cfg(feature = "reference")]
+    #[test]
+    fn chunk_scale_is_an_integer() {
+        assert_eq!(chunk_scale(30.0, 10.0), Some(3));
+        assert_eq!(chunk_scale(0.1 * 3.0, 0.1), Some(3));
+        assert_eq!(chunk_scale(25.0, 10.0), None);
+        assert_eq!(chunk_scale(10.0, 30.0), None);
+        assert_eq!(chunk_scale(1e20, 1.0), None);
+        assert_eq!(chunk_scale(f64::NAN, 1.0), None);
+    }
+
+    #[test]
+    fn growth_factor_is_the_requested_one() {
+        for (growth, method) in [
+            (2.0, Method::Cluster),
+            (4.0, Method::Simplify),
+            (1.7, Method::Simplify),
+            (3.3, Method::Cluster),
+        ] {
+            for first in [0.1, 3.7, 12.5, 1e-7] {
+                let sizes: Vec<f64> = (0..5).map(|n| first * f64::powi(growth, n)).collect();
+                assert_eq!(growth_factor(&sizes, method), Some(Some(growth)), "{growth} {first}");
+            }
+        }
+        assert_eq!(growth_factor(&[], Method::Subset), None);
+        assert_eq!(growth_factor(&[1.0], Method::Simplify), Some(Some(4.0)));
+        assert_eq!(growth_factor(&[1.0, 2.0, 3.0], Method::Cluster), Some(None));
+    }
 }

@@ -9,28 +9,29 @@
 //! An id names another object afterwards, so the commit cannot be undone and conflicts with every other.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::{parse_doc, read_doc};
 use crate::changes::Changes;
+use crate::commit::{
+    CommitResult, commit_after, open_store_journal, report_commit, report_rewrite,
+};
 use crate::dense::DenseArray;
-use crate::error::{At, EditError, Result, unsupported};
+use crate::documents::{parse_doc, read_doc};
+use crate::error::{At, OrFail, Result, unsupported};
 use crate::geometry::Geometry;
-use crate::history::open_store_journal;
 use crate::indexes::{count_objects, open_row_column, open_row_columns, read_count};
 use crate::journal::Journal;
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::levels::list_coarser;
+use crate::manifest_table::DENSE_LAYOUT;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::row_array::RowArray;
-use crate::script::{CommitResult, commit_after, report_commit, report_rewrite};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -43,7 +44,7 @@ struct Numbering {
 
 /// Renumbers all objects in one commit.
 pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
-    let mut transaction = Transaction::begin(journal, Path::new("."))?;
+    let mut transaction = Transaction::begin(journal)?;
     let changes = transaction.renumber()?;
     commit_rewritten(journal, &transaction, changes, "renumber", (true, dry_run))
 }
@@ -55,10 +56,10 @@ pub(crate) fn commit_whole(
     change: impl FnOnce(&Transaction) -> Result<Changes>,
 ) -> Result<Json> {
     let journal = open_store_journal(&store.into())?;
-    let transaction = Transaction::begin(&journal, Path::new("."))?;
+    let transaction = Transaction::begin(&journal)?;
     let changes = change(&transaction)?;
     let committed = commit_rewritten(&journal, &transaction, changes, operation, (false, false))?;
-    report_commit(&journal, false, committed)
+    Ok(report_commit(&journal, journal.head()?, false, &committed))
 }
 
 /// States in the document of the root whether the store has a capability.
@@ -110,20 +111,14 @@ impl Transaction {
         let mut numberings = Vec::new();
         let mut next = 0_i64;
         for kind in &self.kinds {
-            let list = kind.objects.as_ref().map_or(&[][..], |objects| objects.list.as_slice());
-            let mut objects: Vec<(i64, usize)> = list
-                .iter()
-                .filter(|object| object.exists)
-                .filter_map(|object| Some((object.id, num::usize_from_u32(object.row?))))
-                .collect();
-            objects.sort_unstable();
+            let objects = kind.existing_objects();
             let first = next;
             for (id, _) in &objects {
                 new.insert(*id, next);
                 next += 1;
             }
-            numberings
-                .push(Numbering { rows: objects.into_iter().map(|(_, row)| row).collect(), first });
+            let rows = objects.into_iter().map(|(_, row)| num::usize_from_u32(row));
+            numberings.push(Numbering { rows: rows.collect(), first });
         }
         let levels = list_coarser(&self.snap)?;
         for (kind, numbering) in self.kinds.iter().zip(&numberings) {
@@ -191,12 +186,12 @@ impl Transaction {
             return Ok(());
         };
         let count = numbering.rows.len();
-        let row = |row: &usize| manifests.rows.get(*row).cloned();
+        let row = |row: &usize| manifests.rows.now.get(*row).cloned();
         let rows = numbering.rows.iter().map(row).collect::<Option<_>>();
-        manifests.rows = rows.ok_or_else(|| {
-            let text = format!("{index}/manifests: expected a row for each object, found fewer");
-            EditError::new(Class::CountMismatch, text)
+        let rows = rows.or_fail(Class::CountMismatch, || {
+            format!("{index}/manifests: expected a row for each object, found fewer")
         })?;
+        *manifests.rows.change() = rows;
         manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
         match DenseArray::open_ids(&self.snap, &index)? {
             Some(mut ids) => {
@@ -225,20 +220,18 @@ impl Transaction {
         }
         let mut segments = None;
         for mut column in open_row_columns(&self.snap, &format!("{path}/object_attributes"))? {
-            let (old, size) = (column.array.bytes.clone(), column.array.size);
-            let fill = column.array.fill.clone();
-            column.array.bytes = numbering
-                .rows
-                .iter()
-                .flat_map(|row| old.get(row * size..(row + 1) * size).unwrap_or(&fill).to_vec())
-                .collect();
+            let (old, size) = (&column.array.bytes.now, column.array.size);
+            let row = |row: &usize| old.get(row * size..(row + 1) * size);
+            let rows = numbering.rows.iter().map(|at| row(at).unwrap_or(&column.array.fill));
+            let rows = rows.collect::<Vec<_>>().concat();
+            *column.array.bytes.change() = rows;
             column.array.flush(changes, false)?;
             segments = if column.name == SEGMENT_ID { Some(column) } else { segments };
         }
         let rank =
             read_count(&index, &doc["attributes"], "sid_ndim")?.unwrap_or(self.kinds[0].axes);
         let ids = (numbering.first..).take(count).collect();
-        let objects = LevelObjects { path, manifests: &manifests.rows, ids, rank };
+        let objects = LevelObjects { path, manifests: &manifests.rows.now, ids, rank };
         objects.write_fragments(&self.snap, None, segments.as_ref(), changes)
     }
 
@@ -260,5 +253,57 @@ impl Transaction {
             column.array.set_row(row, &id.at(path)?);
         }
         column.array.flush(changes, false)
+    }
+}
+
+/// Writes the manifests of a store as numbers (`dense`) or as blobs, in one commit.
+///
+/// # Errors
+///
+/// When there is no store, an object of several lines has no dense manifest, or another process
+/// commits meanwhile.
+pub fn rewrite_manifests(store: impl Into<Place>, dense: bool) -> Result<Json> {
+    let operation = if dense { "manifests dense" } else { "manifests vlen" };
+    commit_whole(store, operation, |transaction| {
+        let mut changes = Changes::default();
+        for level in transaction.level_groups()? {
+            transaction.convert_index(&level, dense, &mut changes)?;
+        }
+        let mut root = transaction.root.clone();
+        set_capability(&mut root, "dense_manifests", dense);
+        let block = &mut root["attributes"]["zarr_vectors"];
+        if dense {
+            block["manifest_layout"] = json!("dense");
+        } else if let Some(block) = block.as_object_mut() {
+            block.shift_remove("manifest_layout");
+        }
+        changes.put_doc("", &root)?;
+        Ok(changes)
+    })
+}
+
+impl Transaction {
+    fn convert_index(&self, level: &str, dense: bool, changes: &mut Changes) -> Result<()> {
+        let index = format!("{level}/object_index");
+        let Some(mut manifests) = RowArray::open_manifests(&self.snap, &index)? else {
+            return Ok(());
+        };
+        let Some(mut doc) = read_doc(&self.snap, &index)? else { return Ok(()) };
+        let count = read_count(&index, &doc["attributes"], "num_objects")?;
+        let rank = read_count(&index, &doc["attributes"], "sid_ndim")?;
+        let rank = rank.unwrap_or(self.kinds[0].axes);
+        manifests.convert_manifests((&index, rank), dense, changes)?;
+        manifests.truncate(count.unwrap_or(usize::MAX));
+        manifests.flush(changes, MAX_INDEX_CHUNK_ROWS).at(&index)?;
+        if doc["attributes"]["layout"] == "vlen_manifests_v1" {
+            // The row is the id, which other layouts state.
+            let ids = DenseArray::open_ids(&self.snap, &index)?;
+            let mut ids = ids.map_or_else(|| DenseArray::create_ids(&index), Ok)?;
+            let rows = 0..num::to_u64(manifests.rows.now.len());
+            *ids.bytes.change() = rows.flat_map(u64::to_le_bytes).collect();
+            ids.flush(changes, true)?;
+        }
+        doc["attributes"]["layout"] = json!(if dense { DENSE_LAYOUT } else { "vlen_manifests_v2" });
+        changes.put_doc(&index, &doc)
     }
 }

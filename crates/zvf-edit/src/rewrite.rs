@@ -18,14 +18,13 @@ use serde_json::{Value as Json, json};
 use zvf_publish::{Disk, KeyedFolder};
 use zvf_store::record::JOURNAL_VERSION;
 
-use crate::arrays::parse_doc;
 use crate::changes::Changes;
+use crate::commit::{commit_after, open_store_journal, report, report_commit, report_rewrite};
+use crate::documents::parse_doc;
 use crate::error::{EditError, Result, fail, unsupported};
-use crate::history::open_store_journal;
 use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_after, report, report_commit_at, report_rewrite};
 use crate::snapshot::Snapshot;
 use crate::store_copy::{StoreCopy, compare};
 
@@ -204,7 +203,7 @@ fn commit_differences(
     let body = (body, std::slice::from_ref(operation));
     let done = commit_after(journal, (&changes, &before), text, body, head, options)?;
     let head = head + u64::from(!options.dry_run);
-    Ok(report_commit_at(journal, head, options.dry_run, &done))
+    Ok(report_commit(journal, head, options.dry_run, &done))
 }
 
 /// The root document.

@@ -6,11 +6,11 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_format::vlen::{VlenRows, encode_rows};
 
-use crate::arrays::read_doc;
 use crate::changes::Changes;
-use crate::error::{At, EditError, Result};
+use crate::documents::read_doc;
+use crate::error::{At, OrFail, Result};
 use crate::manifest_table::{DENSE_LAYOUT, ManifestTable};
-use crate::row_chunks::RowChunks;
+use crate::row_chunks::{Edited, RowChunks};
 use crate::snapshot::Snapshot;
 
 /// An array of variable-length rows, held in memory.
@@ -19,8 +19,7 @@ pub(crate) struct RowArray {
     pub(crate) stored: RowChunks,
     /// The numbers that are stored instead, in an index of manifests that is dense.
     pub(crate) table: Option<ManifestTable>,
-    pub(crate) rows: Vec<Bytes>,
-    old_rows: Vec<Bytes>,
+    pub(crate) rows: Edited<Bytes>,
 }
 
 impl RowArray {
@@ -36,7 +35,7 @@ impl RowArray {
             rows.extend(items.iter().take(length).map(|row| plain.slice_ref(row)));
             Ok(())
         })?;
-        Ok(Some(Self { stored, table: None, old_rows: rows.clone(), rows }))
+        Ok(Some(Self { stored, table: None, rows: Edited::new(rows) }))
     }
 
     /// Opens the manifests of the index at `index`. Its layout decides which arrays they are; where
@@ -53,7 +52,7 @@ impl RowArray {
             return if is_dense { Self::open(snap, &blobs) } else { Ok(None) };
         };
         let created = Self::create(&blobs, json!({}))?;
-        Ok(Some(Self { table: Some(table), old_rows: rows.clone(), rows, ..created }))
+        Ok(Some(Self { table: Some(table), rows: Edited::new(rows), ..created }))
     }
 
     /// Writes the manifests in the other form, if they are not in it: as numbers, or as blobs.
@@ -68,9 +67,10 @@ impl RowArray {
         }
         match &self.table {
             Some(table) => table.push_removal(out),
-            None => self.stored.push_removal(self.old_rows.len(), out),
+            None => self.stored.push_removal(self.rows.old().len(), out),
         }
-        let rows = std::mem::take(&mut self.rows);
+        let mut rows = Edited::default();
+        rows.now.clone_from(&self.rows.now);
         let created = Self::create(&format!("{index}/manifests"), json!({}))?;
         let table = is_dense.then(|| ManifestTable::create(index, rank)).transpose()?;
         *self = Self { table, rows, ..created };
@@ -86,47 +86,43 @@ impl RowArray {
                 "fill_value": "", "codecs": [{"name": "vlen-bytes", "configuration": {}}], "attributes": attrs,
             }),
         )?;
-        Ok(Self { stored, table: None, rows: Vec::new(), old_rows: Vec::new() })
+        Ok(Self { stored, table: None, rows: Edited::default() })
     }
 
-    /// Drops all rows behind the first `count`.
+    /// Drops all rows behind the first `count`, as if they had never been. None was changed.
     pub(crate) fn truncate(&mut self, count: usize) {
-        self.rows.truncate(count);
-        self.old_rows.truncate(count);
+        self.rows.now.truncate(count);
+        self.rows.settle();
     }
 
     /// Adds the changes of the array to `out`. A single chunk grows with the array up to `max_chunk_rows` rows.
     pub(crate) fn flush(&mut self, out: &mut Changes, max_chunk_rows: usize) -> Result<()> {
-        let (rows, old_rows, stored) = (&self.rows, &self.old_rows, &mut self.stored);
+        let (rows, old_rows) = (&self.rows.now[..], self.rows.old());
+        let stored = &mut self.stored;
         if let Some(table) = &mut self.table {
             table.flush(rows, old_rows, out)?;
-            self.old_rows = self.rows.clone();
-            return Ok(());
-        }
-        if rows == old_rows && !stored.is_changed() {
-            return Ok(());
-        }
-        let (count, mut chunk_rows) = (rows.len(), stored.chunk_rows);
-        let grows = count > chunk_rows && chunk_rows < max_chunk_rows;
-        let is_free = stored.shard_chunks.is_none(); // the chunks of a shard keep their size
-        if is_free && (grows || stored.is_new || max_chunk_rows == usize::MAX) {
-            chunk_rows = count.clamp(1, max_chunk_rows);
-        }
-        let padded = u32::try_from(chunk_rows).map_err(|_large| {
-            let path = &stored.path;
-            let text = format!("{path}: expected fewer than 2^32 rows a chunk, found {chunk_rows}");
-            EditError::new(Class::LimitExceeded, text)
-        })?;
-        stored.flush(out, [count, old_rows.len()], chunk_rows, |span, is_same_grid| {
-            let new = &rows[span.clone()];
-            let is_whole = new.len() == chunk_rows || count == old_rows.len();
-            if is_same_grid && is_whole && old_rows.get(span) == Some(new) {
-                return Ok(None);
+        } else if rows != old_rows || stored.is_changed() {
+            let (count, mut chunk_rows) = (rows.len(), stored.chunk_rows);
+            let grows = count > chunk_rows && chunk_rows < max_chunk_rows;
+            let is_free = stored.shard_chunks.is_none(); // the chunks of a shard keep their size
+            if is_free && (grows || stored.is_new || max_chunk_rows == usize::MAX) {
+                chunk_rows = count.clamp(1, max_chunk_rows);
             }
-            let new: Vec<&[u8]> = new.iter().map(AsRef::as_ref).collect();
-            Ok(Some(encode_rows(&new, padded)?))
-        })?;
-        self.old_rows = self.rows.clone();
+            let padded = u32::try_from(chunk_rows).ok().or_fail(Class::LimitExceeded, || {
+                let path = &stored.path;
+                format!("{path}: expected fewer than 2^32 rows a chunk, found {chunk_rows}")
+            })?;
+            stored.flush(out, [count, old_rows.len()], chunk_rows, |span, is_same_grid| {
+                let new = &rows[span.clone()];
+                let is_whole = new.len() == chunk_rows || count == old_rows.len();
+                if is_same_grid && is_whole && old_rows.get(span) == Some(new) {
+                    return Ok(None);
+                }
+                let new: Vec<&[u8]> = new.iter().map(AsRef::as_ref).collect();
+                Ok(Some(encode_rows(&new, padded)?))
+            })?;
+        }
+        self.rows.settle();
         Ok(())
     }
 }

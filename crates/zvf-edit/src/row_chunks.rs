@@ -9,10 +9,45 @@ use zvf_format::Class;
 use zvf_format::num::checked_usize;
 use zvf_metadata::ArrayDoc;
 
-use crate::arrays::{Coding, MAX_CELL_BYTES, doc_key, parse_doc};
+use crate::arrays::{Coding, MAX_CELL_BYTES};
 use crate::changes::{Changes, read_blob};
-use crate::error::{At, EditError, Result, fail};
+use crate::documents::{doc_key, parse_doc};
+use crate::error::{At, EditError, OrFail, Result, fail};
 use crate::snapshot::Snapshot;
+
+/// Values that an edit changes, with those before the edit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edited<T> {
+    /// The values, of which [`change`](Self::change) may change more than new ones.
+    pub(crate) now: Vec<T>,
+    /// The number of values before the edit, and themselves once they change.
+    old_len: usize,
+    old: Option<Vec<T>>,
+}
+
+impl<T: Clone> Edited<T> {
+    /// Takes the values before an edit.
+    pub(crate) fn new(now: Vec<T>) -> Self {
+        Self { old_len: now.len(), now, old: None }
+    }
+
+    pub(crate) fn old(&self) -> &[T] {
+        self.old.as_deref().unwrap_or_else(|| &self.now[..self.old_len])
+    }
+
+    /// Returns the values for a change of any of them.
+    pub(crate) fn change(&mut self) -> &mut Vec<T> {
+        if self.old.is_none() {
+            self.old = Some(self.old().to_vec());
+        }
+        &mut self.now
+    }
+
+    /// Takes the values as those before the next edit.
+    pub(crate) fn settle(&mut self) {
+        (self.old_len, self.old) = (self.now.len(), None);
+    }
+}
 
 /// The stored form of an array of rows: its document, and its chunks.
 #[derive(Clone, Debug)]
@@ -207,12 +242,9 @@ fn count_shard_chunks(path: &str, doc: &ArrayDoc) -> Result<usize> {
         shard.is_multiple_of(*chunk).then(|| shard.checked_div(*chunk)).flatten()
     });
     let times = times.filter(|times| (1..=MAX_SHARD_CHUNKS).contains(times));
-    times.and_then(checked_usize).ok_or_else(|| {
-        let text = format!(
+    times.and_then(checked_usize).or_fail(Class::BadShape, || format!(
             "{path}: expected shards of 1 to {MAX_SHARD_CHUNKS} chunks of rows, found {shard:?} of {chunk:?}"
-        );
-        EditError::new(Class::BadShape, text)
-    })
+        ))
 }
 
 /// Maximum number of chunks in a shard of rows.

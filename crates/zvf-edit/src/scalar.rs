@@ -9,12 +9,12 @@
 
 use std::fmt::Display;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use zvf_format::num;
 use zvf_metadata::{Dtype, DtypeKind, Fill};
 use zvf_model::Value;
 
-use crate::error::{At, EditError, Result, refused, unsupported};
+use crate::error::{At, EditError, OrFail, Result, refused, unsupported};
 
 /// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,10 @@ impl Scalar {
             let dtype = name.parse::<Dtype>().ok()?;
             Some((Self::plain(dtype)?, dtype.big_endian))
         };
-        length.map(|n| (Self::Bytes(n), false)).or_else(dtype).ok_or_else(|| {
-            EditError::invalid(format!(
+        length.map(|n| (Self::Bytes(n), false)).or_else(dtype).or_refused(|| {
+            format!(
                 "dtype {name:?} is not known; use int8 to uint64, float16 to float64, bool or <U6"
-            ))
+            )
         })
     }
 
@@ -313,11 +313,8 @@ impl ColumnType {
                 i128::from(num::to_u64(at))
             };
             let bytes = self.scalar.checked_int(code);
-            return bytes.map(Some).map_err(|_full| {
-                EditError::unsupported(format!(
-                    "the codes of the categories, {}, are used up",
-                    self.scalar.name()
-                ))
+            return bytes.map(Some).ok().or_unsupported(|| {
+                format!("the codes of the categories, {}, are used up", self.scalar.name())
             });
         }
         if value.is_null() {
@@ -395,6 +392,32 @@ impl ColumnType {
             },
             _ => Value::Null,
         }
+    }
+}
+
+/// Converts a value to JSON as scripts write it.
+pub(crate) fn to_json(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(flag) => json!(flag),
+        Value::Int(n) => json!(n),
+        Value::UInt(n) => json!(n),
+        Value::Float(x) if x.is_nan() => json!("NaN"),
+        Value::Float(x) if x.is_infinite() => {
+            json!(if *x > 0.0 { "Infinity" } else { "-Infinity" })
+        }
+        Value::Float(x) => json!(x),
+        Value::Text(text) => json!(text),
+    }
+}
+
+/// Converts a row to JSON as scripts write it.
+pub(crate) fn row_json(ty: &ColumnType, row: &[u8]) -> Json {
+    match ty.width {
+        1 => to_json(&ty.decode_value(row, 0)),
+        width => Json::Array(
+            (0..num::usize_from_u32(width)).map(|i| to_json(&ty.decode_value(row, i))).collect(),
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Selectors: the vertices of an operation.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -10,10 +10,10 @@ use zvf_model::Value;
 use zvf_publish::hash_bytes;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
-use crate::error::{EditError, Result, refuse_if, refused};
+use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 use crate::fields::{self, checked_index, parse_vector};
 use crate::geometry::Geometry;
-use crate::numbers::{NONE, Vid};
+use crate::numbers::Vid;
 use crate::scalar::parse_number;
 use crate::transaction::{NamedSelection, Transaction};
 
@@ -24,22 +24,15 @@ pub(crate) struct Selection {
     pub(crate) vertices: Vec<Vid>,
 }
 
-/// The vertices that match all conditions so far; `None` before the first condition.
-#[derive(Debug, Default)]
-struct Candidates {
-    list: Option<Vec<Vid>>,
-}
-
-impl Candidates {
-    /// Intersects the candidates with `found`. The first list gives the order.
-    fn intersect(&mut self, found: Vec<Vid>) {
-        self.list = Some(match self.list.take() {
-            None => found,
-            Some(before) => {
-                let set: HashSet<Vid> = found.into_iter().collect();
-                before.into_iter().filter(|v| set.contains(v)).collect()
-            }
-        });
+/// Intersects the vertices that match all conditions so far with `found`. The first list gives the
+/// order.
+fn intersect(list: &mut Option<Vec<Vid>>, found: Vec<Vid>) {
+    match list {
+        None => *list = Some(found),
+        Some(list) => {
+            let set: HashSet<Vid> = found.into_iter().collect();
+            list.retain(|v| set.contains(v));
+        }
     }
 }
 
@@ -134,8 +127,7 @@ impl Transaction {
         let has_order = geometry.is_ordered() || geometry.kind == zvf_model::Kind::Skeleton;
         let (mut fingerprint, mut row) = (num::to_u64(selection.vertices.len()), Vec::new());
         for v in &selection.vertices {
-            let id =
-                geometry.object(geometry.owner[*v as usize]).map_or(i64::MIN, |object| object.id);
+            let id = geometry.object_id(geometry.vertex[*v].owner).unwrap_or(i64::MIN);
             row.clear();
             row.extend(if has_order { fingerprint } else { 0 }.to_le_bytes());
             row.extend(id.to_le_bytes());
@@ -147,7 +139,7 @@ impl Transaction {
     }
 
     fn evaluate(&mut self, selector: &Selector) -> Result<Selection> {
-        let mut candidates = Candidates::default();
+        let mut candidates = None;
         let token = selector.kind.as_deref();
         let mut kind = token.map(|token| self.find_kind(Some(token))).transpose()?;
         if let Some(name) = &selector.r#ref {
@@ -156,20 +148,20 @@ impl Transaction {
                 return refused(format!("{name:?} is of another kind"));
             }
             kind = Some(ref_kind);
-            candidates.intersect(list);
+            intersect(&mut candidates, list);
         }
         let object = selector.object.map(|id| vec![id]);
         for ids in object.iter().chain(&selector.objects) {
-            candidates.intersect(self.vertices_of_ids(ids, &mut kind)?);
+            intersect(&mut candidates, self.vertices_of_ids(ids, &mut kind)?);
         }
         let kind = kind.unwrap_or(0); // the first kind, where nothing names one
         if let Some(groups) = &selector.groups {
-            candidates.intersect(self.vertices_of_groups(groups, kind)?);
+            intersect(&mut candidates, self.vertices_of_groups(groups, kind)?);
         }
         if let (Some(chunk), Some(row)) = (&selector.chunk, selector.row) {
-            candidates.intersect(vec![self.vertex_of_row(kind, chunk, row)?]);
+            intersect(&mut candidates, vec![self.vertex_of_row(kind, chunk, row)?]);
         }
-        let mut vertices = match candidates.list {
+        let mut vertices = match candidates {
             Some(list) => list,
             None => self.kinds[kind].all_vertices()?,
         };
@@ -235,7 +227,7 @@ impl Transaction {
         if let Some(ball) = &selector.ball {
             let center = parse_vector(&ball["center"], axes, "ball.center")?;
             let radius = parse_number(&ball["radius"])
-                .ok_or_else(|| EditError::invalid("ball: the radius is missing"))?;
+                .or_refused(|| "ball: the radius is missing".to_owned())?;
             let geometry = &self.kinds[kind];
             vertices.retain(|v| distance(&geometry.position(*v), &center) <= radius * radius);
         }
@@ -256,9 +248,10 @@ impl Transaction {
         }
         if let Some(value) = &selector.nearest {
             let to = parse_vector(value, axes, "nearest")?;
-            let within = selector.within.as_ref().map(|r| {
-                parse_number(r).ok_or_else(|| EditError::invalid("within: expected a number"))
-            });
+            let within = selector
+                .within
+                .as_ref()
+                .map(|r| parse_number(r).or_refused(|| "within: expected a number".to_owned()));
             let within = within.transpose()?;
             let geometry = &self.kinds[kind];
             let mut best: Vec<Vid> = Vec::new();
@@ -344,9 +337,9 @@ impl Transaction {
             at = same.nth(nth as usize).ok_or_else(absent)?;
         }
         let geometry = &mut self.kinds[kind];
-        let v = *rows.get(at).ok_or_else(absent)?;
+        let v = rows.clone().nth(at).ok_or_else(absent)?;
         geometry.owner_of(v)?;
-        if !geometry.alive[v as usize] {
+        if !geometry.vertex[v].alive {
             return refused(format!("row {row} of chunk {key:?} was removed"));
         }
         if let Entry::Vacant(named) = self.named_rows.entry(name) {
@@ -374,39 +367,12 @@ impl Transaction {
                 (kind, list)
             }
         };
-        list.retain(|v| self.kinds[kind].alive[*v as usize]);
+        list.retain(|v| self.kinds[kind].vertex[*v].alive);
         Ok((kind, list))
     }
 }
 
 impl Geometry {
-    /// Loads and returns all vertices: by object and index, then those without objects by chunk and row.
-    pub(crate) fn all_vertices(&mut self) -> Result<Vec<Vid>> {
-        self.load_all()?;
-        let by_id: BTreeMap<i64, u32> = self.existing_objects().into_iter().collect();
-        let mut all = Vec::new();
-        for number in by_id.values() {
-            all.extend(self.vertices_of(*number));
-        }
-        let mut free = self.free_vertices();
-        let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.len())).collect();
-        chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk as usize]);
-        let mut places = vec![0; chunks.len()];
-        (0_u32..).zip(chunks).for_each(|(place, chunk)| places[chunk as usize] = place);
-        free.sort_unstable_by_key(|v| {
-            let (home, row) = self.home[*v as usize];
-            (places.get(home as usize).copied().unwrap_or(NONE), row, *v) // new ones are last
-        });
-        all.extend(free);
-        Ok(all)
-    }
-
-    /// Returns the loaded vertices without objects.
-    pub(crate) fn free_vertices(&self) -> Vec<Vid> {
-        let is_free = |v: &Vid| self.alive[*v as usize] && self.owner[*v as usize] == NONE;
-        (0..num::index_u32(self.home.len())).filter(is_free).collect()
-    }
-
     /// Returns the value of a column at a vertex.
     fn value_at(&self, v: Vid, column: &ColumnRef) -> Result<Value> {
         Ok(match column.scope {
@@ -414,7 +380,7 @@ impl Geometry {
                 let stored = &self.columns[self.need_column(&column.name)?];
                 stored.ty.decode_value(&stored.data.row(v)?, column.index as usize)
             }
-            Scope::Object => self.object_value(self.owner[v as usize], column),
+            Scope::Object => self.object_value(self.vertex[v].owner, column),
             Scope::Fragment | Scope::Group | Scope::Link => Value::Null,
         })
     }
@@ -434,12 +400,12 @@ impl Geometry {
 
     /// Returns the encoded row of a column of an object.
     pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
-        let state = self.object(object)?;
+        let objects = self.objects.as_ref().filter(|objects| object < objects.count)?;
         let column = self.object_columns.iter().find(|column| column.name == name)?;
-        if let Some(value) = state.values.get(name) {
+        if let Some(value) = objects.known.get(&object).and_then(|state| state.values.get(name)) {
             return Some(value.clone());
         }
-        match state.row {
+        match objects.row(object) {
             Some(row) if (row as usize) < column.array.len() => {
                 Some(column.array.row(row as usize).to_vec())
             }
@@ -458,9 +424,7 @@ pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
     let length = list.len();
     let outside = |i: i64| EditError::invalid(format!("index {i} of {length}"));
     let vertex = |i: &Json| -> Result<Vid> {
-        let i = i.as_i64().ok_or_else(|| {
-            EditError::invalid(format!("index: expected a whole number, found {i}"))
-        })?;
+        let i = i.as_i64().or_refused(|| format!("index: expected a whole number, found {i}"))?;
         checked_index(i, length).map(|at| list[at]).ok_or_else(|| outside(i))
     };
     match (index.as_array(), index.as_object()) {

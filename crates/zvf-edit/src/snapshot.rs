@@ -146,12 +146,18 @@ impl Snapshot {
         if self.journal.store.is_folder() {
             return Err(foreign_change_error(key));
         }
+        match (span, self.staged_bytes(txid, *span)?) {
+            (Some(_), None) => Err(foreign_change_error(key)),
+            (_, found) => Ok(found),
+        }
+    }
+
+    /// Reads the new bytes of a key of a commit; `None` where it was removed, or they were.
+    fn staged_bytes(&self, txid: &str, span: Option<StagedSpan>) -> Result<Option<Bytes>> {
         let Some(span) = span else { return Ok(None) };
         let staged = format!("txn/{txid}/new");
-        match self.journal.side.get(&staged)? {
-            Some(whole) => Ok(Some(span.slice(&whole, &staged)?)),
-            None => Err(foreign_change_error(key)),
-        }
+        let whole = self.journal.side.get(&staged)?;
+        Ok(whole.map(|whole| span.slice(&whole, &staged)).transpose()?)
     }
 
     /// Adds foreign changes to a commit, so that the journal contains them from then on.
@@ -167,12 +173,7 @@ impl Snapshot {
             if StagedSpan::matches(*span, now.as_deref()) {
                 continue;
             }
-            let staged = format!("txn/{txid}/new");
-            let old = match (span, self.journal.side.get(&staged)?) {
-                (Some(span), Some(whole)) => Some(span.slice(&whole, &staged)?),
-                _ => None,
-            };
-            before.insert(key.clone(), old);
+            before.insert(key.clone(), self.staged_bytes(txid, *span)?);
             changes.insert(key.clone(), now);
         }
         Ok(())

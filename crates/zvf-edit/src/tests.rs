@@ -48,7 +48,7 @@ fn open(store: &Path) -> Arc<Journal> {
 }
 
 fn begin_on(journal: &Arc<Journal>) -> Transaction {
-    Transaction::begin(journal, Path::new(".")).unwrap()
+    Transaction::begin(journal).unwrap()
 }
 
 fn begin(store: &Path) -> Transaction {
@@ -61,7 +61,7 @@ fn move_all(store: &Path, by: f64) -> Json {
 }
 
 /// Runs a script of one transaction.
-fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {
+fn run(store: impl Into<Place>, lines: &[Json]) -> Result<Json, EditError> {
     let mut editor = Editor::open(store, Path::new("."), CommitOptions::default())?;
     for (n, line) in lines.iter().enumerate() {
         editor.line(n as u64 + 1, &line.to_string())?;
@@ -79,7 +79,7 @@ fn positions(store: &Path) -> Positions {
     let geometry = &mut transaction.kinds[0];
     let mut found = Positions::new();
     for v in geometry.all_vertices().unwrap() {
-        let id = geometry.object(geometry.owner[v as usize]).map(|object| object.id);
+        let id = geometry.object_id(geometry.vertex[v].owner);
         found.entry(id).or_default().push(geometry.position(v));
     }
     if !geometry.is_ordered() {
@@ -168,6 +168,26 @@ fn stored_width_overrides_declared_width() {
     let error = run(store.path(), &[expect(json!([0.25, 0.5, 1.0]))]).unwrap_err();
     assert_eq!(error.class, Class::ExpectationFailed, "{error}");
     assert_eq!(width(), expected);
+}
+
+#[test]
+fn a_renamed_column_of_fragments_keeps_the_values_that_are_not_set() {
+    let store = Unpacked::new("sl3_streamlines");
+    let mut column = json!({"op": "column.add", "scope": "fragment", "name": "a"});
+    (column["dtype"], column["fill"]) = (json!("float32"), json!(1.5));
+    run(store.path(), &[column]).unwrap();
+    let rename = json!({"op": "column.rename", "scope": "fragment", "name": "a", "to": "b"});
+    let set = json!({"op": "fragment.set", "object": 0, "index": 0, "values": {"b": 7.0}});
+    run(store.path(), &[rename, set]).unwrap();
+    let transaction = begin(store.path());
+    let mut columns = transaction.kinds[0].fragment_columns.iter();
+    let array = &columns.find(|column| column.name == "b").unwrap().array;
+    let cell = |chunk| array.read_stored(&transaction.snap, chunk).unwrap().unwrap();
+    let values =
+        array.chunks().iter().map(|chunk| cell(chunk).to_vec()).collect::<Vec<_>>().concat();
+    let values = values.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value));
+    assert_eq!(values.clone().filter(|value| *value == 7.0).count(), 1);
+    assert!(values.clone().all(|value| [1.5, 7.0].contains(&value)), "{values:?}");
 }
 
 #[test]
@@ -326,7 +346,7 @@ fn writers_conflict_only_on_the_same_object() {
     }
     let mut outcomes = writers
         .into_iter()
-        .map(|writer| crate::script::commit(&journal, writer, &CommitOptions::default()));
+        .map(|writer| crate::commit::commit(&journal, writer, &CommitOptions::default()));
     assert_eq!(outcomes.next().unwrap().unwrap().report.unwrap()["head"], 1);
     assert_eq!(outcomes.next().unwrap().unwrap().report.unwrap()["head"], 2);
     let error = outcomes.next().unwrap().unwrap_err();

@@ -3,7 +3,7 @@
 //! Not here: the changes of a commit (`plan`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use serde_json::Value as Json;
 use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
-use crate::arrays::{Chunk, doc_key, read_doc};
-use crate::error::{EditError, Result, fail, refuse_if, refused, unsupported};
+use crate::arrays::Chunk;
+use crate::documents::{doc_key, read_doc};
+use crate::error::{EditError, OrFail, Result, fail, refuse_if, refused, unsupported};
 use crate::geometry::Geometry;
 use crate::groups::Groups;
+use crate::indexes::Objects;
 use crate::journal::Journal;
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::RebuiltRows;
@@ -51,6 +53,7 @@ pub(crate) enum NamedSelection {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     pub(crate) snap: Rc<Snapshot>,
+    /// The folder of files that operations name.
     pub(crate) folder: PathBuf,
     pub(crate) root: Json,
     pub(crate) new_root: Option<Json>,
@@ -82,31 +85,27 @@ fn next_id_of(root: &Json) -> Result<Option<i64>> {
     if value.is_null() {
         return Ok(None);
     }
-    value.as_i64().map(Some).ok_or_else(|| {
-        let text = format!("zarr.json, zvf.next_id: expected an id, found {value}");
-        EditError::new(zvf_format::Class::Encoding, text)
+    value.as_i64().map(Some).or_fail(zvf_format::Class::Encoding, || {
+        format!("zarr.json, zvf.next_id: expected an id, found {value}")
     })
 }
 
 impl Transaction {
-    /// Begins a transaction at the head. File names in operations are relative to `folder`.
-    pub(crate) fn begin(journal: &Arc<Journal>, folder: &Path) -> Result<Self> {
-        Self::begin_on(Snapshot::open(journal)?, folder)
+    /// Begins a transaction at the head.
+    pub(crate) fn begin(journal: &Arc<Journal>) -> Result<Self> {
+        Self::begin_on(Snapshot::open(journal)?)
     }
 
     /// Begins a transaction at an earlier head, for reading.
-    pub(crate) fn begin_at(journal: &Arc<Journal>, folder: &Path, head: u64) -> Result<Self> {
-        Self::begin_on(Snapshot::open_at(journal, head)?, folder)
+    pub(crate) fn begin_at(journal: &Arc<Journal>, head: u64) -> Result<Self> {
+        Self::begin_on(Snapshot::open_at(journal, head)?)
     }
 
-    fn begin_on(snap: Snapshot, folder: &Path) -> Result<Self> {
+    fn begin_on(snap: Snapshot) -> Result<Self> {
         let snap = Rc::new(snap);
         let journal = &snap.journal;
-        let root = read_doc(&snap, "")?.ok_or_else(|| {
-            EditError::new(
-                zvf_format::Class::NotFound,
-                format!("{}: there is no store", journal.place),
-            )
+        let root = read_doc(&snap, "")?.or_fail(zvf_format::Class::NotFound, || {
+            format!("{}: there is no store", journal.place)
         })?;
         let zv = &root["attributes"]["zarr_vectors"];
         if !zv.is_object() {
@@ -121,15 +120,15 @@ impl Transaction {
             return fail(zvf_format::Class::Encoding, text);
         }
         let version = zv["zv_version"].as_str().unwrap_or_default(); // refused as too old
-        let mut parts = version.split('.').map(parse_version_part);
+        // Other text than a number is 0, so that the version is refused as too old.
+        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0_u32));
         if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (0, 9) {
             return unsupported(format!(
                 "stores of format {version} are not edited; write it again with \"zvf rewrite \
                  --format-version 0.9.2\""
             ));
         }
-        let parametric = has_group(&snap, "parametric")?;
-        if parametric {
+        if snap.get(&doc_key("parametric"))?.is_some() {
             return unsupported("stores with parametric objects are not edited");
         }
         let listed = zv["geometry_types"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -155,13 +154,13 @@ impl Transaction {
         let highest = kinds
             .iter()
             .filter_map(|kind| kind.objects.as_ref())
-            .flat_map(|objects| objects.list.iter().map(|object| object.id))
+            .filter_map(Objects::highest_id)
             .max();
         let stored = next_id_of(&root)?.unwrap_or(0); // no edit allocated an id yet
         let next_id = stored.max(highest.map_or(0, |id| id.saturating_add(1))); // none is given above the last of all
         Ok(Self {
             snap,
-            folder: folder.to_owned(),
+            folder: ".".into(),
             root,
             new_root: None,
             kinds,
@@ -195,7 +194,7 @@ impl Transaction {
     pub(crate) fn find_kind(&self, token: Option<&str>) -> Result<usize> {
         let Some(token) = token else { return Ok(0) };
         let found = self.kinds.iter().position(|kind| kind.kind.token() == token);
-        found.ok_or_else(|| EditError::invalid(format!("the store has no kind {token:?}")))
+        found.or_refused(|| format!("the store has no kind {token:?}"))
     }
 
     /// Finds the kind with a token, which is only left out where there is one kind.
@@ -222,7 +221,7 @@ impl Transaction {
     /// Finds the kind and the number of an object, and marks it as read. Refuses an unknown id.
     pub(crate) fn need_object(&mut self, id: i64) -> Result<(usize, u32)> {
         self.read_items.insert(format!("object:{id}"));
-        self.find_object(id).ok_or_else(|| EditError::invalid(format!("object {id} is not there")))
+        self.find_object(id).or_refused(|| format!("object {id} is not there"))
     }
 
     pub(crate) fn mark_written(&mut self, item: String) {
@@ -238,11 +237,17 @@ impl Transaction {
                 continue;
             }
             last = owner;
-            if let Some(id) = self.kinds[kind].object(owner).map(|object| object.id) {
+            if let Some(id) = self.kinds[kind].object_id(owner) {
                 self.written_items.insert(format!("object:{id}"));
             }
         }
         Ok(())
+    }
+
+    /// Returns whether an object has or had this id.
+    pub(crate) fn is_known_id(&self, id: i64) -> bool {
+        let mut objects = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
+        objects.any(|objects| objects.find(id).is_some())
     }
 
     /// Allocates an id for a new object: the requested one, or the next.
@@ -250,12 +255,12 @@ impl Transaction {
         let id = match requested {
             None => self.next_id,
             Some(id) => {
-                let objects = || self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
-                let is_used = objects().any(|objects| objects.by_id.contains_key(&id));
                 // All ids are looked at only for an id below the next one: most files have higher ones.
-                let is_above_all =
-                    || objects().all(|objects| objects.by_id.keys().all(|used| *used < id));
-                if is_used || (id < self.next_id && is_above_all()) {
+                let is_above_all = || {
+                    let mut objects = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
+                    objects.all(|objects| objects.highest_id().is_none_or(|highest| highest < id))
+                };
+                if self.is_known_id(id) || (id < self.next_id && is_above_all()) {
                     return refused(format!(
                         "the id {id} was used before; leave it out, or take {} or more",
                         self.next_id
@@ -264,7 +269,7 @@ impl Transaction {
                 id
             }
         };
-        let next = id.checked_add(1).ok_or_else(|| EditError::invalid("there is no id above"))?;
+        let next = id.checked_add(1).or_refused(|| "there is no id above".to_owned())?;
         self.next_id = self.next_id.max(next);
         match requested {
             Some(_) => self.mark_written(format!("object:{id}")),
@@ -275,13 +280,4 @@ impl Transaction {
         self.ids.push(id);
         Ok(id)
     }
-}
-
-fn has_group(snap: &Snapshot, name: &str) -> Result<bool> {
-    Ok(snap.get(&doc_key(name))?.is_some())
-}
-
-/// Parses a part of a version. Other text than a number is 0, so that the version is refused as too old.
-fn parse_version_part(part: &str) -> u32 {
-    part.parse().unwrap_or(0)
 }

@@ -5,30 +5,49 @@
 //! rebuild_rest    these             -> manifests, links, counts, coarser levels
 //! ```
 //!
-//! The first reads only chunks, so that processes can share it (`divide`); the second reads no chunks.
+//! The first reads only chunks, so that processes can share it; the second reads no chunks.
+//!
+//! A vacuum is divided between processes: tasks rewrite shares of the chunks, and one commit takes
+//! over the results.
+//!
+//! ```text
+//! plan_vacuum      chunks of each kind, in shares of whole shards: no two tasks write the same key
+//! run_vacuum       a share -> its new cells and the new numbers of rows and fragments, as bytes
+//! finish_vacuum    the results of all shares -> one commit at the head of the plan
+//! ```
+//!
+//! Only the build that wrote the result of a task reads it:
+//!
+//! ```text
+//! u64    length of the header
+//! JSON   {"chunks": [[chunk, its new numbers], ...], "cells": [[key, length or null], ...]}
+//! bytes  cells
+//! ```
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+use zvf_format::num::to_u64;
 use zvf_format::{Class, num};
 
-use crate::arrays::{CellArray, Chunk, chunk_text};
-use crate::changes::Changes;
-use crate::error::{EditError, Result};
+use crate::arrays::{CellArray, Chunk};
+use crate::changes::{Blob, Changes};
+use crate::commit::{CommitResult, commit, open_store_journal, report_commit};
+use crate::error::{EditError, Result, unsupported};
 use crate::geometry::Geometry;
-use crate::history::open_store_journal;
 use crate::indexes::has_references;
 use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::links::{RowMoves, moved_end};
-use crate::numbers::NONE;
+use crate::numbers::{FragmentNumber, FragmentNumbers, NONE};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::rebuild::{FragmentNumbers, RebuildResult, RebuiltChunk, RebuiltRows, Tally};
-use crate::script::{CommitResult, commit_here, report_commit};
+use crate::rebuild::{RebuildResult, RebuiltChunk, RebuiltRows, Tally};
+use crate::rewrite::{check_is_at, is_committed};
 use crate::transaction::Transaction;
 
 /// Rewrites a store without waste, in one commit.
@@ -39,11 +58,11 @@ use crate::transaction::Transaction;
 pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
     let journal = open_store_journal(&store.into())?;
     let committed = commit_vacuum(&journal, dry_run)?;
-    report_commit(&journal, dry_run, committed)
+    Ok(report_commit(&journal, journal.head()?, dry_run, &committed))
 }
 
 pub(crate) fn commit_vacuum(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
-    let mut transaction = Transaction::begin(journal, Path::new("."))?;
+    let mut transaction = Transaction::begin(journal)?;
     let mut rebuilt = Vec::new();
     for geometry in &mut transaction.kinds {
         let chunks = geometry.all_chunks();
@@ -65,9 +84,9 @@ pub(crate) fn commit_rebuilt(
     transaction.rebuilt_rows = Some(rebuilt);
     transaction.operations = vec![operation];
     transaction.is_irreversible = true;
-    let options =
-        CommitOptions { message: Some("vacuum".to_owned()), dry_run, ..CommitOptions::default() };
-    commit_here(journal, transaction, &options)
+    let (message, if_head) = (Some("vacuum".to_owned()), Some(transaction.head()));
+    let options = CommitOptions { message, if_head, dry_run, ..CommitOptions::default() };
+    commit(journal, transaction, &options)
 }
 
 impl Transaction {
@@ -83,19 +102,15 @@ impl Transaction {
             if keeps_rows {
                 continue;
             }
-            let last = objects.manifests.rows.iter().rposition(|row| has_references(row));
+            let last = objects.manifests.rows.now.iter().rposition(|row| has_references(row));
             let rows = last.map_or(0, |last| last + 1);
-            if rows == objects.manifests.rows.len() {
+            if rows == objects.manifests.rows.now.len() {
                 continue;
             }
-            objects.manifests.rows.truncate(rows);
-            if let Some(ids) = &mut objects.ids {
-                ids.resize(rows);
-            }
+            objects.drop_rows(rows);
             for column in &mut geometry.object_columns {
                 column.array.resize(rows);
             }
-            objects.list.retain(|object| object.row.is_some_and(|row| (row as usize) < rows));
         }
         Ok(())
     }
@@ -149,9 +164,9 @@ impl Geometry {
         for chunk in chunks {
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
-            for (fragment, list) in (0_u32..).zip(&state.fragments) {
+            for (fragment, list) in (0_u32..).zip(state.fragments.iter()) {
                 if self.objects.is_some() && !owners.contains_key(&(*chunk, fragment)) {
-                    list.iter().for_each(|v| self.alive[*v as usize] = false);
+                    list.iter().for_each(|v| self.vertex[*v].alive = false);
                 }
             }
             let key = self.chunk_keys[*chunk as usize].clone();
@@ -173,7 +188,7 @@ impl Geometry {
                         old[fragment as usize].clone()
                     }
                     None => {
-                        piece.vertices.iter().map(|v| self.home[*v as usize].1 as usize).collect()
+                        piece.vertices.iter().map(|v| self.vertex[*v].home.1 as usize).collect()
                     }
                 };
                 for from in from {
@@ -220,9 +235,8 @@ impl Geometry {
             let new = *new
                 .filter(|new| **new != NONE)
                 .ok_or_else(|| self.dangling_reference_error(chunk, old))?;
-            for object in objects {
-                numbers.entry((object, chunk)).or_default().push((old, None, new));
-            }
+            let number = |object| FragmentNumber { object, chunk, piece: NONE, old, new };
+            numbers.extend(objects.into_iter().map(number));
         }
         let mut change = 0_i64;
         for (key, became) in &rows.chunks {
@@ -230,7 +244,7 @@ impl Geometry {
             change += i64::from(now) - i64::from(before);
             if became.removed > 0 {
                 tally.vertices[1] += u64::from(became.removed);
-                tally.free_chunks.insert(format!("chunk:{}:{}", self.kind, chunk_text(key)));
+                tally.free_chunks.insert(self.chunk_item(key));
             }
             if now == 0 {
                 self.arrays_mut().for_each(|array| array.remove_chunk(key));
@@ -245,19 +259,17 @@ impl Geometry {
         self.write_level(out)?;
         result.chunks.extend(keys);
         result.changed.clone_from(&result.chunks);
-        tally.chunks += num::to_u64(result.changed.len());
+        tally.chunks += to_u64(result.changed.len());
         Ok(result)
     }
 
     fn dangling_reference_error(&self, chunk: u32, fragment: u32) -> EditError {
         let key = &self.chunk_keys[chunk as usize];
-        EditError::new(
-            Class::CountMismatch,
-            format!(
-                "{} of chunk {key:?}: expected fragment {fragment}, which an object has, among those that were written again, found it gone; plan again",
-                self.fragments.path
-            ),
-        )
+        let text = format!(
+            "{} of chunk {key:?}: expected fragment {fragment}, which an object has, among those that were written again, found it gone; plan again",
+            self.fragments.path
+        );
+        EditError::new(Class::CountMismatch, text)
     }
 
     /// Updates the ends of links for moved rows. Drops links with a removed end.
@@ -273,5 +285,197 @@ impl Geometry {
         family.flush(&snap, &self.vertices, &|_| Ok(None), out)?;
         self.links = Some(family);
         Ok(())
+    }
+}
+
+/// The chunks of one kind of a store that one task of a vacuum rewrites.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct VacuumShare {
+    /// The token of the kind.
+    pub kind: String,
+    /// The number of chunks.
+    pub chunks: usize,
+    /// The first and the last chunk.
+    pub span: [Vec<i64>; 2],
+    /// The range of shards, or of chunks where arrays are not sharded.
+    shards: [usize; 2],
+}
+
+/// Divides a vacuum into about `shares` shares. Returns the head of the plan, and the shares.
+///
+/// # Errors
+///
+/// When there is no store, or it lies in a repository of versions.
+pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<VacuumShare>)> {
+    let journal = open_store_journal(&store.into())?;
+    if journal.pinned.is_some() {
+        return unsupported(format!(
+            "{}: a vacuum of a repository of versions is not divided; run \"zvf vacuum\"",
+            journal.place
+        ));
+    }
+    let transaction = Transaction::begin(&journal)?;
+    let kinds: Vec<Vec<Vec<Chunk>>> =
+        transaction.kinds.iter().map(Geometry::chunks_by_shard).collect();
+    let all: usize = kinds.iter().flatten().map(Vec::len).sum();
+    let size = all.div_ceil(shares.max(1)).max(1);
+    let mut list = Vec::new();
+    for (geometry, shards) in transaction.kinds.iter().zip(kinds) {
+        let mut from = 0;
+        while from < shards.len() {
+            let (mut to, mut chunks) = (from, 0);
+            while to < shards.len() && chunks < size {
+                chunks += shards[to].len();
+                to += 1;
+            }
+            let (first, last) = (&shards[from], &shards[to - 1]); // neither is empty
+            list.push(VacuumShare {
+                kind: geometry.kind.token().to_owned(),
+                chunks,
+                span: [first[0].clone(), last[last.len() - 1].clone()],
+                shards: [from, to],
+            });
+            from = to;
+        }
+    }
+    Ok((transaction.head(), list))
+}
+
+/// Rewrites the chunks of a share that hold waste. Returns bytes for [`finish_vacuum`], and does not change the store.
+///
+/// # Errors
+///
+/// `Conflict` when the store is no longer at `head`; when a chunk cannot be read.
+pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Result<Bytes> {
+    let journal = open_store_journal(&store.into())?;
+    let mut transaction = begin_at(&journal, head)?;
+    let kind = transaction.find_kind(Some(&share.kind))?;
+    let geometry = &mut transaction.kinds[kind];
+    let [from, to] = share.shards;
+    let shards = geometry.chunks_by_shard();
+    let shards = shards.get(from..to).ok_or_else(|| plan_mismatch("a share", &share.kind))?;
+    let chunks: Vec<u32> = shards.iter().flatten().map(|key| geometry.chunk_number(key)).collect();
+    let wasted = geometry.find_waste(&chunks)?;
+    geometry.rebuild_rows(&wasted)?.to_bytes()
+}
+
+/// Commits the results of all shares at `head`. The commit names the plan by `digest`. Returns the report of the command.
+///
+/// # Errors
+///
+/// `Conflict` when the store is no longer at `head`; when `parts` are not results of tasks.
+pub fn finish_vacuum(
+    store: impl Into<Place>,
+    (head, digest): (u64, &str),
+    parts: impl IntoIterator<Item = (VacuumShare, Bytes)>,
+) -> Result<Json> {
+    let journal = open_store_journal(&store.into())?;
+    let transaction = begin_at(&journal, head)?;
+    let mut rebuilt: Vec<RebuiltRows> = Vec::new();
+    rebuilt.resize_with(transaction.kinds.len(), RebuiltRows::default);
+    for (share, bytes) in parts {
+        let kind = transaction.find_kind(Some(&share.kind))?;
+        let part = RebuiltRows::parse(&bytes)
+            .ok_or_else(|| plan_mismatch("what a task wrote", &share.kind))?;
+        rebuilt[kind].chunks.extend(part.chunks);
+        rebuilt[kind].cells.keys.extend(part.cells.keys);
+    }
+    let committed =
+        commit_rebuilt(&journal, transaction, rebuilt, vacuum_operation(digest), false)?;
+    Ok(report_commit(&journal, journal.head()?, false, &committed))
+}
+
+/// Returns whether the commit after `head` is the vacuum of the plan that `digest` names.
+///
+/// # Errors
+///
+/// When there is no store, or its log cannot be read.
+pub fn is_vacuumed(store: impl Into<Place>, (head, digest): (u64, &str)) -> Result<bool> {
+    is_committed(store, head, &vacuum_operation(digest))
+}
+
+fn vacuum_operation(digest: &str) -> Json {
+    json!({"op": "vacuum", "plan": digest})
+}
+
+fn begin_at(journal: &Arc<Journal>, head: u64) -> Result<Transaction> {
+    let transaction = Transaction::begin(journal)?;
+    let what = ["which was planned for", "; plan again"];
+    check_is_at(&journal.place, (head, transaction.head()), what)?;
+    Ok(transaction)
+}
+
+fn plan_mismatch(what: &str, kind: &str) -> EditError {
+    let text = format!("the plan: {what} of {kind} is not of this store; plan again");
+    EditError::new(Class::Encoding, text)
+}
+
+impl Geometry {
+    /// Returns all chunks, grouped by shard. Where arrays have different shards, all chunks are one group.
+    fn chunks_by_shard(&self) -> Vec<Vec<Chunk>> {
+        let columns = self.columns.iter().map(|column| &column.array);
+        let beside = self.fragment_columns.iter().map(|column| &column.array);
+        let arrays = [&self.vertices, &self.fragments].into_iter().chain(columns).chain(beside);
+        let grids: BTreeSet<_> = arrays.filter_map(|array| array.shard_grid()).collect();
+        let chunks = self.vertices.chunks();
+        let mut shards: BTreeMap<Vec<i128>, Vec<Chunk>> = BTreeMap::new();
+        for chunk in chunks {
+            let shard = match (grids.len(), grids.first()) {
+                (0, _) => chunk.iter().copied().map(i128::from).collect(),
+                (1, Some((origin, shape))) => {
+                    let at = chunk.iter().zip(*origin).zip(*shape);
+                    at.map(|((c, origin), side)| {
+                        (i128::from(*c) - i128::from(*origin)).div_euclid((*side).into())
+                    })
+                    .collect()
+                }
+                _ => Vec::new(),
+            };
+            shards.entry(shard).or_default().push(chunk);
+        }
+        shards.into_values().collect()
+    }
+}
+
+/// The header of the result of a task.
+#[derive(Deserialize)]
+struct Header {
+    chunks: Vec<(Chunk, RebuiltChunk)>,
+    cells: Vec<(String, Option<usize>)>,
+}
+
+impl RebuiltRows {
+    fn to_bytes(&self) -> Result<Bytes> {
+        let cell =
+            |(key, blob): (&String, &Option<Blob>)| (key.clone(), blob.as_ref().map(Blob::len));
+        let cells: Vec<_> = self.cells.keys.iter().map(cell).collect();
+        let chunks: Vec<_> = self.chunks.iter().collect();
+        let header = serde_json::to_vec(&json!({"chunks": chunks, "cells": cells}))?;
+        let mut all = (to_u64(header.len())).to_le_bytes().to_vec();
+        all.extend(header);
+        for cell in self.cells.keys.values().flatten() {
+            all.extend_from_slice(&cell.read()?);
+        }
+        Ok(all.into())
+    }
+
+    /// Parses the bytes that [`to_bytes`](Self::to_bytes) wrote. Returns `None` for other bytes.
+    fn parse(all: &Bytes) -> Option<Self> {
+        let mut rest = all.clone();
+        let mut take = |count: usize| (count <= rest.len()).then(|| rest.split_to(count));
+        let length = u64::from_le_bytes(*take(8)?.first_chunk()?);
+        let header: Header = serde_json::from_slice(&take(usize::try_from(length).ok()?)?).ok()?;
+        let chunks = header.chunks.into_iter().collect();
+        let mut result = Self { chunks, ..Self::default() };
+        for (key, length) in header.cells {
+            let bytes = match length {
+                Some(length) => Some(take(length)?),
+                None => None,
+            };
+            result.cells.insert(key, bytes);
+        }
+        rest.is_empty().then_some(result)
     }
 }

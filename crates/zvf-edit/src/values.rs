@@ -1,4 +1,5 @@
-//! Writes the values of chunks whose rows stay and of new columns, and counts the changed vertices.
+//! Writes the values of chunks whose rows stay and of new columns, counts the changed vertices, and
+//! writes the document of a level.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +7,10 @@ use serde_json::json;
 
 use crate::arrays::{Chunk, chunk_text};
 use crate::changes::Changes;
+use crate::documents::read_doc;
 use crate::error::Result;
 use crate::geometry::Geometry;
-use crate::numbers::{NONE, Vid};
+use crate::numbers::{NONE, Vertex, Vid};
 use crate::rebuild::{RebuildResult, Tally};
 
 impl Geometry {
@@ -28,7 +30,7 @@ impl Geometry {
         for chunk in chunks.union(rebuilt).copied().collect::<Vec<_>>() {
             self.load_chunk(chunk)?;
             let key = self.chunk_keys[chunk as usize].clone();
-            let rows = self.chunks[&chunk].rows.clone();
+            let rows = self.chunks[&chunk].rows.clone().collect::<Vec<Vid>>();
             let old_positions = self.vertices.read_stored(&self.snap, &key)?.unwrap_or_default();
             let differing = self.count_vertices(&key, &rows, &old_positions, tally)?;
             self.count_owners(&key, &differing, tally)?;
@@ -42,15 +44,17 @@ impl Geometry {
                 self.put_values(&key, &rows, &old_positions)?;
             }
         }
-        self.extend_box(result, tally);
+        self.extend_box(tally);
         self.write_fragment_columns(rebuilt)?;
         self.flush_vertices(out)
     }
 
     /// Extends the box of changed positions by the new vertices.
-    pub(crate) fn extend_box(&self, result: &RebuildResult, tally: &mut Tally) {
-        for v in result.places.keys().filter(|v| self.home[**v as usize].0 == NONE) {
-            tally.extend_box(&self.decimal_position(*v));
+    pub(crate) fn extend_box(&self, tally: &mut Tally) {
+        for (v, vertex) in (0..).zip(&self.vertex.list) {
+            if vertex.home.0 == NONE && vertex.place.0 != NONE {
+                tally.extend_box(&self.decimal_position(v));
+            }
         }
     }
 
@@ -79,13 +83,13 @@ impl Geometry {
         let size = self.position_size();
         let mut differs = vec![false; rows.len()];
         for (row, v) in rows.iter().enumerate() {
-            let i = *v as usize;
-            if self.existed[i] && !self.alive[i] {
+            let Vertex { existed, alive, owner, .. } = self.vertex[*v];
+            if existed && !alive {
                 tally.vertices[1] += 1;
-                if self.owner[i] == NONE {
+                if owner == NONE {
                     tally.free_chunks.insert(self.chunk_item(key));
                 }
-            } else if self.alive[i]
+            } else if alive
                 && old_positions.get(row * size..(row + 1) * size) != Some(self.position_bytes(*v))
             {
                 tally.vertices[2] += 1;
@@ -99,10 +103,9 @@ impl Geometry {
                 continue;
             }
             for (row, v) in rows.iter().enumerate() {
-                let i = *v as usize;
                 // A column may have fewer rows.
                 let old = old.get(row * width..(row + 1) * width).unwrap_or_default();
-                if self.alive[i] && !column.data.is_row(*v, old)? {
+                if self.vertex[*v].alive && !column.data.is_row(*v, old)? {
                     tally.vertices[3] += u64::from(!differs[row]);
                     differs[row] = true;
                 }
@@ -115,7 +118,7 @@ impl Geometry {
     fn count_owners(&mut self, key: &Chunk, differing: &[Vid], tally: &mut Tally) -> Result<()> {
         for v in differing {
             let owner = self.owner_of(*v)?;
-            match self.object(owner).map(|object| object.id) {
+            match self.object_id(owner) {
                 Some(id) if !tally.added.contains(&id) && !tally.removed.contains(&id) => {
                     tally.changed.insert(id);
                 }
@@ -129,7 +132,7 @@ impl Geometry {
     }
 
     /// Returns the item by which transactions on vertices without objects conflict.
-    fn chunk_item(&self, key: &Chunk) -> String {
+    pub(crate) fn chunk_item(&self, key: &[i64]) -> String {
         format!("chunk:{}:{}", self.kind, chunk_text(key))
     }
 
@@ -161,5 +164,29 @@ impl Geometry {
             self.ensure_group("vertex_attributes", out)?;
         }
         self.flush_arrays(out)
+    }
+
+    /// Adds the document of the group `name` if it does not exist.
+    pub(crate) fn ensure_group(&self, name: &str, out: &mut Changes) -> Result<()> {
+        out.ensure_group(&self.snap, &format!("{}/{name}", self.path))
+    }
+
+    /// Writes the document of the level: counts and claims.
+    pub(crate) fn write_level(&mut self, out: &mut Changes) -> Result<()> {
+        if !self.fragment_columns.is_empty() {
+            self.ensure_group("fragment_attributes", out)?;
+        }
+        let has_objects = self.objects.as_ref().is_some_and(|objects| objects.count > 0);
+        let present = &mut self.doc["attributes"]["zarr_vectors_level"]["arrays_present"];
+        if let Some(list) = present.as_array_mut()
+            && has_objects
+            && !list.iter().any(|listed| listed == "object_index")
+        {
+            list.push(json!("object_index"));
+        }
+        if read_doc(&self.snap, &self.path)?.as_ref() != Some(&self.doc) {
+            out.put_doc(&self.path, &self.doc)?;
+        }
+        Ok(())
     }
 }

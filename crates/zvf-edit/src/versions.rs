@@ -27,7 +27,7 @@ use crate::stamp::{new_txid, writer_name};
 /// A repository, pinned to one of its versions.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    versions: Arc<dyn Versions>,
+    pub(crate) versions: Arc<dyn Versions>,
     /// The id of the version.
     id: String,
     /// The versions up to this one, newest first.
@@ -39,7 +39,7 @@ pub(crate) struct Pinned {
 impl Pinned {
     /// Pins the current version of the address.
     pub(crate) fn open_latest(versions: &Arc<dyn Versions>) -> Result<Self> {
-        let id = block_on(versions.latest_version()).map_err(convert_error)?;
+        let id = ask(versions.latest_version())?;
         Ok(Self::new(versions, id))
     }
 
@@ -50,8 +50,7 @@ impl Pinned {
 
     /// Opens the objects of the version, and an empty medium in place of a journal.
     pub(crate) fn open_media(&self, options: &OpenOptions) -> Result<(Medium, Medium)> {
-        let Backend { store, prefix, .. } =
-            block_on(self.versions.open(&self.id)).map_err(convert_error)?;
+        let Backend { store, prefix, .. } = ask(self.versions.open(&self.id))?;
         let none = Objects::new(Arc::new(InMemory::new()), &"".into(), options);
         Ok((Medium::Objects(Objects::new(store, &prefix, options)), Medium::Objects(none)))
     }
@@ -61,7 +60,7 @@ impl Pinned {
         if let Some(history) = self.history.get() {
             return Ok(history);
         }
-        let found = block_on(self.versions.history(&self.id)).map_err(convert_error)?;
+        let found = ask(self.versions.history(&self.id))?;
         Ok(self.history.get_or_init(|| found))
     }
 
@@ -94,11 +93,6 @@ impl Pinned {
         Ok(Self::new(&self.versions, self.version(number)?.id.clone()))
     }
 
-    /// Pins the current version of the address.
-    pub(crate) fn reopen(&self) -> Result<Self> {
-        Self::open_latest(&self.versions)
-    }
-
     /// Returns the reason why commits are refused; `None` where they are not.
     pub(crate) fn read_only(&self) -> Option<String> {
         self.versions.read_only_reason()
@@ -119,8 +113,7 @@ impl Pinned {
         });
         let properties = commit_properties(&report, body, operations, options)?;
         let note = CommitNote { message, properties };
-        let id = block_on(self.versions.commit(&self.id, changes.read_all()?, note))
-            .map_err(convert_error)?;
+        let id = block_on(self.versions.commit(&self.id, changes.read_all()?, note))?;
         // A second commit on the same version is a conflict, so that this is the only one.
         let _ = self.committed.set(());
         report["head"] = json!(self.head()?);
@@ -167,9 +160,9 @@ impl Pinned {
     /// them.
     fn read_changed_keys(&self, number: u64, options: &OpenOptions) -> Result<Json> {
         let (before, after) = (self.open_at(number - 1)?, self.open_at(number)?);
-        let keys = match block_on(self.versions.changed_keys(&before.id, &after.id)) {
-            Err(error) if error.class() == Class::Unsupported => return Ok(Json::Null),
-            keys => keys.map_err(convert_error)?,
+        let keys = match ask(self.versions.changed_keys(&before.id, &after.id)) {
+            Err(error) if error.class == Class::Unsupported => return Ok(Json::Null),
+            keys => keys?,
         };
         let [(before, _), (after, _)] = [before.open_media(options)?, after.open_media(options)?];
         let len = |medium: &Medium, key: &str| -> Result<Option<u64>> {
@@ -200,8 +193,7 @@ impl Pinned {
                 format!("at commit {number} there was no store yet; take back fewer commits");
             return refused(text);
         }
-        let keys =
-            block_on(self.versions.changed_keys(&then.id, &self.id)).map_err(convert_error)?;
+        let keys = ask(self.versions.changed_keys(&then.id, &self.id))?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let contents = store
             .get_all(&keys)?
@@ -239,11 +231,13 @@ fn commit_properties(
     Ok(properties.into_iter().collect())
 }
 
-/// Converts an error of a repository, without the class in front of the message.
-fn convert_error(error: zvf_error::Error) -> EditError {
-    let (class, text) = (error.class(), error.to_string());
-    let message = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
-    EditError::new(class, message).with_cause(error)
+/// Waits for an answer of a repository. Its errors have no class in front of the message.
+fn ask<T>(answer: impl Future<Output = Result<T, zvf_error::Error>>) -> Result<T> {
+    block_on(answer).map_err(|error| {
+        let (class, text) = (error.class(), error.to_string());
+        let message = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
+        EditError::new(class, message).with_cause(error)
+    })
 }
 
 /// Maximum length of the properties of a version, as they are read with every list of versions.

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use zvf_format::num::checked_usize;
 use zvf_model::Kind;
 
-use crate::error::{EditError, Result, refuse_if, refused};
+use crate::error::{OrFail, Result, refuse_if, refused};
 use crate::fields::{Fields, assignments, checked_index, need_list_of, parse_vector};
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
@@ -92,10 +92,8 @@ fn insertion_index(at: Option<&Json>, count: usize) -> Result<usize> {
         Some(Json::String(word)) if word == "end" => Ok(count),
         Some(Json::String(word)) if word == "start" => Ok(0),
         Some(value) => {
-            let i = value.as_i64().ok_or_else(|| {
-                EditError::invalid(format!(
-                    "at: expected \"start\", \"end\" or a number, found {value}"
-                ))
+            let i = value.as_i64().or_refused(|| {
+                format!("at: expected \"start\", \"end\" or a number, found {value}")
             })?;
             // `count` appends; negative numbers count from the end.
             let at = if i < 0 {
@@ -103,28 +101,8 @@ fn insertion_index(at: Option<&Json>, count: usize) -> Result<usize> {
             } else {
                 usize::try_from(i).ok().filter(|at| *at <= count)
             };
-            at.ok_or_else(|| EditError::invalid(format!("at: {value} of {count}")))
+            at.or_refused(|| format!("at: {value} of {count}"))
         }
-    }
-}
-
-impl Geometry {
-    /// Sets the parents of new vertices, one for each.
-    fn set_new_parents(&mut self, new_vertices: &[Vid], parents: Vec<ParentRef>) -> Result<()> {
-        if parents.len() != new_vertices.len() {
-            return refused(format!(
-                "parents: {} for {} vertices",
-                parents.len(),
-                new_vertices.len()
-            ));
-        }
-        for (v, parent) in new_vertices.iter().zip(parents) {
-            self.parent[*v as usize] = match parent {
-                ParentRef::Existing(v) => v,
-                ParentRef::New(new) => new_vertices[new],
-            };
-        }
-        Ok(())
     }
 }
 
@@ -177,34 +155,36 @@ impl Transaction {
         let axes = self.kinds[kind].axes;
         let geometry = &self.kinds[kind];
         let size = geometry.scalar.size() * axes;
-        let computed = |image: &dyn Fn(Vec<f64>) -> Vec<f64>| -> Result<Vec<u8>> {
-            let mut targets = Vec::with_capacity(selection.vertices.len() * size);
-            for v in &selection.vertices {
-                let image = image(geometry.computable_position(*v)?);
-                targets.extend(geometry.encode_position(&image)?);
-            }
-            Ok(targets)
-        };
-        let targets: Vec<u8> = match (to, by, affine) {
-            (Some(to), None, None) => target_positions(geometry, &to, selection.vertices.len())?,
+        let image: Box<dyn Fn(Vec<f64>) -> Vec<f64>> = match (&to, by, affine) {
+            (Some(_), None, None) => Box::new(|position| position),
             (None, Some(by), None) => {
                 let by = parse_vector(&by, axes, "by")?;
-                computed(&|position| position.iter().zip(&by).map(|(x, d)| x + d).collect())?
+                Box::new(move |position| position.iter().zip(&by).map(|(x, d)| x + d).collect())
             }
             (None, None, Some(affine)) => {
                 let affine = AffineMap::new(&affine, axes)?;
-                computed(&|position| affine.apply(&position))?
+                Box::new(move |position| affine.apply(&position))
             }
             _ => {
                 return refused("one of \"to\", \"by\" and \"affine\" is wanted");
             }
         };
+        let count = selection.vertices.len();
+        let targets = to.map(|to| target_positions(geometry, &to, count)).transpose()?;
+        let mut targets = targets.iter().flat_map(|targets| targets.chunks_exact(size));
         self.mark_owners_written(kind, &selection.vertices)?;
-        let mut changed = 0;
-        for (v, bytes) in selection.vertices.iter().zip(targets.chunks_exact(size)) {
-            if self.kinds[kind].position_bytes(*v) != bytes {
+        let (mut changed, mut is_moved) = (0, vec![false; self.kinds[kind].vertex.list.len()]);
+        for v in &selection.vertices {
+            let geometry = &self.kinds[kind];
+            let bytes = match targets.next() {
+                Some(target) => target.to_vec(),
+                // It is selected twice.
+                None if std::mem::replace(&mut is_moved[*v as usize], true) => continue,
+                None => geometry.encode_position(&image(geometry.computable_position(*v)?))?,
+            };
+            if geometry.position_bytes(*v) != bytes {
                 self.note_unowned(kind, *v);
-                self.kinds[kind].move_vertex(*v, bytes)?;
+                self.kinds[kind].move_vertex(*v, &bytes)?;
                 changed += 1;
             }
         }
@@ -214,10 +194,9 @@ impl Transaction {
     /// Marks the old chunk of a point without an object as written, by which such points conflict.
     fn note_unowned(&mut self, kind: usize, v: Vid) {
         let geometry = &self.kinds[kind];
-        let (chunk, _) = geometry.home[v as usize];
-        if geometry.owner[v as usize] == NONE && chunk != NONE {
-            let text = crate::arrays::chunk_text(&geometry.chunk_keys[chunk as usize]);
-            let item = format!("chunk:{}:{text}", geometry.kind);
+        let (chunk, _) = geometry.vertex[v].home;
+        if geometry.vertex[v].owner == NONE && chunk != NONE {
+            let item = geometry.chunk_item(&geometry.chunk_keys[chunk as usize]);
             self.mark_written(item);
         }
     }
@@ -245,7 +224,14 @@ impl Transaction {
         let rows = self.parse_rows(kind, &new.positions, attributes)?;
         let vertices = self.kinds[kind].add_rows(object, &rows.bytes)?;
         if kind_type == Kind::Skeleton {
-            self.kinds[kind].set_new_parents(&vertices, parents)?;
+            let (given, count) = (parents.len(), vertices.len());
+            refuse_if(given != count, &format!("parents: {given} for {count} vertices"))?;
+            for (v, parent) in vertices.iter().zip(parents) {
+                self.kinds[kind].vertex[*v].parent = match parent {
+                    ParentRef::Existing(v) => v,
+                    ParentRef::New(new) => vertices[new],
+                };
+            }
         }
         let at = insertion_index(new.at.as_ref(), before.len())?;
         let state = self.kinds[kind].object_mut(object)?;
@@ -300,10 +286,8 @@ impl Transaction {
             parents.push(match (new, index) {
                 (Some(new), _) => {
                     let earlier = checked_usize(new).filter(|new| *new < parents.len());
-                    ParentRef::New(earlier.ok_or_else(|| {
-                        EditError::invalid(format!(
-                            "parents: new vertex {new} does not come earlier"
-                        ))
+                    ParentRef::New(earlier.or_refused(|| {
+                        format!("parents: new vertex {new} does not come earlier")
                     })?)
                 }
                 (None, Some(index)) => match crate::select::pick_entries(before, index)?[..] {
@@ -369,13 +353,10 @@ impl Transaction {
         for (owner, _) in by_owner {
             if owner == NONE {
                 let geometry = &mut self.kinds[kind];
-                let free: Vec<Vid> = removed
-                    .iter()
-                    .copied()
-                    .filter(|v| geometry.owner[*v as usize] == NONE)
-                    .collect();
+                let free: Vec<Vid> =
+                    removed.iter().copied().filter(|v| geometry.vertex[*v].owner == NONE).collect();
                 for v in free {
-                    geometry.alive[v as usize] = false;
+                    geometry.vertex[v].alive = false;
                     geometry.free_changed.insert(v);
                 }
                 continue;
@@ -393,7 +374,7 @@ impl Transaction {
                 geometry.reparent_over_removed(&remaining, &removed)?;
             }
             for v in vertices.iter().filter(|v| removed.contains(v)) {
-                geometry.alive[*v as usize] = false;
+                geometry.vertex[*v].alive = false;
             }
             geometry.object_mut(owner)?.vertices = remaining;
         }
@@ -406,20 +387,13 @@ impl Transaction {
         if !geometry.has_links() {
             return Ok(());
         }
-        let chunks: HashSet<u32> = removed
-            .iter()
-            .map(|v| geometry.home[*v as usize].0)
-            .filter(|chunk| *chunk != NONE)
-            .collect();
-        let chunks: Vec<u32> = chunks.into_iter().collect();
-        geometry.load_links(&chunks)?;
+        geometry.load_links_of(removed)?;
         let mut ends: Vec<Vid> = Vec::new();
         if let Some(family) = &mut geometry.links {
             for v in removed {
-                for number in family.records_at(*v) {
-                    let record = &mut family.records[number as usize];
-                    record.alive = false;
-                    ends.extend(record.vertices());
+                for number in family.records.at(*v) {
+                    family.records[number].alive = false;
+                    ends.extend(family.records.vertices(number));
                 }
             }
         }
@@ -440,20 +414,20 @@ impl Transaction {
             "the two vertices are of different objects",
         )?;
         refuse_if(
-            geometry.parent[v as usize] == NONE,
+            geometry.vertex[v].parent == NONE,
             "the vertex is a root; use object.reroot first",
         )?;
         let mut above = parent;
         while above != NONE {
             refuse_if(above == v, "the parent is below the vertex: that would be a circle")?;
-            above = geometry.parent[above as usize];
+            above = geometry.vertex[above].parent;
         }
-        let changed = geometry.parent[v as usize] != parent;
+        let changed = geometry.vertex[v].parent != parent;
         self.mark_owners_written(kind, &[v])?;
         let geometry = &mut self.kinds[kind];
         if changed {
             geometry.mark_object_changed(owner)?;
-            geometry.parent[v as usize] = parent;
+            geometry.vertex[v].parent = parent;
             geometry.parents_changed.insert(owner);
         }
         Ok(OperationResult::new(2, usize::from(changed)))
@@ -466,9 +440,9 @@ impl Geometry {
         let mut roots = 0;
         let mut parents = Vec::new();
         for v in remaining {
-            let mut parent = self.parent[*v as usize];
+            let mut parent = self.vertex[*v].parent;
             while parent != NONE && removed.contains(&parent) {
-                parent = self.parent[parent as usize];
+                parent = self.vertex[parent].parent;
             }
             roots += usize::from(parent == NONE);
             parents.push((*v, parent));
@@ -477,7 +451,7 @@ impl Geometry {
             return refused(format!("the object would have {roots} roots; split it first"));
         }
         for (v, parent) in parents {
-            self.parent[v as usize] = parent;
+            self.vertex[v].parent = parent;
         }
         Ok(())
     }

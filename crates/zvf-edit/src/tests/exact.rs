@@ -16,8 +16,8 @@ use zvf_write::{Schema, WriteOptions, Writer};
 use super::{GC, begin, move_all, open, positions, run, tree};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
+use crate::manifests::read_references;
 use crate::medium::block_on;
-use crate::references::read_references;
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 use crate::{Collect, gc};
@@ -126,7 +126,7 @@ fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
     let sources = || {
         let path = "1/object_attributes/source_id";
         let column = open_row_column(&begin(&store).snap, path, "source_id").unwrap().unwrap();
-        let rows = column.array.bytes.chunks_exact(8);
+        let rows = column.array.bytes.now.chunks_exact(8);
         rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
     };
     assert_eq!(sources(), [5, LARGE_ID, LARGE_ID + 1, LARGE_ID + 2]);
@@ -207,7 +207,7 @@ fn what_is_appended_is_held_chunk_by_chunk() {
         let mut transaction = begin(by_chunk);
         transaction.apply(&line).unwrap();
         transaction.plan(&crate::CommitOptions::default()).unwrap();
-        assert!(transaction.kinds[0].home.is_empty(), "{id}");
+        assert!(transaction.kinds[0].vertex.list.is_empty(), "{id}");
         run(by_chunk, std::slice::from_ref(&line)).unwrap();
         run(by_number, &[line, move_all(by_number, 0.0)]).unwrap();
         assert_eq!(tree(by_chunk), tree(by_number), "{id}");

@@ -133,7 +133,7 @@ fn check_reference_levels(content: LevelContent) {
     let manifests = |level: u32| {
         let snap = begin(store.path()).snap;
         let path = format!("{level}/object_index/manifests");
-        crate::row_array::RowArray::open(&snap, &path).unwrap().unwrap().rows
+        crate::row_array::RowArray::open(&snap, &path).unwrap().unwrap().rows.now
     };
     let (all, coarser) = (manifests(0), manifests(1));
     assert_eq!(all.len(), coarser.len());

@@ -1,6 +1,5 @@
 //! Tests of writers at once on an object store.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,27 +11,32 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
-use super::{GC, begin_on};
+use super::{GC, begin_on, run};
+use crate::commit::commit;
 use crate::epoch::Epoch;
 use crate::error::EditError;
 use crate::journal::Journal;
 use crate::medium::block_on;
 use crate::options::CommitOptions;
-use crate::script::commit;
-use crate::{Editor, Place, Undo, gc, log, undo};
+use crate::{Place, Undo, gc, log, undo};
 
 /// The names and contents of the objects of a backend.
 type Objects = Vec<(String, Bytes)>;
 
 fn backend() -> Arc<FaultStore> {
+    backend_with("sl3_streamlines")
+}
+
+/// Creates an archived store in memory, whose requests can fail.
+pub(super) fn backend_with(id: &str) -> Arc<FaultStore> {
     let backend = Arc::new(FaultStore::new());
-    for (name, bytes) in archives::files("sl3_streamlines") {
+    for (name, bytes) in archives::files(id) {
         block_on(backend.insert(&format!("data/a.zv/{name}"), &bytes));
     }
     backend
 }
 
-fn place(backend: &Arc<FaultStore>) -> Place {
+pub(super) fn place(backend: &Arc<FaultStore>) -> Place {
     let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
     Place::in_object_store(backend, "data/a.zv".into(), &OpenOptions::default())
 }
@@ -41,11 +45,8 @@ fn shift(object: i64) -> Json {
     json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]})
 }
 
-fn edit(place: &Place, line: &Json) -> Result<Json, EditError> {
-    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
-    editor.line(1, &line.to_string())?;
-    editor.finish()?;
-    Ok(editor.report(None))
+pub(super) fn edit(place: &Place, line: &Json) -> Result<Json, EditError> {
+    run(place, std::slice::from_ref(line))
 }
 
 fn read_all(backend: &FaultStore) -> Objects {

@@ -1,38 +1,16 @@
 //! Tests of commits whose answer is lost: the outcome is read back, or reported as unknown.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use archives::faults::{Fault, FaultStore};
-use object_store::ObjectStore;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_store::OpenOptions;
 
-use crate::error::EditError;
-use crate::medium::block_on;
-use crate::options::CommitOptions;
-use crate::{Editor, Place, log};
+use super::races::{backend_with, edit, place};
+use crate::log;
 
-/// Creates an archived store in memory, whose requests can fail.
 fn backend() -> Arc<FaultStore> {
-    let backend = Arc::new(FaultStore::new());
-    for (name, bytes) in archives::files("pl2_negative") {
-        block_on(backend.insert(&format!("data/a.zv/{name}"), &bytes));
-    }
-    backend
-}
-
-fn place(backend: &Arc<FaultStore>) -> Place {
-    let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
-    Place::in_object_store(backend, "data/a.zv".into(), &OpenOptions::default())
-}
-
-fn edit(place: &Place, line: &Json) -> Result<Json, EditError> {
-    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
-    editor.line(1, &line.to_string())?;
-    editor.finish()?;
-    Ok(editor.report(None))
+    backend_with("pl2_negative")
 }
 
 /// Returns an operation that removes one object.

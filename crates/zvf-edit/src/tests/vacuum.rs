@@ -19,7 +19,7 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::geometry::Geometry;
 use crate::indexes::manifest_bytes;
-use crate::links::End;
+use crate::records::End;
 use crate::{
     CommitOptions, Place, Undo, VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum,
     undo, vacuum,
@@ -61,7 +61,7 @@ fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
 fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes) {
     let Some(objects) = &mut geometry.objects else { return };
     let empty = manifest_bytes(objects.rank, &[]).unwrap();
-    let rows = &mut objects.manifests.rows;
+    let rows = objects.manifests.rows.change();
     let count = rows.len();
     for (number, row) in rows.iter_mut().enumerate() {
         if number % 3 == 1 || is_sole && count > 4 && number + 2 >= count {
@@ -118,17 +118,17 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
         let Some(mut family) = geometry.links.take() else { continue };
         let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
         family.load_cells_naming(&snap, &keys, &|_| true, &mut vertex).unwrap();
-        for record in &family.records {
-            let ends = record.ends.iter().map(|end| match end {
+        for number in family.records.numbers() {
+            let ends = family.records.ends(number).iter().map(|end| match end {
                 End::Vertex(v) => *v,
                 end => panic!("{end:?}"),
             });
             let ends: Vec<u32> = ends.collect();
             let is_kept =
-                |v: &u32| geometry.objects.is_none() || geometry.owner[*v as usize] != u32::MAX;
+                |v: &u32| geometry.objects.is_none() || geometry.vertex[*v].owner != u32::MAX;
             if ends.iter().all(is_kept) {
                 let ends = ends.iter().map(|v| format!("{:?}", geometry.position(*v)));
-                found.push((ends.collect(), record.values.clone()));
+                found.push((ends.collect(), family.records.values(number)));
             }
         }
     }
@@ -168,8 +168,8 @@ fn vacuum_removes_only_waste() {
         }
         let transaction = begin(store.path());
         let objects = transaction.kinds[0].objects.as_ref();
-        let last = objects.and_then(|objects| objects.list.last());
-        assert!(last.is_none_or(|last| last.exists) || id == "sl3_pyramid", "{id}: an empty row");
+        let last = objects.and_then(|objects| Some(objects.exists(objects.numbers().last()?)));
+        assert!(last != Some(false) || id == "sl3_pyramid", "{id}: an empty row");
         assert_eq!(vacuum(store.path(), false).unwrap()["changed"], false, "{id}");
     }
 }
@@ -221,7 +221,8 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let mut changes = Changes::default();
         geometry.fragments.flush(&snap, &mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
-        objects.manifests.rows[removed as usize] = manifest_bytes(objects.rank, &[]).unwrap();
+        let empty = manifest_bytes(objects.rank, &[]).unwrap();
+        objects.manifests.rows.change()[removed as usize] = empty;
         objects.manifests.flush(&mut changes, 16384).unwrap();
         for (key, bytes) in changes.read_all().unwrap() {
             std::fs::write(store.path().join(key), bytes.unwrap()).unwrap();

@@ -12,9 +12,9 @@ use zvf_store::record::CommitRecord;
 
 use super::{GC, begin, begin_on, move_all, open, positions, run, tree};
 use crate::changes::Changes;
+use crate::commit::commit;
 use crate::options::CommitOptions;
 use crate::place::journal_folder;
-use crate::script::commit;
 use crate::{Division, Rewrite, Undo, checkout, commit_levels, find_commit, gc, log, split, undo};
 
 #[test]
@@ -91,7 +91,7 @@ fn a_merge_takes_over_what_groups_have() {
         let columns = &merged.groups.columns;
         let column = columns.iter().find(|column| column.name == name).unwrap();
         let row = column.array.row(merged.groups.find_group(&json!(group)).unwrap());
-        (!column.is_missing(row)).then(|| crate::stores::row_json(&column.ty, row))
+        (!column.is_missing(row)).then(|| crate::scalar::row_json(&column.ty, row))
     };
     let found = [("w", "both"), ("w", "new"), ("only", "both"), ("only", "new")];
     let found = found.map(|(name, group)| value(name, group).unwrap());
@@ -128,8 +128,8 @@ fn a_merge_names_a_link_to_a_row_of_no_fragment() {
     let kind = &mut source.kinds[0];
     kind.load_all().unwrap();
     kind.load_all_links().unwrap();
-    let end = kind.links.as_ref().unwrap().records[0].vertices().next().unwrap();
-    let (chunk, row) = kind.home[end as usize];
+    let end = kind.links.as_ref().unwrap().records.vertices(0).next().unwrap();
+    let (chunk, row) = kind.vertex[end].home;
     let key = kind.chunk_keys[chunk as usize].clone();
     let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
     index.push_range(0, u64::from(row)).unwrap();
@@ -161,8 +161,7 @@ fn what_is_stored_without_a_document_is_no_absent_column() {
         let store = Unpacked::new("sl3_streamlines");
         let document = store.path().join(document);
         fs::remove_file(&document).unwrap();
-        let begin_again =
-            || crate::transaction::Transaction::begin(&open(store.path()), Path::new("."));
+        let begin_again = || crate::transaction::Transaction::begin(&open(store.path()));
         let error = begin_again().unwrap_err();
         assert_eq!(error.class, Class::NotFound, "{error}");
         // An empty folder is what is left of a removed one.

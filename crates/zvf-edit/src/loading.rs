@@ -1,0 +1,327 @@
+//! Loads the chunks, objects, values and links of one kind of a store.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+use zvf_format::fragment::FragmentIndex;
+use zvf_format::{Class, num};
+use zvf_model::Kind;
+
+use crate::arrays::Chunk;
+use crate::error::{At, Result, fail};
+use crate::geometry::{ChunkState, Geometry};
+use crate::links::missing_row_error;
+use crate::numbers::{NONE, Vertex, Vid, vertex_number};
+use crate::records::End;
+
+impl Geometry {
+    /// Loads a chunk, unless it is loaded.
+    pub(crate) fn load_chunk(&mut self, number: u32) -> Result<()> {
+        if self.chunks.contains_key(&number) {
+            return Ok(());
+        }
+        let key = self.chunk_keys[number as usize].clone();
+        let Some(positions) = self.vertices.read_stored(&self.snap, &key)? else {
+            self.chunks.insert(number, ChunkState::default());
+            return Ok(());
+        };
+        let rows = self.append_rows(&key, number, positions.into())?;
+        let mut state = ChunkState { rows, ..ChunkState::default() };
+        self.read_fragments(&key, &mut state)?;
+        if self.kind == Kind::Skeleton && self.convention != "explicit" {
+            for fragment in state.fragments.iter() {
+                for pair in fragment.windows(2) {
+                    self.vertex[pair[1]].parent = pair[0];
+                }
+            }
+        }
+        for v in &state.fragments.vertices {
+            self.vertex[*v].existed = true;
+        }
+        self.chunks.insert(number, state);
+        Ok(())
+    }
+
+    /// Numbers the rows of a chunk as vertices, and appends their positions and values.
+    fn append_rows(
+        &mut self,
+        key: &Chunk,
+        number: u32,
+        mut positions: Vec<u8>,
+    ) -> Result<Range<Vid>> {
+        let size = self.position_size();
+        let count = positions.len() / size;
+        if count * size != positions.len() {
+            let text = format!(
+                "{} of chunk {key:?}: {} bytes are no whole number of rows of {size}",
+                self.vertices.path,
+                positions.len()
+            );
+            return fail(Class::Misaligned, text);
+        }
+        let base = vertex_number(self.vertex.list.len())?;
+        let end = vertex_number(self.vertex.list.len() + count)?;
+        self.positions.append(&mut positions);
+        for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
+            let rows = column.need_rows(&self.snap, key, count)?;
+            column.data.push(&rows);
+        }
+        let (owner, parent, alive, existed) = (NONE, NONE, false, false);
+        self.vertex.list.extend((0..end - base).map(|row| {
+            let (home, place) = ((number, row), (NONE, 0));
+            Vertex { home, chunk: number, place, owner, parent, alive, existed }
+        }));
+        Ok(base..end)
+    }
+
+    /// Loads the values of a column, unless they are loaded.
+    pub(crate) fn load_values(&mut self, column: usize) -> Result<()> {
+        let column = &mut self.columns[column];
+        if std::mem::replace(&mut column.is_loaded, true) {
+            return Ok(());
+        }
+        // The rows of a chunk were numbered one after the other. New vertices have values.
+        for run in self.vertex.list.chunk_by(|a, b| a.home.0 == b.home.0) {
+            let key = &self.chunk_keys[run[0].home.0 as usize];
+            let rows = column.need_rows(&self.snap, key, run.len())?;
+            column.data.push(&rows);
+        }
+        Ok(())
+    }
+
+    /// Loads the values of all columns.
+    pub(crate) fn load_all_values(&mut self) -> Result<()> {
+        (0..self.columns.len()).try_for_each(|column| self.load_values(column))
+    }
+
+    /// Reads the fragments of a chunk. A row that several fragments hold becomes one vertex for each.
+    fn read_fragments(&mut self, key: &Chunk, state: &mut ChunkState) -> Result<()> {
+        for rows in self.fragment_rows(key, state.rows.len())? {
+            state
+                .fragments
+                .push(rows.into_iter().map(|row| state.rows.start + num::index_u32(row)));
+        }
+        for at in 0..state.fragments.vertices.len() {
+            let v = &mut state.fragments.vertices[at];
+            if std::mem::replace(&mut self.vertex[*v].alive, true) {
+                *v = self.copy_vertex(*v, NONE)?;
+                self.free_changed.remove(v);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of each fragment of a chunk with `count` rows.
+    ///
+    /// # Errors
+    ///
+    /// When rows have no fragments: taken for rows in no fragment, they would be given up.
+    pub(crate) fn fragment_rows(&self, key: &Chunk, count: usize) -> Result<Vec<Vec<usize>>> {
+        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
+        if blob.is_empty() {
+            let text = format!(
+                "{} of chunk {key:?}: expected the fragments of {count} rows, found none; run \
+                 \"zvf validate\"",
+                self.fragments.path
+            );
+            return if count == 0 { Ok(Vec::new()) } else { fail(Class::NotFound, text) };
+        }
+        let index = FragmentIndex::parse(&blob)
+            .and_then(|index| index.check_rows(num::to_u64(count)).map(|()| index))
+            .at(&self.fragments.path)?;
+        // `check_rows` compared them with the number of rows.
+        let rows =
+            index.iter().map(|fragment| fragment.rows().map(num::saturating_usize).collect());
+        Ok(rows.collect())
+    }
+
+    /// Returns all chunks that hold vertices, ascending.
+    pub(crate) fn all_chunks(&mut self) -> Vec<u32> {
+        let keys = self.vertices.chunks();
+        keys.iter().map(|key| self.chunk_number(key)).collect()
+    }
+
+    /// Loads all chunks and objects.
+    pub(crate) fn load_all(&mut self) -> Result<()> {
+        if self.all_loaded {
+            return Ok(());
+        }
+        for chunk in self.all_chunks() {
+            self.load_chunk(chunk)?;
+        }
+        for object in self.object_numbers() {
+            self.load_object(object)?;
+        }
+        self.all_loaded = true;
+        Ok(())
+    }
+
+    /// Loads the vertices of an object, unless they are loaded.
+    pub(crate) fn load_object(&mut self, object: u32) -> Result<()> {
+        if self.objects.is_none() || self.object(object).is_some_and(|object| object.loaded) {
+            return Ok(());
+        }
+        let refs = self.ordered_references(object)?;
+        let mut vertices = Vec::new();
+        let (lines, mut line) = (self.line_starts(object)?, 0);
+        for (n, (chunk, fragment)) in refs.iter().enumerate() {
+            line += u32::from(lines.contains(&n));
+            self.load_chunk(*chunk)?;
+            let state = &self.chunks[chunk];
+            let list = state.fragments.get(*fragment).map(<[Vid]>::to_vec);
+            let list = list.ok_or_else(|| self.missing_fragment(*chunk, *fragment))?;
+            let is_shared = self.has_shared_fragments
+                && self
+                    .load_owners()?
+                    .get(&(*chunk, *fragment))
+                    .is_some_and(|owners| owners.len() > 1);
+            for v in list {
+                // Vertices that several objects share are copied, so that each object has its own.
+                let v = if is_shared
+                    || self.vertex[v].owner != NONE && self.vertex[v].owner != object
+                {
+                    self.copy_vertex(v, object)?
+                } else {
+                    v
+                };
+                self.vertex[v].owner = object;
+                vertices.push(v);
+                if !lines.is_empty() && self.is_ordered() {
+                    self.line_of.insert(v, line);
+                }
+            }
+        }
+        if self.kind == Kind::Skeleton {
+            let chunks: Vec<u32> = refs.iter().map(|(chunk, _)| *chunk).collect();
+            self.load_links(&chunks)?;
+        }
+        let state = self.object_mut(object)?;
+        state.loaded = true;
+        state.vertices_before = vertices.clone();
+        state.vertices = vertices;
+        state.refs = refs;
+        Ok(())
+    }
+
+    /// Returns the object of a vertex, and loads it; `NONE` for a vertex without one.
+    pub(crate) fn owner_of(&mut self, v: Vid) -> Result<u32> {
+        let owner = self.vertex[v].owner;
+        let (chunk, _) = self.vertex[v].home;
+        if owner != NONE || chunk == NONE || self.objects.is_none() || self.all_loaded {
+            return Ok(owner);
+        }
+        let fragments = &self.chunks[&chunk].fragments;
+        let Some((fragment, _)) =
+            (0_u32..).zip(fragments.iter()).find(|(_, list)| list.contains(&v))
+        else {
+            return Ok(NONE);
+        };
+        let found = self.owners_in(&HashSet::from([chunk]))?;
+        for object in found.get(&(chunk, fragment)).into_iter().flatten() {
+            self.load_object(*object)?;
+        }
+        Ok(self.vertex[v].owner)
+    }
+
+    /// Loads and returns all vertices: by object and index, then those without objects by chunk and row.
+    pub(crate) fn all_vertices(&mut self) -> Result<Vec<Vid>> {
+        self.load_all()?;
+        let by_id: BTreeMap<i64, u32> = self.existing_objects().into_iter().collect();
+        let mut all = Vec::new();
+        for number in by_id.values() {
+            all.extend(self.vertices_of(*number));
+        }
+        let mut free = self.free_vertices();
+        let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.len())).collect();
+        chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk as usize]);
+        let mut places = vec![0; chunks.len()];
+        (0_u32..).zip(chunks).for_each(|(place, chunk)| places[chunk as usize] = place);
+        free.sort_unstable_by_key(|v| {
+            let (home, row) = self.vertex[*v].home;
+            (places.get(home as usize).copied().unwrap_or(NONE), row, *v) // new ones are last
+        });
+        all.extend(free);
+        Ok(all)
+    }
+
+    /// Returns the loaded vertices without objects.
+    pub(crate) fn free_vertices(&self) -> Vec<Vid> {
+        let is_free = |v: &Vid| self.vertex[*v].alive && self.vertex[*v].owner == NONE;
+        (0..num::index_u32(self.vertex.list.len())).filter(is_free).collect()
+    }
+
+    /// Loads the links at vertices.
+    pub(crate) fn load_links_of<'a>(
+        &mut self,
+        vertices: impl IntoIterator<Item = &'a Vid>,
+    ) -> Result<()> {
+        let chunks: HashSet<u32> = vertices
+            .into_iter()
+            .map(|v| self.vertex[*v].home.0)
+            .filter(|chunk| *chunk != NONE)
+            .collect();
+        let chunks: Vec<u32> = chunks.into_iter().collect();
+        self.load_links(&chunks)
+    }
+
+    /// Loads the links with an end in one of the chunks.
+    pub(crate) fn load_links(&mut self, chunks: &[u32]) -> Result<()> {
+        if self.kind == Kind::Line {
+            return Ok(()); // recreated from the objects
+        }
+        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let keys: BTreeSet<Chunk> = chunks
+            .iter()
+            .map(|chunk| self.chunk_keys[num::usize_from_u32(*chunk)].clone())
+            .collect();
+        let snap = Rc::clone(&self.snap);
+        let before = family.records.numbers().end;
+        let loaded = family.load_cells_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
+            self.vertex_at(chunk, row).map(End::Vertex)
+        });
+        let fresh = before..family.records.numbers().end;
+        if self.kind == Kind::Skeleton {
+            for number in fresh {
+                let ends: Vec<Vid> = family.records.vertices(number).collect();
+                if ends.len() == 2 {
+                    let (child, parent) = match family.policy.is_directed() {
+                        true => self.order_child_first(ends[0], ends[1]),
+                        false => (ends[0], ends[1]),
+                    };
+                    let ends = [child, parent].map(End::Vertex);
+                    family.records.ends_mut(number).clone_from_slice(&ends);
+                    self.vertex[child].parent = parent;
+                }
+            }
+        }
+        self.links = Some(family);
+        loaded
+    }
+
+    /// Loads all links.
+    pub(crate) fn load_all_links(&mut self) -> Result<()> {
+        let chunks = self.all_chunks();
+        self.load_links(&chunks)
+    }
+
+    /// Orders the ends of an edge, as directed families store them in either order: the child is the first row of a fragment.
+    fn order_child_first(&self, a: Vid, b: Vid) -> (Vid, Vid) {
+        let is_first = |v: Vid| {
+            let (chunk, _) = self.vertex[v].home;
+            self.chunks
+                .get(&chunk)
+                .is_some_and(|state| state.fragments.iter().any(|list| list.first() == Some(&v)))
+        };
+        if is_first(b) && !is_first(a) { (b, a) } else { (a, b) }
+    }
+
+    /// Returns the vertex of a row of a chunk.
+    pub(crate) fn vertex_at(&mut self, chunk: &[i64], row: u64) -> Result<Vid> {
+        let number = self.chunk_number(chunk);
+        self.load_chunk(number)?;
+        let rows = self.chunks[&number].rows.clone();
+        let found = num::checked_usize(row).and_then(|row| rows.clone().nth(row));
+        found.ok_or_else(|| missing_row_error(&self.path, chunk, row, rows.len()))
+    }
+}
