@@ -8,7 +8,7 @@ use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::num::to_u64;
 use zvf_metadata::Object;
-use zvf_metadata::arrays::{Column, LinkAttribute};
+use zvf_metadata::arrays::{ArrayAttributes as _, Column, LinkAttribute};
 
 use crate::arrays::{CellArray, Chunk};
 use crate::error::{At, OrFail, Result, fail};
