@@ -16,7 +16,7 @@ use super::{Object, dtype};
 /// Attributes of `vertex_attributes/<n>` and `fragment_attributes/<n>`.
 ///
 /// ```
-/// use zvf_metadata::{Dtype, arrays::Column};
+/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, Column}};
 ///
 /// let color = Column::new("attribute", "color", Dtype::FLOAT32, 3, vec![0, 0]);
 /// assert_eq!(color.declared_columns(), Some(3));
@@ -119,7 +119,7 @@ impl Document for Column {
 /// The categories of a column whose values are codes.
 ///
 /// ```
-/// use zvf_metadata::arrays::Column;
+/// use zvf_metadata::arrays::{ArrayAttributes as _, Column};
 ///
 /// let attributes = serde_json::json!({"dtype": "int8", "encoding": "dictionary",
 ///     "categories": ["axon", "soma"], "_FillValue": -1});

@@ -82,7 +82,7 @@ impl Document for GeometryEntry {
 /// Attributes of the array `links_<geom>`.
 ///
 /// ```
-/// use zvf_metadata::arrays::CompositeLinks;
+/// use zvf_metadata::arrays::{ArrayAttributes as _, CompositeLinks};
 ///
 /// let links = CompositeLinks { link_count: 30, link_width: 2, ..CompositeLinks::default() };
 /// assert_eq!(CompositeLinks::parse(links.to_attributes()), Ok(links));

@@ -16,7 +16,7 @@ use zvf_format::Class;
 /// Attributes of `groups`, also as a group of arrays before 0.8.1.
 ///
 /// ```
-/// use zvf_metadata::arrays::Groups;
+/// use zvf_metadata::arrays::{ArrayAttributes as _, Groups};
 ///
 /// let groups = Groups { names: Some(vec!["left".into()]), ..Groups::new(2) };
 /// assert_eq!((groups.name(0).as_str(), groups.name(1).as_str()), ("left", "group_1"));

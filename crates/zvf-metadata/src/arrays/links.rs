@@ -16,7 +16,7 @@ use super::{ArrayAttributes as _, Object, dtype};
 /// Attributes of the group `links/<delta>`, and of `cross_chunk_links/<delta>` before 0.9.
 ///
 /// ```
-/// use zvf_metadata::{LinkStore, arrays::LinksFamily};
+/// use zvf_metadata::{LinkStore, arrays::{ArrayAttributes as _, LinksFamily}};
 ///
 /// let family = LinksFamily::new(0, 2, false, LinkStore::Canonical);
 /// assert_eq!(LinksFamily::parse(family.to_attributes()), Ok(family));
@@ -128,7 +128,7 @@ impl Document for LinksFamily {
 /// Attributes of the array `links/<delta>/<offsets>`, and of the group `links/<delta>` before 0.9.
 ///
 /// ```
-/// use zvf_metadata::{Dtype, arrays::LinkSegment};
+/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, LinkSegment}};
 ///
 /// let segment = LinkSegment::new(vec![vec![0, 1]], true, 2, 0, vec![0, 0]);
 /// assert_eq!(segment.dtype(), Ok(Dtype::INT64));
@@ -203,7 +203,7 @@ impl Document for LinkSegment {
 /// `cross_chunk_link_attributes/<n>/<delta>`.
 ///
 /// ```
-/// use zvf_metadata::{Dtype, arrays::LinkAttribute};
+/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, LinkAttribute}};
 ///
 /// let kind = LinkAttribute::segment("kind", Dtype::INT64, vec![], 0, vec![3], vec![0]);
 /// assert_eq!(kind.declared_columns(), Some(3));

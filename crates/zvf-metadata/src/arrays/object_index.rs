@@ -12,7 +12,7 @@ use zvf_format::Class;
 /// Attributes of `object_index`.
 ///
 /// ```
-/// use zvf_metadata::{ManifestLayout, arrays::{IdForm, ObjectIndex}};
+/// use zvf_metadata::{ManifestLayout, arrays::{ArrayAttributes as _, IdForm, ObjectIndex}};
 ///
 /// let index = ObjectIndex::new(10, 10, 3, true);
 /// assert_eq!(index.layout(), Ok(Some(ManifestLayout::VlenManifestsV2)));

@@ -14,7 +14,7 @@ use zvf_format::Class;
 /// Attributes of the array `__shard_<id>`.
 ///
 /// ```
-/// use zvf_metadata::arrays::PackedShard;
+/// use zvf_metadata::arrays::{ArrayAttributes as _, PackedShard};
 ///
 /// let attributes = serde_json::json!({"shard_index": {"0.0.0": [0, 24], "0.0.1": [24, 12]}});
 /// let shard = PackedShard::parse(attributes.as_object().unwrap().clone()).unwrap();

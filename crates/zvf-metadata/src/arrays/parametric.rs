@@ -14,7 +14,7 @@ use zvf_format::Class;
 /// Attributes of the group `parametric`.
 ///
 /// ```
-/// use zvf_metadata::arrays::ParametricTypes;
+/// use zvf_metadata::arrays::{ArrayAttributes as _, ParametricTypes};
 ///
 /// let attributes = serde_json::json!({"parametric_types":
 ///     {"2": {"name": "sphere", "coefficients": ["cx", "cy", "cz", "r"]}}});
@@ -76,7 +76,7 @@ impl Document for ParametricTypes {
 /// Attributes of `parametric/objects`, `parametric/names` and `parametric/groups`.
 ///
 /// ```
-/// use zvf_metadata::arrays::ParametricArray;
+/// use zvf_metadata::arrays::{ArrayAttributes as _, ParametricArray};
 ///
 /// let names = ParametricArray { num_objects: Some(4), ..ParametricArray::default() };
 /// assert_eq!(ParametricArray::parse(names.to_attributes()), Ok(names));

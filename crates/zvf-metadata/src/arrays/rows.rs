@@ -12,7 +12,7 @@ use super::{Object, dtype};
 /// Attributes of `object_attributes/<n>`, `group_attributes/<n>` and `parametric/*_attributes/<n>`.
 ///
 /// ```
-/// use zvf_metadata::{Dtype, arrays::{Absence, Rows}};
+/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, Absence, Rows}};
 ///
 /// let mass = Rows::object_attribute("mass", Dtype::FLOAT32, vec![7]);
 /// assert_eq!(mass.absence(), Absence::FillValue);

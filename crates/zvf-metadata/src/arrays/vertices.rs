@@ -13,7 +13,7 @@ use super::{Object, dtype};
 /// Attributes of `vertices`, and of `vertices_<geom>` in composite stores.
 ///
 /// ```
-/// use zvf_metadata::{Dtype, arrays::Vertices};
+/// use zvf_metadata::{Dtype, arrays::{ArrayAttributes as _, Vertices}};
 ///
 /// let vertices = Vertices::new(Dtype::FLOAT32, vec![-1, 0]);
 /// assert_eq!(vertices.dtype(), Ok(Dtype::FLOAT32));
@@ -75,7 +75,7 @@ impl Document for Vertices {
 /// Attributes of `vertex_fragments` and `link_fragments`.
 ///
 /// ```
-/// use zvf_metadata::arrays::Fragments;
+/// use zvf_metadata::arrays::{ArrayAttributes as _, Fragments};
 ///
 /// let fragments = Fragments::new("vertex_fragments", vec![0, 0]);
 /// assert_eq!(fragments.chunk_grid_origin, None);
