@@ -96,8 +96,8 @@ fn strip_instance(name: &str) -> String {
     }
 }
 
-const MAX_FILES: usize = 129;
-const MAX_FUNCTIONS: usize = 737;
+const MAX_FILES: usize = 130;
+const MAX_FUNCTIONS: usize = 753;
 
 #[cfg(test)]
 mod tests {
