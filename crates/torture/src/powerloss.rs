@@ -228,13 +228,13 @@ impl Shared {
 
 async fn begin_build(disk: &Disk, target: &Path) -> zvf_error::Result<zvf_store::Build> {
     let options = zvf_store::BuildOptions { disk: disk.clone(), ..build::build_options(true) };
-    zvf_store::Build::begin(target.to_str().unwrap_or_default(), options).await
+    zvf_store::Build::begin(target.to_str().unwrap(), options).await
 }
 
 async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::Build> {
     let options = zvf_store::BuildOptions { disk: disk.clone(), ..build::build_options(true) };
     let (target, work) = (parent.join(NAME), parent.join(WORK));
-    zvf_store::Build::join(target.to_str().unwrap_or_default(), &work, options).await
+    zvf_store::Build::join(target.to_str().unwrap(), &work, options).await
 }
 
 /// Returns the store after the next build started on this disk and was abandoned.

@@ -163,7 +163,7 @@ impl CellArray {
         let present = list.iter().map(|key| chunk(key).filter(|chunk: &Chunk| chunk.len() == rank));
         let present: Option<BTreeSet<Chunk>> = present.collect();
         let present = present.or_fail(Class::Encoding, || {
-            format!("{path}: nonempty_chunks holds a key that is none")
+            format!("{path}: nonempty_chunks contains an invalid chunk key")
         })?;
         Ok(Some(Self {
             path: path.to_owned(),

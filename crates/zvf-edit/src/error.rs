@@ -67,7 +67,7 @@ impl<T, E: Into<EditError>> At<T> for Result<T, E> {
     }
 }
 
-/// What must be there, or a function fails.
+/// Turns an absent value into an error.
 pub(crate) trait OrFail<T>: Sized {
     /// Fails with an error of a class without a value.
     fn or_fail(self, class: Class, text: impl FnOnce() -> String) -> Result<T>;

@@ -33,16 +33,6 @@ pub(crate) struct Vertices {
     pub(crate) list: Vec<Vertex>,
 }
 
-impl Index<u32> for VertexLists {
-    type Output = [Vid];
-
-    fn index(&self, list: u32) -> &[Vid] {
-        let list = usize_from_u32(list);
-        let start = list.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.vertices[start..self.ends[list]]
-    }
-}
-
 impl Index<Vid> for Vertices {
     type Output = Vertex;
 
@@ -63,6 +53,16 @@ pub(crate) struct VertexLists {
     pub(crate) vertices: Vec<Vid>,
     /// The end of each list.
     ends: Vec<usize>,
+}
+
+impl Index<u32> for VertexLists {
+    type Output = [Vid];
+
+    fn index(&self, list: u32) -> &[Vid] {
+        let list = usize_from_u32(list);
+        let start = list.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.vertices[start..self.ends[list]]
+    }
 }
 
 impl VertexLists {

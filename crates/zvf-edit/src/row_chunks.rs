@@ -18,10 +18,11 @@ use crate::snapshot::Snapshot;
 /// Values that an edit changes, with those before the edit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edited<T> {
-    /// The values, of which [`change`](Self::change) may change more than new ones.
+    /// The values. New ones are appended here; others are changed by [`change`](Self::change).
     pub(crate) now: Vec<T>,
-    /// The number of values before the edit, and themselves once they change.
+    /// The number of values before the edit.
     old_len: usize,
+    /// A copy of the values before the edit, once any of them changes.
     old: Option<Vec<T>>,
 }
 

@@ -1,4 +1,4 @@
-//! Enumerations whose variants have names: each variant and its name are said once.
+//! Enumerations whose variants have names. One list declares each variant with its name.
 
 /// A closed set of words: an enumeration declared by [`vocabulary!`](crate::vocabulary).
 pub trait Vocabulary: Copy + 'static {

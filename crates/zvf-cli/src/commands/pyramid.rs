@@ -194,16 +194,14 @@ impl Pyramid {
         }
         // With a journal, the levels are built in a copy that is committed.
         let (mut in_place, mut staging) = (None, None);
-        let address = match &self.new {
+        let address = &match &self.new {
             Some(new) => {
                 staging = self.copy(new, session).await?;
-                let staged = staging.as_ref().map(|new| new.path().to_string_lossy().into_owned());
-                staged.unwrap_or_else(|| new.clone())
+                staging.as_ref().map_or(Ok(new.as_str()), address_inside)?.to_owned()
             }
             None if is_beside => self.store.clone(),
             None => in_place.insert(InPlace::begin(&self.store, session)?).address().to_owned(),
         };
-        let address = address.as_str();
         let how = if staging.is_some() { inside_staging() } else { building(session) };
         let progress = Arc::new(session.progress("building levels"));
         let vertices = self.count_vertices(session, address).await?;
@@ -227,11 +225,8 @@ impl Pyramid {
             (built.with_context(place)?, None)
         };
         drop((progress, options));
-        if let Some(staging) = staging {
-            staging.publish().map_err(Error::from).with_context(place)?;
-        }
-        let store = self.new.as_ref().unwrap_or(&self.store);
-        print(session, (store, &built), (&self.options(session), notices), out)?;
+        staging.map_or(Ok(()), |new| new.publish()).map_err(Error::from).with_context(place)?;
+        print(session, (target, &built), (&self.options(session), notices), out)?;
         in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
         commit.map_or(Ok(()), |commit| beside::print(&commit, session, out))?;
         Ok(Outcome::Clean)
@@ -312,7 +307,7 @@ impl Pyramid {
         let build = match &staging {
             Some(staging) => {
                 let options = BuildOptions { store: options.store, ..inside_staging() };
-                Build::begin(&staging.path().to_string_lossy(), options).await
+                Build::begin(address_inside(staging)?, options).await
             }
             None => Build::begin(new, options).await,
         };
@@ -394,6 +389,11 @@ impl Pyramid {
             content: if self.full { LevelContent::Full } else { LevelContent::AsReference },
         }
     }
+}
+
+/// Returns the address of a folder until it is published.
+fn address_inside(staging: &StagingDir) -> anyhow::Result<&str> {
+    staging.path().to_str().context("the name of the folder is not valid UTF-8")
 }
 
 /// Returns how a store is written in a folder that is synced and published later.

@@ -122,7 +122,7 @@ pub(super) fn point_kind(options: &ReadOptions, format: &'static str) -> Result<
     Spot::new(format, "the file").hint(hint).refuse(Class::Unsupported, expected, "vertices only")
 }
 
-/// The names of the fields of a table, of which the options choose some.
+/// The names of the fields of a table, from which fields are chosen by name or by role.
 pub(super) struct FieldNames<'a, P> {
     names: Vec<&'a str>,
     spot: Spot<P>,

@@ -48,7 +48,7 @@ pub(crate) struct Claim {
     renewal: Mutex<Option<AbortHandle>>,
 }
 
-/// What the claim, its renewal and its release share.
+/// The state that a claim, its renewal and its release share.
 #[derive(Debug)]
 struct Held {
     remote: Remote,

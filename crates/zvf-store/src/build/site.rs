@@ -146,16 +146,15 @@ impl Site {
     }
 }
 
-fn find_missing_files(
-    work: &SharedStagingDir,
-    mut objects: BTreeSet<Key>,
-) -> Result<BTreeSet<Key>> {
-    let mut fault = None;
-    objects.retain(|key| {
-        let is_stored = work.has(key.as_str()).map_err(|e| Error::io("read", e)).at_key(key);
-        !is_stored.unwrap_or_else(|error| fault.replace(error).is_none())
-    });
-    fault.map_or(Ok(objects), Err)
+fn find_missing_files(work: &SharedStagingDir, objects: BTreeSet<Key>) -> Result<BTreeSet<Key>> {
+    let mut missing = BTreeSet::new();
+    for key in objects {
+        let is_stored = work.has(key.as_str()).map_err(|error| Error::io("read", error));
+        if !is_stored.at_key(&key)? {
+            missing.insert(key);
+        }
+    }
+    Ok(missing)
 }
 
 /// Works in a folder of this machine where the thread may wait.

@@ -183,10 +183,10 @@ fn parse_property(lines: &Lines, words: &[&str], line: &str, big_endian: bool) -
     }
 }
 
-/// Returns the name of a type of [`TYPES`].
-pub(crate) fn type_name(dtype: Dtype) -> &'static str {
+/// Returns the name of a type, if it has one.
+pub(crate) fn type_name(dtype: Dtype) -> Option<&'static str> {
     let entry = TYPES.iter().find(|(_, kind, size)| (*kind, *size) == (dtype.kind, dtype.size));
-    entry.map_or("", |(names, ..)| names[0])
+    entry.map(|(names, ..)| names[0])
 }
 
 #[rustfmt::skip]

@@ -181,8 +181,8 @@ impl Shape {
     fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self> {
         let spot = |part: &str| file.spot(format!("DataArray {number} {part}"));
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");
-        let kind = name.strip_prefix("NIFTI_TYPE_").unwrap_or_default();
-        let entry = NUMBERS.iter().find(|(key, _)| key.to_ascii_uppercase() == kind);
+        let kind = name.strip_prefix("NIFTI_TYPE_");
+        let entry = NUMBERS.iter().find(|(key, _)| kind == Some(&key.to_ascii_uppercase()));
         let Some((_, dtype)) = entry else {
             let expected = "a type of integers or floats";
             return spot("DataType").refuse(Class::Unsupported, expected, format!("{name:?}"));

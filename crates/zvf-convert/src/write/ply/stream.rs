@@ -305,7 +305,9 @@ impl Rows {
 
     fn write_header(&self, out: &mut dyn Write) -> Result<()> {
         for column in &self.columns {
-            writeln!(out, "property {} {}", type_name(self.final_type(column)), column.name)?;
+            let refuse = || cannot_hold("PLY", &column.name, "leave it out with --attributes");
+            let kind = type_name(self.final_type(column)).ok_or_else(refuse)?;
+            writeln!(out, "property {kind} {}", column.name)?;
         }
         Ok(())
     }
