@@ -97,8 +97,8 @@ const STREAMS = /^ms3_draco/, REFUSED = /^(v0[678]0|ms3_draco)/;
 
 /** The class of the fault that the command ends with where it reads all of a store. */
 function nativeFault(path) {
-  try { zvf("query", path, "--format", "csv", "-o", "-"); return null; }
-  catch (error) { return /^zvf: (\w+)/.exec(error.stderr)?.[1] ?? null; }
+  try { zvf("query", path, "--format", "csv", "-o", "-", "--json"); return null; }
+  catch (error) { return JSON.parse(error.stderr.trimEnd().split("\n").at(-1)).class; }
 }
 
 /** Reads all stores from one kind of source: what was refused, what was not complete, and all vertices. */
