@@ -2,8 +2,8 @@
 
 /// A closed set of words: an enumeration declared by [`vocabulary!`](crate::vocabulary).
 pub trait Vocabulary: Copy + 'static {
-    /// All words, in order.
-    const ALL: &'static [Self];
+    /// All words with their spelling, in order.
+    const WORDS: &'static [(&'static str, Self)];
 
     /// Returns the spelling.
     fn word(self) -> &'static str;
@@ -11,7 +11,7 @@ pub trait Vocabulary: Copy + 'static {
     /// Finds the word spelled `text`.
     #[must_use]
     fn from_word(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|word| word.word() == text)
+        Self::WORDS.iter().find(|(spelling, _)| *spelling == text).map(|(_, word)| *word)
     }
 }
 
@@ -67,7 +67,7 @@ macro_rules! vocabulary {
         }
 
         impl $crate::Vocabulary for $Name {
-            const ALL: &'static [Self] = Self::ALL;
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$Variant),)+];
 
             fn word(self) -> &'static str {
                 self.$name()
