@@ -11,8 +11,11 @@ import json
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
+import DracoPy
 import numpy as np
+from zarr_vectors.encoding import draco as encoders
 from zarr_vectors.multiresolution.coarsen import build_pyramid
 from zarr_vectors.types.graphs import write_graph
 from zarr_vectors.types.lines import write_lines
@@ -20,7 +23,7 @@ from zarr_vectors.types.meshes import write_mesh
 from zarr_vectors.types.points import write_points
 from zarr_vectors.types.polylines import write_polylines
 
-KINDS = ["points", "point_objects", "by_attribute", "line", "polyline", "streamline", "graph", "skeleton", "mesh"]
+KINDS = ["points", "point_objects", "by_attribute", "line", "polyline", "streamline", "graph", "skeleton", "mesh", "draco"]
 STORAGE = [
     {},
     {"compressor": "zstd"},
@@ -38,7 +41,7 @@ class Case:
         self.folder = out / f"{turn:03}_{kind}"
         self.folder.mkdir(parents=True)
         self.store = str(self.folder / "store.zarrvectors")
-        self.axes = int(rng.choice([2, 3])) if kind != "mesh" else 3
+        self.axes = int(rng.choice([2, 3])) if kind not in ("mesh", "draco") else 3
         self.low = rng.choice([0.0, -150.0, 1000.0])
         self.side = float(rng.choice([120.0, 300.0]))
         self.chunk = float(rng.choice([40.0, 64.0]))
@@ -100,7 +103,6 @@ def points(case):
         case.group(30)
     if case.kind == "by_attribute":
         case.kwargs["chunk_by_attribute"] = "n"
-        case.about["columns"].remove("n")  # it is an axis of the chunks then, and no column
     write_points(case.store, positions, vertex_attributes=columns, **case.kwargs)
 
 
@@ -151,6 +153,27 @@ def mesh(case):
     write_mesh(case.store, corners, faces, **case.kwargs)
 
 
+def draco(case):
+    """A mesh as Draco streams: what they hold is rounded, and lacks the faces between chunks."""
+    streams = []
+
+    def keeping(encode):
+        def keep(*words, **options):
+            stream = encode(*words, **options)
+            streams.append(DracoPy.decode(stream))
+            return stream
+
+        return mock.patch.object(encoders, encode.__name__, keep)
+
+    with keeping(encoders.draco_encode_mesh), keeping(encoders.draco_encode_point_cloud):
+        case.kwargs["encoding"] = "draco"
+        mesh(case)
+    starts = np.cumsum([0] + [len(stream.points) for stream in streams])
+    case.keep_positions(np.concatenate([stream.points for stream in streams]))
+    faces = [start + stream.faces for start, stream in zip(starts, streams) if hasattr(stream, "faces")]
+    case.keep("ends", np.concatenate(faces).astype("int64"))
+
+
 WRITERS = {
     "points": points,
     "point_objects": points,
@@ -161,6 +184,7 @@ WRITERS = {
     "graph": graph,
     "skeleton": graph,
     "mesh": mesh,
+    "draco": draco,
 }
 
 

@@ -73,6 +73,7 @@ impl Written {
     fn read(folder: &Path, about: &Value) -> anyhow::Result<Self> {
         let kind = match about["kind"].as_str().context("a store without a kind")? {
             "points" | "point_objects" | "by_attribute" => Kind::PointCloud,
+            "draco" => Kind::Mesh,
             name => name.parse()?,
         };
         let points = npy::read_floats(&folder.join("positions.npy"))?.rows();

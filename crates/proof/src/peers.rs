@@ -21,7 +21,8 @@ pub(crate) fn install_python(name: &str, packages: &[&str]) -> anyhow::Result<Pa
 
 /// Returns a command that runs a script of this crate with zarr-vectors.
 pub(crate) fn reference_script(name: &str) -> anyhow::Result<Command> {
-    let mut command = Command::new(install_python("reference-0.9.2", &["zarr-vectors==0.9.2"])?);
+    let mut command =
+        Command::new(install_python("reference-0.9.2", &["zarr-vectors==0.9.2", "DracoPy"])?);
     command.arg(script_path(name));
     Ok(command)
 }

@@ -38,7 +38,8 @@ pub(crate) fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
 
 /// Rewrites the stores of `folder`, which the reference wrote.
 pub(crate) fn check_twins(folder: &Path, stores: &Value, run: &mut Run<'_>) -> anyhow::Result<()> {
-    for about in list(stores) {
+    // What Draco makes of the same mesh is up to each encoder.
+    for about in list(stores).filter(|about| about["kind"] != "draco") {
         let id = about["id"].as_str().context("a store without an id")?;
         run.case(format!("twin/{id}"), async |report| {
             twins::compare_twin(report, &folder.join(id), about).await

@@ -79,12 +79,12 @@ fn read_batch(
     let column = column_of_type(&positions.values, level.dtype(), positions.width)?;
     let mut batch = Batch::new(kind, column);
     let columns = about["columns"].as_array().into_iter().flatten().filter_map(Json::as_str);
-    let binned = level.bin_attribute().map(|(name, _)| name.to_owned());
-    for name in columns.map(str::to_owned).chain(binned) {
+    for name in columns {
         let values = npy::read_floats(&folder.join(format!("{name}.npy")))?.values;
         // This is the name of integers in all stores of the peer.
         let dtype = (if name == "n" { "int32" } else { "float32" }).parse::<Dtype>()?;
-        batch = batch.with_field(Field::new(name, column_of_type(&values, dtype, 1)?))?;
+        batch =
+            batch.with_field(Field::new(name.to_owned(), column_of_type(&values, dtype, 1)?))?;
     }
     let numbers = |name: &str| {
         let path = folder.join(name);
