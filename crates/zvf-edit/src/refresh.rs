@@ -178,7 +178,7 @@ impl Transaction {
         #[cfg(not(feature = "reference"))]
         Err(unsupported_level(
             levels[0],
-            "to build levels as zarr-vectors does needs the feature reference, which this build lacks: cargo install zvf-cli --features reference",
+            "to build levels as zarr-vectors does needs the feature reference, which this build lacks: cargo install --path crates/zvf-cli --features reference",
         ))
     }
 

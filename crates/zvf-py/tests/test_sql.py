@@ -40,7 +40,7 @@ def test_the_program_is_called_with_what_was_given(tmp_path, monkeypatch, cloud)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(zvf.errors.NotFoundError, match="zvf-sql is not on PATH") as missing:
         zvf.sql("SELECT 1")
-    assert "cargo install zvf-sql" in missing.value.hint
+    assert "cargo install --path crates/zvf-sql" in missing.value.hint
     (tmp_path / "zvf-sql").write_text(STAND_IN)
     (tmp_path / "zvf-sql").chmod(0o755)
     words = zvf.sql("SELECT n FROM c", {"c": cloud}, memory="1GB", storage_options={"region": "x"})["word"].to_pylist()

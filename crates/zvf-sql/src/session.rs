@@ -48,7 +48,7 @@ async fn connect(scheduler: &str) -> Result<SessionContext, Fault> {
 
 #[cfg(not(feature = "cluster"))]
 async fn connect(_scheduler: &str) -> Result<SessionContext, Fault> {
-    let text = "this program was built without clusters: install it with cargo install zvf-sql --features cluster";
+    let text = "this program was built without clusters: install it with cargo install --path crates/zvf-sql --features cluster";
     Err(Fault::usage(text))
 }
 

@@ -117,7 +117,7 @@ pub(crate) fn refuse_unknown(address: &str) -> Error {
     let feature = scheme.split_once('+').map_or(scheme, |(feature, _)| feature);
     let text = match feature {
         "icechunk" => format!(
-            "scheme {scheme:?}: it needs the feature icechunk, which this build lacks: cargo install zvf-cli --features icechunk"
+            "scheme {scheme:?}: it needs the feature icechunk, which this build lacks: cargo install --path crates/zvf-cli --features icechunk"
         ),
         _ => format!("scheme {scheme:?}: expected one that zvf knows"),
     };

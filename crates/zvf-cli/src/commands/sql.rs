@@ -29,7 +29,7 @@ impl Sql {
         let Some(program) = find() else {
             return refuse(
                 "the program zvf-sql was not found next to zvf or on PATH; install it with: cargo \
-                 install zvf-sql",
+                 install --path crates/zvf-sql",
             );
         };
         out.flush()?;

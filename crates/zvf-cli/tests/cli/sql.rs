@@ -20,7 +20,10 @@ fn passes_all_arguments_and_returns_the_exit_code() {
     let missing = run_isolated(folder.path(), &["sql", "SELECT 1"]);
     let stderr = String::from_utf8(missing.stderr).unwrap();
     assert_eq!(missing.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("zvf-sql") && stderr.contains("cargo install zvf-sql"), "{stderr}");
+    assert!(
+        stderr.contains("zvf-sql") && stderr.contains("cargo install --path crates/zvf-sql"),
+        "{stderr}"
+    );
 
     let program = folder.path().join("zvf-sql");
     // Written by another process: a file that this process has open cannot be executed.

@@ -62,7 +62,7 @@ impl fmt::Display for MissingFormat {
         let Self { token, feature, .. } = self;
         write!(
             f,
-            "{token} needs the feature {feature}, which this build lacks: cargo install zvf-cli --features {feature}"
+            "{token} needs the feature {feature}, which this build lacks: cargo install --path crates/zvf-cli --features {feature}"
         )
     }
 }

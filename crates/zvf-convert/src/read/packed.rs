@@ -57,7 +57,8 @@ pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, Fault> {
 /// Refuses an xz container: this build has no decoder.
 #[cfg(not(feature = "xz"))]
 pub(super) fn unpack_xz(_stream: &[u8], _size: usize) -> Result<Vec<u8>, Fault> {
-    let expected = "a build with the feature xz (cargo install zvf-cli --features xz)";
+    let expected =
+        "a build with the feature xz (cargo install --path crates/zvf-cli --features xz)";
     Err(Fault::new(Class::Unsupported, expected, "a container of xz"))
 }
 

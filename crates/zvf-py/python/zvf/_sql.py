@@ -31,7 +31,7 @@ def sql(statement: str, tables: Mapping[str, Any] | None = None, *, memory: int 
         storage_options: options of the backend, for all stores.
 
     Raises:
-        NotFoundError: there is no program ``zvf-sql`` on ``PATH``; ``cargo install zvf-sql`` installs it.
+        NotFoundError: there is no program ``zvf-sql`` on ``PATH``; ``cargo install --path crates/zvf-sql`` installs it.
         ArgumentError: the statement is wrong, or has no answer, as ``CREATE VIEW`` has none.
 
     ``zvf.sql("SELECT count(*) AS n FROM brain WHERE fa > 0.5", {"brain": ds})`` counts the vertices of a dataset.
@@ -42,7 +42,7 @@ def sql(statement: str, tables: Mapping[str, Any] | None = None, *, memory: int 
         raise wrong_type("statement", "text", shown(statement))
     program = shutil.which("zvf-sql")
     if program is None:
-        hint = "install it with: cargo install zvf-sql"
+        hint = "install it with: cargo install --path crates/zvf-sql"
         raise NotFoundError("zvf-sql is not on PATH", class_name="NotFound", op="sql", expected="the program zvf-sql", hint=hint)
     words = [program, "--json", "--quiet", "--format", "arrow"]
     storage = storage_pairs(storage_options)
