@@ -1,5 +1,7 @@
 //! `/api`: gives the same answers as the library.
 
+use arrow_ipc::reader::StreamReader;
+
 use super::{Served, copy};
 
 #[test]
@@ -42,6 +44,26 @@ fn answers_queries_in_each_format() {
     assert_eq!(posted.text(), limited.text());
     let plan = served.get("/api/three/plan", &[]).json();
     assert!(plan["cells"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn an_empty_answer_has_the_columns_of_a_full_one() {
+    for id in ["pc3_attr_dtypes", "pc3_by_attribute", "sl3_streamlines", "ms3_tri"] {
+        let store = archives::Unpacked::new(id);
+        let served = Served::serve(store.path());
+        let get = |format: &str| {
+            let target = format!("/api/{id}/query?format={format}");
+            let empty = served.get(&format!("{target}&bbox=1e9,1e9,1e9:2e9,2e9,2e9"), &[]);
+            assert_eq!(empty.status, 200, "{}", empty.text());
+            (served.get(&target, &[]), empty)
+        };
+        let (full, empty) = get("csv");
+        assert!(full.text().lines().count() > 1, "{id}: {}", full.text());
+        assert_eq!(Some(empty.text().trim_end()), full.text().lines().next(), "{id}");
+        let (full, empty) = get("arrows");
+        let schema = |body: &[u8]| StreamReader::try_new(body, None).unwrap().schema();
+        assert_eq!(schema(&empty.body), schema(&full.body), "{id}");
+    }
 }
 
 #[test]
