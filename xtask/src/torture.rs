@@ -122,7 +122,7 @@ const BOUNDED: [&str; 33] = [
     "cancel --edits --every 997",
     "race --writers 4 --commits 60",
     "doubles --every 40 --rounds 20",
-    "roles --rounds 10",
+    "roles --rounds 20",
     "roles --rounds 5 --form link --only edit",
     "roles --rounds 5 --form pack --only edit",
     "signals --loops 2",
