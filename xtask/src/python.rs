@@ -191,13 +191,14 @@ fn maturin(house: &House, python: &Path, words: &str, out: &Path) -> Program {
 /// Builds the released wheel into `out`; returns the file.
 pub(crate) fn release_wheel(house: &House, out: &Path) -> anyhow::Result<PathBuf> {
     let python = environment(house, "python-env", &TOOLS)?;
-    maturin(house, &python, "build --quiet --release", out).run()?;
+    maturin(house, &python, "build --quiet --release --strip", out).run()?;
     newest(out, "whl")
 }
 
 /// Builds the released wheel and the source archive, and tests each in a fresh environment.
 fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
-    let out = house.target().join("wheels");
+    // Not `wheels`: pip leaves there what it builds of the archive.
+    let out = house.empty_folder(RELEASED)?;
     let wheel = release_wheel(house, &out)?;
     check_policy(house, python, &wheel)?;
     try_in_fresh_environment(house, &wheel, &[])?;
@@ -227,6 +228,8 @@ fn try_in_fresh_environment(house: &House, file: &Path, words: &[&str]) -> anyho
     house.line("{} --version", &[&folder.join("bin/zvf")]).run()
 }
 
+/// The folder of the released wheel and the source archive.
+pub(crate) const RELEASED: &str = "python-release";
 /// Writes a store and reads it.
 const TRIAL: &str = "import tempfile, numpy as np, zvf
 ds = zvf.points(tempfile.mkdtemp() + '/a.zarrvectors', np.eye(3), attributes={'mass': np.arange(3.0)})

@@ -208,7 +208,7 @@ fn check_program(release: &Release<'_>) -> anyhow::Result<()> {
 fn make_wheel(release: &Release<'_>) -> anyhow::Result<()> {
     let house = release.house;
     python::run(house, Args::from_words(&["--wheel"]))?;
-    let wheels = house.target().join("wheels");
+    let wheels = house.target().join(python::RELEASED);
     copy_files(&wheels, &release.dist, &["gz"])?;
     add_notices(release, &wheels)
 }
@@ -235,6 +235,8 @@ fn check_wheel(release: &Release<'_>) -> anyhow::Result<()> {
     let python = environment.join("bin/python");
     let mut wheels = list(&release.dist)?;
     wheels.retain(|file| has_extension(file, "whl"));
+    let is_released = |wheel: &PathBuf| wheel.display().to_string().contains("manylinux_");
+    ensure!(wheels.len() == 1 && is_released(&wheels[0]), "expected one wheel, found {wheels:?}");
     let install = "{} -m pip install --quiet nbclient ipykernel pyarrow pandas polars";
     house.line(install, &[&python]).args(&wheels).run()?;
     let listing = house.line("{} -m zipfile -l", &[&python]).args(&wheels).output();
