@@ -151,7 +151,7 @@ impl House {
 pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
 /// Crates whose tests are the same with all features: the test command of the README has them all.
-pub(crate) const PLAIN: [&str; 19] = [
+pub(crate) const PLAIN: [&str; 20] = [
     "xtask",
     "zvf-error",
     "zvf-format",
@@ -159,6 +159,7 @@ pub(crate) const PLAIN: [&str; 19] = [
     "zvf-tet",
     "zvf-b2nd",
     "zvf-publish",
+    "zvf-map",
     "zvf-draco",
     "zvf-model",
     "zvf-query",

@@ -42,7 +42,7 @@ fn executable(line: &str) -> Option<String> {
     message["executable"].as_str().map(str::to_owned)
 }
 
-const PACKAGES: [&str; 2] = ["zvf-store", "zvf-query"];
+const PACKAGES: [&str; 3] = ["zvf-map", "zvf-store", "zvf-query"];
 
 #[cfg(test)]
 mod tests {

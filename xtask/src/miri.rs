@@ -1,6 +1,5 @@
 //! `miri`: the tests of the byte-level crates in an interpreter that detects undefined behaviour, on the host and on a
-//! big-endian target; the vector code of zvf-blosc, and the table of maps that zvf-store shares with its signal
-//! handler.
+//! big-endian target; the vector code of zvf-blosc, and the table that zvf-map shares with its signal handler.
 
 use crate::Command;
 use crate::args::Args;
@@ -13,7 +12,7 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask miri [--unsafe-only] [FILTERS AND OPTIONS OF THE TESTS]
 
 First come the modules with unsafe code that it can interpret: the filters of zvf-blosc with vectors, and the table of maps
-of zvf-store. With --unsafe-only that is all; it takes minutes, the rest hours. Needs a nightly toolchain with the components
+of zvf-map. With --unsafe-only that is all; it takes minutes, the rest hours. Needs a nightly toolchain with the components
 miri and rust-src. Properties run few cases each:
 the interpreter is some hundred times slower than the machine.",
     run,
@@ -47,11 +46,11 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests the table that the signal handler of zvf-store reads while other threads write it. The surrounding code makes
+/// Tests the table that the signal handler of zvf-map reads while other threads write it. The surrounding code makes
 /// system calls, and the interpreter supports neither maps of files nor signals: `torture sigbus` tests those.
 fn tables(house: &House) -> anyhow::Result<()> {
     house
-        .nightly("", "miri test -p zvf-store --lib --no-default-features --features map --")
+        .nightly("", "miri test -p zvf-map --lib --")
         .arg("signal::place::tests::a_range_is_seen_whole_or_not_at_all")
         .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-many-seeds=0..32")
         .run()

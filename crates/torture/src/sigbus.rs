@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zvf_format::Class;
-use zvf_store::map::MappedFile;
-use zvf_store::signal::install_sigbus_handler;
+use zvf_map::{MappedFile, install_sigbus_handler};
 
 use crate::Report;
 use archives::random::Random;

@@ -115,8 +115,7 @@ impl Session {
             #[cfg(unix)]
             if let Some(path) = Store::pack_at(address) {
                 // Without the handler, a file that is truncated under the map would end the process.
-                zvf::store::signal::install_sigbus_handler()
-                    .map_err(|error| Error::io("open", error))?;
+                zvf::map::install_sigbus_handler().map_err(|error| Error::io("open", error))?;
                 let store = Store::open_mapped_if_immutable(&path, options).await?;
                 self.mapped.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
                 return Ok(store);

@@ -114,6 +114,12 @@ impl Error {
         Self::new(Class::LimitExceeded, what, Expected::AtMost(cap.into()), found)
     }
 
+    /// Creates the error for an object of another version than the requested one.
+    #[must_use]
+    pub fn replaced() -> Self {
+        Self::custom(Class::FileChanged, "the object was replaced while it was being read")
+    }
+
     /// Creates the error for something that must exist but does not; `because` names what refers to
     /// it.
     #[must_use]

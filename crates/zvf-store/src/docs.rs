@@ -32,7 +32,6 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, Node};
 
-use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::source::{Get, GetAnswer, HeldFile, PartialRead, Source, Version};
 use crate::sync::lock;
@@ -207,7 +206,7 @@ impl Outline {
     }
 
     async fn read_whole(&self) -> Result<CachedDoc> {
-        let changed = || object_replaced_error().at_key(&self.document);
+        let changed = || Error::replaced().at_key(&self.document);
         // The file is released after the first check.
         let file = lock(&self.file).clone();
         let file = file.ok_or_else(changed)?;

@@ -38,11 +38,6 @@ pub(crate) fn into_cause(error: Error) -> Error {
     error.cause_as::<Error>().cloned().unwrap_or(error)
 }
 
-/// Returns the error for an object of another version than the requested one.
-pub(crate) fn object_replaced_error() -> Error {
-    Error::custom(Class::FileChanged, "the object was replaced while it was being read")
-}
-
 /// Returns the error for a store that was replaced, when the rest of it cannot be trusted.
 pub(crate) fn store_replaced_error() -> Error {
     let text =
@@ -112,7 +107,7 @@ mod tests {
         let refused = || backend(Class::Throttled, BackendAnswer::Status(429));
         for (error, text, op, is_retryable) in [
             (
-                object_replaced_error(),
+                Error::replaced(),
                 "FileChanged, the object was replaced while it was being read",
                 "read",
                 false,

@@ -22,10 +22,10 @@ use zvf_format::{Class, Expected};
 
 use crate::budget::Budget;
 use crate::key::Key;
-#[cfg(all(unix, feature = "map"))]
-use crate::map::{MappedFile, Reopened};
 use crate::options::OpenOptions;
 use crate::source::{Backend, Get, GetAnswer, IoStats, Place, Remote, Source, Version, url};
+#[cfg(all(unix, feature = "map"))]
+use zvf_map::{MappedFile, Reopened};
 
 /// A file that is read by ranges; cheap to clone.
 ///
@@ -317,6 +317,13 @@ mod tests {
 
     use super::*;
 
+    #[cfg(all(unix, feature = "map"))]
+    #[expect(unsafe_code, reason = "the file belongs to one test, which does not change it")]
+    fn map_file(path: &std::path::Path) -> RangedFile {
+        // SAFETY: as above.
+        RangedFile::from_map(unsafe { MappedFile::map(path) }.unwrap()).unwrap()
+    }
+
     const BYTES: &[u8] = b"0123456789";
 
     #[tokio::test]
@@ -332,7 +339,7 @@ mod tests {
             RangedFile::open(path.to_str().unwrap(), &options).await.unwrap(),
             RangedFile::from_object_store(memory, &"x/a.bin".into(), &options).await.unwrap(),
             #[cfg(all(unix, feature = "map"))]
-            RangedFile::from_map(crate::map::tests::map_file(&path)).unwrap(),
+            map_file(&path),
         ];
         for file in files {
             assert_eq!((file.len(), file.is_empty()), (10, false));

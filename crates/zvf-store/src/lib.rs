@@ -59,7 +59,7 @@ mod layout;
 mod level;
 mod lone;
 #[cfg(all(unix, feature = "map"))]
-pub mod map;
+mod mapped;
 #[cfg(all(test, zvf_loom))]
 mod models;
 mod nodes;
@@ -67,14 +67,9 @@ mod notice;
 mod objects;
 mod open;
 mod options;
-#[cfg(all(test, zvf_loom))]
-#[path = "signal/place.rs"]
-mod place;
 #[doc(hidden)]
 pub mod record;
 mod shared;
-#[cfg(all(unix, feature = "map"))]
-pub mod signal;
 mod source;
 mod sync;
 mod tet;

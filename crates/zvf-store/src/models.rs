@@ -1,5 +1,5 @@
 //! Models of shared state, run by `cargo xtask loom` under every interleaving: the cache with its
-//! flights, the budget, the memory of a build, and the table of the signal handler.
+//! flights, the budget, and the memory of a build.
 //!
 //! They are small and use the real types. A step ends where a lock is taken or an atomic is
 //! accessed. The work of tokio's semaphores and channels in between is one step, because tokio
@@ -20,7 +20,6 @@ use crate::OpenOptions;
 use crate::budget::Budget;
 use crate::build::MemoryLimiter;
 use crate::cache::{Answer, Cache, Caching};
-use crate::place::Place;
 
 /// Runs `model` under every interleaving with at most three preemptions.
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -191,23 +190,5 @@ fn tasks_wait_for_bytes_in_flight() {
         drop(leaving);
         waits.join().unwrap();
         assert_eq!(room.held_bytes(), 0);
-    });
-}
-
-#[test]
-fn the_handler_never_sees_half_of_a_range() {
-    check(|| {
-        let place = Arc::new(Place::default());
-        let writer = {
-            let place = Arc::clone(&place);
-            thread::spawn(move || {
-                place.write(1000, 2000);
-                place.write(5000, 6000);
-            })
-        };
-        // Between the two: in a range with the start of one and the end of the other.
-        assert!(!place.holds(3000));
-        writer.join().unwrap();
-        assert!(place.holds(5500) && !place.holds(1500));
     });
 }

@@ -13,11 +13,10 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
-use zvf_error::Result;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 use crate::budget::Budget;
-use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::source::remote::{Created, Until};
@@ -108,7 +107,7 @@ impl Objects {
                 return Ok(Some((bytes, SeenVersion(before))));
             }
         }
-        Err(object_replaced_error().at_key(&key))
+        Err(Error::replaced().at_key(&key))
     }
 
     /// Returns whether an object exists.

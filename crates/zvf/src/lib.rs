@@ -84,6 +84,8 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, Timeouts};
 pub use zvf_convert as convert;
 #[cfg(feature = "jobs")]
 pub use zvf_jobs::{blob, clean, create, export, fetch, ingest, inspect, question, tasks};
+#[cfg(all(unix, feature = "map"))]
+pub use zvf_map as map;
 #[cfg(feature = "migrate")]
 pub use zvf_migrate as migrate;
 #[cfg(feature = "pyramid")]

@@ -23,7 +23,6 @@ use super::array::Place;
 use super::part::{PartRequest, past_end_error, past_payload_error, shift_past_frame};
 use super::span::{FRAME_BYTES, length};
 use crate::codec::{Blocks, Scratch, header_len, spread};
-use crate::error::object_replaced_error;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Version};
 
@@ -139,7 +138,7 @@ impl<'a> Blosc<'a> {
             Ok(None) if matches!(state, State::Start) => {
                 place.check_absent().map(|()| State::Absent)
             }
-            Ok(None) => Err(object_replaced_error()),
+            Ok(None) => Err(Error::replaced()),
             Ok(Some(got)) => self.next(place, state, got),
         };
         self.state = next.unwrap_or_else(|error| State::Failed(place.locate_error(error)));
@@ -163,7 +162,7 @@ impl<'a> Blosc<'a> {
                 Ok(State::Ready { blocks, requested, parts })
             }
             (done @ (State::Absent | State::Ready { .. } | State::Failed(_)), _) => Ok(done),
-            _ => Err(object_replaced_error()),
+            _ => Err(Error::replaced()),
         }
     }
 
@@ -220,7 +219,7 @@ mod tests {
     fn a_fault_takes_no_answer_of_the_next_chunk() {
         let place = Place::object(Key::root().child("a").unwrap());
         let mut chunk = Blosc { asked: vec![0..1, 4..5], ..Blosc::new((&place, &[])) };
-        let fault = || Err(object_replaced_error());
+        let fault = || Err(Error::replaced());
         let mut answers = vec![fault(), Ok(None), fault()].into_iter();
         chunk.take(&mut answers);
         assert!(matches!(chunk.state, State::Failed(_)));

@@ -22,7 +22,6 @@ use zvf_format::{Class, Expected};
 
 use super::array::Place;
 use super::span::{FRAME_BYTES, length};
-use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer};
@@ -111,7 +110,7 @@ fn pieces(
         match answer? {
             Some(got) if got.version == version => pieces.push(got.bytes),
             None if !with_frame => return place.check_absent().map(|()| None),
-            _ => return Err(place.locate_error(object_replaced_error())),
+            _ => return Err(place.locate_error(Error::replaced())),
         }
     }
     Ok(Some(pieces))

@@ -135,7 +135,7 @@ impl Source {
     pub(crate) fn open_mapped(
         path: &std::path::Path,
         budget: &Budget,
-        promise: crate::map::Promise,
+        promise: zvf_map::Promise,
     ) -> Result<Self> {
         Ok(Self::Local(Local::open_mapped(path, budget.clone(), promise)?))
     }

@@ -16,7 +16,7 @@ use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::{ByteRange, Get, GetAnswer, Version};
-use crate::error::{length_error, object_replaced_error};
+use crate::error::length_error;
 use crate::key::Key;
 
 /// One object and the reads from it.
@@ -140,7 +140,7 @@ pub(super) fn deliver(
 /// Returns the answer to `get` from `read`, which covers it as far as the object exists.
 pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
-        return Err(object_replaced_error());
+        return Err(Error::replaced());
     }
     let Range { start, end } = get.range.resolve(read.size);
     if end > read.size {

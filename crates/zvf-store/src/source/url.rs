@@ -142,7 +142,7 @@ fn refuse_lacking(scheme: Scheme, name: &str) -> Error {
         }
     };
     let text = format!(
-        "scheme {name:?} needs the feature {feature}, which this build lacks: cargo install zvf-cli --features {feature}"
+        "scheme {name:?} needs the feature {feature}, which this build lacks: cargo install --path crates/zvf-cli --features {feature}"
     );
     Error::custom(Class::Unsupported, text)
 }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "Unsupported, scheme \"s3\" needs the feature s3, which this build lacks: cargo install \
-             zvf-cli --features s3"
+             --path crates/zvf-cli --features s3"
         );
     }
 }

@@ -91,14 +91,14 @@ impl TensorFile {
     }
 
     /// Maps the file at `path` if no process can write to it; otherwise returns `None`. See
-    /// [`MappedFile::map_if_immutable`](zvf_store::map::MappedFile::map_if_immutable).
+    /// [`MappedFile::map_if_immutable`](zvf_map::MappedFile::map_if_immutable).
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     #[cfg(all(unix, feature = "map"))]
     pub fn map_if_immutable(path: &std::path::Path) -> Result<Option<Self>> {
-        match zvf_store::map::MappedFile::map_if_immutable(path)? {
+        match zvf_map::MappedFile::map_if_immutable(path)? {
             Some(file) => run_ready(Self::from_file(RangedFile::from_map(file)?)).map(Some),
             None => Ok(None),
         }

@@ -13,7 +13,6 @@ use zvf_format::num::to_u64;
 
 use super::file::File;
 use super::{ByteRange, Fault, Local, Room, Shared, run_blocking};
-use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::source::{GetAnswer, PartialRead, Version};
 
@@ -103,7 +102,7 @@ impl Inner {
             }
         };
         if to_u64(read.bytes.len()) != self.file.size() || self.file.is_written()? {
-            return Err(object_replaced_error());
+            return Err(Error::replaced());
         }
         Ok(read.bytes)
     }

@@ -15,10 +15,10 @@ use bytes::Bytes;
 
 use super::file::File;
 use crate::key::Key;
-use crate::map::{MappedFile, Promise};
 use crate::source::Version;
 use crate::sync::lock;
 use zvf_error::{Locate as _, Result};
+use zvf_map::{MappedFile, Promise};
 
 /// The mapped files of one handle.
 #[derive(Debug)]

@@ -47,10 +47,10 @@ use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version,
 use crate::budget::{Budget, Reservation};
 use crate::error::{length_error, store_replaced_error};
 use crate::key::Key;
-#[cfg(all(unix, feature = "map"))]
-use crate::map::Promise;
 #[cfg(unix)]
 use zvf_format::num::saturating_usize;
+#[cfg(all(unix, feature = "map"))]
+use zvf_map::Promise;
 
 /// An open directory; cheap to clone.
 #[derive(Clone, Debug)]

@@ -48,7 +48,7 @@ use super::{
 };
 use crate::budget::Budget;
 use crate::clock::Instant;
-use crate::error::{BackendAnswer, backend_error, length_error, object_replaced_error};
+use crate::error::{BackendAnswer, backend_error, length_error};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -134,7 +134,7 @@ impl Remote {
             let outcome = outcome.and_then(|read| check_version(version, read));
             deliver(gets, &key, &piece, outcome, &mut answers);
         }
-        let unanswered = || Err(object_replaced_error());
+        let unanswered = || Err(Error::replaced());
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
@@ -473,7 +473,7 @@ enum ReadStart {
 fn check_version(version: &mut Option<Version>, read: Option<Read>) -> Result<Option<Read>> {
     let Some(read) = read else { return Ok(None) };
     let first = version.get_or_insert_with(|| read.version.clone());
-    if *first == read.version { Ok(Some(read)) } else { Err(object_replaced_error()) }
+    if *first == read.version { Ok(Some(read)) } else { Err(Error::replaced()) }
 }
 
 /// Returns whether `name` can be a key below `prefix`, and is not a temporary name of a writer.

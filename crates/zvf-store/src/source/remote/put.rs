@@ -31,7 +31,7 @@ use super::super::{Get, check_listed};
 use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
-use crate::error::{commit_unknown_error, object_replaced_error};
+use crate::error::commit_unknown_error;
 use crate::key::Key;
 
 /// The guarantee that an object is the first under its name.
@@ -51,7 +51,7 @@ async fn check_until(until: Option<&Until>) -> Result<()> {
     let Some((remote, key)) = until else { return Ok(()) };
     match remote.head(key).await? {
         None => Ok(()),
-        Some(_) => Err(object_replaced_error()),
+        Some(_) => Err(Error::replaced()),
     }
 }
 

@@ -1,28 +1,4 @@
-//! Opt-in reading through memory maps.
-//!
-//! A mapping of a file that shrinks raises SIGBUS; a mapping of a file that is rewritten changes
-//! bytes behind a `&[u8]`. No check of a file can rule that out for good, so the caller must
-//! promise it: the entry points are `unsafe`. The exception is [`MappedFile::map_if_immutable`],
-//! which maps only files that `immutable` shows to be closed to writers; its callers read all
-//! others.
-//!
-//! There are three further safeguards. Published files are never changed in place but replaced by
-//! renaming, so a mapping keeps the whole old file. The file is checked before a read and after its
-//! bytes were copied, and any change is `FileChanged`. After
-//! [`install_sigbus_handler`](crate::signal::install_sigbus_handler), a page that disappeared reads
-//! as zeros, is recorded, and gives `FileChanged` too.
-//!
-//! ```text
-//! at open      fstat: device, inode, size, mtime, ctime, links are kept
-//! read         fstat, copy, fstat, note of the handler: all as at open, or FileChanged
-//! view         borrows; is_unchanged() asks the same, after use
-//! ```
-//!
-//! Unlinking or renaming over a file also changes its ctime. So a changed ctime together with a
-//! changed link count is not a modification: a handle keeps reading the version that it opened.
-//!
-//! Headers and directories must be copied to owned memory before they are checked: bytes in a view
-//! may change between check and use.
+//! Files that are mapped into memory.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -31,16 +7,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-mod immutable;
-mod store;
-
 use bytes::Bytes;
 use memmap2::{Mmap, MmapOptions};
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Found};
 
-use crate::error::object_replaced_error;
+use crate::immutable;
 use crate::signal::{MAX_WATCHED, Watch};
 
 /// A file that is completely mapped into memory; cheap to clone.
@@ -50,7 +23,7 @@ use crate::signal::{MAX_WATCHED, Watch};
 /// # let path = dir.path().join("pack.tet");
 /// # std::fs::write(&path, b"0123456789")?;
 /// // SAFETY: the file is new, and nobody else knows of it.
-/// let file = unsafe { zvf_store::map::MappedFile::map(&path) }?;
+/// let file = unsafe { zvf_map::MappedFile::map(&path) }?;
 /// assert_eq!(file.read(2, 3)?, "234");
 /// let view = file.view(2, 3)?;
 /// assert!(&view[..] == b"234" && view.is_unchanged());
@@ -91,7 +64,9 @@ impl MappedFile {
     pub unsafe fn map(path: &Path) -> Result<Self> {
         let max = to_u64(MAX_WATCHED);
         let full = || Error::limit("mapped files at once", max, max + 1);
-        Self::open(path, Promise::OfCaller)?.ok_or_else(full)
+        // SAFETY: the caller promises it.
+        let promise = unsafe { Promise::of_caller() };
+        Self::open(path, promise)?.ok_or_else(full)
     }
 
     /// Maps the file at `path` if nobody can write to it: it is a regular file on a local disk, no
@@ -106,7 +81,7 @@ impl MappedFile {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("pack.tet");
     /// # std::fs::write(&path, b"0123456789")?;
-    /// use zvf_store::map::MappedFile;
+    /// use zvf_map::MappedFile;
     ///
     /// assert!(MappedFile::map_if_immutable(&path)?.is_none(), "its owner may write to it");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -116,10 +91,15 @@ impl MappedFile {
     ///
     /// When the file cannot be opened, or is not a regular file.
     pub fn map_if_immutable(path: &Path) -> Result<Option<Self>> {
-        Self::open(path, Promise::WhereImmutable)
+        Self::open(path, Promise::WHERE_IMMUTABLE)
     }
 
-    fn open(path: &Path, promise: Promise) -> Result<Option<Self>> {
+    /// Maps the file at `path` under a promise; `None` if the file must be read instead.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened, or is not a regular file.
+    pub fn open(path: &Path, promise: Promise) -> Result<Option<Self>> {
         let io = |error| Error::io("open", error);
         let path = std::path::absolute(path).map_err(io)?;
         let file = File::open(&path).map_err(io)?;
@@ -128,7 +108,11 @@ impl MappedFile {
 
     /// Returns the file that now has the name, mapped under the same promise; `None` if it is still
     /// this one, or the name is unknown.
-    pub(crate) fn reopen(&self) -> Result<Option<Reopened>> {
+    ///
+    /// # Errors
+    ///
+    /// When there is no such file, or it cannot be opened.
+    pub fn reopen(&self) -> Result<Option<Reopened>> {
         let Some(path) = &self.0.path else { return Ok(None) };
         let io = |error| Error::io("open", error);
         if self.0.stamp.is_same(&FileStamp::from_metadata(&std::fs::metadata(path).map_err(io)?)) {
@@ -151,7 +135,11 @@ impl MappedFile {
     }
 
     /// Checks whether this is still the file that was mapped.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// `FileChanged` when it is another one or has other bytes.
+    pub fn check(&self) -> Result<()> {
         self.0.check()
     }
 
@@ -192,25 +180,41 @@ impl MappedFile {
 }
 
 /// The file that now has the name of a mapped file.
-pub(crate) enum Reopened {
+#[derive(Debug)]
+pub enum Reopened {
+    /// It is mapped as well.
     Mapped(MappedFile),
     /// A file that cannot be mapped, at this path.
     Unmapped(PathBuf),
 }
 
-/// The reason for which files may be mapped; no file of a store is mapped without one.
+/// The reason for which files may be mapped; no file is mapped without one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Promise {
-    /// The caller of an `unsafe` function promised that nobody changes them in place. Only
-    /// [`MappedFile::map`] and [`Store::open_mapped`](crate::Store::open_mapped) create this value.
-    OfCaller,
-    /// A file is mapped only if nobody can write to it.
-    WhereImmutable,
+pub struct Promise {
+    is_of_caller: bool,
 }
 
 impl Promise {
+    /// Files are mapped only if nobody can write to them.
+    pub const WHERE_IMMUTABLE: Self = Self { is_of_caller: false };
+
+    /// The caller promises that nobody changes the files in place.
+    ///
+    /// # Safety
+    ///
+    /// As [`MappedFile::map`], for each file that is mapped under this promise.
+    #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
+    #[must_use]
+    pub const unsafe fn of_caller() -> Self {
+        Self { is_of_caller: true }
+    }
+
     /// Returns the map of a file; `None` if the file must be read instead.
-    pub(crate) fn map(self, file: File) -> Result<Option<MappedFile>> {
+    ///
+    /// # Errors
+    ///
+    /// When it is not a regular file, or cannot be mapped.
+    pub fn map(self, file: File) -> Result<Option<MappedFile>> {
         self.map_as(file, None)
     }
 
@@ -221,7 +225,7 @@ impl Promise {
         if !about.is_file() {
             return Err(Error::unsupported("kind of file", "not a regular file"));
         }
-        if matches!(self, Self::WhereImmutable) && !immutable::is_closed_to_writers(&file, &about) {
+        if !self.is_of_caller && !immutable::is_closed_to_writers(&file, &about) {
             return Ok(None);
         }
         let stamp = FileStamp::from_metadata(&about);
@@ -260,7 +264,7 @@ impl Inner {
         let about = self.file.metadata().map_err(|error| Error::io("read", error))?;
         let hit = self.map.as_ref().and_then(|map| map.watch.as_ref()).is_some_and(Watch::was_hit);
         if hit || !self.stamp.is_same(&FileStamp::from_metadata(&about)) {
-            return Err(object_replaced_error());
+            return Err(Error::replaced());
         }
         Ok(())
     }
@@ -336,15 +340,13 @@ fn too_large_error(size: u64) -> Error {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::fs;
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::Command;
 
     use super::*;
-    use crate::open::Store;
-    use crate::options::OpenOptions;
-    use crate::signal::install_sigbus_handler;
+    use crate::install_sigbus_handler;
 
     fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -359,14 +361,8 @@ pub(crate) mod tests {
         unsafe { MappedFile::map(path) }
     }
 
-    pub(crate) fn map_file(path: &Path) -> MappedFile {
+    fn map_file(path: &Path) -> MappedFile {
         try_mapped(path).unwrap()
-    }
-
-    #[expect(unsafe_code, reason = "as above")]
-    async fn open_mapped(path: &Path) -> Store {
-        // SAFETY: as above.
-        unsafe { Store::open_mapped(path, OpenOptions::default()) }.await.unwrap()
     }
 
     #[test]
@@ -438,63 +434,6 @@ pub(crate) mod tests {
         assert_eq!(file.read(0, 10).unwrap_err().class(), Class::FileChanged);
     }
 
-    /// Returns a store with one cell that is large enough to be mapped.
-    fn large_store() -> (tempfile::TempDir, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
-        let mut folders = vec![PathBuf::new()];
-        while let Some(folder) = folders.pop() {
-            fs::create_dir_all(dir.path().join(&folder)).unwrap();
-            for entry in fs::read_dir(from.join(&folder)).unwrap() {
-                let name = folder.join(entry.unwrap().file_name());
-                if from.join(&name).is_dir() {
-                    folders.push(name);
-                } else {
-                    fs::copy(from.join(&name), dir.path().join(&name)).unwrap();
-                }
-            }
-        }
-        let cell = dir.path().join("0/vertices/c/0/0");
-        let payload = vec![7_u8; 1 << 18];
-        let framed = [&1_u32.to_le_bytes()[..], &(1_u32 << 18).to_le_bytes(), &payload].concat();
-        fs::write(&cell, framed).unwrap();
-        (dir, cell)
-    }
-
-    #[tokio::test]
-    async fn large_cells_are_slices_of_the_map_until_the_file_changes() {
-        let (dir, cell) = large_store();
-        let store = open_mapped(dir.path()).await;
-        let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
-        let key = "-1.0".parse::<zvf_format::key::ChunkKey>().unwrap();
-        let read = || vertices.read(&key, crate::Caching::Once);
-        let bytes = read().await.unwrap().unwrap();
-        assert_eq!(bytes.len(), 1 << 18);
-        let opened = store.io_stats().requests;
-        assert_eq!(read().await.unwrap().unwrap().as_ptr(), bytes.as_ptr(), "a copy was made");
-        assert_eq!(store.io_stats().requests, opened, "the file was opened again");
-        store.check_maps().unwrap();
-
-        // A new version under the same name: this handle keeps the old one.
-        let replacement = dir.path().join("other");
-        fs::write(&replacement, [1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-        fs::rename(&replacement, &cell).unwrap();
-        assert_eq!(read().await.unwrap().unwrap().as_ptr(), bytes.as_ptr());
-        store.check_maps().unwrap();
-
-        let (dir, cell) = large_store();
-        let store = open_mapped(dir.path()).await;
-        let vertices = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
-        vertices.read(&key, crate::Caching::Once).await.unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        fs::OpenOptions::new().append(true).open(&cell).unwrap().set_len(1 << 19).unwrap();
-        let error = store.check_maps().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "FileChanged in 0/vertices/c/0/0, the object was replaced while it was being read"
-        );
-    }
-
     #[test]
     fn a_truncated_page_reads_as_zeros_and_is_noticed() {
         install_sigbus_handler().unwrap();
@@ -517,7 +456,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_fault_that_is_not_ours_ends_the_process_as_before() {
-        if std::env::var_os("ZVF_STORE_SIGBUS").is_some() {
+        if std::env::var_os("ZVF_MAP_SIGBUS").is_some() {
             let (_dir, path) = file(&vec![7; 1 << 20]);
             // Mapped before the handler was installed, so the handler does not know it.
             let view = map_file(&path).view(0, 1 << 20).unwrap();
@@ -527,8 +466,8 @@ pub(crate) mod tests {
             panic!("read {sum} past the end of a file");
         }
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "map::tests::a_fault_that_is_not_ours_ends_the_process_as_before"])
-            .env("ZVF_STORE_SIGBUS", "1")
+            .args(["--exact", "file::tests::a_fault_that_is_not_ours_ends_the_process_as_before"])
+            .env("ZVF_MAP_SIGBUS", "1")
             .output()
             .unwrap();
         assert_eq!(child.status.signal(), Some(libc::SIGBUS), "{child:?}");
