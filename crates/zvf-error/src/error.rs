@@ -66,8 +66,7 @@ impl Error {
         error.0.what = what.into();
         error.0.expected = Some(expected.to_string());
         error.0.found = Some(found.to_string());
-        error.0.hint = class.hint().map(|hint| hint.text().into());
-        error
+        error.with_class_hint()
     }
 
     /// Creates an error from a message that already contains advice.
