@@ -216,7 +216,7 @@ struct Found {
 /// Limits a mean to the range of its rows on an axis, because rounding must not move it out: a grid
 /// cell must contain the mean of its vertices.
 fn clamp_mean(mean: f64, at: &Points, rows: &[u32], axis: usize) -> f64 {
-    let values = rows.iter().map(|row| at.point(*row)[axis]);
+    let values = rows.iter().map(|row| at.values[usize_from_u32(*row) * at.axes + axis]);
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
     if mean < low {
