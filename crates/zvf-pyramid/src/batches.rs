@@ -3,7 +3,7 @@
 
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_model::{Batch, Column, Elements, Field, ObjectId, Parts, Value};
+use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Part, Parts};
 use zvf_query::{LOCATION_FIELD, Query};
 
 use crate::carry::Objects;
@@ -42,23 +42,37 @@ pub(crate) fn gather_rows(
     elements: &[u32],
     new_rows: &[u32],
 ) -> Result<Batch> {
-    let mut made = Batch::new(batch.kind(), gather(batch.positions(), rows));
-    for field in batch.fields() {
-        made = made.with_field(field.with_column(gather(&field.column, rows)))?;
-    }
-    if let Some(owners) = batch.vertex_objects() {
-        let owners = rows.iter().map(|row| owners[usize_from_u32(*row)]);
-        made = made.with_vertex_objects(owners.collect())?;
-    }
+    let fields = gather_fields(batch.fields(), rows);
+    let owners = batch.vertex_objects();
+    let owners = owners.map(|all| rows.iter().map(|row| all[usize_from_u32(*row)]).collect());
+    let made = new_batch(batch.kind(), gather(batch.positions(), rows), fields, owners)?;
     let Some(all) = batch.elements() else { return Ok(made) };
     let ends = elements.iter().flat_map(|element| {
         let start = usize_from_u32(*element) * all.width();
         &all.rows()[start..start + all.width()]
     });
     let ends = ends.map(|row| usize_from_u32(new_rows[*row])).collect();
-    let fields = all.fields().iter();
-    let fields = fields.map(|field| field.with_column(gather(&field.column, elements)));
+    let fields = gather_fields(all.fields(), elements);
     Ok(made.with_elements(new_elements(all.width(), ends, fields)?)?)
+}
+
+/// Returns some rows of attributes, in this order.
+pub(crate) fn gather_fields(fields: &[Field], rows: &[u32]) -> Vec<Field> {
+    fields.iter().map(|field| field.with_column(gather(&field.column, rows))).collect()
+}
+
+/// Returns vertices with these attributes and owners.
+pub(crate) fn new_batch(
+    kind: Kind,
+    positions: Column,
+    fields: impl IntoIterator<Item = Field>,
+    owners: Option<Vec<Option<ObjectId>>>,
+) -> Result<Batch> {
+    let made = fields.into_iter().try_fold(Batch::new(kind, positions), Batch::with_field)?;
+    Ok(match owners {
+        Some(owners) => made.with_vertex_objects(owners)?,
+        None => made,
+    })
 }
 
 /// Returns elements with these ends and attributes.
@@ -82,11 +96,8 @@ pub(crate) fn count_elements(batch: &Batch) -> u64 {
 
 /// Returns the batch with these fields instead of its own.
 fn with_fields(batch: &Batch, fields: impl IntoIterator<Item = Field>) -> Result<Batch> {
-    let plain = Batch::new(batch.kind(), batch.positions().clone());
-    let mut made = fields.into_iter().try_fold(plain, Batch::with_field)?;
-    if let Some(owners) = batch.vertex_objects() {
-        made = made.with_vertex_objects(owners.to_vec())?;
-    }
+    let owners = batch.vertex_objects().map(<[_]>::to_vec);
+    let mut made = new_batch(batch.kind(), batch.positions().clone(), fields, owners)?;
     if !batch.parts().is_empty() {
         made = made.with_parts(batch.parts().clone())?;
     }
@@ -105,61 +116,47 @@ pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
     with_fields(batch, fields)
 }
 
-/// Joins one or more batches of points.
-pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch> {
-    if let [only] = batches {
-        return Ok(only.clone());
-    }
-    let made = join_columns(&batches.iter().collect::<Vec<_>>(), |column| column)?;
-    if batches[0].vertex_objects().is_none() {
-        return Ok(made);
-    }
-    let owners = batches.iter().filter_map(Batch::vertex_objects).flatten().copied();
-    Ok(made.with_vertex_objects(owners.collect())?)
-}
-
 /// Joins the chains of several batches, by the ids of their objects; `None` if their columns
 /// differ.
 pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>> {
-    let [first, others @ ..] = batches else { return Ok(None) };
-    if others.is_empty() {
-        return Ok(Some(first.clone()));
+    let Some(joined) = concatenate(&batches.iter().collect::<Vec<_>>())? else { return Ok(None) };
+    if batches.len() < 2 {
+        return Ok(Some(joined));
     }
-    if !others.iter().all(|other| has_same_columns(first, other)) {
-        return Ok(None);
-    }
-    check_rows(batches.iter().map(Batch::len).sum())?;
     let (mut parts, mut start) = (Vec::new(), 0);
     for batch in batches {
-        let batch_parts = batch.parts().iter();
-        parts.extend(
-            batch_parts.map(|part| (part.object, start + part.rows.start..start + part.rows.end)),
-        );
+        let rows = |part: &Part| start + part.rows.start..start + part.rows.end;
+        parts.extend(batch.parts().iter().map(|part| (part.object, rows(&part))));
         start += batch.len();
     }
     parts.sort_by_key(|(object, _)| *object);
     let rows = parts.iter().flat_map(|(_, rows)| rows.clone());
-    let rows: Vec<u32> = rows.map(row_number).collect();
-    let made = join_columns(&batches.iter().collect::<Vec<_>>(), |column| gather(&column, &rows))?;
+    let made = gather_rows(&joined, &rows.map(row_number).collect::<Vec<_>>(), &[], &[])?;
     let (mut offsets, mut objects) = (vec![0], Vec::with_capacity(parts.len()));
-    let mut end = 0;
     for (object, rows) in parts {
-        end += rows.len();
-        offsets.push(end);
+        offsets.push(offsets[offsets.len() - 1] + rows.len());
         objects.push(object);
     }
     Ok(Some(made.with_parts(Parts::new(offsets, objects)?)?))
 }
 
-/// Joins objects with edges or faces into one batch, in the given order; `None` if their columns
-/// differ. Attributes of edges and faces are sorted by name.
-pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>> {
-    let Some(first) = batches.first() else { return Ok(None) };
-    if !batches.iter().all(|other| has_same_columns(first, other)) {
+/// Joins batches in the given order, without parts if there are several; `None` without a batch, or
+/// if their columns differ. Attributes of edges and faces are sorted by name.
+pub(crate) fn concatenate(batches: &[&Batch]) -> Result<Option<Batch>> {
+    let [first, others @ ..] = batches else { return Ok(None) };
+    if others.is_empty() && first.elements().is_none() {
+        return Ok(Some((*first).clone()));
+    }
+    if !others.iter().all(|other| has_same_columns(first, other)) {
         return Ok(None);
     }
+    check_rows(batches.iter().map(|batch| batch.len()).sum())?;
+    let positions: Vec<&Column> = batches.iter().map(|batch| batch.positions()).collect();
+    let fields = first.fields().iter();
+    let fields = fields.map(|like| join_field(like, batches.iter().map(|batch| batch.fields())));
     let owners = batches.iter().filter_map(|batch| batch.vertex_objects()).flatten().copied();
-    let made = join_columns(batches, |column| column)?.with_vertex_objects(owners.collect())?;
+    let owners = first.vertex_objects().map(|_| owners.collect());
+    let made = new_batch(first.kind(), join(&positions), fields, owners)?;
     let Some(elements) = first.elements() else { return Ok(Some(made)) };
     let (mut ends, mut before) = (Vec::new(), 0);
     for batch in batches {
@@ -169,25 +166,9 @@ pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>> {
     }
     let mut fields: Vec<&Field> = elements.fields().iter().collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
-    let fields = fields.into_iter().map(|field| {
-        let all = batches.iter().filter_map(|batch| batch.elements());
-        join_field(field, all.map(Elements::fields))
-    });
+    let all = || batches.iter().filter_map(|batch| batch.elements()).map(Elements::fields);
+    let fields = fields.into_iter().map(|like| join_field(like, all()));
     Ok(Some(made.with_elements(new_elements(elements.width(), ends, fields)?)?))
-}
-
-/// Joins the positions and fields of batches with the same columns; `arrange` may reorder the rows
-/// of a column.
-fn join_columns(batches: &[&Batch], arrange: impl Fn(Column) -> Column) -> Result<Batch> {
-    check_rows(batches.iter().map(|batch| batch.len()).sum())?;
-    let first = batches[0];
-    let positions: Vec<&Column> = batches.iter().map(|batch| batch.positions()).collect();
-    let mut made = Batch::new(first.kind(), arrange(join(&positions)));
-    for field in first.fields() {
-        let joined = join_field(field, batches.iter().map(|batch| batch.fields()));
-        made = made.with_field(field.with_column(arrange(joined.column)))?;
-    }
-    Ok(made)
 }
 
 /// Returns a field with the values of the fields of its name, one after the other.
@@ -226,15 +207,8 @@ pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
 pub(crate) fn split_off_places(batch: Batch) -> Result<(Batch, Vec<u64>)> {
     check_rows(batch.len())?;
     let Some(field) = batch.field(LOCATION_FIELD) else { return Ok((batch, Vec::new())) };
-    let column = &field.column;
-    let place = |row| match column.value(row, 0) {
-        Value::UInt(place) => place,
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => u64::MAX,
-    };
-    let places = match column.as_slice::<u64>() {
-        Some(places) => places.to_vec(),
-        None => (0..column.len()).map(place).collect(),
-    };
+    let places = field.column.bytes().as_chunks().0;
+    let places = places.iter().map(|place| u64::from_le_bytes(*place)).collect();
     let others = batch.fields().iter().filter(|field| *field.name != *LOCATION_FIELD);
     Ok((with_fields(&batch, others.cloned())?, places))
 }

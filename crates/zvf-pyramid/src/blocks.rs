@@ -23,8 +23,8 @@ use zvf_format::num::{
 use zvf_model::{Batch, Bounds, Column, Elements, Kind, LevelReader};
 use zvf_query::region::Region;
 
-use crate::batches::select_rows;
-use crate::columns::{counts, gather};
+use crate::batches::{gather_fields, select_rows};
+use crate::columns::counts;
 use crate::error::{inconsistent_error, unsupported_error};
 use crate::links::LineageWriter;
 use crate::rows::{NONE, chunk_of_place, lookup, positions_in, row_number};
@@ -39,17 +39,9 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Builds blocks of at most `max_rows` vertices, or of one chunk.
-    pub(crate) async fn build(level: &LevelReader, max_rows: u64) -> Result<Self> {
-        Self::build_in_units(level, max_rows, &vec![1; level.chunk_shape().sizes().len()]).await
-    }
-
-    /// Does the same, keeping together units of this many chunks on each axis.
-    pub(crate) async fn build_in_units(
-        level: &LevelReader,
-        max_rows: u64,
-        units: &[i64],
-    ) -> Result<Self> {
+    /// Builds blocks of at most `max_rows` vertices, or of one unit: a unit has this many chunks on
+    /// each axis.
+    pub(crate) async fn build(level: &LevelReader, max_rows: u64, units: &[i64]) -> Result<Self> {
         let (keys, rows) = count_rows(level).await?;
         let sizes = level.chunk_shape().sizes().to_vec();
         Ok(Self::new(&keys, &rows, (sizes, units), max_rows))
@@ -93,16 +85,12 @@ impl Blocks {
     /// Returns the region of block `number`, slightly enlarged because chunks are computed from
     /// rounded numbers.
     pub(crate) fn region(&self, number: usize) -> Result<Region> {
-        self.region_with_margin(number, STRAY_TOLERANCE_CHUNKS)
+        region(&self.boxes[number], &self.sizes, STRAY_TOLERANCE_CHUNKS)
     }
 
     /// Returns a region that meets the chunks of block `number` and no others.
     pub(crate) fn chunks(&self, number: usize) -> Result<Region> {
-        self.region_with_margin(number, -STRAY_TOLERANCE_CHUNKS)
-    }
-
-    fn region_with_margin(&self, number: usize, by: f64) -> Result<Region> {
-        region(&self.boxes[number], &self.sizes, by)
+        chunks_between(&self.boxes[number], &self.sizes)
     }
 
     /// Returns the block of each place.
@@ -185,17 +173,45 @@ fn median_cut(chunks: &[usize], rows: &[u64], count: u64, along: impl Fn(&usize)
     best.max(1)
 }
 
-/// Returns which vertices of a batch must not change: those of other blocks, and those that an edge
-/// or face joins to them.
-pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
-    let is_owned = |row: usize| usize_from_u32(owners[row]) == block;
-    let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !is_owned(row)).collect();
-    for element in batch.elements().iter().flat_map(|elements| elements.iter()) {
-        if !element.iter().all(|row| is_owned(*row)) {
-            element.iter().for_each(|row| fixed[*row] = true);
+/// A coarsened block and its source vertices.
+pub(crate) struct Block {
+    pub(crate) number: usize,
+    pub(crate) made: Coarsened,
+    pub(crate) places: Vec<u64>,
+    pub(crate) owners: Vec<u32>,
+    pub(crate) fixed: Vec<bool>,
+}
+
+impl Block {
+    /// Returns which vertices of a batch must not change: those of other blocks, and those that an
+    /// edge or face joins to them.
+    pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
+        let is_owned = |row: usize| usize_from_u32(owners[row]) == block;
+        let mut fixed: Vec<bool> = (0..batch.len()).map(|row| !is_owned(row)).collect();
+        for element in batch.elements().into_iter().flat_map(Elements::iter) {
+            if !element.iter().all(|row| is_owned(*row)) {
+                element.iter().for_each(|row| fixed[*row] = true);
+            }
         }
+        fixed
     }
-    fixed
+
+    /// Returns the owner of each coarse vertex, and the place of the fixed vertex it represents, if
+    /// any.
+    fn find_places(&self) -> (Vec<u32>, Vec<u64>) {
+        let count = self.made.batch.len();
+        let (mut owners, mut places) = (vec![NONE; count], vec![u64::MAX; count]);
+        let sources = self.places.iter().zip(&self.owners);
+        let vertices = self.made.vertex_map.iter().zip(&self.fixed).zip(sources);
+        for ((row, fixed), (place, owner)) in vertices.filter(|((row, _), _)| **row != NONE) {
+            let row = usize_from_u32(*row);
+            // Others may have become one with a fixed vertex, which stays where it is.
+            if *fixed || owners[row] == NONE {
+                (owners[row], places[row]) = (*owner, *place);
+            }
+        }
+        (owners, places)
+    }
 }
 
 /// The running numbers of endpoints that later blocks refer to.
@@ -206,17 +222,10 @@ pub(crate) struct BlockStitcher {
 }
 
 impl BlockStitcher {
-    /// Adds the result of a block and the links that join it to earlier blocks; returns the number
-    /// of edges or faces.
-    pub(crate) fn take(
-        &mut self,
-        made: Coarsened,
-        (places, owners, fixed): (&[u64], &[u32], &[bool]),
-        block: usize,
-        lineage: &mut LineageWriter,
-    ) -> Result<u64> {
-        let (owners, places_of) = find_places(&made, places, owners, fixed);
-        let block = index_u32(block);
+    /// Adds the result of a block and the links that join it to earlier blocks.
+    pub(crate) fn take(&mut self, block: &Block, lineage: &mut LineageWriter) -> Result<()> {
+        let (owners, places_of) = block.find_places();
+        let (made, places, block) = (&block.made, &block.places, index_u32(block.number));
         let rows: Vec<u32> = (0..row_number(made.batch.len()))
             .filter(|row| owners[usize_from_u32(*row)] == block)
             .collect();
@@ -224,13 +233,11 @@ impl BlockStitcher {
         let block_part = Coarsened {
             batch: select_rows(&made.batch, &rows)?,
             vertex_map: made.vertex_map.iter().map(|row| lookup(&number, *row)).collect(),
-            error: made.error,
-            at: None,
+            farthest: made.farthest.clone(),
         };
         self.taken += to_u64(block_part.vertex_map.iter().filter(|row| **row != NONE).count());
         let first = lineage.take(&block_part, places)?;
-        let mut count = block_part.elements();
-        let Some(elements) = made.batch.elements() else { return Ok(count) };
+        let Some(elements) = made.batch.elements() else { return Ok(()) };
         let (mut sewn, mut ends) = (Vec::new(), Vec::new());
         for (element, rows) in (0_u32..).zip(elements.iter()) {
             let owners = || rows.iter().map(|row| owners[*row]);
@@ -253,10 +260,9 @@ impl BlockStitcher {
                 sewn.push(element);
             }
         }
-        count += to_u64(sewn.len());
-        push(lineage, elements, &sewn, &ends)?;
+        lineage.elements += to_u64(sewn.len());
         self.numbers.retain(|_, (_, until)| *until > block);
-        Ok(count)
+        push(lineage, elements, &sewn, &ends)
     }
 
     fn number(&self, place: u64) -> Result<u64> {
@@ -275,27 +281,6 @@ impl BlockStitcher {
     }
 }
 
-/// Returns the owner of each coarse vertex, and the place of the fixed vertex it represents, if
-/// any.
-fn find_places(
-    made: &Coarsened,
-    places: &[u64],
-    owners: &[u32],
-    fixed: &[bool],
-) -> (Vec<u32>, Vec<u64>) {
-    let count = made.batch.len();
-    let (mut coarse_owners, mut coarse_places) = (vec![NONE; count], vec![u64::MAX; count]);
-    let vertices = made.vertex_map.iter().zip(fixed).zip(places.iter().zip(owners));
-    for ((row, fixed), (place, owner)) in vertices.filter(|((row, _), _)| **row != NONE) {
-        let row = usize_from_u32(*row);
-        // Others may have become one with a fixed vertex, which stays where it is.
-        if *fixed || coarse_owners[row] == NONE {
-            (coarse_owners[row], coarse_places[row]) = (*owner, *place);
-        }
-    }
-    (coarse_owners, coarse_places)
-}
-
 /// Passes elements to the writer by the numbers of their ends.
 fn push(
     lineage: &mut LineageWriter,
@@ -309,9 +294,7 @@ fn push(
     let numbers = counts(ends)?;
     let width = index_u32(elements.width());
     let vertices = Column::new(numbers.dtype(), width, numbers.bytes().clone())?;
-    let fields = elements.fields().iter();
-    let fields: Vec<_> =
-        fields.map(|field| field.with_column(gather(&field.column, some))).collect();
+    let fields = gather_fields(elements.fields(), some);
     lineage.kind_writer()?.push_elements(&vertices, &fields)
 }
 

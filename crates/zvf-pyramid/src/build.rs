@@ -11,7 +11,6 @@ use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
 use zvf_format::key::Delta;
 use zvf_format::num::{index_u32, to_u64};
-use zvf_metadata::LinksConvention;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
 use zvf_store::{Build, BuildOptions, Store};
@@ -19,14 +18,11 @@ use zvf_write::SpillFolder;
 
 use crate::checkpoint::{Checkpoint, KeptLevel};
 use crate::error::setting_error;
-use crate::level_build::partial_rebuild::PreviousStore;
 use crate::level_build::{self, KindBuild};
 use crate::names::Names;
 use crate::plan::{self, PyramidPlan};
 use crate::report::{LevelReport, OnEvent, PyramidEvent, PyramidNotice};
 use crate::root::Root;
-use crate::rule::Aggregation;
-use crate::shape::Rules;
 use crate::size::Size;
 use crate::stale::{Changed, Stale};
 use crate::target::BuildTarget;
@@ -122,12 +118,12 @@ async fn replace(
 ) -> Result<Vec<LevelReport>> {
     levels::check_version(store)?;
     let mut plan = PyramidPlan::plan(store, options).await?;
-    if let Some(only) = plan.kinds().first().filter(|_| options.additive) {
-        let made = additive::build((address, store), only, (how, checkpoint), on_event).await?;
+    if options.additive {
+        let made = additive::build((address, store), &plan, (how, checkpoint), on_event).await?;
         if let Some(made) = made {
             return Ok(made);
         }
-        plan = plan.without_steps();
+        plan.options.levels = Some(0); // there is nothing for a second level
     }
     if store.level(0).await?.meta().is_additive() {
         let build = levels::begin(address, store, how, levels::Kept::BesideLevels).await?;
@@ -169,26 +165,6 @@ async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool>
     Ok(true)
 }
 
-/// Refuses a rule for an attribute that level 0 does not have.
-async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<()> {
-    if rules.is_empty() {
-        return Ok(());
-    }
-    let mut names = BTreeSet::new();
-    for (_, level) in plan::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
-        names.extend(level.attribute_names().await?.names);
-        names.extend(level.link_attribute_names().await?.names);
-    }
-    match rules.iter().find(|(name, _)| !names.contains(name)) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let attribute_names: Vec<String> = names.into_iter().collect();
-            let found = format!("{name:?}, where there is {}", attribute_names.join(", "));
-            Err(setting_error("a rule", "an attribute of level 0", found))
-        }
-    }
-}
-
 /// Merges the additive levels into level 0, and builds the other levels from it.
 async fn rebuild(
     address: &str,
@@ -196,14 +172,12 @@ async fn rebuild(
     plan: &PyramidPlan,
     on_event: &mut OnEvent<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root)> {
-    let store = Store::open(address, plan.options().opening()).await?;
-    let Some(only) = plan.kinds().first() else {
-        return Ok((Vec::new(), Root::from_store(&store).finish()));
-    };
+    let store = Store::open(address, plan.options.opening()).await?;
+    let only = &plan.kinds[0]; // a store has a kind
     let (mut reports, root) = additive::collect_level_0(&store, target, only, on_event).await?;
     let store = target.build.preview(&root).await?;
     // Sizes are measured on the merged level.
-    let plan = PyramidPlan::plan(&store, plan.options()).await?;
+    let plan = PyramidPlan::plan(&store, &plan.options).await?;
     let (coarser, root) = build_levels(&store, &target, &plan, None, on_event).await?;
     reports.extend(coarser);
     Ok((reports, root))
@@ -218,52 +192,54 @@ pub(crate) async fn build_levels(
     stale: Option<&Stale>,
     on_event: &mut OnEvent<'_>,
 ) -> Result<(Vec<LevelReport>, zvf_metadata::Root)> {
-    let (options, &BuildTarget { build, only, .. }) = (plan.options(), target);
-    let (kinds, mut kind_names, mut changed) = (plan.kinds(), Vec::new(), Vec::new());
+    let (options, &BuildTarget { build, only, .. }) = (&plan.options, target);
+    let (kinds, mut kind_names, mut changed) = (&plan.kinds, Vec::new(), Vec::new());
     let memory = options.memory / 8 / to_u64(kinds.len().max(1));
     let folder = options.links_levels().then(|| SpillFolder::new(None, memory));
     let mut root = Root::from_store(store);
     root.without_links();
+    let mut attribute_names = BTreeSet::new();
     for (_, level) in plan::kinds(&LevelReader::open(store, LevelId(0)).await?).await? {
-        let explicit = level.links_convention().known_word() == Some(LinksConvention::Explicit);
-        kind_names.push((Names::pick_unused(&level).await?, explicit));
+        kind_names.push(Names::pick_unused(&level).await?);
         let change = stale.map(|stale| Changed::from_stale(stale, level.chunk_shape().sizes()));
         changed.extend(change);
+        if !options.rules.is_empty() {
+            attribute_names.extend(level.attribute_names().await?.names);
+            attribute_names.extend(level.link_attribute_names().await?.names);
+        }
     }
     let before = stale.map(|_| Reader::new(store.clone()));
-    check_rules(store, &options.rules).await?;
+    if let Some((name, _)) = options.rules.iter().find(|(name, _)| !attribute_names.contains(name))
+    {
+        let names: Vec<String> = attribute_names.into_iter().collect();
+        let found = format!("{name:?}, where there is {}", names.join(", "));
+        return Err(setting_error("a rule", "an attribute of level 0", found));
+    }
     let (mut source, mut below, mut reports) = (store.clone(), plan.sizes(), Vec::new());
     let (mut errors, mut parents) = (vec![Some(0.0); kinds.len()], Vec::new());
     loop {
         let level = index_u32(reports.len()) + 1;
         let Some(steps) = plan.level(level, &below) else { break };
-        let kind_steps = (0..).zip(&steps).zip(kinds.iter().zip(kind_names.iter().zip(&errors)));
-        let kind_builds =
-            kind_steps.map(|((at, step), (plan, ((names, explicit), error)))| KindBuild {
-                source: &source,
-                build,
-                plan,
-                step,
-                rules: Rules { named: options.rules.clone(), weight: names.weight.clone() },
-                names,
-                error: *error,
-                folder: folder.as_ref(),
-                explicit: *explicit,
-                previous: before
-                    .as_ref()
-                    .zip(changed.get(at))
-                    .map(|(reader, changed)| PreviousStore { reader, changed }),
-            });
+        let states = steps.iter().zip(&kind_names).zip(&errors);
+        let kind_builds = kinds.iter().zip(states).enumerate();
+        let kind_builds = kind_builds.map(|(at, (plan, ((step, names), error)))| KindBuild {
+            source: &source,
+            build,
+            plan,
+            step,
+            names,
+            error: *error,
+            folder: folder.as_ref(),
+            previous: before.as_ref().zip(changed.get(at)),
+        });
         let kind_builds: Vec<KindBuild<'_>> = kind_builds.collect();
         let named: Vec<Kind> = kinds.iter().map(|kind_plan| kind_plan.kind).collect();
-        let made = match target.take(level, (&named, folder.is_some()), on_event).await? {
-            Some(made) => made,
-            None => target.save(level_build::build_all_kinds(&kind_builds).await?).await?,
-        };
+        let built = level_build::build_all_kinds(&kind_builds);
+        let made = target.take_or_build(level, (&named, folder.is_some()), on_event, built).await?;
         if only == Some(level) {
             return Ok((vec![made.report], root.finish()));
         }
-        let all = below.iter().copied().fold(Size::default(), Size::combine);
+        let all = Size::sum(&below);
         if made.report.vertices == all.vertices && !options.equal_levels {
             // Such a level would take space and give the same answers as the level below.
             let vertices = all.vertices;

@@ -10,7 +10,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use zvf_error::Result;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
-use zvf_model::{Field, LevelReader, ObjectId, RowAttribute};
+use zvf_metadata::Dtype;
+use zvf_model::{Column, Field, LevelReader, ObjectId, RowAttribute};
 use zvf_write::KindWriter;
 
 use crate::columns::gather;
@@ -173,11 +174,13 @@ impl Objects {
             });
         }
         if self.is_renumbered() {
-            self.declare_ids(
-                source_id,
-                !names.iter().any(|name| *name == *source_id),
-                &mut writer,
-            )?;
+            let new = self.new_ids(&self.kept_ids);
+            writer.declare_objects(&new);
+            if !names.iter().any(|name| *name == *source_id) {
+                let bytes: Vec<u8> = self.kept_ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+                let column = Column::new(Dtype::INT64, 1, bytes.into())?;
+                writer.object_fields(&new, &[Field::new(source_id, column)])?;
+            }
         } else {
             // Each level has a row for each object, because readers may use ids as rows.
             let mut ids = self.ids.iter().map(ObjectId).peekable();
@@ -201,37 +204,20 @@ impl Objects {
                             && self.keeps(id)
                             && (levels.len() == 1 || written_ids.insert(id))
                     };
-                    let rows_and_ids: Vec<(u32, i64)> = (0_u32..)
+                    let (rows, ids): (Vec<u32>, Vec<i64>) = (0_u32..)
                         .zip(row_ids.by_ref().take(end - start))
                         .filter(|(row, id)| should_write(*id, *row))
-                        .collect();
-                    let rows: Vec<u32> = rows_and_ids.iter().map(|(row, _)| *row).collect();
-                    let new_ids: Vec<ObjectId> =
-                        rows_and_ids.iter().map(|(_, id)| ObjectId(self.new_id(*id))).collect();
+                        .unzip();
                     let field = attribute.field(gather(values.column(), &rows));
-                    writer.object_fields(&new_ids, &[field])?;
+                    writer.object_fields(&self.new_ids(&ids), &[field])?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Declares the kept objects under their new ids; `with_old_ids` also records their old ids.
-    fn declare_ids(
-        &self,
-        source_id: &str,
-        with_old_ids: bool,
-        writer: &mut KindWriter<'_>,
-    ) -> Result<()> {
-        let new: Vec<ObjectId> =
-            self.kept_ids.iter().map(|id| ObjectId(self.new_id(*id))).collect();
-        writer.declare_objects(&new);
-        if with_old_ids {
-            let bytes: Vec<u8> = self.kept_ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-            let column = zvf_model::Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into())?;
-            writer.object_fields(&new, &[Field::new(source_id, column)])?;
-        }
-        Ok(())
+    fn new_ids(&self, ids: &[i64]) -> Vec<ObjectId> {
+        ids.iter().map(|id| ObjectId(self.new_id(*id))).collect()
     }
 }
 

@@ -23,22 +23,20 @@
 //! Not here: scratch of the store that replaces the old one (`zvf_store::Build`).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value as Json, json};
+use serde::{Deserialize, Serialize};
 use zvf_error::{Error, Result};
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::{Kind, LevelId, LevelReader};
-use zvf_publish::{Disk, KeyedFolder, hash_file};
+use zvf_publish::{Disk, FileLock, KeyedFolder, found, hash_file};
 use zvf_store::{Build, Store};
 use zvf_write::Pairs;
 
 use crate::Options;
-use crate::built_level::BuiltLevel;
-use crate::report::{LevelReport, OnEvent, PyramidEvent, PyramidNotice};
+use crate::report::{BuiltLevel, LevelReport, OnEvent, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 
 /// A level that [`build_in_folder`](crate::build_in_folder) kept, and the folder it is in.
@@ -55,7 +53,7 @@ pub struct KeptLevel {
 pub(crate) struct Checkpoint {
     folder: PathBuf,
     kept_levels: Vec<KeptLevel>, // in folders of their own
-    _lock: Option<File>,         // held
+    _lock: Option<FileLock>,     // held
 }
 
 impl Checkpoint {
@@ -95,7 +93,7 @@ impl Checkpoint {
 
     /// Returns whether a level exists and its files match its record.
     pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
-        Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
+        Ok(matches!(self.read_saved(level)?, Some(Some(_))))
     }
 
     /// Returns whether every file of a level except its documents is in the store in the folder
@@ -105,9 +103,8 @@ impl Checkpoint {
         let mut cells = files.iter().filter(|(name, _)| {
             name.starts_with(&format!("{level}/")) && !name.ends_with(DOCUMENT)
         });
-        cells.try_fold(!files.is_empty(), |all, (name, sum)| match hash_file(&store.join(name)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            found => Ok(all && found? == *sum),
+        cells.try_fold(!files.is_empty(), |all, (name, sum)| {
+            Ok(all & (found(hash_file(&store.join(name)))? == Some(*sum)))
         })
     }
 
@@ -134,15 +131,14 @@ impl Checkpoint {
         on_event: &mut OnEvent<'_>,
     ) -> Result<Option<BuiltLevel>> {
         let folder = self.level_folder(level).join(level.to_string());
-        let report = match self.read_saved(level).map_err(Error::scratch)? {
-            Saved::Sound(report) => report,
-            saved @ (Saved::Damaged | Saved::Nothing) => {
-                self.remove_level(level).map_err(Error::scratch)?;
-                if matches!(saved, Saved::Damaged) {
-                    on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
-                }
-                return Ok(None);
+        let saved = self.read_saved(level).map_err(Error::scratch)?;
+        let is_damaged = saved.as_ref().is_some_and(Option::is_none);
+        let Some(report) = saved.flatten() else {
+            self.remove_level(level).map_err(Error::scratch)?;
+            if is_damaged {
+                on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
             }
+            return Ok(None);
         };
         let (mut documents, mut parents) = (Vec::new(), Vec::new());
         for (at, kind) in kinds.iter().enumerate() {
@@ -166,57 +162,40 @@ impl Checkpoint {
         let folder = self.level_folder(level).join(level.to_string());
         build.hard_link_to(&level.to_string(), &folder).await?;
         let record = || {
-            let record =
-                json!({ "report": report_to_json(&made.report), "files": self.hash_files(level)? });
+            let (report, files) = (ReportRecord::new(&made.report), self.hash_files(level)?);
+            let record = serde_json::to_string(&LevelRecord { report, files })?;
             let name = format!("{level}.json");
-            write(&Disk::default(), self.level_folder(level), &name, &record.to_string())
+            write(&Disk::default(), self.level_folder(level), &name, &record)
         };
         record().map_err(Error::scratch)
     }
 
-    /// Reads the record of a level and compares its files with it.
-    fn read_saved(&self, level: u32) -> std::io::Result<Saved> {
-        let text = match fs::read(self.file_path(level, "json")) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Saved::Nothing),
-            text => text?,
-        };
-        let record: Option<Json> = serde_json::from_slice(&text).ok();
-        let parsed = record.and_then(|mut record| {
-            let files = serde_json::from_value(record.get_mut("files")?.take()).ok()?;
-            Some((report_from_json(level, record.get("report")?)?, files))
-        });
-        Ok(match parsed {
-            Some((report, files)) if self.hash_files(level)? == files => Saved::Sound(report),
-            Some(_) | None => Saved::Damaged,
-        })
+    /// Reads the record of a level and compares its files with it: `None` without a record, and
+    /// `Some(None)` where the level is damaged.
+    fn read_saved(&self, level: u32) -> std::io::Result<Option<Option<LevelReport>>> {
+        let Some(text) = found(fs::read(self.file_path(level, "json")))? else { return Ok(None) };
+        Ok(Some(match serde_json::from_slice::<LevelRecord>(&text) {
+            Ok(record) if self.hash_files(level)? == record.files => {
+                Some(record.report.report(level))
+            }
+            Ok(_) | Err(_) => None,
+        }))
+    }
+
+    /// Returns the names of the files of a level in its folder, without its record.
+    pub(crate) fn file_names(&self, level: u32) -> std::io::Result<Vec<String>> {
+        let folder = KeyedFolder::new(Disk::default(), self.level_folder(level).to_owned());
+        let mut names = folder.walk(&level.to_string())?;
+        let pairs = Kind::ALL.iter().map(|kind| format!("{level}.{kind}.pairs"));
+        names.extend(pairs.filter(|name| folder.path(name).exists()));
+        Ok(names)
     }
 
     /// Returns the length and XXH64 of each file of a level, by its name in the folder.
     fn hash_files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
-        let mut files = BTreeMap::new();
-        let mut folders = vec![level.to_string()];
-        while let Some(folder) = folders.pop() {
-            let entries = match fs::read_dir(self.level_folder(level).join(&folder)) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                entries => entries?,
-            };
-            for entry in entries {
-                let entry = entry?;
-                let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
-                if entry.file_type()?.is_dir() {
-                    folders.push(name);
-                } else {
-                    files.insert(name, hash_file(&entry.path())?);
-                }
-            }
-        }
-        for &kind in Kind::ALL {
-            let path = self.pairs_path(level, kind);
-            if path.exists() {
-                files.insert(format!("{level}.{kind}.pairs"), hash_file(&path)?);
-            }
-        }
-        Ok(files)
+        let folder = self.level_folder(level);
+        let hash = |name: String| Ok((name.clone(), hash_file(&folder.join(name))?));
+        self.file_names(level)?.into_iter().map(hash).collect()
     }
 
     /// Removes everything that another recipe saved, and stores this recipe.
@@ -263,61 +242,51 @@ fn write(disk: &Disk, folder: &Path, name: &str, text: &str) -> std::io::Result<
     KeyedFolder::new(disk.clone(), folder.to_owned()).put(name, text.to_owned().into())
 }
 
-/// The state of a saved level.
-enum Saved {
-    Nothing,
-    Damaged,
-    Sound(LevelReport),
+/// The record of a level.
+#[derive(Serialize, Deserialize)]
+struct LevelRecord {
+    report: ReportRecord,
+    files: BTreeMap<String, (u64, u64)>, // length and XXH64
 }
 
-/// Serializes a level report, with the error as bits so that it round-trips exactly.
-fn report_to_json(report: &LevelReport) -> Json {
-    let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
-    let kinds: Vec<Json> = kinds
-        .iter()
-        .map(|(kind, report)| json!({"kind": kind.token(), "own": report_to_json(report)}))
-        .collect();
-    json!({
-        "vertices": vertices,
-        "objects": objects,
-        "elements": elements,
-        "bytes": bytes,
-        "error": error.map(f64::to_bits),
-        "kinds": kinds,
-    })
+/// A level report, with the error as bits so that it round-trips exactly.
+#[derive(Serialize, Deserialize)]
+struct ReportRecord {
+    vertices: u64,
+    objects: u64,
+    elements: u64,
+    bytes: u64,
+    error: Option<u64>,
+    kinds: Vec<KindRecord>,
 }
 
-/// Parses a serialized level report.
-fn report_from_json(level: u32, report: &Json) -> Option<LevelReport> {
-    let number = |name: &str| report.get(name).and_then(Json::as_u64);
-    let kind = |entry: &Json| {
-        let kind = entry.get("kind")?.as_str()?.parse::<Kind>().ok()?;
-        Some((kind, report_from_json(level, entry.get("own")?)?))
-    };
-    Some(LevelReport {
-        level,
-        vertices: number("vertices")?,
-        objects: number("objects")?,
-        elements: number("elements")?,
-        bytes: number("bytes")?,
-        error: number("error").map(f64::from_bits),
-        kinds: report.get("kinds")?.as_array()?.iter().map(kind).collect::<Option<_>>()?,
-    })
+#[derive(Serialize, Deserialize)]
+struct KindRecord {
+    kind: Kind,
+    own: ReportRecord,
 }
 
-/// Takes the folder's lock; `None` where another process holds it.
-fn try_lock(folder: &Path) -> std::io::Result<Option<File>> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
+impl ReportRecord {
+    fn new(report: &LevelReport) -> Self {
+        let &LevelReport { vertices, objects, elements, bytes, error, ref kinds, .. } = report;
+        let kind = |(kind, own): &(Kind, _)| KindRecord { kind: *kind, own: Self::new(own) };
+        let (error, kinds) = (error.map(f64::to_bits), kinds.iter().map(kind).collect());
+        Self { vertices, objects, elements, bytes, error, kinds }
     }
-    let path = folder.join(LOCK);
-    let lock = File::create(&path)?;
-    if lock.try_lock().is_err() {
-        return Ok(None);
+
+    fn report(self, level: u32) -> LevelReport {
+        let Self { vertices, objects, elements, bytes, error, kinds } = self;
+        let kinds = kinds.into_iter().map(|kind| (kind.kind, kind.own.report(level))).collect();
+        let error = error.map(f64::from_bits);
+        LevelReport { level, vertices, objects, elements, bytes, error, kinds }
     }
-    // It may have been removed between the two calls.
-    Ok(path.exists().then_some(lock))
+}
+
+/// Takes the lock of the folder; `None` where another process holds it, or there are no locks.
+fn try_lock(folder: &Path) -> std::io::Result<Option<FileLock>> {
+    fs::create_dir_all(folder)?;
+    let lock = FileLock::try_acquire(&Disk::default(), &folder.join(LOCK))?;
+    Ok(lock.filter(|lock| !lock.is_by_file()))
 }
 
 /// Serializes the options, and a hash of the root and of every file of the levels that level 0
@@ -349,11 +318,7 @@ fn describe_recipe(
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    found(if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }).map(drop)
 }
 
 const FOLDER_SUFFIX: &str = "pyramid";

@@ -119,7 +119,8 @@ fn group_by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
     bins
 }
 
-fn sort_ids(mut ids: Vec<i64>) -> Vec<i64> {
+/// Sorts ids and removes repetitions.
+pub(crate) fn sort_ids(mut ids: Vec<i64>) -> Vec<i64> {
     ids.sort_unstable();
     ids.dedup();
     ids

@@ -12,40 +12,27 @@ use zvf_format::num::{f64_from_u64, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
-use crate::columns::{counts, distance_sq, floats, gather, point, put};
+use crate::columns::{Points, counts, distance_sq, floats, gather, put};
 use crate::error::{setting_error, unsupported_error};
-use crate::rows::{NONE, row_number};
+use crate::rows::{Buckets, NONE, row_number};
 use crate::rule::Aggregation;
 use crate::shape::largest_error::{ErrorLocation, LargestError, compare_points};
 
 /// Vertices, grouped by cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Clusters {
-    offsets: Vec<usize>, // one more than clusters, ascending
-    members: Vec<u32>,   // rows
-    heads: Vec<u32>,     // one a cluster
+    members: Buckets<u32>, // the rows of each
+    heads: Vec<u32>,       // one a cluster
 }
 
 impl Clusters {
     /// Builds `count` clusters from the cluster of each row. Rows with [`NONE`] are in no cluster;
     /// every cluster has at least one row.
     pub(crate) fn new(cluster_of_row: &[u32], count: usize) -> Self {
-        let mut offsets = vec![0_usize; count + 1];
-        let in_clusters = || (0_u32..).zip(cluster_of_row).filter(|(_, cluster)| **cluster != NONE);
-        in_clusters().for_each(|(_, cluster)| offsets[usize_from_u32(*cluster) + 1] += 1);
-        let mut total = 0_usize;
-        for offset in &mut offsets {
-            total += *offset;
-            *offset = total;
-        }
-        let (mut next, mut members) = (offsets.clone(), vec![0; total]);
-        for (row, cluster) in in_clusters() {
-            let at = &mut next[usize_from_u32(*cluster)];
-            members[*at] = row;
-            *at += 1;
-        }
-        let heads = offsets.iter().take(count).map(|start| members[*start]).collect();
-        Self { offsets, members, heads }
+        let in_clusters = (0_u32..).zip(cluster_of_row).filter(|(_, cluster)| **cluster != NONE);
+        let members = Buckets::new(count, in_clusters.map(|(row, cluster)| (*cluster, row)));
+        let heads = (0..count).map(|cluster| members.get(cluster)[0]).collect();
+        Self { members, heads }
     }
 
     /// Returns the same clusters with these vertices as heads.
@@ -60,7 +47,7 @@ impl Clusters {
 
     /// Returns the rows of each cluster.
     fn par_members(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
-        self.offsets.par_windows(2).map(|span| &self.members[span[0]..span[1]])
+        (0..self.members.len()).into_par_iter().map(|cluster| self.members.get(cluster))
     }
 
     /// Returns how many vertices of level 0 each cluster represents.
@@ -75,34 +62,35 @@ impl Clusters {
         self.par_members().map(weight).collect()
     }
 
-    /// Returns the mean position of each cluster, `axes` numbers per cluster.
-    pub(crate) fn centers(&self, at: &[f64], axes: usize, weights: Option<&[u64]>) -> Vec<f64> {
+    /// Returns the mean position of each cluster.
+    pub(crate) fn centers(&self, at: &Points, weights: Option<&[u64]>) -> Points {
+        let axes = at.axes;
         let mut centers = vec![0.0; self.heads.len() * axes];
         let clusters = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
         clusters.for_each(|(sums, rows)| {
             let mut weight = 0.0;
             for row in rows {
                 let row_weight = f64_from_u64(weight_of(weights, *row));
-                let from = point(at, axes, *row);
+                let from = at.point(*row);
                 sums.iter_mut().zip(from).for_each(|(sum, x)| *sum += x * row_weight);
                 weight += row_weight;
             }
             let means = sums.iter_mut().enumerate();
-            means.for_each(|(axis, sum)| *sum = clamp_mean(*sum / weight, at, rows, (axis, axes)));
+            means.for_each(|(axis, sum)| *sum = clamp_mean(*sum / weight, at, rows, axis));
         });
-        centers
+        Points { axes, values: centers }
     }
 
     /// Returns the largest distance between a vertex and the vertex that represents it, and that
     /// vertex.
-    pub(crate) fn largest_error(&self, from: &[f64], to: &[f64], axes: usize) -> LargestError {
-        let errors =
-            self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
-                rows.iter().fold((0.0, [].as_slice()), |max, row| {
-                    let at = point(from, axes, *row);
-                    max_error(max, (distance_sq(at, center).sqrt(), at))
-                })
-            });
+    pub(crate) fn largest_error(&self, from: &Points, to: &Points) -> LargestError {
+        let centers = to.values.par_chunks_exact(to.axes.max(1));
+        let errors = self.par_members().zip(centers).map(|(rows, center)| {
+            rows.iter().fold((0.0, [].as_slice()), |max, row| {
+                let at = from.point(*row);
+                max_error(max, (distance_sq(at, center).sqrt(), at))
+            })
+        });
         let (error, at) = errors.reduce(|| (0.0, [].as_slice()), max_error);
         LargestError { error, at: (error > 0.0).then(|| ErrorLocation::Vertex(at.to_vec())) }
     }
@@ -116,6 +104,10 @@ impl Clusters {
     ) -> Result<Option<Field>> {
         rule.check(field)?;
         let column = &field.column;
+        let dtype = column.dtype();
+        let is_float = dtype.kind == DtypeKind::Float;
+        let kind = if dtype.kind == DtypeKind::Bool { DtypeKind::UInt } else { dtype.kind };
+        let wide = Dtype { kind, size: 8, ..dtype };
         let column = match rule {
             Aggregation::Drop => return Ok(None),
             Aggregation::First => gather(column, &self.heads),
@@ -126,9 +118,15 @@ impl Clusters {
                 (counted.categories, counted.unit) = (None, None);
                 return Ok(Some(counted));
             }
-            Aggregation::Mean | Aggregation::Sum | Aggregation::Min | Aggregation::Max => {
-                self.numbers(field, rule, weights)?
+            Aggregation::Mean => {
+                self.floats(column, dtype, weights, |found| found.sum / found.weight)?
             }
+            Aggregation::Sum if is_float => self.floats(column, wide, None, |found| found.sum)?,
+            Aggregation::Min if is_float => self.floats(column, dtype, None, |found| found.min)?,
+            Aggregation::Max if is_float => self.floats(column, dtype, None, |found| found.max)?,
+            Aggregation::Sum => self.integers(field, wide, |values| values.sum())?,
+            Aggregation::Min => self.integers(field, dtype, |values| values.min().unwrap_or(0))?,
+            Aggregation::Max => self.integers(field, dtype, |values| values.max().unwrap_or(0))?,
         };
         Ok(Some(field.with_column(column)))
     }
@@ -139,43 +137,34 @@ impl Clusters {
         gather(column, &rows)
     }
 
-    fn numbers(&self, field: &Field, rule: Aggregation, weights: Option<&[u64]>) -> Result<Column> {
-        let column = &field.column;
-        let dtype = column.dtype();
-        let exact = dtype.kind != DtypeKind::Float && rule != Aggregation::Mean;
-        let width = usize_from_u32(column.width());
-        if exact {
-            return self.aggregate_integers(field, rule);
-        }
-        let values = floats(column);
-        let target = if rule == Aggregation::Sum { Dtype { size: 8, ..dtype } } else { dtype };
+    /// Aggregates the numbers of each cluster as floats; NaN where there are none.
+    fn floats(
+        &self,
+        column: &Column,
+        target: Dtype,
+        weights: Option<&[u64]>,
+        aggregate: fn(&Found) -> f64,
+    ) -> Result<Column> {
+        let (width, values) = (usize_from_u32(column.width()), floats(column));
         let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::with_capacity(width * 8);
             for c in 0..width {
-                let mut found = (0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY);
+                let mut found =
+                    Found { sum: 0.0, weight: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
                 for row in rows {
                     let x = values[usize_from_u32(*row) * width + c];
-                    if x.is_nan() {
-                        continue;
+                    if !x.is_nan() {
+                        let weight = f64_from_u64(weight_of(weights, *row));
+                        found.sum += x * weight;
+                        found.weight += weight;
+                        (found.min, found.max) = (found.min.min(x), found.max.max(x));
                     }
-                    let weights = weights.filter(|_| rule == Aggregation::Mean);
-                    let weight = f64_from_u64(weight_of(weights, *row));
-                    found =
-                        (found.0 + x * weight, found.1 + weight, found.2.min(x), found.3.max(x));
                 }
-                let (sum, weight, min, max) = found;
-                let x = match rule {
-                    _ if weight <= 0.0 => f64::NAN,
-                    Aggregation::Mean => sum / weight,
-                    Aggregation::Min => min,
-                    Aggregation::Max => max,
-                    Aggregation::Sum
-                    | Aggregation::Mode
-                    | Aggregation::Count
-                    | Aggregation::First
-                    | Aggregation::Drop => sum,
-                };
-                put(&mut bytes, target, x);
+                put(
+                    &mut bytes,
+                    target,
+                    if found.weight <= 0.0 { f64::NAN } else { aggregate(&found) },
+                );
             }
             bytes
         };
@@ -183,35 +172,24 @@ impl Clusters {
         Ok(Column::new(target, column.width(), bytes.into())?)
     }
 
-    /// Computes sums and extremes of integers exactly; a sum that overflows 64 bits is refused.
-    fn aggregate_integers(&self, field: &Field, rule: Aggregation) -> Result<Column> {
+    /// Aggregates integers exactly; a sum that overflows 64 bits is refused.
+    fn integers(
+        &self,
+        field: &Field,
+        target: Dtype,
+        aggregate: fn(&mut dyn Iterator<Item = i128>) -> i128,
+    ) -> Result<Column> {
         let column = &field.column;
-        let dtype = column.dtype();
-        let signed = dtype.kind == DtypeKind::Int;
-        let kind = if signed { DtypeKind::Int } else { DtypeKind::UInt };
-        let target =
-            if rule == Aggregation::Sum { Dtype { kind, size: 8, ..dtype } } else { dtype };
         let size = saturating_usize(target.size); // 8 bytes at most
-        let (min, max) = if signed {
-            (i128::from(i64::MIN), i128::from(i64::MAX))
-        } else {
-            (0, i128::from(u64::MAX))
-        };
+        let is_signed = column.dtype().kind == DtypeKind::Int;
+        let max = if is_signed { i64::MAX.into() } else { u64::MAX.into() };
+        let min = if is_signed { i64::MIN.into() } else { 0 };
         let cluster_bytes = |rows: &[u32]| {
             let mut bytes = Vec::new();
             for c in 0..usize_from_u32(column.width()) {
-                let values = rows.iter().map(|row| to_i128(&column.value(usize_from_u32(*row), c)));
-                // Every cluster has a row.
-                let x = match rule {
-                    Aggregation::Sum => values.sum(), // fewer than 2^32 values of 64 bits
-                    Aggregation::Min => values.min().unwrap_or(0),
-                    Aggregation::Max
-                    | Aggregation::Mean
-                    | Aggregation::Mode
-                    | Aggregation::Count
-                    | Aggregation::First
-                    | Aggregation::Drop => values.max().unwrap_or(0),
-                };
+                let value = |row: &u32| to_i128(&column.value(usize_from_u32(*row), c));
+                // Every cluster has a row, and there are fewer than 2^32 values of 64 bits.
+                let x = aggregate(&mut rows.iter().map(value));
                 if !(min..=max).contains(&x) {
                     let expected = "a sum that fits in 64 bits: take mean, min or max";
                     let found = format!("{x} for {}", field.name);
@@ -227,10 +205,18 @@ impl Clusters {
     }
 }
 
+/// What is summed up of the numbers of a cluster.
+struct Found {
+    sum: f64,
+    weight: f64,
+    min: f64,
+    max: f64,
+}
+
 /// Limits a mean to the range of its rows on an axis, because rounding must not move it out: a grid
 /// cell must contain the mean of its vertices.
-fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
-    let values = rows.iter().map(|row| at[usize_from_u32(*row) * axes + axis]);
+fn clamp_mean(mean: f64, at: &Points, rows: &[u32], axis: usize) -> f64 {
+    let values = rows.iter().map(|row| at.values[usize_from_u32(*row) * at.axes + axis]);
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
     if mean < low {
@@ -250,36 +236,12 @@ fn max_error<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
 
 /// Returns the first row with the most frequent value.
 fn find_mode(column: &Column, rows: &[u32]) -> u32 {
-    let value = |row: &u32| column.row(usize_from_u32(*row));
-    let mut counts: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
-    for row in rows {
-        if let Some((_, times, _)) = counts.iter_mut().find(|(counted, ..)| *counted == value(row))
-        {
-            *times += 1;
-        } else if counts.len() < MAX_COMPARED_VALUES {
-            counts.push((value(row), 1, *row));
-        } else {
-            return find_mode_by_hash(column, rows);
-        }
-    }
-    let mut mode = (0, NONE);
-    for (_, times, row) in counts {
-        if times > mode.0 {
-            mode = (times, row);
-        }
-    }
-    mode.1
-}
-
-/// Does the same by hash, for many distinct values.
-fn find_mode_by_hash(column: &Column, rows: &[u32]) -> u32 {
-    let mut counts: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
-    for row in rows {
-        let (times, _) = counts.entry(column.row(usize_from_u32(*row))).or_insert((0, *row));
-        *times += 1;
-    }
-    let mode = counts.into_values().max_by_key(|(times, row)| (*times, Reverse(*row)));
-    mode.map_or(NONE, |(_, row)| row)
+    let mut values: Vec<(&[u8], u32)> =
+        rows.iter().map(|row| (column.row(usize_from_u32(*row)), *row)).collect();
+    values.sort_unstable();
+    let alike = values.chunk_by(|(a, _), (b, _)| a == b);
+    let mode = alike.max_by_key(|alike| (alike.len(), Reverse(alike[0].1)));
+    mode.expect("a cluster has a row")[0].1
 }
 
 fn to_i128(value: &Value) -> i128 {
@@ -318,9 +280,6 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
         self.numbers.len()
     }
 }
-
-/// The largest number of values that are compared one by one.
-const MAX_COMPARED_VALUES: usize = 16;
 
 /// Returns how many vertices of level 0 each vertex represents, from the attribute that records it.
 pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
@@ -391,8 +350,10 @@ mod tests {
         assert_eq!(aggregate(&floats, Aggregation::Count, Some(&weights)), [1.0, 8.0]);
         assert_eq!(aggregate(&floats, Aggregation::Sum, Some(&weights)), [5.0, 9.0]);
         let clusters = Clusters::new(&[0, 0], 1);
-        assert_eq!(clusters.centers(&[0.0, 0.0, 4.0, 8.0], 2, Some(&[3, 1])), [1.0, 2.0]);
-        let farthest = clusters.largest_error(&[0.0, 0.0, 3.0, 4.0], &[0.0, 0.0], 2);
+        let points = |values: &[f64]| Points { axes: 2, values: values.to_vec() };
+        let centers = clusters.centers(&points(&[0.0, 0.0, 4.0, 8.0]), Some(&[3, 1]));
+        assert_eq!(centers.values, [1.0, 2.0]);
+        let farthest = clusters.largest_error(&points(&[0.0, 0.0, 3.0, 4.0]), &points(&[0.0, 0.0]));
         assert_eq!(farthest.to_json(), serde_json::json!({"error": 5.0, "vertex": [3.0, 4.0]}));
     }
 

@@ -6,6 +6,8 @@ use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
+use crate::rows::row_number;
+
 /// Returns all values of a column, row by row; NaN for values that are not numbers.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f64>() {
@@ -19,10 +21,11 @@ pub(crate) fn floats(column: &Column) -> Vec<f64> {
     rows.flat_map(|row| (0..width).map(move |c| column.float(row, c).unwrap_or(f64::NAN))).collect()
 }
 
-/// Positions between which distances are measured.
+/// Positions as floats.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Points {
-    axes: usize,
-    values: Vec<f64>,
+    pub(crate) axes: usize,
+    pub(crate) values: Vec<f64>,
 }
 
 impl Points {
@@ -30,13 +33,26 @@ impl Points {
         Self { axes: usize_from_u32(positions.width()), values: floats(positions) }
     }
 
-    pub(crate) fn point(&self, row: usize) -> &[f64] {
-        let start = row * self.axes;
+    /// Returns the positions as a column like `positions`.
+    pub(crate) fn to_column(&self, positions: &Column) -> Result<Column> {
+        column(positions.dtype(), positions.width(), &self.values)
+    }
+
+    pub(crate) fn point(&self, row: u32) -> &[f64] {
+        let start = usize_from_u32(row) * self.axes;
         &self.values[start..start + self.axes]
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[f64]> + Clone {
+        self.values.chunks_exact(self.axes.max(1))
+    }
+
+    pub(crate) fn distance_sq(&self, a: u32, b: u32) -> f64 {
+        distance_sq(self.point(a), self.point(b))
+    }
+
     pub(crate) fn length(&self, a: usize, b: usize) -> f64 {
-        distance_sq(self.point(a), self.point(b)).sqrt()
+        self.distance_sq(row_number(a), row_number(b)).sqrt()
     }
 }
 
@@ -110,12 +126,6 @@ const HALF: f64 = 9_223_372_036_854_775_807.0;
 /// Returns the squared distance between two points.
 pub(crate) fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
-}
-
-/// Returns row `row` of positions on `axes` axes.
-pub(crate) fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
-    let start = usize_from_u32(row) * axes;
-    &at[start..start + axes]
 }
 
 #[cfg(test)]

@@ -23,33 +23,34 @@ use zvf_model::{LevelReader, LinkRecords, ObjectIndex, ObjectManifest};
 use zvf_store::{Caching, KeyTable};
 
 use crate::carry::read_row_ids;
+use crate::level_build::previous::{Attempt, refuse};
 use crate::row_ids::RowIds;
 
 /// The number of vertices of each object, by its id.
 pub(crate) type Sizes = HashMap<i64, u64>;
 
-/// Returns the sizes of the objects of a level if they are disjoint, otherwise the reason why not.
-/// If `changed` is given, only links in chunks that hold one of these objects are checked.
+/// Returns the sizes of the objects of a level; refuses if they are not disjoint. If `changed` is
+/// given, only links in chunks that hold one of these objects are checked.
 pub(crate) async fn measure_objects(
     level: &LevelReader,
     changed: Option<&BTreeSet<i64>>,
-) -> Result<Result<Sizes, &'static str>> {
-    let Some(index) = level.objects().await? else { return Ok(Err("the level has no objects")) };
+) -> Attempt<Sizes> {
+    let Some(index) = level.objects().await? else { return refuse("the level has no objects") };
     let Some(mut ranges) = Ranges::read(level).await? else {
-        return Ok(Err("fragments are not ranges of rows"));
+        return refuse("fragments are not ranges of rows");
     };
     if !ranges.assign_owners(&index).await? {
-        return Ok(Err("vertices are of several objects"));
+        return refuse("vertices are of several objects");
     }
     let ids = read_row_ids(level).await?;
     let Some(sizes) = ranges.count_vertices(&ids) else {
-        return Ok(Err("vertices are of no object"));
+        return refuse("vertices are of no object");
     };
     let near = changed.map(|changed| ranges.find_chunks(changed, &ids));
     if ranges.are_joined(level, near.as_deref()).await? {
-        return Ok(Err("edges or faces join objects"));
+        return refuse("edges or faces join objects");
     }
-    Ok(Ok(sizes))
+    Ok(sizes)
 }
 
 /// The rows of all chunks of a level, range by range.
@@ -90,26 +91,22 @@ impl Ranges {
     async fn assign_owners(&mut self, index: &ObjectIndex) -> Result<bool> {
         let mut is_sound = true;
         let claim = |manifest: &ObjectManifest| {
-            is_sound = is_sound && self.assign_owner(manifest)?;
+            let row = saturating_u32(manifest.row()); // an index has fewer rows
+            for (chunk, fragment) in manifest.references() {
+                let fragment_owner = self.table.find(&chunk).and_then(|place| {
+                    let (first, end) = self.ranges_of_chunk(place);
+                    // Compared with the end.
+                    self.owners[first..end].get_mut(saturating_usize(fragment))
+                });
+                match fragment_owner {
+                    Some(owner) if *owner == NO_OWNER => *owner = row,
+                    Some(_) | None => is_sound = false,
+                }
+            }
             Ok(())
         };
         index.scan(claim).await?;
         Ok(is_sound)
-    }
-
-    fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool> {
-        let row = saturating_u32(manifest.row()); // an index has fewer rows
-        for (chunk, fragment) in manifest.references() {
-            let fragment_owner = self.table.find(&chunk).and_then(|place| {
-                let (first, end) = self.ranges_of_chunk(place);
-                self.owners[first..end].get_mut(saturating_usize(fragment)) // compared with the end
-            });
-            match fragment_owner {
-                Some(owner) if *owner == NO_OWNER => *owner = row,
-                _ => return Ok(false),
-            }
-        }
-        Ok(true)
     }
 
     /// Returns the start and end of the ranges of the chunk at a place.

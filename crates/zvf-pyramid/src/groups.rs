@@ -11,6 +11,7 @@ use zvf_model::{Field, LevelReader, Members, ObjectId};
 use zvf_write::Writer;
 
 use crate::carry::Objects;
+use crate::choose::sort_ids;
 use crate::error::unsupported_error;
 
 /// A group: its name and members.
@@ -118,20 +119,11 @@ pub(crate) fn ids_of(members: &[Members], kept: &[&[i64]]) -> Vec<i64> {
                     let in_range = ids.get(place(start)..place(stop)).unwrap_or_default();
                     found.extend_from_slice(in_range);
                 }
-                sort_ids(&mut found);
-                all.extend(found);
+                all.extend(sort_ids(found));
             }
         }
     }
-    if members.len() > 1 {
-        sort_ids(&mut all);
-    }
-    all
-}
-
-fn sort_ids(ids: &mut Vec<i64>) {
-    ids.sort_unstable();
-    ids.dedup();
+    if members.len() > 1 { sort_ids(all) } else { all }
 }
 
 fn refuse_mismatch(what: &'static str, found: &str) -> Error {

@@ -56,17 +56,13 @@ impl KeptLevel {
     /// Copies the level for another build: hard links would change files that other processes are
     /// reading.
     fn copy_to(&self, folder: &Path) -> std::io::Result<Self> {
-        let name = self.level.to_string();
-        fs::create_dir_all(folder)?;
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let file = entry.file_name();
-            let is_own = file.to_str().is_some_and(|file| {
-                file == name || file.strip_prefix(&name).is_some_and(|rest| rest.starts_with('.'))
-            });
-            if is_own {
-                copy(&entry.path(), &folder.join(&file))?;
-            }
+        let record = format!("{}.json", self.level);
+        let record = self.folder.join(&record).exists().then_some(record);
+        let files = Checkpoint::with_levels(&self.folder, Vec::new()).file_names(self.level)?;
+        for name in files.into_iter().chain(record) {
+            let to = folder.join(&name);
+            fs::create_dir_all(to.parent().unwrap_or(folder))?;
+            fs::copy(self.folder.join(&name), to)?;
         }
         Ok(Self { level: self.level, folder: folder.to_owned() })
     }
@@ -260,18 +256,6 @@ impl ScratchStore {
         drop(self.build.abandon().await);
         drop(fs::remove_dir_all(&self.copies));
     }
-}
-
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    if !from.is_dir() {
-        return fs::copy(from, to).map(drop);
-    }
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()))?;
-    }
-    Ok(())
 }
 
 /// The folder of copied levels and documents, beside the scratch store.

@@ -7,7 +7,7 @@
 use zvf_error::Result;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_metadata::{LayoutFamily, Root};
+use zvf_metadata::{LayoutFamily, LinksConvention, Root};
 use zvf_model::{Kind, LevelReader};
 use zvf_store::{Build, BuildOptions, Key, Store};
 
@@ -57,6 +57,11 @@ pub(crate) async fn check_order(level: &LevelReader, between_levels: bool) -> Re
         );
     }
     Ok(())
+}
+
+/// Returns whether every edge is stored, including those that the order of the vertices implies.
+pub(crate) fn is_explicit(level: &LevelReader) -> bool {
+    level.links_convention().known_word() == Some(LinksConvention::Explicit)
 }
 
 /// Returns the lowest and highest chunk, axis by axis, of `keys` and of the chunks that cover the

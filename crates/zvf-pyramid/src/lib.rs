@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! options, plan, size, choose, rule           what is asked for, and the levels that follow from it
-//! build, levels, root, report, built_level    all levels one after the other, and their publication in one step
+//! build, levels, root, report, target         all levels one after the other, and their publication in one step
 //! level_build, blocks, batches, columns,      one level from the one below, block by block
 //!   rows, names
 //! shape                                       simplification of geometry, without a store: voxel grid, Douglas-Peucker,
@@ -23,7 +23,6 @@ mod additive;
 mod batches;
 mod blocks;
 mod build;
-mod built_level;
 mod carry;
 mod checkpoint;
 mod choose;

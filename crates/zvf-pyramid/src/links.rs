@@ -35,6 +35,7 @@ use crate::levels::covered_chunks;
 use crate::options::{Options, RowsHook};
 use crate::rows::{NONE, chunk_of_place, row_of_place};
 use crate::shape::Coarsened;
+use crate::shape::largest_error::LargestError;
 
 /// Writes the vertices of a level, kind by kind, and records the vertices they were built from.
 pub(crate) struct LineageWriter {
@@ -42,8 +43,10 @@ pub(crate) struct LineageWriter {
     kind: Kind,                       // that is taken in
     parents: Vec<(Kind, PairSorter)>, // number of a vertex, place of one that it stands for
     folder: Option<SpillFolder>,
-    renamed: Option<Objects>, // where objects get other ids
-    rows: u64,                // of the level below, so far
+    renamed: Option<Objects>,          // where objects get other ids
+    pub(crate) farthest: LargestError, // of the kind so far, from the level below
+    pub(crate) elements: u64,          // edges or faces of the kind so far
+    rows: u64,                         // of the level below, so far
     on_rows: Option<RowsHook>,
 }
 
@@ -56,12 +59,14 @@ impl LineageWriter {
     ) -> Self {
         let writer = if folder.is_some() { writer.with_locations() } else { writer };
         let (folder, on_rows) = (folder.cloned(), on_rows.cloned());
-        Self { writer, kind, parents: Vec::new(), folder, renamed: None, rows: 0, on_rows }
+        let (parents, farthest) = (Vec::new(), LargestError::default());
+        let (renamed, elements, rows) = (None, 0, 0);
+        Self { writer, kind, parents, folder, renamed, farthest, elements, rows, on_rows }
     }
 
     /// Starts the next kind.
     pub(crate) fn begin_kind(&mut self, kind: Kind, objects: Option<&Objects>) {
-        self.kind = kind;
+        (self.kind, self.farthest, self.elements) = (kind, LargestError::default(), 0);
         self.renamed = objects.filter(|objects| objects.is_renumbered()).cloned();
         self.parents.extend(self.folder.iter().map(|folder| (kind, folder.sorter())));
     }
@@ -73,6 +78,8 @@ impl LineageWriter {
 
     /// Writes the result for the vertices at `places`; returns the running number of the first one.
     pub(crate) fn take(&mut self, made: &Coarsened, places: &[u64]) -> Result<u64> {
+        self.farthest.include(&made.farthest);
+        self.elements += made.elements();
         self.rows += to_u64(made.vertex_map.len());
         if let Some(on_rows) = &self.on_rows {
             on_rows.call(self.rows);
@@ -224,7 +231,8 @@ async fn write_pairs(
 ) -> Result<()> {
     // Consecutive rows differ little, so cells compress well even at the lowest level.
     let codecs = CodecPipeline::zstd(1);
-    write_family(place, levels, codecs, pairs.len(), |push| pairs.for_each(push)).await
+    let written = write_family(place, levels, codecs, |push| pairs.for_each(push)).await?;
+    check_same("links between two levels", pairs.len(), written)
 }
 
 /// Composes two maps from vertices to coarser vertices.
@@ -260,39 +268,37 @@ impl LinkedLevel {
     }
 }
 
-/// Writes one family: links from the vertices of a level to those of another. `visit` passes on the
-/// places of `count` pairs of vertices; those of one chunk of the first level are consecutive.
+/// Writes one family: links from the vertices of a level to those of another; returns their number.
+/// `visit` passes on the places of pairs of vertices; those of one chunk of the first level are
+/// consecutive.
 pub(crate) async fn write_family(
     (build, root): (&Build, &Root),
     levels: [&LinkedLevel; 2],
     codecs: CodecPipeline,
-    count: u64,
     visit: impl FnOnce(&mut dyn FnMut(u64, u64) -> Result<()>) -> Result<()>,
-) -> Result<()> {
-    let delta = i64::from(levels[1].number) - i64::from(levels[0].number);
-    let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
-    let path = format!("{}/links/{word}", levels[0].path);
-    let mut cells = Cells::new((build, root), levels, (delta, codecs), &path)?;
+) -> Result<u64> {
+    let mut cells = Cells::new((build, root), levels, codecs)?;
     visit(&mut |from, to| cells.push(from, to))?;
-    let written = cells.finish().await?;
-    check_same("links between two levels", count, written)?;
+    let (path, delta, axes) = (cells.path.clone(), cells.delta, levels[0].shape.axes());
+    let count = cells.finish().await?;
     let family = LinksFamily {
-        sid_ndim: Some(to_u64(levels[0].shape.axes())),
+        sid_ndim: Some(to_u64(axes)),
         num_links: Some(count),
         num_physical_records: Some(count),
         ..LinksFamily::new(delta, 2, true, LinkStore::Canonical)
     };
-    build.group(&path, &GroupDoc::new(family.to_attributes())).await
+    build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
+    Ok(count)
 }
 
 /// The cells of a family, filled chunk by chunk.
 struct Cells<'a> {
     build: &'a Build,
-    path: &'a str,
-    levels: [&'a LinkedLevel; 2],
+    path: String,
+    delta: i64,
+    keys: [&'a [ChunkKey]; 2], // of both levels
     codecs: CodecPipeline,
     anchor: Anchor,
-    delta: i64,
     ends: [Vec<i64>; 2],
     sinks: BTreeMap<Vec<i64>, CellSink>,
     chunk: u32,
@@ -305,20 +311,20 @@ struct Cells<'a> {
 impl<'a> Cells<'a> {
     fn new(
         (build, root): (&'a Build, &Root),
-        levels: [&'a LinkedLevel; 2],
-        (delta, codecs): (i64, CodecPipeline),
-        path: &'a str,
+        [from, to]: [&'a LinkedLevel; 2],
+        codecs: CodecPipeline,
     ) -> Result<Self> {
-        let from = levels[0];
+        let delta = i64::from(to.number) - i64::from(from.number);
+        let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
         let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
-        let [from_ratio, to_ratio] = levels.map(|level| level.shape.ratio_to(&shape));
+        let [from_ratio, to_ratio] = [from, to].map(|level| level.shape.ratio_to(&shape));
         Ok(Self {
             build,
-            path,
-            levels,
+            path: format!("{}/links/{word}", from.path),
+            delta,
+            keys: [&from.keys, &to.keys],
             codecs,
             anchor: Anchor::from_ratios(&from_ratio?, &to_ratio?, from.shape.axes())?,
-            delta,
             ends: covered_chunks(root, &from.shape, &from.keys)?,
             sinks: BTreeMap::new(),
             chunk: 0,
@@ -349,7 +355,7 @@ impl<'a> Cells<'a> {
         if targets.is_empty() {
             return Ok(()); // before the first chunk
         }
-        let [from, to] = self.levels.map(|level| &level.keys);
+        let [from, to] = self.keys;
         let chunk = |keys: &[ChunkKey], number: u32| {
             let what = "chunk that a link names";
             let expected = format!("less than {}", keys.len());
@@ -486,7 +492,7 @@ mod tests {
         ] {
             let build = Build::begin(&path(name), BuildOptions::default()).await.unwrap();
             let (place, codecs) = ((&build, store.root()), CodecPipeline::zstd(1));
-            let mut cells = Cells::new(place, [&level; 2], (1, codecs), "0/links/+1").unwrap();
+            let mut cells = Cells::new(place, [&level; 2], codecs).unwrap();
             let pushed = links.iter().try_for_each(|(from, to)| cells.push(*from, *to));
             let result = match pushed {
                 Ok(()) => cells.finish().await,

@@ -1,7 +1,9 @@
-//! Names for attributes that coarser levels add.
+//! What level 0 tells of its coarser levels: names for the attributes that they add.
 
 use zvf_error::Result;
 use zvf_model::LevelReader;
+
+use crate::levels::is_explicit;
 
 /// Names of added attributes, which no attribute of level 0 has.
 #[derive(Clone, Debug)]
@@ -12,6 +14,8 @@ pub(crate) struct Names {
     pub(crate) source_id: String,
     /// Whether coarser levels get the columns that viewers expect, as level 0 has them.
     pub(crate) has_kept_columns: bool,
+    /// Whether every edge is stored, including those that the order of the vertices implies.
+    pub(crate) explicit: bool,
 }
 
 impl Names {
@@ -35,6 +39,7 @@ impl Names {
             weight: free(vertices, "count", "vertex_"),
             source_id: free(objects, "source_id", "zvf_"),
             has_kept_columns,
+            explicit: is_explicit(level),
         })
     }
 }

@@ -5,12 +5,11 @@
 //! inside `poll` cannot be dropped. Here the computation runs beside the future; dropping the
 //! future sets a flag, which the computation checks.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
 
+use tokio::sync::oneshot;
 use zvf_error::{Error, Result};
 
 /// Whether the future that waits for a computation was dropped.
@@ -33,12 +32,6 @@ impl Drop for Guard {
 /// Sets the flag when the future is dropped.
 struct Guard(Stop);
 
-/// What the thread and the future share.
-struct Shared<T> {
-    done: Option<Result<T, Box<dyn Any + Send>>>,
-    waker: Option<Waker>,
-}
-
 /// Runs `compute` on a separate thread and waits for the result.
 ///
 /// # Errors
@@ -48,29 +41,11 @@ pub(crate) async fn offload<T: Send + 'static>(
     compute: impl FnOnce(&Stop) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let guard = Guard(Stop::default());
-    let shared = Arc::new(Mutex::new(Shared { done: None, waker: None }));
-    let (theirs, stop) = (Arc::clone(&shared), guard.0.clone());
-    let run = move || {
-        let done = catch_unwind(AssertUnwindSafe(|| compute(&stop)));
-        let mut shared = theirs.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.done = Some(done);
-        if let Some(waker) = shared.waker.take() {
-            waker.wake();
-        }
-    };
+    let (stop, (sender, done)) = (guard.0.clone(), oneshot::channel());
+    let run = move || drop(sender.send(catch_unwind(AssertUnwindSafe(|| compute(&stop)))));
     let thread = std::thread::Builder::new().name("zvf-pyramid".to_owned()).spawn(run);
     drop(thread.map_err(Error::scratch)?); // it is waited for below
-    let done = std::future::poll_fn(|context| {
-        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        match shared.done.take() {
-            Some(done) => Poll::Ready(done),
-            None => {
-                shared.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    });
-    match done.await {
+    match done.await.expect("the thread sends what it computed") {
         Ok(done) => done,
         Err(panic) => resume_unwind(panic),
     }

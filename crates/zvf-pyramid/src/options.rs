@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zvf_error::{Error, Result};
+use zvf_format::Vocabulary as _;
 use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
 use zvf_store::OpenOptions;
@@ -214,54 +215,50 @@ impl Options {
             let unfit: Vec<(Kind, Method)> = kinds.iter().map(|kind| (*kind, method)).collect();
             return Err(unused_setting("method", method.kinds(), &unfit));
         }
-        let nobody = |is: fn(&Self) -> bool| is(self) && !kind_options.iter().any(is);
-        if nobody(|options| options.prune.is_some()) {
-            return Err(unused_setting("length of branches", "skeletons to simplify", &methods));
+        let settings: [(_, _, IsGiven); 3] = [
+            ("length of branches", "skeletons to simplify", |options| options.prune.is_some()),
+            ("size", SIZED, |options| options.size.is_some()),
+            ("share to keep", SHARED, |options| options.keep.is_some()),
+        ];
+        match settings.iter().find(|(.., is)| is(self) && !kind_options.iter().any(is)) {
+            Some((what, expected, _)) => Err(unused_setting(what, expected, &methods)),
+            None => Ok(kind_options),
         }
-        if nobody(|options| options.size.is_some()) {
-            return Err(unused_setting("size", SIZED, &methods));
-        }
-        if nobody(|options| options.keep.is_some()) {
-            return Err(unused_setting("share to keep", SHARED, &methods));
-        }
-        Ok(kind_options)
     }
 
     /// Returns the options for a store of one kind: those for the kind become general ones.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
-        let settings = self.settings_of(kind);
-        Self {
-            method: settings.method.or(self.method),
-            size: settings.size.or(self.size),
-            keep: settings.keep.or(self.keep),
-            sparsity: settings.sparsity.unwrap_or(self.sparsity),
-            kinds: self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect(),
-            ..self.clone()
-        }
+        let &Self { method, size, keep, .. } = self;
+        let general = KindOptions { method, size, keep, sparsity: None };
+        let kinds = self.kinds.iter().filter(|(other, _)| *other != kind).copied().collect();
+        Self { kinds, ..self.with_settings(self.settings_of(kind).merge_defaults(&general)) }
     }
 
     /// Returns the options for one kind.
     pub(crate) fn settings_of(&self, kind: Kind) -> KindOptions {
-        let settings =
-            self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, settings)| settings);
+        let settings = self.kinds.iter().filter(|(other, _)| *other == kind);
+        let settings = settings.map(|(_, settings)| settings);
         settings.fold(KindOptions::default(), KindOptions::merge_defaults)
     }
 
-    /// Returns these options with those for one kind applied.
+    /// Returns these options with those for one kind applied, and without general ones that do not
+    /// fit it.
     fn for_kind(&self, kind: Kind) -> Self {
         let settings = self.settings_of(kind);
         let method = settings.method.or(self.method.filter(|method| method.fits(kind)));
         let is = method.unwrap_or(Method::default_for(kind));
+        let size = self.size.filter(|_| is.has_size());
+        let keep = self.keep.filter(|_| is.has_share());
+        let general = KindOptions { method, size, keep, sparsity: None };
         let prunes = (kind, is) == (Kind::Skeleton, Method::Simplify);
-        Self {
-            method,
-            size: settings.size.or(self.size.filter(|_| is.has_size())),
-            keep: settings.keep.or(self.keep.filter(|_| is.has_share())),
-            sparsity: settings.sparsity.unwrap_or(self.sparsity),
-            prune: self.prune.filter(|_| prunes),
-            kinds: Vec::new(),
-            ..self.clone()
-        }
+        let prune = self.prune.filter(|_| prunes);
+        let kinds = Vec::new();
+        Self { prune, kinds, ..self.with_settings(settings.merge_defaults(&general)) }
+    }
+
+    fn with_settings(&self, settings: KindOptions) -> Self {
+        let KindOptions { method, size, keep, sparsity } = settings;
+        Self { method, size, keep, sparsity: sparsity.unwrap_or(self.sparsity), ..self.clone() }
     }
 
     /// Returns whether another level is needed above one of this size.
@@ -292,32 +289,15 @@ impl Options {
 
     /// Refuses invalid values.
     fn check(&self) -> Result<()> {
-        let positive = |x: f64| x.is_finite() && x > 0.0;
-        if let Some(size) = self.size.filter(|size| !positive(*size)) {
-            return Err(setting_error("size", "more than 0", size));
-        }
-        if let Some(growth) = self.growth.filter(|growth| !(growth.is_finite() && *growth >= 1.0)) {
-            return Err(setting_error("growth", "1 or more", growth));
-        }
-        if let Some(keep) = self.keep.filter(|keep| !(positive(*keep) && *keep < 1.0)) {
-            return Err(setting_error("share to keep", "between 0 and 1", keep));
-        }
-        if !(self.sparsity.is_finite() && self.sparsity >= 1.0) {
-            return Err(setting_error("sparsity", "1 or more", self.sparsity));
-        }
-        if let Some(prune) = self.prune.filter(|prune| !positive(*prune)) {
-            return Err(setting_error("length of branches", "more than 0", prune));
-        }
-        if self.depth < -1 {
-            return Err(setting_error("depth of links", "-1 or more", self.depth));
-        }
-        if self.chunk_scale == 0 {
-            return Err(setting_error("factor of chunks", "1 or more", 0));
-        }
-        if let Some(levels) = self.levels.filter(|levels| *levels > MAX_LEVELS) {
-            return Err(setting_error("levels", "20 or fewer", levels));
-        }
-        Ok(())
+        let from_1 = |x: f64| x.is_finite() && x >= 1.0;
+        check_number("size", "more than 0", self.size, is_positive)?;
+        check_number("growth", "1 or more", self.growth, from_1)?;
+        check_number("share to keep", "between 0 and 1", self.keep, |x| x > 0.0 && x < 1.0)?;
+        check_number("sparsity", "1 or more", Some(self.sparsity), from_1)?;
+        check_number("length of branches", "more than 0", self.prune, is_positive)?;
+        check_number("depth of links", "-1 or more", Some(self.depth), |depth| depth >= -1)?;
+        check_number("factor of chunks", "1 or more", Some(self.chunk_scale), |scale| scale > 0)?;
+        check_number("levels", "20 or fewer", self.levels, |levels| levels <= MAX_LEVELS)
     }
 
     /// Returns the level distances that links cover, where there are `levels` levels above the
@@ -381,37 +361,32 @@ impl KindOptions {
     }
 }
 
-/// How geometry is coarsened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Method {
-    /// Merges the vertices of each cell: all points of an object, or connected vertices of graphs,
-    /// skeletons and meshes.
-    Cluster,
-    /// Keeps a random subset of the points; subsets are nested.
-    Subset,
-    /// Removes vertices as long as the line stays within a tolerance; skeletons keep roots, forks
-    /// and tips.
-    Simplify,
-    /// Keeps every nth vertex of a chain.
-    Decimate,
-    /// Collapses the edges of a mesh that change the surface least.
-    Collapse,
-    /// Keeps geometry unchanged; only objects are dropped.
-    Keep,
+zvf_format::vocabulary! {
+    /// How geometry is coarsened.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    #[non_exhaustive]
+    pub enum Method {
+        /// Merges the vertices of each cell: all points of an object, or connected vertices of
+        /// graphs, skeletons and meshes.
+        Cluster => "cluster",
+        /// Keeps a random subset of the points; subsets are nested.
+        Subset => "subset",
+        /// Removes vertices as long as the line stays within a tolerance; skeletons keep roots,
+        /// forks and tips.
+        Simplify => "simplify",
+        /// Keeps every nth vertex of a chain.
+        Decimate => "decimate",
+        /// Collapses the edges of a mesh that change the surface least.
+        Collapse => "collapse",
+        /// Keeps geometry unchanged; only objects are dropped.
+        Keep => "keep",
+    }
+    /// Returns the name.
+    fn word;
 }
 
 impl Method {
-    const WORDS: [(Self, &'static str); 6] = [
-        (Self::Cluster, "cluster"),
-        (Self::Subset, "subset"),
-        (Self::Simplify, "simplify"),
-        (Self::Decimate, "decimate"),
-        (Self::Collapse, "collapse"),
-        (Self::Keep, "keep"),
-    ];
-
     pub(crate) fn default_for(kind: Kind) -> Self {
         if kind == Kind::Line {
             Self::Keep
@@ -457,20 +432,12 @@ impl Method {
     }
 }
 
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Self::WORDS.iter().find(|(method, _)| method == self);
-        f.pad(word.map_or("", |(_, word)| word))
-    }
-}
-
 impl FromStr for Method {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let method = Self::WORDS.iter().find(|(_, word)| *word == text);
         let expected = "cluster, subset, simplify, decimate, collapse or keep";
-        method.map(|(method, _)| *method).ok_or_else(|| setting_error("method", expected, text))
+        Self::from_word(text).ok_or_else(|| setting_error("method", expected, text))
     }
 }
 
@@ -547,6 +514,23 @@ impl FromStr for Strategy {
             _ => Err(setting_error("choice of objects", expected, text)),
         }
     }
+}
+
+type IsGiven = fn(&Options) -> bool;
+
+/// Refuses a number that is not sound.
+pub(crate) fn check_number<T: fmt::Display + Copy>(
+    what: &'static str,
+    expected: &'static str,
+    number: Option<T>,
+    is_sound: impl Fn(T) -> bool,
+) -> Result<()> {
+    let unsound = number.filter(|number| !is_sound(*number));
+    unsound.map_or(Ok(()), |found| Err(setting_error(what, expected, found)))
+}
+
+pub(crate) fn is_positive(x: f64) -> bool {
+    x.is_finite() && x > 0.0
 }
 
 /// Returns the level distances that links up to this depth cover, where there are `levels` levels
@@ -650,11 +634,8 @@ mod tests {
 
     #[test]
     fn methods_and_strategies_round_trip_as_text() {
-        for (method, word) in Method::WORDS {
-            assert_eq!(
-                (word.parse::<Method>().unwrap(), method.to_string()),
-                (method, word.into())
-            );
+        for method in Method::ALL {
+            assert_eq!(method.to_string().parse::<Method>().unwrap(), *method);
         }
         for word in
             ["random", "length", "largest:a", "smallest:b", "coverage", "thinning", "groups"]

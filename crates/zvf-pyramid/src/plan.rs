@@ -16,17 +16,16 @@ use std::ops::Range;
 use futures_util::StreamExt as _;
 use zvf_error::{Result, format_count, round_digits};
 use zvf_format::Class;
-use zvf_format::num::{
-    f64_from_u64, round_half_up_u64, saturating_floor_i64, to_u64, usize_from_u32,
-};
+use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_floor_i64, to_u64};
 use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
-use crate::additive::settings::resolve_settings;
+use crate::additive::source_levels::resolve_settings;
 use crate::blocks::count_rows;
-use crate::columns::{Points, floats};
+use crate::columns::Points;
 use crate::error::unsupported_error;
+use crate::options::is_positive;
 use crate::rows::row_number;
 use crate::shape::chain::douglas_peucker;
 use crate::shape::contract::sides;
@@ -36,9 +35,9 @@ use crate::{Method, Options};
 /// The planned levels.
 #[derive(Clone, Debug)]
 pub struct PyramidPlan {
-    kinds: Vec<KindPlan>, // one or more, the first of the store first
-    options: Options,     // of all
-    all: Size,            // of level 0
+    pub(crate) kinds: Vec<KindPlan>, // one or more, the first of the store first
+    pub(crate) options: Options,     // of all
+    all: Size,                       // of level 0
 }
 
 /// The planned levels of one kind of geometry.
@@ -46,14 +45,14 @@ pub struct PyramidPlan {
 pub(crate) struct KindPlan {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
-    options: Options,    // with the settings of the kind
-    all: Size,           // of the kind, of level 0
-    of_levels: Vec<u64>, // vertices, where level 0 adds to others
-    size: f64,           // of level 1
-    max_size: f64,       // of any level
-    sample: Sample,      // of chains that lose vertices within a tolerance
-    indexed: bool,       // whether there are objects
-    beside: bool,        // whether there are other kinds
+    pub(crate) options: Options,    // with the settings of the kind
+    pub(crate) all: Size,           // of the kind, of level 0
+    pub(crate) of_levels: Vec<u64>, // vertices, where level 0 adds to others
+    size: f64,                      // of level 1
+    max_size: f64,                  // of any level
+    sample: Sample,                 // of chains that lose vertices within a tolerance
+    indexed: bool,                  // whether there are objects
+    beside: bool,                   // whether there are other kinds
     chunk: Vec<f64>,
     bin: Vec<f64>,
 }
@@ -154,9 +153,7 @@ impl PyramidPlan {
                 if plans.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
             plans.push(KindPlan::plan((store, &reader), (*kind, levels), asked, several).await?);
         }
-        let total = |plans: &[KindPlan]| {
-            plans.iter().map(|plan| plan.all).fold(Size::default(), Size::combine)
-        };
+        let total = |plans: &[KindPlan]| Size::sum(plans.iter().map(|plan| &plan.all));
         let mut all = total(&plans);
         if let [first, others @ ..] = plans.as_mut_slice() {
             all.bytes = first.all.bytes; // the groups of others lie among its arrays
@@ -193,29 +190,14 @@ impl PyramidPlan {
     /// Returns the steps of level `level` for each kind, given the sizes of the level below; `None`
     /// when that one is the last.
     pub(crate) fn level(&self, level: u32, below: &[Size]) -> Option<Vec<Step>> {
-        let all = below.iter().copied().fold(Size::default(), Size::combine);
+        let all = Size::sum(below);
         let steps = self.kinds.iter().zip(below).map(|(kind, below)| kind.step(level, *below));
         self.options.needs_level_above(level, all).then(|| steps.collect())
-    }
-
-    /// Returns the plans of all kinds.
-    pub(crate) fn kinds(&self) -> &[KindPlan] {
-        &self.kinds
     }
 
     /// Returns the size of each kind at level 0.
     pub(crate) fn sizes(&self) -> Vec<Size> {
         self.kinds.iter().map(|kind| kind.all).collect()
-    }
-
-    /// Returns the settings of all kinds.
-    pub(crate) const fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// Returns the same plan without any step.
-    pub(crate) fn without_steps(self) -> Self {
-        Self { options: Options { levels: Some(0), ..self.options }, ..self }
     }
 
     /// Returns the vertices that level 0 shows.
@@ -238,7 +220,7 @@ impl KindPlan {
         for level in levels {
             let vertices = count_vertices(level).await?;
             let bytes = count_stored_bytes(store, &level.node().path().to_string()).await?;
-            all = all.combine(Size { vertices, bytes });
+            all = Size::sum(&[all, Size { vertices, bytes }]);
             of_levels.push(vertices);
             indexed |= level.objects().await?.is_some();
         }
@@ -246,12 +228,11 @@ impl KindPlan {
         let mut sample = Sample::default();
         let size = match (options.size, method) {
             (None, Method::Cluster) => {
-                2.0 * measure_spacing(reader, level, kind, all.vertices).await?.0
+                let mut unused = Sample::default();
+                2.0 * measure_spacing(reader, level, (kind, all.vertices), &mut unused).await?
             }
             (None, Method::Simplify) => {
-                let spacing;
-                (spacing, sample) = measure_spacing(reader, level, kind, all.vertices).await?;
-                spacing
+                measure_spacing(reader, level, (kind, all.vertices), &mut sample).await?
             }
             (Some(size), Method::Simplify) if !kind.has_links() => {
                 measure_mean_edge(reader, kind, to_u64(SAMPLE_VALUES), &mut sample).await?;
@@ -283,28 +264,6 @@ impl KindPlan {
             chunk,
             bin,
         })
-    }
-
-    /// Returns the steps of this kind alone.
-    pub(crate) fn steps(&self) -> Vec<Step> {
-        let (mut steps, mut below, mut level) = (Vec::new(), self.all, 1);
-        while self.options.needs_level_above(level, below) {
-            let step = self.step(level, below);
-            below = Size { vertices: step.vertices, bytes: step.bytes };
-            steps.push(step);
-            level += 1;
-        }
-        steps
-    }
-
-    /// Returns the vertices that level 0 shows.
-    pub(crate) const fn vertices(&self) -> u64 {
-        self.all.vertices
-    }
-
-    /// Returns the vertices of each level that contributes to level 0.
-    pub(crate) fn vertices_of_levels(&self) -> &[u64] {
-        &self.of_levels
     }
 
     /// Returns the step for level `level`, given the size of the level below.
@@ -347,30 +306,15 @@ impl KindPlan {
 
     /// Returns a step for level 0 as if it were built from itself.
     pub(crate) fn base_step(&self) -> Step {
-        Step {
-            level: 0,
-            kind: None,
-            method: self.method,
-            size: None,
-            keep: None,
-            sparsity: 1.0,
-            chunk: self.chunk.clone(),
-            bin: self.bin.clone(),
-            below: self.all.vertices,
-            vertices: self.all.vertices,
-            bytes: self.all.bytes,
-        }
+        let Size { vertices, bytes } = self.all;
+        let step = self.step(0, self.all);
+        Step { kind: None, size: None, keep: None, sparsity: 1.0, vertices, bytes, ..step }
     }
 
     /// Returns the sparsity of objects; lines have nothing else to drop.
     fn sparsity(&self) -> f64 {
         let alone = self.method == Method::Keep && self.options.sparsity <= 1.0;
         if alone { 2.0 } else { self.options.sparsity }
-    }
-
-    /// Returns the settings that all steps share.
-    pub(crate) const fn options(&self) -> &Options {
-        &self.options
     }
 }
 
@@ -399,23 +343,21 @@ impl fmt::Display for Step {
 /// The first chains of level 0.
 #[derive(Clone, Debug, Default)]
 struct Sample {
-    axes: usize,
-    at: Vec<f64>,
+    points: Points,
     chains: Vec<Range<u32>>,
 }
 
 impl Sample {
     /// Adds chains until the sample is large enough.
     fn add(&mut self, batch: &Batch) {
-        let values = floats(batch.positions());
-        self.axes = usize_from_u32(batch.positions().width());
+        let Points { axes, values } = Points::from_column(batch.positions());
+        self.points.axes = axes;
         for part in batch.parts().iter() {
-            if self.at.len() >= SAMPLE_VALUES {
+            if self.points.values.len() >= SAMPLE_VALUES {
                 break;
             }
-            let values = &values[part.rows.start * self.axes..part.rows.end * self.axes];
-            let start = row_number(self.at.len() / self.axes);
-            self.at.extend_from_slice(values);
+            let start = row_number(self.points.values.len() / axes);
+            self.points.values.extend(&values[part.rows.start * axes..part.rows.end * axes]);
             self.chains.push(start..start + row_number(part.rows.len()));
         }
     }
@@ -426,7 +368,7 @@ impl Sample {
         for chain in &self.chains {
             let rows: Vec<u32> = chain.clone().collect();
             all += rows.len();
-            kept += douglas_peucker(&self.at, self.axes, &rows, tolerance).0.len();
+            kept += douglas_peucker(&self.points, &rows, tolerance).0.len();
         }
         (all > 0).then(|| f64_from_u64(to_u64(kept)) / f64_from_u64(to_u64(all)))
     }
@@ -438,15 +380,14 @@ async fn count_vertices(level: &LevelReader) -> Result<u64> {
     Ok(rows.into_iter().fold(0, u64::saturating_add)) // those that a damaged store states may not fit
 }
 
-/// Returns the spacing of vertices, and sample chains that show how many vertices a tolerance
+/// Returns the spacing of vertices, and samples chains, which show how many vertices a tolerance
 /// leaves.
 async fn measure_spacing(
     reader: &Reader,
     level: &LevelReader,
-    kind: Kind,
-    vertices: u64,
-) -> Result<(f64, Sample)> {
-    let mut sample = Sample::default();
+    (kind, vertices): (Kind, u64),
+    sample: &mut Sample,
+) -> Result<f64> {
     let found = if kind == Kind::PointCloud {
         let chunk: f64 = level.chunk_shape().sizes().iter().product();
         let volume = chunk * f64_from_u64(to_u64(level.chunks().await?.len()));
@@ -454,14 +395,14 @@ async fn measure_spacing(
             .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))));
         fit_spacing(reader, spacing).await?
     } else {
-        measure_mean_edge(reader, kind, EDGE_SAMPLE_SIZE, &mut sample).await?
+        measure_mean_edge(reader, kind, EDGE_SAMPLE_SIZE, sample).await?
     };
-    if found > 0.0 && found.is_finite() {
-        return Ok((found, sample));
+    if is_positive(found) {
+        return Ok(found);
     }
     // All distances are zero, so any size does.
     let sides = level.chunk_shape().sizes().iter().copied();
-    Ok((sides.fold(f64::INFINITY, f64::min) / 64.0, sample))
+    Ok(sides.fold(f64::INFINITY, f64::min) / 64.0)
 }
 
 /// Returns the spacing of points, at most `spacing`, which assumes a volume: points on a surface
@@ -473,8 +414,7 @@ async fn fit_spacing(reader: &Reader, spacing: f64) -> Result<f64> {
     let mut sample = Vec::new();
     while let Some(batch) = batches.next().await {
         let batch = batch?;
-        let points = Points::from_column(batch.positions());
-        sample.extend((0..batch.len()).map(|row| points.point(row).to_vec()));
+        sample.extend(Points::from_column(batch.positions()).iter().map(<[f64]>::to_vec));
     }
     let fits = |spacing: &f64| {
         let cell = |point: &Vec<f64>| -> Vec<i64> {

@@ -1,13 +1,15 @@
-//! The report of a build.
+//! The report of a build, and a level that was built.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use zvf_error::{format_count, group_digits, round_digits};
+use zvf_metadata::LevelDoc as Document;
 use zvf_model::Kind;
+use zvf_write::Pairs;
 
 use crate::size::Size;
-use crate::stale::RebuiltLevel;
+use crate::stale::{Changed, RebuiltLevel};
 
 /// The receiver of the events of a build. It is not a type parameter, so that the build is compiled
 /// once.
@@ -110,6 +112,19 @@ pub struct LevelReport {
     /// In a store of several kinds, the report of each kind; the numbers above are totals.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "serialize_kinds")]
     pub kinds: Vec<(Kind, Self)>,
+}
+
+/// A level that was built, or reused from an earlier build.
+#[derive(Debug)]
+pub(crate) struct BuiltLevel {
+    pub(crate) report: LevelReport,
+    /// Its documents, one per kind.
+    pub(crate) documents: Vec<Document>,
+    /// The parent of each vertex of the level below, by kind, if links were requested.
+    pub(crate) parents: Vec<(Kind, Pairs)>,
+    /// How much was rebuilt from the level below, by kind, and what differs; empty for a reused
+    /// level.
+    pub(crate) rebuilt: Vec<(RebuiltLevel, Changed)>,
 }
 
 fn serialize_kinds<S: Serializer>(kinds: &[(Kind, LevelReport)], to: S) -> Result<S::Ok, S::Error> {

@@ -89,17 +89,11 @@ impl Root {
     /// Announces that readers must support a feature.
     pub(crate) fn require(&mut self, capability: Capability) {
         self.announce(capability);
-        let required = &mut self.document.zarr_vectors.required_capabilities;
-        if !required.iter().any(|token| token.known_word() == Some(capability)) {
-            required.push(capability.into());
-        }
+        add(&mut self.document.zarr_vectors.required_capabilities, capability);
     }
 
     fn announce(&mut self, capability: Capability) {
-        let capabilities = &mut self.document.zarr_vectors.format_capabilities;
-        if !capabilities.iter().any(|token| token.known_word() == Some(capability)) {
-            capabilities.push(capability.into());
-        }
+        add(&mut self.document.zarr_vectors.format_capabilities, capability);
     }
 
     /// Returns the finished document.
@@ -111,5 +105,11 @@ impl Root {
             ome.insert("nodes".to_owned(), nodes.into());
         }
         self.document
+    }
+}
+
+fn add(capabilities: &mut Vec<Token<Capability>>, capability: Capability) {
+    if !capabilities.iter().any(|token| token.known_word() == Some(capability)) {
+        capabilities.push(capability.into());
     }
 }

@@ -1,4 +1,5 @@
-//! 32-bit row numbers of a batch, and places of vertices: the number of a chunk and a row in it.
+//! 32-bit row numbers of a batch, places of vertices (the number of a chunk and a row in it), and
+//! rows sorted into buckets.
 
 use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_u32, usize_from_u32};
@@ -45,6 +46,55 @@ pub(crate) const fn chunk_of_place(place: u64) -> u32 {
 /// Returns the row in the chunk, the lower half of a place.
 pub(crate) const fn row_of_place(place: u64) -> u32 {
     saturating_u32(place & ROW_MASK) // fits
+}
+
+/// Items in buckets, by counting sort: those of one bucket keep their order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buckets<T> {
+    starts: Vec<u32>, // of each bucket, and the end of the last
+    items: Vec<T>,
+}
+
+impl<T: Copy + Default> Buckets<T> {
+    /// Sorts items into `count` buckets; each comes with the number of its bucket.
+    pub(crate) fn new(count: usize, items: impl Iterator<Item = (u32, T)> + Clone) -> Self {
+        let mut starts = vec![0_u32; count + 2];
+        items.clone().for_each(|(bucket, _)| starts[usize_from_u32(bucket) + 2] += 1);
+        let mut before = 0;
+        for start in &mut starts {
+            before += *start;
+            *start = before;
+        }
+        let mut sorted = vec![T::default(); usize_from_u32(before)];
+        items.for_each(|(bucket, item)| {
+            let next = &mut starts[usize_from_u32(bucket) + 1];
+            sorted[usize_from_u32(*next)] = item;
+            *next += 1;
+        });
+        starts.pop();
+        Self { starts, items: sorted }
+    }
+
+    /// Returns the number of buckets.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Returns the items of a bucket.
+    pub(crate) fn get(&self, bucket: usize) -> &[T] {
+        let [start, end] = [bucket, bucket + 1].map(|at| usize_from_u32(self.starts[at]));
+        &self.items[start..end]
+    }
+
+    /// Sorts the items of each bucket.
+    pub(crate) fn sort_each(&mut self)
+    where
+        T: Ord,
+    {
+        for [start, end] in self.starts.array_windows() {
+            self.items[usize_from_u32(*start)..usize_from_u32(*end)].sort_unstable();
+        }
+    }
 }
 
 /// The bits of a place that are the row.

@@ -8,53 +8,51 @@ use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Query, Reader};
 
-use crate::Strategy;
 use crate::carry::{Objects, read_row_ids};
 use crate::choose::{self, Candidate};
 use crate::columns::Points;
 use crate::error::setting_error;
 use crate::groups::{self, ids_of};
 use crate::plan::Step;
+use crate::rows::row_number;
 use crate::shape::contract::sides;
+use crate::{Options, Strategy};
 
 impl Objects {
-    /// Keeps the share of the objects that `step` gives.
+    /// Keeps the share of the objects of `levels` that `step` gives, with bins of this size.
     pub(crate) async fn choose(
-        &mut self,
-        reader: &Reader,
-        level: &LevelReader,
-        kind: Kind,
-        step: &Step,
-        choice: (&Strategy, u64),
-    ) -> Result<()> {
-        let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
-        let levels = std::slice::from_ref(level);
-        self.choose_with_bins((reader, levels), kind, step, choice, &bin).await
-    }
-
-    /// Keeps the same share of several levels, with bins of this size.
-    pub(crate) async fn choose_with_bins(
         &mut self,
         (reader, levels): (&Reader, &[LevelReader]),
         kind: Kind,
         step: &Step,
-        (strategy, seed): (&Strategy, u64),
+        options: &Options,
         bin: &[f64],
     ) -> Result<()> {
         if step.sparsity <= 1.0 || self.kept_ids.len() < 2 {
             return Ok(());
         }
-        let seed = seed.wrapping_add(step.level.into());
+        let strategy = &options.strategy;
+        let seed = options.seed.wrapping_add(step.level.into());
         let k = choose::count_kept(self.kept_ids.len(), step.sparsity);
-        let measured = || self.measure(reader, levels, kind, strategy);
         let chosen = match strategy {
             // This needs nothing but the ids of objects, of which there may be many.
             Strategy::Random => choose::choose_random(&self.kept_ids, k, seed),
-            Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
-                choose::choose_largest(&measured().await?, k)
+            Strategy::Largest(name) => {
+                choose::choose_largest(&self.measure_attribute(levels, name, 1.0).await?, k)
             }
-            Strategy::Coverage => choose::choose_by_coverage(&measured().await?, k, bin),
-            Strategy::Thinning => choose::choose_one_per_bin(&measured().await?, bin),
+            Strategy::Smallest(name) => {
+                choose::choose_largest(&self.measure_attribute(levels, name, -1.0).await?, k)
+            }
+            Strategy::Length => {
+                choose::choose_largest(&self.measure_length(reader, levels, kind).await?, k)
+            }
+            Strategy::Coverage => {
+                let measured = self.measure_length(reader, levels, kind).await?;
+                choose::choose_by_coverage(&measured, k, bin)
+            }
+            Strategy::Thinning => {
+                choose::choose_one_per_bin(&self.measure_length(reader, levels, kind).await?, bin)
+            }
             Strategy::Groups => {
                 let groups = groups::read_groups(levels).await?;
                 let kept = [self.kept_ids.as_slice()];
@@ -67,76 +65,52 @@ impl Objects {
         Ok(())
     }
 
-    /// Returns the currently kept objects, with the values by which `strategy` chooses.
-    async fn measure(
+    /// Returns the kept objects with their values of an attribute, times `sign`.
+    async fn measure_attribute(
+        &self,
+        levels: &[LevelReader],
+        name: &str,
+        sign: f64,
+    ) -> Result<Vec<Candidate>> {
+        let (mut by_id, mut any) = (HashMap::<i64, f64>::new(), false);
+        for level in levels {
+            let Some(attribute) = level.object_attribute(name).await? else { continue };
+            any = true;
+            let ids = read_row_ids(level).await?;
+            let values = attribute.range(0..to_u64(ids.len())).await?;
+            for (row, id) in ids.iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
+                by_id.entry(id).or_insert(values.column().float(row, 0).unwrap_or(f64::NAN));
+            }
+        }
+        if !any {
+            let expected = "an attribute of objects that there is";
+            return Err(setting_error("choice of objects", expected, name));
+        }
+        let measure = |id: &i64| by_id.get(id).map_or(f64::NAN, |x| x * sign);
+        let candidate = |id: &i64| Candidate { id: *id, measure: measure(id), at: Vec::new() };
+        Ok(self.kept_ids.iter().map(candidate).collect())
+    }
+
+    /// Returns the kept objects with their lengths, and the position of one of their vertices.
+    async fn measure_length(
         &self,
         reader: &Reader,
         levels: &[LevelReader],
         kind: Kind,
-        strategy: &Strategy,
     ) -> Result<Vec<Candidate>> {
         let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
         let mut candidates: Vec<Candidate> = self.kept_ids.iter().map(plain).collect();
-        match strategy {
-            Strategy::Random | Strategy::Groups => {}
-            Strategy::Largest(name) => {
-                measure_attribute(levels, name, 1.0, &mut candidates).await?
-            }
-            Strategy::Smallest(name) => {
-                measure_attribute(levels, name, -1.0, &mut candidates).await?
-            }
-            Strategy::Length | Strategy::Coverage | Strategy::Thinning => {
-                measure_length(reader, levels, kind, &mut candidates).await?;
-            }
+        let places: HashMap<i64, usize> =
+            self.kept_ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+        let level = levels.first().map_or(LevelId(0), LevelReader::level);
+        let query = Query::all().at_level(level).of_kind(kind);
+        let query = query.columns(Columns::None).with_owners();
+        let mut batches = reader.stream(query.uncached());
+        while let Some(batch) = batches.next().await {
+            add_lengths(&batch?, kind, &places, &mut candidates);
         }
         Ok(candidates)
     }
-}
-
-/// Measures candidates by an object attribute.
-async fn measure_attribute(
-    levels: &[LevelReader],
-    name: &str,
-    sign: f64,
-    candidates: &mut [Candidate],
-) -> Result<()> {
-    let (mut by_id, mut any) = (HashMap::<i64, f64>::new(), false);
-    for level in levels {
-        let Some(attribute) = level.object_attribute(name).await? else { continue };
-        any = true;
-        let ids = read_row_ids(level).await?;
-        let values = attribute.range(0..to_u64(ids.len())).await?;
-        for (row, id) in ids.iter().enumerate().filter(|(row, _)| values.is_present(*row)) {
-            by_id.entry(id).or_insert(values.column().float(row, 0).unwrap_or(f64::NAN));
-        }
-    }
-    if !any {
-        let expected = "an attribute of objects that there is";
-        return Err(setting_error("choice of objects", expected, name));
-    }
-    for candidate in candidates {
-        candidate.measure = by_id.get(&candidate.id).map_or(f64::NAN, |x| x * sign);
-    }
-    Ok(())
-}
-
-/// Measures candidates by their length, and finds the position of one of their vertices.
-async fn measure_length(
-    reader: &Reader,
-    levels: &[LevelReader],
-    kind: Kind,
-    candidates: &mut [Candidate],
-) -> Result<()> {
-    let level = levels.first().map_or(LevelId(0), LevelReader::level);
-    let places: HashMap<i64, usize> =
-        candidates.iter().enumerate().map(|(at, candidate)| (candidate.id, at)).collect();
-    let query = Query::all().at_level(level).of_kind(kind);
-    let query = query.columns(Columns::None).with_owners();
-    let mut batches = reader.stream(query.uncached());
-    while let Some(batch) = batches.next().await {
-        add_lengths(&batch?, kind, &places, candidates);
-    }
-    Ok(())
 }
 
 /// Adds the lengths that a batch contributes to candidates.
@@ -152,7 +126,7 @@ fn add_lengths(
         if let Some(candidate) = candidate {
             candidate.measure += measure;
             if candidate.at.is_empty() {
-                candidate.at = points.point(row).to_vec();
+                candidate.at = points.point(row_number(row)).to_vec();
             }
         }
     };

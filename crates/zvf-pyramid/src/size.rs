@@ -15,11 +15,11 @@ pub(crate) struct Size {
 impl Size {
     /// Returns the sum. Counts of a damaged store may overflow; then the plan has the largest
     /// number.
-    pub(crate) const fn combine(self, other: Self) -> Self {
-        Self {
-            vertices: self.vertices.saturating_add(other.vertices),
-            bytes: self.bytes.saturating_add(other.bytes),
-        }
+    pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        all.into_iter().fold(Self::default(), |sum, size| Self {
+            vertices: sum.vertices.saturating_add(size.vertices),
+            bytes: sum.bytes.saturating_add(size.bytes),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What differs between a level and its previous version, from the changes that edits of level 0
 //! recorded, level by level upwards.
 //!
-//! Not here: what is rebuilt because of it (`level_build::partial_rebuild`).
+//! Not here: what is rebuilt because of it (`level_build::previous`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,23 +27,18 @@ pub struct Stale {
     pub objects: Vec<i64>,
 }
 
-/// The unit that is rebuilt or copied from the existing level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unit {
-    /// Chunks of the level, with all their content.
-    Chunks,
-    /// Objects, with all their vertices.
-    Objects,
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Chunks => "chunks",
-            Self::Objects => "objects",
-        })
+zvf_format::vocabulary! {
+    /// The unit that is rebuilt or copied from the existing level.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Unit {
+        /// Chunks of the level, with all their content.
+        Chunks => "chunks",
+        /// Objects, with all their vertices.
+        Objects => "objects",
     }
+    /// Returns the name.
+    fn word;
 }
 
 /// How much of a kind of a level was rebuilt.

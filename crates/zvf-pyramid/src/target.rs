@@ -4,10 +4,9 @@ use zvf_error::Result;
 use zvf_model::Kind;
 use zvf_store::{Build, Store};
 
-use crate::built_level::BuiltLevel;
 use crate::checkpoint::Checkpoint;
 use crate::error::inconsistent_error;
-use crate::report::{LevelReport, OnEvent, PyramidEvent};
+use crate::report::{BuiltLevel, LevelReport, OnEvent, PyramidEvent};
 use crate::root::Root;
 use crate::size::count_stored_bytes;
 
@@ -22,24 +21,20 @@ pub(crate) struct BuildTarget<'a> {
 }
 
 impl BuildTarget<'_> {
-    /// Returns a saved level.
-    pub(crate) async fn take(
+    /// Returns a saved level, or what `build` builds, which is then saved.
+    pub(crate) async fn take_or_build(
         self,
         level: u32,
         kinds: (&[Kind], bool),
         on_event: &mut OnEvent<'_>,
-    ) -> Result<Option<BuiltLevel>> {
-        match self.checkpoint {
-            Some(checkpoint) => checkpoint.take(self.build, level, kinds, on_event).await,
-            None => Ok(None),
+        build: impl Future<Output = Result<BuiltLevel>>,
+    ) -> Result<BuiltLevel> {
+        let Some(checkpoint) = self.checkpoint else { return build.await };
+        if let Some(made) = checkpoint.take(self.build, level, kinds, on_event).await? {
+            return Ok(made);
         }
-    }
-
-    /// Saves a level that is written.
-    pub(crate) async fn save(self, made: BuiltLevel) -> Result<BuiltLevel> {
-        if let Some(checkpoint) = self.checkpoint {
-            checkpoint.put(self.build, &made).await?;
-        }
+        let made = build.await?;
+        checkpoint.put(self.build, &made).await?;
         Ok(made)
     }
 

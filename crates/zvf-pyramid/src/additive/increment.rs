@@ -12,15 +12,14 @@ use zvf_model::{Kind, LevelReader};
 use zvf_query::{Order, Query, Reader};
 use zvf_write::LevelWriter;
 
-use super::shares::Share;
+use super::shares::Shares;
 use super::source_levels;
 use crate::batches::{count_elements, query_objects, select_rows};
 use crate::blocks::{objects_at_once, vertices_in};
-use crate::built_level::BuiltLevel;
 use crate::carry::{NO_LEVEL, Objects};
 use crate::groups;
 use crate::level_build::KindBuild;
-use crate::report::LevelReport;
+use crate::report::{BuiltLevel, LevelReport};
 use crate::rows::check_rows;
 
 /// Writes the vertices that one level stores itself.
@@ -29,7 +28,7 @@ pub(super) struct IncrementWriter<'a> {
     pub(super) reader: &'a Reader,
     /// The source levels: level 0, and the levels that it adds to.
     pub(super) levels: &'a [LevelReader],
-    pub(super) share: Share<'a>,
+    pub(super) shares: &'a Shares,
     /// Whether a coarser level follows.
     pub(super) adds: bool,
 }
@@ -37,55 +36,48 @@ pub(super) struct IncrementWriter<'a> {
 impl IncrementWriter<'_> {
     /// Writes the level.
     pub(super) async fn write(&self) -> Result<BuiltLevel> {
+        let KindBuild { build, plan, step, names, error, .. } = &self.kind_build;
+        let linked = source_levels::find_linked_level(self.levels).await?;
+        let schema = self.kind_build.schema(linked).await?;
         let write = self.kind_build.write_options();
-        let step = self.kind_build.step;
-        let schema =
-            self.kind_build.schema(source_levels::find_linked_level(self.levels).await?).await?;
-        let mut writer = LevelWriter::new(self.kind_build.build, step.level, schema, &write);
-        let (objects, elements) = match &self.share {
-            Share::Points(_) => (0, self.write_points(&mut writer, None).await?),
-            Share::Objects(objects) => {
-                let names = self.kind_build.names;
-                let kind = self.kind_build.plan.kind;
-                objects.carry(self.levels, &names.source_id, writer.writer().kind(kind)?).await?;
-                groups::carry(self.levels, &[objects], writer.writer()).await?;
-                let elements = if kind == Kind::PointCloud {
-                    self.write_points(&mut writer, Some(objects)).await?
-                } else if kind.is_chain() {
-                    self.write_chains(&mut writer, objects).await?
-                } else {
-                    self.write_objects(&mut writer, objects).await?
-                };
-                (to_u64(objects.count_kept_with_fragments()), elements)
-            }
+        let mut writer = LevelWriter::new(build, step.level, schema, &write);
+        let share = self.shares.objects(step.level);
+        if let Some(objects) = share {
+            let kind_writer = writer.writer().kind(plan.kind)?;
+            objects.carry(self.levels, &names.source_id, kind_writer).await?;
+            groups::carry(self.levels, &[objects], writer.writer()).await?;
+        }
+        let elements = match share.filter(|_| plan.kind != Kind::PointCloud) {
+            Some(objects) => self.write_objects(&mut writer, objects).await?,
+            None => self.write_points(&mut writer, share.is_some()).await?,
         };
         let mut document = Document::new(step.level);
         let written = writer.finish(|_, level| {
             self.describe(level);
             document.clone_from(level);
         });
-        let vertices = written.await?.vertices;
-        let (level, error) = (step.level, self.kind_build.error);
-        let report =
-            LevelReport { level, vertices, objects, elements, error, ..LevelReport::default() };
+        let report = LevelReport {
+            level: step.level,
+            vertices: written.await?.vertices,
+            objects: share.map_or(0, |objects| to_u64(objects.count_kept_with_fragments())),
+            elements,
+            error: *error,
+            ..LevelReport::default()
+        };
         let documents = vec![document];
         Ok(BuiltLevel { report, documents, parents: Vec::new(), rebuilt: Vec::new() })
     }
 
-    /// Writes the points of this level as they are stored.
-    async fn write_points(
-        &self,
-        writer: &mut LevelWriter,
-        objects: Option<&Objects>,
-    ) -> Result<u64> {
+    /// Writes the points of this level as they are stored; there are no edges or faces.
+    async fn write_points(&self, writer: &mut LevelWriter, owners: bool) -> Result<u64> {
         let mut number = 0_u64;
         for level in self.levels {
             let query = Query::all().order(Order::Storage);
-            let mut batches = self.reader.stream(complete_query(level, query, objects.is_some()));
+            let mut batches = self.reader.stream(complete_query(level, query, owners));
             while let Some(batch) = batches.next().await {
                 let batch = batch?;
                 check_rows(batch.len())?;
-                let rows = self.share.rows(&batch, number);
+                let rows = self.shares.rows(self.kind_build.step.level, &batch, number);
                 number += to_u64(batch.len());
                 if !rows.is_empty() {
                     writer.writer().push(&select_rows(&batch, &rows)?)?;
@@ -95,31 +87,25 @@ impl IncrementWriter<'_> {
         Ok(0)
     }
 
-    /// Writes chains object by object.
-    async fn write_chains(&self, writer: &mut LevelWriter, objects: &Objects) -> Result<u64> {
-        for (at, level) in (0..NO_LEVEL).zip(self.levels) {
-            for ids in objects.kept_ids_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
-                let query = query_objects(ids).order(Order::Objects);
-                let mut batches = self.reader.stream(complete_query(level, query, false));
-                while let Some(batch) = batches.next().await {
-                    writer.writer().push(&batch?)?;
-                }
-            }
-        }
-        Ok(0)
-    }
-
-    /// Writes graphs, skeletons and meshes in batches of objects: an edge or a face never joins two
-    /// objects.
+    /// Writes chains object by object, and graphs, skeletons and meshes in batches of objects: an
+    /// edge or a face never joins two objects. Returns the number of edges or faces.
     async fn write_objects(&self, writer: &mut LevelWriter, objects: &Objects) -> Result<u64> {
-        let plan = self.kind_build.plan;
-        let room = vertices_in(plan.options().working_bytes(), plan.kind);
-        let mut elements = 0_u64;
-        for ((at, level), vertices) in (0..NO_LEVEL).zip(self.levels).zip(plan.vertices_of_levels())
-        {
-            let batch_len = objects_at_once(room, *vertices, objects.count_at_level(at));
+        let (plan, mut elements) = (self.kind_build.plan, 0_u64);
+        let room = vertices_in(plan.options.working_bytes(), plan.kind);
+        for ((at, level), vertices) in (0..NO_LEVEL).zip(self.levels).zip(&plan.of_levels) {
+            let batch_len = match plan.kind.is_chain() {
+                true => COUNT_BATCH_OBJECTS,
+                false => objects_at_once(room, *vertices, objects.count_at_level(at)),
+            };
             for ids in objects.kept_ids_of_level(at).chunks(batch_len) {
-                let query = complete_query(level, query_objects(ids), true);
+                let query = complete_query(level, query_objects(ids), !plan.kind.is_chain());
+                if plan.kind.is_chain() {
+                    let mut batches = self.reader.stream(query.order(Order::Objects));
+                    while let Some(batch) = batches.next().await {
+                        writer.writer().push(&batch?)?;
+                    }
+                    continue;
+                }
                 let batch = self.reader.run(&query).await?.batch;
                 let batch = self.kind_build.plain_links(batch)?;
                 elements += count_elements(&batch);
@@ -138,14 +124,14 @@ impl IncrementWriter<'_> {
         } else if let Some(full) = self.levels.first() {
             let full = full.node().meta();
             level.user_metadata.clone_from(&full.user_metadata);
-            for (name, value) in &full.extras {
-                level.extras.entry(name.clone()).or_insert_with(|| value.clone());
-            }
-            for (name, value) in &full.attributes {
-                level.attributes.entry(name.clone()).or_insert_with(|| value.clone());
-            }
-            for (name, value) in &full.document {
-                level.document.entry(name.clone()).or_insert_with(|| value.clone());
+            for (own, full) in [
+                (&mut level.extras, &full.extras),
+                (&mut level.attributes, &full.attributes),
+                (&mut level.document, &full.document),
+            ] {
+                for (name, value) in full {
+                    own.entry(name.clone()).or_insert_with(|| value.clone());
+                }
             }
         }
         level.refinement = self.adds.then_some(Token::Known(Refinement::Add));

@@ -17,9 +17,8 @@
 //! Not here: queries of such levels (`zvf-query`).
 
 mod increment;
-pub(crate) mod settings;
 mod shares;
-mod source_levels;
+pub(crate) mod source_levels;
 
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
@@ -34,31 +33,30 @@ use crate::checkpoint::Checkpoint;
 use crate::error::unsupported_error;
 use crate::level_build::KindBuild;
 use crate::names::Names;
-use crate::plan::{KindPlan, Step};
+use crate::plan::{KindPlan, PyramidPlan, Step};
 use crate::report::{LevelReport, OnEvent};
 use crate::root::Root;
-use crate::shape::Rules;
 use crate::target::BuildTarget;
 use crate::{Method, levels};
 
 /// Distributes the store at `address` over levels; `None` when there is nothing for a second level.
 pub(crate) async fn build(
     (address, store): (&str, &Store),
-    plan: &KindPlan,
+    plan: &PyramidPlan,
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     on_event: &mut OnEvent<'_>,
 ) -> Result<Option<Vec<LevelReport>>> {
-    let full = LevelReader::chain(store, LevelId(0)).await?;
-    source_levels::check(&full, plan.kind).await?;
+    let (full, only) = (LevelReader::chain(store, LevelId(0)).await?, &plan.kinds[0]);
+    source_levels::check(&full, only.kind).await?;
     let (shares, steps) = Shares::assign(&Reader::new(store.clone()), &full, plan).await?;
     if steps.len() < 2 {
         return Ok(None);
     }
     let build = levels::begin(address, store, how, levels::Kept::BesideLevels).await?;
     // Files that got a second name no longer match the snapshot that was read.
-    let store = Store::open(address, plan.options().opening()).await?;
+    let store = Store::open(address, plan.options.opening()).await?;
     let target = BuildTarget { build: &build, checkpoint, only: None };
-    let made = spread_levels(&store, target, (plan, &steps, &shares), on_event).await;
+    let made = spread_levels(&store, target, (only, &steps, &shares), on_event).await;
     levels::publish(build, made).await.map(Some)
 }
 
@@ -85,7 +83,6 @@ async fn spread_levels(
     let reader = Reader::new(store.clone());
     let full = LevelReader::chain(store, LevelId(0)).await?;
     let names = Names::pick_unused(&full[0]).await?;
-    let explicit = source_levels::is_explicit(&full[0]);
     let mut root = Root::from_store(store);
     root.without_links();
     if steps.len() > 1 {
@@ -93,32 +90,26 @@ async fn spread_levels(
     }
     let (mut reports, mut counted) = (Vec::new(), (0_u64, 0_u64));
     for step in steps {
-        let share = shares.level_share(step.level).expect("each step has its share");
-        let rules = Rules { named: Vec::new(), weight: names.weight.clone() };
         let error = (plan.method == Method::Keep).then_some(0.0);
         let kind_build = KindBuild {
             source: store,
             build: target.build,
             plan,
             step,
-            rules,
             names: &names,
             error,
             folder: None,
-            explicit,
             previous: None,
         };
         let level_build = IncrementWriter {
             kind_build,
             reader: &reader,
             levels: &full,
-            share,
+            shares,
             adds: usize_from_u32(step.level) + 1 < steps.len(),
         };
-        let made = match target.take(step.level, (&[plan.kind], false), on_event).await? {
-            Some(made) => made,
-            None => target.save(level_build.write().await?).await?,
-        };
+        let (kinds, built) = ((&[plan.kind][..], false), level_build.write());
+        let made = target.take_or_build(step.level, kinds, on_event, built).await?;
         if step.level > 0 {
             root.add_level(step.level, &step.bin);
         }
@@ -128,30 +119,13 @@ async fn spread_levels(
         reports.push(report);
     }
     let links = source_levels::count_links_of_levels(&full, plan.kind).await?;
-    for (what, expected, total, found) in [
-        (
-            "vertices",
-            "each in one object: other vertices would be lost or doubled",
-            plan.vertices(),
-            counted.0,
-        ),
-        (
-            "edges and faces",
-            "each in one object: others would be lost",
-            links.unwrap_or(counted.1),
-            counted.1,
-        ),
-    ] {
-        if total != found {
-            return Err(unsupported_error(what, expected, format!("{found} of {total}")));
-        }
-    }
+    let check = |what, expected, total: u64, found: u64| match total == found {
+        true => Ok(()),
+        false => Err(unsupported_error(what, expected, format!("{found} of {total}"))),
+    };
+    let expected = "each in one object: other vertices would be lost or doubled";
+    check("vertices", expected, plan.all.vertices, counted.0)?;
+    let expected = "each in one object: others would be lost";
+    check("edges and faces", expected, links.unwrap_or(counted.1), counted.1)?;
     Ok((reports, root.finish()))
-}
-
-/// Returns the steps of a plan after a step for level 0, which is rewritten.
-fn with_level_0(plan: &KindPlan) -> Vec<Step> {
-    let mut steps = vec![plan.base_step()];
-    steps.extend(plan.steps());
-    steps
 }

@@ -12,39 +12,19 @@ use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
-use super::with_level_0;
 use crate::Method;
 use crate::carry::Objects;
 use crate::error::unsupported_error;
-use crate::plan::{KindPlan, Step};
+use crate::plan::{KindPlan, PyramidPlan, Step};
 use crate::rows::row_number;
 use crate::shape::points;
 
-/// The objects or points that each level stores.
+/// What each level stores itself.
 pub(super) enum Shares {
-    /// By level.
+    /// The objects, by level.
     Objects(Vec<Objects>),
-    Points(PointSampling),
-}
-
-/// The objects or points that one level stores.
-pub(super) enum Share<'a> {
-    Objects(&'a Objects),
-    /// The points of this level.
-    Points(PointSample<'a>),
-}
-
-/// How points are picked.
-pub(super) struct PointSampling {
-    seed: u64,
-    keep: f64,
-    levels: u32,
-}
-
-/// Points of a level.
-pub(super) struct PointSample<'a> {
-    sampling: &'a PointSampling,
-    level: u32,
+    /// Points, picked by their running numbers.
+    Points { seed: u64, keep: f64, levels: u32 },
 }
 
 impl Shares {
@@ -53,14 +33,16 @@ impl Shares {
     pub(super) async fn assign(
         reader: &Reader,
         levels: &[LevelReader],
-        plan: &KindPlan,
+        plan: &PyramidPlan,
     ) -> Result<(Self, Vec<Step>)> {
-        let mut steps = with_level_0(plan);
+        let only = &plan.kinds[0];
+        let mut steps = vec![only.base_step()]; // level 0 is rewritten
+        steps.extend(plan.steps());
         let shares = match Objects::load(levels).await? {
-            Some(objects) if plan.method == Method::Keep => {
-                Self::Objects(choose_objects(reader, levels, plan, objects, &mut steps).await?)
+            Some(objects) if only.method == Method::Keep => {
+                Self::Objects(choose_objects(reader, levels, only, objects, &mut steps).await?)
             }
-            _ => Self::Points(PointSampling::new(plan, &mut steps)),
+            _ => Self::sample_points(only, &mut steps),
         };
         Ok((shares, steps))
     }
@@ -69,17 +51,10 @@ impl Shares {
     pub(super) async fn load_all(levels: &[LevelReader], kind: Kind) -> Result<Self> {
         match Objects::load(levels).await? {
             Some(objects) => {
-                let all = objects
-                    .kept_ids
-                    .iter()
-                    .copied()
-                    .chain(objects.ids_without_fragments())
-                    .collect();
-                Ok(Self::Objects(vec![objects.restrict_to(all)]))
+                let all = objects.kept_ids.iter().copied().chain(objects.ids_without_fragments());
+                Ok(Self::Objects(vec![objects.restrict_to(all.collect())]))
             }
-            None if kind == Kind::PointCloud => {
-                Ok(Self::Points(PointSampling { seed: 0, keep: 1.0, levels: 0 }))
-            }
+            None if kind == Kind::PointCloud => Ok(Self::Points { seed: 0, keep: 1.0, levels: 0 }),
             None => {
                 let expected = "objects, or points, to be put together again";
                 Err(unsupported_error("levels that add to each other", expected, kind))
@@ -87,63 +62,49 @@ impl Shares {
         }
     }
 
-    pub(super) fn level_share(&self, level: u32) -> Option<Share<'_>> {
+    /// Returns the objects that a level stores; `None` for points.
+    pub(super) fn objects(&self, level: u32) -> Option<&Objects> {
         match self {
-            Self::Objects(objects) => objects.get(usize_from_u32(level)).map(Share::Objects),
-            Self::Points(sampling) => Some(Share::Points(PointSample { sampling, level })),
+            Self::Objects(all) => Some(&all[usize_from_u32(level)]),
+            Self::Points { .. } => None,
         }
     }
-}
 
-impl Share<'_> {
-    /// Returns the rows of a batch that belong to this level; `first` is the running number of its
-    /// first row.
-    pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
+    /// Returns the rows of a batch that a level stores; `first` is the running number of its first
+    /// row.
+    pub(super) fn rows(&self, level: u32, batch: &Batch, first: u64) -> Vec<u32> {
         let owner = |row: u32| batch.vertex_objects().and_then(|o| o[usize_from_u32(row)]);
-        let rows = 0..row_number(batch.len());
-        match self {
-            Self::Objects(objects) => {
-                rows.filter(|row| owner(*row).is_some_and(|id| objects.keeps(id.0))).collect()
-            }
-            Self::Points(pick) => {
-                let level = |row: u32| pick.sampling.level_of(first + u64::from(row));
-                rows.filter(|row| level(*row) == pick.level).collect()
-            }
-        }
+        let stays = |row: &u32| match self.objects(level) {
+            Some(objects) => owner(*row).is_some_and(|id| objects.keeps(id.0)),
+            None => self.level_of(first + u64::from(*row)) == level,
+        };
+        (0..row_number(batch.len())).filter(stays).collect()
     }
-}
 
-impl PointSampling {
-    /// Drops the last steps until each level stores something itself.
-    fn new(plan: &KindPlan, steps: &mut Vec<Step>) -> Self {
-        let options = plan.options();
-        let (seed, keep) = (options.seed, options.share(Method::Subset));
+    /// Drops the last steps until each level stores some points itself.
+    fn sample_points(plan: &KindPlan, steps: &mut Vec<Step>) -> Self {
+        let (seed, keep) = (plan.options.seed, plan.options.share(Method::Subset));
         loop {
             let levels = index_u32(steps.len() - 1); // the first step is that of level 0
-            let sampling = Self { seed, keep, levels };
-            if levels == 0 || sampling.reaches_all_levels(plan.vertices()) {
+            let sampling = Self::Points { seed, keep, levels };
+            let mut empty: HashSet<u32> = (0..=levels).collect();
+            let mut numbers = 0..plan.all.vertices;
+            let reaches_all = |number| {
+                empty.remove(&sampling.level_of(number));
+                empty.is_empty()
+            };
+            if levels == 0 || numbers.any(reaches_all) {
                 return sampling;
             }
             steps.pop();
         }
     }
 
-    /// Returns whether each level gets some of `points` points.
-    fn reaches_all_levels(&self, points: u64) -> bool {
-        let mut empty: HashSet<u32> = (0..=self.levels).collect();
-        for number in 0..points {
-            empty.remove(&self.level_of(number));
-            if empty.is_empty() {
-                break;
-            }
-        }
-        empty.is_empty()
-    }
-
     /// Returns the coarsest level that shows a point.
     fn level_of(&self, number: u64) -> u32 {
-        let shown = |level: &u32| points::is_in_subset(number, self.keep, self.seed, *level);
-        (1..=self.levels).take_while(shown).last().unwrap_or(0) // level 0 shows all
+        let Self::Points { seed, keep, levels } = *self else { return 0 };
+        let shown = |level: &u32| points::is_in_subset(number, keep, seed, *level);
+        (1..=levels).take_while(shown).last().unwrap_or(0) // level 0 shows all
     }
 }
 
@@ -155,16 +116,14 @@ async fn choose_objects(
     objects: Objects,
     steps: &mut Vec<Step>,
 ) -> Result<Vec<Objects>> {
-    let options = plan.options();
     let mut shown = vec![objects.clone()];
     let full = levels.first().and_then(LevelReader::bins);
     let mut bin = full.map(|bins| bins.bin_shape().to_vec());
     for step in steps.iter().skip(1) {
         let Some(mut next) = shown.last().cloned() else { break };
         let below = next.kept_ids.len();
-        let choice = (&options.strategy, options.seed);
         let bin_shape = bin.take().unwrap_or(step.bin.clone());
-        next.choose_with_bins((reader, levels), plan.kind, step, choice, &bin_shape).await?;
+        next.choose((reader, levels), plan.kind, step, &plan.options, &bin_shape).await?;
         if next.kept_ids.len() == below {
             break;
         }

@@ -2,17 +2,67 @@
 //!
 //! The new level must hold everything these levels show, so whatever cannot be copied is refused
 //! before anything is written: several kinds of geometry, attributes that only some of the levels
-//! have, and attributes of fragments, which are rebuilt.
+//! have, and attributes of fragments, which are rebuilt. So are options that additive levels
+//! exclude.
 
 use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::num::to_u64;
-use zvf_metadata::{Capability, LinksConvention};
+use zvf_metadata::{Capability, CrossLevelStorage};
 use zvf_model::{Kind, LevelReader, LinkFamily};
 use zvf_store::Caching;
 
-use crate::error::unsupported_error;
+use crate::error::{setting_error, unsupported_error};
+use crate::levels::is_explicit;
 use crate::names::SEGMENT;
+use crate::{Method, Options};
+
+/// Returns the settings for additive levels, with their method.
+pub(crate) async fn resolve_settings(
+    options: &Options,
+    levels: &[LevelReader],
+    kind: Kind,
+) -> Result<Options> {
+    check_single_kind(levels, kind)?;
+    let mut has_objects = false;
+    for level in levels {
+        has_objects |= level.objects().await?.is_some();
+    }
+    let usual = if has_objects { Method::Keep } else { Method::Subset };
+    let method = options.method.unwrap_or(usual);
+    let unfit = match method {
+        Method::Keep if has_objects => None,
+        Method::Keep => Some("objects, each of which is at one level"),
+        Method::Subset if kind != Kind::PointCloud => {
+            Some("points, or objects, each of which is at one level")
+        }
+        Method::Subset if has_objects => {
+            Some("keep for points of objects, which would be at several levels")
+        }
+        Method::Subset if options.sparsity > 1.0 => Some("objects, to keep some of them"),
+        Method::Subset => None,
+        Method::Cluster | Method::Simplify | Method::Decimate | Method::Collapse => {
+            Some("keep or subset, which leave what they keep as it is")
+        }
+    };
+    if let Some(expected) = unfit {
+        return Err(setting_error("levels that add to each other", expected, method));
+    }
+    if options.links != CrossLevelStorage::None {
+        let expected = "none where levels add to each other: a vertex is at one of them";
+        return Err(setting_error("links between levels", expected, "some"));
+    }
+    if options.renumber {
+        let expected = "the same at all levels that add to each other";
+        return Err(setting_error("ids of objects", expected, "new ones"));
+    }
+    if let Some((name, rule)) = options.rules.first() {
+        let expected = "none where levels add to each other: values stay as they are";
+        let found = format!("{rule} for {name}");
+        return Err(setting_error("rule of an attribute", expected, found));
+    }
+    Ok(Options { method: Some(method), ..options.clone() })
+}
 
 /// Refuses levels that cannot be copied without loss.
 pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
@@ -53,7 +103,7 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
 }
 
 /// Refuses levels of several kinds.
-pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<()> {
+fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<()> {
     let refused =
         |expected, found: String| Err(unsupported_error("kinds of geometry", expected, found));
     for level in levels {
@@ -110,11 +160,6 @@ async fn count_links(family: &LinkFamily) -> Result<u64> {
         }
     }
     Ok(count)
-}
-
-/// Returns whether every edge is stored, including those that the order of the vertices implies.
-pub(super) fn is_explicit(level: &LevelReader) -> bool {
-    level.links_convention().known_word() == Some(LinksConvention::Explicit)
 }
 
 /// The column of fragments that names their object; it is rebuilt.

@@ -10,78 +10,74 @@
 //! chains       one after the other, in the order of their ids
 //! ```
 //!
-//! Malformed input is left to the batched query, which reports the error.
+//! A block has rows column after column; the places that rows come from are a column if they are
+//! needed. Malformed input is left to the batched query, which reports the error.
 
 use std::ops::Range;
 
 use futures_util::StreamExt as _;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, LevelReader, ObjectId, Parts};
-use zvf_query::{Order, Query, Reader};
+use zvf_query::{Order, Query};
 use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder};
 
-use super::KindBuild;
-use crate::batches::{has_same_columns, split_off_places};
+use super::KindSource;
+use crate::batches::{has_same_columns, new_batch, split_off_places};
 use crate::carry::Objects;
 use crate::rows::{check_rows, chunk_of_place, row_of_place};
 
 /// Chains in the order of their ids.
 pub(super) struct Regrouped {
     blocks: Blocks,
-    columns: Columns,
+    like: Batch,                  // has the columns of a block
     held: Option<(u64, Vec<u8>)>, // the first block of the next chain
 }
 
-/// The layout of a block: rows column after column, then the places they come from.
-struct Columns {
-    like: Batch,
-    has_places: bool,
-}
-
-/// Consecutive rows of a chunk in a batch, and their positions in the chunk.
+/// The rows of a chunk in a batch.
 struct ChunkRows<'a> {
-    batch: &'a Batch,
-    rows: Range<usize>,
+    columns: &'a [&'a Column], // of the batch
+    first: usize,              // row of the batch
     places: &'a [u64],
 }
 
-impl KindBuild<'_> {
+impl KindSource<'_> {
     /// Assembles the kept chains; `None` for malformed input.
-    pub(super) async fn regroup(
-        &self,
-        reader: &Reader,
-        below: &LevelReader,
-        objects: &Objects,
-    ) -> Result<Option<Regrouped>> {
-        let folder = SpillFolder::new(None, self.plan.options().working_bytes() / 2);
-        let Some(visits) = visits(below, objects, &folder).await? else { return Ok(None) };
-        let query = self.complete_query(Query::all(), None).order(Order::Storage).with_places();
-        let (mut batches, mut columns) = (reader.stream(query), None);
+    pub(super) async fn regroup(&self, objects: &Objects) -> Result<Option<Regrouped>> {
+        let folder = SpillFolder::new(None, self.plan.options.working_bytes() / 2);
+        let Some(visits) = visits(&self.below, objects, &folder).await? else { return Ok(None) };
+        let query = self.complete_query(Query::all(), false).order(Order::Storage).with_places();
+        let (mut batches, mut like) = (self.reader.stream(query), None);
         let (mut visits, mut sorter) = (visits.read()?, folder.block_sorter());
         while let Some(batch) = batches.next().await {
-            let Ok(batch) = batch else { return Ok(None) };
-            let (batch, places) = split_off_places(batch)?;
-            let has_places = self.folder.is_some();
-            let columns =
-                columns.get_or_insert_with(|| Columns { like: batch.clone(), has_places });
-            if !has_same_columns(&columns.like, &batch) {
+            let Ok(located) = batch else { return Ok(None) };
+            let (plain, places) = split_off_places(located.clone())?;
+            let batch = if self.folder.is_some() { located } else { plain };
+            let like = like.get_or_insert_with(|| batch.clone());
+            if !has_same_columns(like, &batch) {
                 return Ok(None);
             }
-            let mut start = 0;
+            let (columns, mut first) = (columns_like(like, &batch), 0);
             for places in places.chunk_by(|a, b| chunk_of_place(*a) == chunk_of_place(*b)) {
-                let rows = start..start + places.len();
-                start = rows.end;
-                let rows = ChunkRows { batch: &batch, rows, places };
-                if !put_chunk(below, &rows, columns, &mut visits, &mut sorter).await? {
+                let rows = ChunkRows { columns: &columns, first, places };
+                first += places.len();
+                if !put_chunk(&self.below, &rows, &mut visits, &mut sorter).await? {
                     return Ok(None);
                 }
             }
         }
-        let (Some(columns), None) = (columns, visits.head()) else { return Ok(None) };
-        Ok(Some(Regrouped { blocks: sorter.finish()?, columns, held: None }))
+        let (Some(like), None) = (like, visits.head()) else { return Ok(None) };
+        Ok(Some(Regrouped { blocks: sorter.finish()?, like, held: None }))
     }
+}
+
+/// Returns the positions and the fields of a batch, in the order of another one with the same
+/// columns.
+fn columns_like<'a>(like: &Batch, batch: &'a Batch) -> Vec<&'a Column> {
+    let fields = like.fields().iter().map(|like| batch.field(&like.name));
+    let columns = fields.map(|field| &field.expect("`has_same_columns` has compared it").column);
+    std::iter::once(batch.positions()).chain(columns).collect()
 }
 
 /// Returns the fragments of the kept chains: chunk and fragment, chain and position in it. Chains
@@ -95,46 +91,37 @@ async fn visits(
     let Some(index) = below.objects().await? else { return Ok(None) };
     let table = below.chunks().await?;
     let finder = table.finder(saturating_usize(index.slots())); // about so many look-ups
-    let (mut sorter, mut failed, mut all_there) = (folder.sorter(), None::<Error>, true);
-    let mut row = 0;
+    let (mut sorter, mut all_there) = (folder.sorter(), true);
     index
         .scan(|manifest| {
-            let chain = objects.place_of_row(row);
-            row += 1;
-            let Some(chain) = chain else { return Ok(()) };
+            let row = saturating_usize(manifest.row()); // an index has fewer rows
+            let Some(chain) = objects.place_of_row(row) else { return Ok(()) };
             // An object of several lines is left to the batched query.
             all_there &= !manifest.view().blocks().any(|block| block.fragments.is_empty());
             for (place, (chunk, fragment)) in (0_u64..).zip(manifest.references()) {
                 let chunk = finder.find(chunk.components()).map(to_u64);
                 let fits = |n: &u64| u32::try_from(*n).is_ok();
-                let both = chunk.filter(fits).zip(Some(fragment).filter(fits));
-                let Some((chunk, fragment)) = both.filter(|_| fits(&chain) && fits(&place)) else {
+                let chunk = chunk.filter(|chunk| [*chunk, fragment, chain, place].iter().all(fits));
+                let Some(chunk) = chunk else {
                     all_there = false;
                     return Ok(());
                 };
-                let pushed = sorter.push(chunk << 32 | fragment, chain << 32 | place);
-                failed = failed.take().or(pushed.err());
+                sorter.push(chunk << 32 | fragment, chain << 32 | place)?;
             }
             Ok(())
         })
         .await?;
-    match failed {
-        Some(error) => Err(error),
-        None if all_there => Ok(Some(sorter.finish()?)),
-        None => Ok(None),
-    }
+    all_there.then(|| sorter.finish()).transpose()
 }
 
 /// Spills the rows of a chunk that belong to chains; false where chains name missing rows.
 async fn put_chunk(
     below: &LevelReader,
     rows: &ChunkRows<'_>,
-    columns: &Columns,
     visits: &mut PairReader,
     sorter: &mut BlockSorter,
 ) -> Result<bool> {
-    let [first, ..] = rows.places else { return Ok(true) };
-    let chunk = chunk_of_place(*first);
+    let chunk = chunk_of_place(rows.places[0]);
     let keys = below.chunks().await?;
     let Some(key) = keys.get(usize_from_u32(chunk)) else { return Ok(false) };
     let chunk = u64::from(chunk);
@@ -144,8 +131,7 @@ async fn put_chunk(
     while let Some((from, to)) = visits.head().filter(|(from, _)| from >> 32 <= chunk) {
         let fragment = view.get(from & u64::from(u32::MAX)).filter(|_| from >> 32 == chunk);
         let Some(fragment) = fragment else { return Ok(false) };
-        let (chain, place) = (to >> 32, to << 32);
-        if !rows.put(fragment, (chain, place), columns, sorter)? {
+        if !rows.put(fragment, (to >> 32, to << 32), sorter)? {
             return Ok(false);
         }
         visits.advance()?;
@@ -154,25 +140,33 @@ async fn put_chunk(
 }
 
 impl ChunkRows<'_> {
-    /// Spills the rows of a fragment, numbered from `key`; false where one is missing.
+    /// Spills the rows of a fragment, numbered from the second part of the key; false where one is
+    /// missing.
     fn put(
         &self,
         fragment: Fragment<'_>,
         (chain, place): (u64, u64),
-        columns: &Columns,
         sorter: &mut BlockSorter,
     ) -> Result<bool> {
         if let Fragment::Range { start, count } = fragment {
             let Some(rows) = self.find(start, count) else { return Ok(count == 0) };
-            columns.put(self.batch, rows.clone(), self.places(&rows), (chain, place), sorter)?;
+            self.spill(&rows, (chain, place), sorter)?;
             return Ok(true);
         }
         for (number, row) in (0..).zip(fragment.rows()) {
             let Some(rows) = self.find(row, 1) else { return Ok(false) };
-            let key = (chain, place | number);
-            columns.put(self.batch, rows.clone(), self.places(&rows), key, sorter)?;
+            self.spill(&rows, (chain, place | number), sorter)?;
         }
         Ok(true)
+    }
+
+    fn spill(&self, rows: &Range<usize>, key: (u64, u64), sorter: &mut BlockSorter) -> Result<()> {
+        let mut parts = Vec::with_capacity(self.columns.len());
+        for column in self.columns {
+            let stride = column.stride();
+            parts.push(&column.bytes()[rows.start * stride..rows.end * stride]);
+        }
+        sorter.push(key, &parts)
     }
 
     /// Returns the range of the batch that has these `count` rows of the chunk, if all are there in
@@ -190,46 +184,7 @@ impl ChunkRows<'_> {
         let to = from.checked_add(saturating_usize(count))?;
         let found = self.places.get(from..to)?;
         let follow = (first..).zip(found).all(|(row_wanted, place)| row(*place) == row_wanted);
-        (follow && count > 0).then(|| self.rows.start + from..self.rows.start + to)
-    }
-
-    fn places(&self, rows: &Range<usize>) -> &[u64] {
-        &self.places[rows.start - self.rows.start..rows.end - self.rows.start]
-    }
-}
-
-impl Columns {
-    /// Iterates over the positions and the fields of a batch, which has the same columns.
-    fn batch_columns<'a>(&self, batch: &'a Batch) -> impl Iterator<Item = &'a Column> {
-        let fields = self.like.fields().iter().map(|like| batch.field(&like.name));
-        let columns =
-            fields.map(|field| &field.expect("`has_same_columns` has compared it").column);
-        std::iter::once(batch.positions()).chain(columns)
-    }
-
-    /// Returns the bytes of a row.
-    fn stride(&self) -> usize {
-        let columns = self.batch_columns(&self.like).map(Column::stride);
-        columns.sum::<usize>() + if self.has_places { 8 } else { 0 }
-    }
-
-    fn put(
-        &self,
-        batch: &Batch,
-        rows: Range<usize>,
-        places: &[u64],
-        key: (u64, u64),
-        sorter: &mut BlockSorter,
-    ) -> Result<()> {
-        let mut parts = Vec::with_capacity(self.like.fields().len() + 2);
-        for column in self.batch_columns(batch) {
-            let stride = column.stride();
-            parts.push(&column.bytes()[rows.start * stride..rows.end * stride]);
-        }
-        let places = if self.has_places { places } else { &[] };
-        let places: Vec<u8> = places.iter().flat_map(|place| place.to_le_bytes()).collect();
-        parts.push(&places);
-        sorter.push(key, &parts)
+        (follow && count > 0).then(|| self.first + from..self.first + to)
     }
 }
 
@@ -241,11 +196,13 @@ impl Regrouped {
         ids: &[i64],
         max_chains: usize,
     ) -> Result<Option<(Batch, Vec<u64>)>> {
-        let columns = || self.columns.batch_columns(&self.columns.like);
-        let mut builders: Vec<(ColumnBuilder, usize)> =
-            columns().map(|like| (ColumnBuilder::empty_like(like), like.stride())).collect();
-        let stride = self.columns.stride();
-        let (mut places, mut offsets, mut objects) = (Vec::new(), Vec::new(), Vec::new());
+        let columns = columns_like(&self.like, &self.like);
+        let stride: usize = columns.iter().map(|like| like.stride()).sum();
+        let mut builders: Vec<(ColumnBuilder, usize)> = columns
+            .into_iter()
+            .map(|like| (ColumnBuilder::empty_like(like), like.stride()))
+            .collect();
+        let (mut offsets, mut objects) = (Vec::new(), Vec::new());
         let (mut rows, mut last) = (0_usize, None);
         loop {
             let (chain, bytes) = match self.held.take() {
@@ -271,7 +228,6 @@ impl Regrouped {
                 builder.push_bytes(values);
                 rest = after;
             }
-            places.extend(rest.as_chunks().0.iter().map(|place| u64::from_le_bytes(*place)));
             rows += count;
         }
         if objects.is_empty() {
@@ -280,11 +236,10 @@ impl Regrouped {
         check_rows(rows)?;
         offsets.push(rows);
         let mut made = builders.into_iter().map(|(builder, _)| builder.finish());
-        let like = &self.columns.like;
-        let mut batch = Batch::new(like.kind(), made.next().expect("positions come first"));
-        for (field, column) in like.fields().iter().zip(made) {
-            batch = batch.with_field(field.with_column(column))?;
-        }
-        Ok(Some((batch.with_parts(Parts::new(offsets, objects)?)?, places)))
+        let positions = made.next().expect("positions come first");
+        let fields = self.like.fields().iter().zip(made);
+        let fields = fields.map(|(field, column)| field.with_column(column));
+        let batch = new_batch(self.like.kind(), positions, fields, None)?;
+        split_off_places(batch.with_parts(Parts::new(offsets, objects)?)?).map(Some)
     }
 }

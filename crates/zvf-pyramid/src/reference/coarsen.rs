@@ -5,8 +5,6 @@
 //!
 //! Not here: which objects are kept, and how a level is stored.
 
-use std::cmp::Ordering;
-use std::hash::Hasher;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -94,10 +92,10 @@ pub(super) fn coarsen(
 ) -> Result<(ReferenceLevel, Vec<u32>)> {
     let (bin_of_row, bins) = assign_bins(source, &bin);
     let (means, paths) = rayon::join(
-        || Means::accumulate(source, kept_objects, &bin_of_row, bins),
+        || sum_bins(source, kept_objects, &bin_of_row, bins.len()),
         || trace_objects(source, kept_objects, &bin_of_row),
     );
-    let (mut level, row_of) = lay_out_means(&means, source.axes(), &chunk)?;
+    let (mut level, row_of) = lay_out_means(&bins, &means, &chunk)?;
     let place_of = |number: &u32| row_of[usize_from_u32(*number)];
     let mut coarse_rows = bin_of_row; // reuses the memory
     coarse_rows.par_iter_mut().for_each(|number| *number = place_of(number));
@@ -129,7 +127,7 @@ fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
         .map(|(part, positions)| {
             let mut numbers = BinNumbers::default();
             for (to, at) in part.iter_mut().zip(positions.chunks_exact(axes)) {
-                *to = numbers.number(Bin::from_position(at, size));
+                *to = numbers.number(bin_of(at, size));
             }
             numbers.bins
         })
@@ -164,35 +162,25 @@ impl BinNumbers {
     }
 }
 
-/// The sums and counts of the vertices of each bin.
-#[derive(Debug)]
-struct Means {
-    bins: Vec<Bin>,
-    sums: Vec<f64>, // by bin and axis
-    counts: Vec<u64>,
-}
-
-impl Means {
-    /// Sums object by object: another order would change the last bits.
-    fn accumulate(
-        source: &ReferenceLevel,
-        kept_objects: &[usize],
-        bin_of_row: &[u32],
-        bins: Vec<Bin>,
-    ) -> Self {
-        let axes = source.axes();
-        let mut sums = vec![0.0; bins.len() * axes];
-        let mut counts = vec![0_u64; bins.len()];
-        for reference in kept_objects.iter().flat_map(|row| source.object(*row)) {
-            let at = usize_from_u32(*reference);
-            let number = usize_from_u32(bin_of_row[at]);
-            counts[number] += 1;
-            let to = &mut sums[number * axes..][..axes];
-            let from = &source.positions[at * axes..][..axes];
-            to.iter_mut().zip(from).for_each(|(sum, x)| *sum += f64::from(*x));
-        }
-        Self { bins, sums, counts }
+/// Returns the sums, by bin and axis, and the counts of the vertices of each bin: object by object,
+/// because another order would change the last bits.
+fn sum_bins(
+    source: &ReferenceLevel,
+    kept_objects: &[usize],
+    bin_of_row: &[u32],
+    bins: usize,
+) -> (Vec<f64>, Vec<u64>) {
+    let axes = source.axes();
+    let (mut sums, mut counts) = (vec![0.0; bins * axes], vec![0_u64; bins]);
+    for reference in kept_objects.iter().flat_map(|row| source.object(*row)) {
+        let at = usize_from_u32(*reference);
+        let number = usize_from_u32(bin_of_row[at]);
+        counts[number] += 1;
+        let to = &mut sums[number * axes..][..axes];
+        let from = &source.positions[at * axes..][..axes];
+        to.iter_mut().zip(from).for_each(|(sum, x)| *sum += f64::from(*x));
     }
+    (sums, counts)
 }
 
 /// Returns the bins that each of `kept_objects` passes through, without consecutive repeats, in
@@ -215,29 +203,34 @@ fn trace_objects(
     kept_objects.par_chunks(OBJECTS).map(|some| some.iter().map(bins).collect()).collect()
 }
 
-/// A mean: its chunk, its bin, the number of the bin, and its position.
-type ChunkMean = (ChunkKey, Bin, usize, [f32; AXES]);
+/// A mean: its chunk, the sort key and the number of its bin, and its position.
+type ChunkMean = (ChunkKey, [u64; AXES], usize, [f32; AXES]);
 
 /// Lays out the means as rows of chunks, and returns the row of each; none for an empty bin.
-fn lay_out_means(means: &Means, axes: usize, chunk: &[f64]) -> Result<(ReferenceLevel, Vec<u32>)> {
+fn lay_out_means(
+    bins: &[Bin],
+    (sums, counts): &(Vec<f64>, Vec<u64>),
+    chunk: &[f64],
+) -> Result<(ReferenceLevel, Vec<u32>)> {
+    let axes = chunk.len();
     let shape = ChunkShape::new(chunk)?;
-    let occupied = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
+    let occupied = counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
     let rows: Result<Vec<ChunkMean>> = occupied
         .map(|(number, count)| {
             let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
-            let sums = &means.sums[number * axes..][..axes];
+            let sums = &sums[number * axes..][..axes];
             for ((at, wide), sum) in at.iter_mut().zip(&mut wide).zip(sums) {
                 *at = nearest_f32(sum / f64_from_u64(*count));
                 *wide = f64::from(*at);
             }
-            Ok((shape.chunk_of(&wide[..axes])?, means.bins[number], number, at))
+            Ok((shape.chunk_of(&wide[..axes])?, memory_words(bins[number]), number, at))
         })
         .collect();
     let mut rows = rows?;
     rows.par_sort_unstable_by(|a, b| {
         a.0.components().cmp(b.0.components()).then_with(|| a.1.cmp(&b.1))
     });
-    let (mut level, mut row_of) = (ReferenceLevel::default(), vec![NONE; means.counts.len()]);
+    let (mut level, mut row_of) = (ReferenceLevel::default(), vec![NONE; counts.len()]);
     for (row, (key, _, number, at)) in rows.iter().enumerate() {
         if level.keys.last() != Some(key) {
             level.keys.push(*key);
@@ -251,41 +244,20 @@ fn lay_out_means(means: &Means, axes: usize, chunk: &[f64]) -> Result<(Reference
 }
 
 /// The coordinates of a bin, padded with zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bin([i64; AXES]);
+type Bin = [i64; AXES];
 
-impl Bin {
-    /// Returns the bin of size `size` that contains `position`.
-    pub(super) fn from_position(position: &[f32], size: &[f64]) -> Self {
-        let mut bin = [0; AXES];
-        for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
-            *to = saturating_floor_i64(f64::from(*x) / size);
-        }
-        Self(bin)
+/// Returns the bin of size `size` that contains `position`.
+fn bin_of(position: &[f32], size: &[f64]) -> Bin {
+    let mut bin = [0; AXES];
+    for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
+        *to = saturating_floor_i64(f64::from(*x) / size);
     }
-
-    /// Returns the sort key: the bytes as they lie in memory.
-    fn memory_words(self) -> [u64; AXES] {
-        self.0.map(|at| at.cast_unsigned().swap_bytes())
-    }
+    bin
 }
 
-impl Ord for Bin {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.memory_words().cmp(&other.memory_words())
-    }
-}
-
-impl PartialOrd for Bin {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl std::hash::Hash for Bin {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.iter().for_each(|at| state.write_u64(at.cast_unsigned()));
-    }
+/// Returns the sort key of a bin: the bytes as they lie in memory.
+fn memory_words(bin: Bin) -> [u64; AXES] {
+    bin.map(|at| at.cast_unsigned().swap_bytes())
 }
 
 /// No row.
@@ -302,10 +274,10 @@ mod tests {
     use super::*;
 
     fn sort_numbers(numbers: &[i64]) -> Vec<i64> {
-        let bin = |at: &i64| Bin([*at, 0, 0, 0, 0, 0, 0, 0]);
+        let bin = |at: &i64| [*at, 0, 0, 0, 0, 0, 0, 0];
         let mut bins: Vec<Bin> = numbers.iter().map(bin).collect();
-        bins.sort();
-        bins.into_iter().map(|bin| bin.0[0]).collect()
+        bins.sort_by_key(|bin| memory_words(*bin));
+        bins.into_iter().map(|bin| bin[0]).collect()
     }
 
     #[test]
@@ -314,14 +286,14 @@ mod tests {
         assert_eq!(actual, [0, 256, 512, 1, 257, 513, 2, 255, 511]);
         assert_eq!(sort_numbers(&[-1, -2, -257, -258]), [-258, -2, -257, -1]);
         let pairs = [[0, 5], [256, 0], [1, 2], [-1, 3]];
-        let bins = pairs.map(|[x, y]| Bin([x, y, 0, 0, 0, 0, 0, 0]));
-        assert!(bins.is_sorted());
+        let bins = pairs.map(|[x, y]| [x, y, 0, 0, 0, 0, 0, 0]);
+        assert!(bins.is_sorted_by_key(|bin| memory_words(*bin)));
     }
 
     #[test]
     fn bins_have_negative_numbers_below_zero() {
-        let bin = Bin::from_position(&[-0.5, 0.0, 3.9, 4.0], &[2.0; 4]);
-        assert_eq!(bin.0[..4], [-1, 0, 1, 2]);
+        let bin = bin_of(&[-0.5, 0.0, 3.9, 4.0], &[2.0; 4]);
+        assert_eq!(bin[..4], [-1, 0, 1, 2]);
     }
 
     /// Returns three polylines in chunks of 8 and bins of 2.

@@ -7,18 +7,18 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::fragment::FragmentIndexBuilder;
-use zvf_format::key::{ChunkKey, Offsets};
+use zvf_format::key::Offsets;
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{
     ArrayAttributes as _, Fragments, LinkAttribute, LinkSegment, LinksFamily,
 };
 use zvf_metadata::{GroupDoc, LinkStore, Object};
-use zvf_model::{Elements, Field};
+use zvf_model::Elements;
 
 use super::coarsen::ReferenceLevel;
 use super::elements::SourceElements;
-use super::write::{Target, plan};
+use super::write::Target;
 use crate::columns::gather;
 use crate::rows::row_number;
 
@@ -38,26 +38,39 @@ struct Segment {
 /// Writes all edges or faces and their metadata.
 pub(super) async fn write(
     target: &Target<'_>,
-    level: &ReferenceLevel,
     source: &SourceElements,
     elements: &Elements,
 ) -> Result<()> {
-    let policy = LinkPolicy::new(elements.width(), level.axes())?;
-    let policy = if source.is_directed() { policy.with_direction() } else { policy };
-    let policy = policy.with_storage(source.link_storage());
-    let segments = segments(&policy, level, elements)?;
+    let policy = LinkPolicy::new(elements.width(), target.level.axes())?;
+    let policy = if source.directed { policy.with_direction() } else { policy };
+    let policy = policy.with_storage(source.stored);
+    let segments = segments(&policy, target.level, elements)?;
     let physical = segments.iter().map(|segment| to_u64(segment.records.len())).sum::<u64>();
     for segment in &segments {
-        write_segment(target, level, &policy, segment).await?;
+        write_links(target, &policy, segment).await?;
         for field in elements.fields().iter().filter(|_| !segment.records.is_empty()) {
-            let attributes = source.attributes_of(&field.name);
-            write_values(target, level, segment, field, attributes).await?;
+            let mut attributes = source.attributes_of(&field.name);
+            attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
+            attributes.insert("offsets".to_owned(), segment.steps().into());
+            let path = format!("link_attributes/{}/0/{}", field.name, segment.offsets);
+            write_cells(target, segment, (&path, attributes), |cell| {
+                let rows: Vec<u32> = cell.iter().map(|placed| placed.element).collect();
+                Ok(gather(&field.column, &rows).bytes().clone())
+            })
+            .await?;
         }
+        // The records within each chunk are one fragment, as in the reference.
         if segment.offsets.are_zero() {
-            write_fragments(target, level, segment).await?;
+            let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
+            write_cells(target, segment, ("link_fragments", says), |cell| {
+                let mut index = FragmentIndexBuilder::new();
+                index.push_range(0, to_u64(cell.len()))?;
+                Ok(index.encode().into())
+            })
+            .await?;
         }
     }
-    describe(target, (level, &policy), elements, physical).await
+    describe(target, &policy, elements, physical).await
 }
 
 /// Returns the segments; the one within chunks has an array even if it is empty.
@@ -95,15 +108,6 @@ fn segments(
 }
 
 impl Segment {
-    /// Returns the records of each chunk that has any, with its key.
-    fn cells<'a>(
-        &'a self,
-        level: &'a ReferenceLevel,
-    ) -> impl ParallelIterator<Item = (&'a ChunkKey, &'a [Placed])> {
-        let cells = self.records.par_chunk_by(|a, b| a.chunk == b.chunk);
-        cells.map(|cell| (&level.keys[cell[0].chunk], cell))
-    }
-
     fn steps(&self) -> Vec<Vec<i64>> {
         self.offsets.iter().map(<[i64]>::to_vec).collect()
     }
@@ -112,64 +116,26 @@ impl Segment {
 /// Writes an array with a cell for each chunk that has records of a segment.
 async fn write_cells(
     target: &Target<'_>,
-    (level, segment): (&ReferenceLevel, &Segment),
+    segment: &Segment,
     (path, attributes): (&str, Object),
     encode: impl Fn(&[Placed]) -> Result<Bytes> + Send + Sync,
 ) -> Result<()> {
-    let plan = plan(target.store.root(), level, attributes)?;
-    let sink = target.build.cells(&format!("{}/{path}", target.number), plan)?;
-    segment.cells(level).try_for_each(|(key, cell)| sink.put(key, encode(cell)?))?;
-    sink.finish(|_| {}).await?;
-    Ok(())
+    let sink = target.cells(path, attributes)?;
+    let cells = segment.records.par_chunk_by(|a, b| a.chunk == b.chunk);
+    cells.try_for_each(|cell| sink.put(&target.level.keys[cell[0].chunk], encode(cell)?))?;
+    sink.finish(|_| {}).await.map(drop)
 }
 
-async fn write_segment(
-    target: &Target<'_>,
-    level: &ReferenceLevel,
-    policy: &LinkPolicy,
-    segment: &Segment,
-) -> Result<()> {
+/// Writes the records of a segment.
+async fn write_links(target: &Target<'_>, policy: &LinkPolicy, segment: &Segment) -> Result<()> {
     let inside = segment.offsets.are_zero();
     let width = to_u64(policy.link_width());
     let says = LinkSegment::new(segment.steps(), policy.has_perm(inside), width, 0, Vec::new());
     let path = format!("links/0/{}", segment.offsets);
     let shape = policy.row_shape(LinkInteger::I64, inside);
-    write_cells(target, (level, segment), (&path, says.to_attributes()), |cell| {
+    write_cells(target, segment, (&path, says.to_attributes()), |cell| {
         let records: Vec<LinkRecord> = cell.iter().map(|placed| placed.record).collect();
         Ok(encode(&[&records], policy.body(inside), shape)?.into())
-    })
-    .await
-}
-
-/// Writes the attribute values of the records of a segment.
-async fn write_values(
-    target: &Target<'_>,
-    level: &ReferenceLevel,
-    segment: &Segment,
-    field: &Field,
-    mut attributes: Object,
-) -> Result<()> {
-    attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
-    attributes.insert("offsets".to_owned(), segment.steps().into());
-    let path = format!("link_attributes/{}/0/{}", field.name, segment.offsets);
-    write_cells(target, (level, segment), (&path, attributes), |cell| {
-        let rows: Vec<u32> = cell.iter().map(|placed| placed.element).collect();
-        Ok(gather(&field.column, &rows).bytes().clone())
-    })
-    .await
-}
-
-/// Marks the records within each chunk as one fragment, as the reference does.
-async fn write_fragments(
-    target: &Target<'_>,
-    level: &ReferenceLevel,
-    inside: &Segment,
-) -> Result<()> {
-    let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
-    write_cells(target, (level, inside), ("link_fragments", says), |cell| {
-        let mut index = FragmentIndexBuilder::new();
-        index.push_range(0, to_u64(cell.len()))?;
-        Ok(index.encode().into())
     })
     .await
 }
@@ -177,7 +143,7 @@ async fn write_fragments(
 /// Writes the metadata of the family and of its attributes.
 async fn describe(
     target: &Target<'_>,
-    (level, policy): (&ReferenceLevel, &LinkPolicy),
+    policy: &LinkPolicy,
     elements: &Elements,
     physical: u64,
 ) -> Result<()> {
@@ -187,18 +153,18 @@ async fn describe(
     };
     let logical = to_u64(elements.len());
     let family = LinksFamily {
-        sid_ndim: Some(to_u64(level.axes())),
+        sid_ndim: Some(to_u64(target.level.axes())),
         num_links: Some(logical),
         num_physical_records: Some(physical),
         ..LinksFamily::new(0, to_u64(elements.width()), policy.is_directed(), store)
     };
-    let path = |path: String| format!("{}/{path}", target.number);
     let document = GroupDoc::new(family.to_attributes());
-    target.build.group(&path("links/0".to_owned()), &document).await?;
+    target.build.group(&target.path("links/0"), &document).await?;
     for field in elements.fields() {
         let family = LinkAttribute::family(&field.name, 0, Some(logical));
         let document = GroupDoc::new(family.to_attributes());
-        target.build.group(&path(format!("link_attributes/{}/0", field.name)), &document).await?;
+        let path = target.path(&format!("link_attributes/{}/0", field.name));
+        target.build.group(&path, &document).await?;
     }
     Ok(())
 }

@@ -11,17 +11,17 @@ use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::link::LinkStorage;
 use zvf_format::num::{index_u32, usize_from_u32};
-use zvf_metadata::{LinksConvention, Object};
+use zvf_metadata::Object;
 use zvf_model::{Elements, Kind, LevelId, LevelReader};
 use zvf_query::{Query, Reader};
 use zvf_store::Store;
 
 use super::coarsen::{NONE, ReferenceLevel};
 use super::read::read_attributes;
-use crate::batches::{new_elements, split_off_places};
-use crate::columns::gather;
+use crate::batches::{gather_fields, new_elements, split_off_places};
 use crate::error::unsupported_error;
-use crate::rows::{chunk_of_place, lookup, row_number, row_of_place};
+use crate::levels::is_explicit;
+use crate::rows::{Buckets, chunk_of_place, lookup, row_number, row_of_place};
 use crate::shape::Rules;
 use crate::shape::contract::{UnionFind, map_elements};
 
@@ -32,9 +32,9 @@ pub(super) struct SourceElements {
     at: Vec<u32>,       // of each row of level 0: the row of the last level
     alive: Vec<bool>,   // of each object
     offsets: Vec<usize>,
-    references: Vec<u32>, // object by object, as in the level itself
-    directed: bool,
-    stored: LinkStorage,
+    references: Vec<u32>,      // object by object, as in the level itself
+    pub(super) directed: bool, // whether the order of the ends has a meaning
+    pub(super) stored: LinkStorage,
     described: Vec<(String, Object)>, // the attributes of edges or faces
 }
 
@@ -53,8 +53,7 @@ impl SourceElements {
         let batch = Reader::new(store.clone()).run(&query).await?.batch;
         let (batch, places) = split_off_places(batch)?;
         let Some(elements) = batch.elements() else { return Ok(None) };
-        let implied = kind == Kind::Skeleton
-            && reader.links_convention().known_word() != Some(LinksConvention::Explicit);
+        let implied = kind == Kind::Skeleton && !is_explicit(reader);
         let rows = elements.rows().iter().map(|row| row_of(level, &places, *row));
         let mut level_elements = Elements::new(elements.width(), rows.collect::<Result<_, _>>()?)?;
         let mut described_fields = Vec::new();
@@ -79,16 +78,6 @@ impl SourceElements {
             stored: links.policy().store(),
             described: described_fields,
         }))
-    }
-
-    /// Returns whether the order of the ends has a meaning.
-    pub(super) const fn is_directed(&self) -> bool {
-        self.directed
-    }
-
-    /// Returns how edges or faces are stored.
-    pub(super) const fn link_storage(&self) -> LinkStorage {
-        self.stored
     }
 
     /// Returns the metadata of an attribute.
@@ -149,7 +138,6 @@ fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize> {
 /// of a tree is the first of `roots` in it.
 fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements> {
     let mut pieces = UnionFind::new(rows);
-    let mut near: Vec<Vec<u32>> = vec![Vec::new(); rows];
     let mut tree_edges = Vec::new();
     for (number, edge) in (0_u32..).zip(edges.rows().as_chunks::<2>().0) {
         let [a, b] = *edge;
@@ -158,23 +146,20 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements> {
         }
         pieces.union(a, b);
         tree_edges.push((number, [a, b]));
-        for [from, to] in [[a, b], [b, a]] {
-            near[from].push(row_number(to));
-        }
     }
+    let ends = tree_edges.iter().map(|(_, ends)| ends.map(row_number));
+    let near = Buckets::new(rows, ends.flat_map(|[a, b]| [(a, b), (b, a)]));
     let parents = parents_from(&near, roots);
     let ends = tree_edges.iter().flat_map(|(_, [a, b])| {
         if usize_from_u32(parents[*a]) == *b { [*a, *b] } else { [*b, *a] }
     });
     let numbers: Vec<u32> = tree_edges.iter().map(|(number, _)| *number).collect();
-    let fields = edges.fields().iter();
-    let fields = fields.map(|field| field.with_column(gather(&field.column, &numbers)));
-    new_elements(2, ends.collect(), fields)
+    new_elements(2, ends.collect(), gather_fields(edges.fields(), &numbers))
 }
 
 /// Returns the parent of each vertex, given its neighbours; breadth first from `roots`, then from
 /// vertices that these do not reach.
-fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
+fn parents_from(near: &Buckets<u32>, roots: &[u32]) -> Vec<u32> {
     let mut parents = vec![NONE; near.len()];
     let mut seen = vec![false; near.len()];
     let mut open = VecDeque::new();
@@ -183,7 +168,7 @@ fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
             open.push_back(root);
         }
         while let Some(row) = open.pop_front() {
-            for next in &near[usize_from_u32(row)] {
+            for next in near.get(usize_from_u32(row)) {
                 let at = usize_from_u32(*next);
                 if !std::mem::replace(&mut seen[at], true) {
                     parents[at] = row;

@@ -17,14 +17,14 @@ use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Object;
 use zvf_model::{Field, Kind, LevelId, LevelReader, Members, ObjectId};
-use zvf_store::{Caching, CellSink, Store};
+use zvf_store::{Caching, Store};
 use zvf_write::GroupTable;
 
 use super::coarsen::{NONE, ReferenceLevel};
 use super::element_cells;
 use super::elements::SourceElements;
 use super::read::read_attributes;
-use super::write::{FullReport, Target, plan};
+use super::write::{FullReport, Target};
 use crate::clusters::Clusters;
 use crate::columns::join;
 use crate::groups::{self, Group};
@@ -75,45 +75,35 @@ impl FullContent {
         })
     }
 
-    /// Writes the content of `level`, which was built from the objects `kept_objects` of `source`;
-    /// `parents` maps the rows of `source` to those of `level`.
-    pub(super) async fn write_level(
-        &mut self,
-        target: &Target<'_>,
-        (source, kept_objects): (&ReferenceLevel, &[usize]),
-        (level, parents): (&ReferenceLevel, &[u32]),
-    ) -> Result<FullReport> {
+    /// Writes the content of a level.
+    pub(super) async fn write_level(&mut self, target: &Target<'_>) -> Result<FullReport> {
         let mut report = FullReport::default();
-        self.coarsen_columns((source, kept_objects), (level, parents))?;
+        self.coarsen_columns(target)?;
         for column in &self.columns {
-            write_column(target, level, column).await?;
+            write_column(target, column).await?;
         }
         if !self.columns.is_empty() {
             report.families.push("vertex_attributes");
         }
         if let Some(elements) = &mut self.elements {
-            elements.follow(kept_objects, parents);
-            let made = elements.elements_at(level)?;
+            elements.follow(target.kept_objects, target.parents);
+            let made = elements.elements_at(target.level)?;
             report.elements = to_u64(made.len());
-            element_cells::write(target, level, elements, &made).await?;
+            element_cells::write(target, elements, &made).await?;
             report.families.push("links");
         }
-        self.write_groups(target, level).await?;
+        self.write_groups(target).await?;
         Ok(report)
     }
 
-    /// Computes the attributes of `level` from those of `source`.
-    fn coarsen_columns(
-        &mut self,
-        (source, kept_objects): (&ReferenceLevel, &[usize]),
-        (level, parents): (&ReferenceLevel, &[u32]),
-    ) -> Result<()> {
+    /// Computes the attributes of a level from those of the one below.
+    fn coarsen_columns(&mut self, target: &Target<'_>) -> Result<()> {
         if self.columns.is_empty() {
             return Ok(());
         }
-        let references = reference_counts(source, kept_objects);
-        let cluster_of_row = drop_unreferenced(parents, &references);
-        let clusters = Clusters::new(&cluster_of_row, level.rows());
+        let references = reference_counts(target.source, target.kept_objects);
+        let cluster_of_row = drop_unreferenced(target.parents, &references);
+        let clusters = Clusters::new(&cluster_of_row, target.level.rows());
         for column in &mut self.columns {
             let rule = Aggregation::default_for(&column.field, true);
             if let Some(field) = clusters.field(&column.field, rule, Some(&references))? {
@@ -124,7 +114,7 @@ impl FullContent {
     }
 
     /// Writes the groups, with the members that have vertices at this level.
-    async fn write_groups(&self, target: &Target<'_>, level: &ReferenceLevel) -> Result<()> {
+    async fn write_groups(&self, Target { build, number, level, .. }: &Target<'_>) -> Result<()> {
         let mut table = GroupTable::default();
         // Without an index there is a single object.
         let ids = level.ids.as_deref().unwrap_or_default();
@@ -134,7 +124,7 @@ impl FullContent {
             table.add(name.as_deref(), remove_members(members, ids, &gone));
         }
         self.group_fields.iter().cloned().for_each(|field| table.add_field(field));
-        table.write(target.build, self.kind, target.number).await
+        table.write(build, self.kind, *number).await
     }
 }
 
@@ -168,23 +158,15 @@ pub(super) fn drop_unreferenced(parents: &[u32], references: &[u64]) -> Vec<u32>
     parents.iter().zip(references).map(parent).collect()
 }
 
-async fn write_column(
-    target: &Target<'_>,
-    level: &ReferenceLevel,
-    column: &DescribedColumn,
-) -> Result<()> {
-    let DescribedColumn { field, attributes } = column;
+async fn write_column(target: &Target<'_>, column: &DescribedColumn) -> Result<()> {
+    let (DescribedColumn { field, attributes }, level) = (column, target.level);
     let mut attributes = attributes.clone();
     attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
-    let path = format!("{}/vertex_attributes/{}", target.number, field.name);
-    let plan = plan(target.store.root(), level, attributes)?;
-    let sink: CellSink = target.build.cells(&path, plan)?;
-    let spans = level.starts.par_iter().zip(level.starts.par_iter().skip(1));
-    level.keys.par_iter().zip(spans).try_for_each(|(key, (start, end))| {
-        sink.put(key, field.column.slice(*start..*end).bytes().clone())
+    let sink = target.cells(&format!("vertex_attributes/{}", field.name), attributes)?;
+    level.keys.par_iter().enumerate().try_for_each(|(chunk, key)| {
+        sink.put(key, field.column.slice(level.rows_of_chunk(chunk)).bytes().clone())
     })?;
-    sink.finish(|_| {}).await?;
-    Ok(())
+    sink.finish(|_| {}).await.map(drop)
 }
 
 /// Chunks that are read at once.

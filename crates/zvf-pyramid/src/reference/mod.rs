@@ -18,21 +18,25 @@ mod coarsen;
 mod element_cells;
 mod elements;
 mod full;
-mod links;
 mod read;
 mod write;
 
 use async_recursion::async_recursion as boxed;
+use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_format::num::{f64_from_u64, index_u32, saturating_usize, to_u64, trunc_u64};
-use zvf_metadata::CrossLevelStorage;
+use zvf_format::num::{
+    f64_from_u64, index_u32, saturating_usize, to_u64, trunc_u64, usize_from_u32,
+};
+use zvf_metadata::{CrossLevelStorage, Root as RootDocument};
 use zvf_model::{LevelId, LevelReader};
-use zvf_store::{Build, BuildOptions, OpenOptions, Store};
+use zvf_store::{Build, BuildOptions, CodecPipeline, OpenOptions, Store};
 
-use crate::error::{setting_error, unsupported_error};
+use self::coarsen::{NONE, ReferenceLevel};
+use crate::error::unsupported_error;
 use crate::levels;
-use crate::options::link_gaps;
+use crate::links::{LinkedLevel, write_family};
+use crate::options::{check_number, is_positive, link_gaps};
 use crate::random::Random;
 use crate::report::LevelReport;
 use crate::root::Root;
@@ -99,20 +103,17 @@ impl Default for Reference {
 
 impl Reference {
     fn check(&self) -> Result<()> {
-        let sound = |x: f64| x.is_finite() && x > 0.0;
-        if let Some((bin, _)) = self.factors.iter().find(|(bin, _)| !sound(*bin)) {
-            return Err(setting_error("factor of bins", "more than 0", bin));
+        for (bins, _) in &self.factors {
+            check_number("factor of bins", "more than 0", Some(*bins), is_positive)?;
         }
-        if let Some((_, objects)) = self.factors.iter().find(|(_, o)| !(sound(*o) && *o >= 1.0)) {
-            return Err(setting_error("factor of objects", "1 or more", objects));
+        let from_1 = |x: f64| is_positive(x) && x >= 1.0;
+        for (_, objects) in &self.factors {
+            check_number("factor of objects", "1 or more", Some(*objects), from_1)?;
         }
-        if self.chunk_scales.contains(&0) {
-            return Err(setting_error("factor of chunks", "1 or more", 0));
+        for scale in &self.chunk_scales {
+            check_number("factor of chunks", "1 or more", Some(*scale), |scale| scale > 0)?;
         }
-        if self.depth < -1 {
-            return Err(setting_error("depth of links", "-1 or more", self.depth));
-        }
-        Ok(())
+        check_number("depth of links", "-1 or more", Some(self.depth), |depth| depth >= -1)
     }
 
     /// Returns the level distances that links cover.
@@ -167,7 +168,7 @@ async fn write_levels(
     store: &Store,
     build: &Build,
     reference: &Reference,
-) -> Result<(Vec<LevelReport>, zvf_metadata::Root)> {
+) -> Result<(Vec<LevelReport>, RootDocument)> {
     let mut root = Root::from_store(store);
     let mut source = read::level(store).await?;
     let mut full = match reference.content {
@@ -192,14 +193,21 @@ async fn write_levels(
             Bins::new(&ChunkShape::new(&chunk)?, &bin)?; // chunks of their own must be whole bins
         }
         let (level, parent) = coarsen::coarsen(&source, &kept_objects, bin, chunk)?;
-        let target = write::Target { store, build, number, sparsity: 1.0 / objects };
+        let target = write::Target {
+            store,
+            build,
+            number,
+            sparsity: 1.0 / objects,
+            source: &source,
+            kept_objects: &kept_objects,
+            level: &level,
+            parents: &parent,
+        };
         let more = match &mut full {
             None => None,
-            Some(full) => {
-                Some(full.write_level(&target, (&source, &kept_objects), (&level, &parent)).await?)
-            }
+            Some(full) => Some(full.write_level(&target).await?),
         };
-        write::level(&target, &source, &kept_objects, (&level, more.as_ref())).await?;
+        write::level(&target, more.as_ref()).await?;
         root.add_level(number, &level.bin);
         root.announce_objects(level.ids.is_some());
         reports.push(LevelReport {
@@ -219,10 +227,10 @@ async fn write_levels(
         for (at, fine) in all.iter().enumerate() {
             let Some(coarse) = all.get(at + gap) else { break };
             let Some(steps) = parents.get(at..at + gap) else { break };
-            let parent = links::compose_steps(steps);
+            let parent = compose_steps(steps);
             let both = reference.storage == CrossLevelStorage::Explicit;
             let levels = [(at, fine), (at + gap, coarse)];
-            links::write((build, store.root()), levels, &parent, both).await?;
+            write_links((build, store.root()), levels, &parent, both).await?;
         }
     }
     root.announce_links(reference.depth, reference.storage, !gaps.is_empty());
@@ -238,8 +246,64 @@ fn kept_rows(rows: usize, factor: f64, seed: u128) -> Vec<usize> {
     Random::new(seed).choose(rows, saturating_usize(k).max(1)) // of more, all are chosen
 }
 
+/// Composes the parents of successive levels.
+fn compose_steps(steps: &[Vec<u32>]) -> Vec<u32> {
+    let Some((first, rest)) = steps.split_first() else { return Vec::new() };
+    rest.iter().fold(first.clone(), |parents, step| {
+        let next = |parent: &u32| step.get(usize_from_u32(*parent)).copied().unwrap_or(NONE);
+        parents.par_iter().map(next).collect()
+    })
+}
+
+/// Writes the upward links of two levels, and with `both` also the downward ones.
+///
+/// A cell of either direction holds the links between two chunks, in the order of the finer one.
+async fn write_links(
+    place: (&Build, &RootDocument),
+    [(at, fine), (above, coarse)]: [(usize, &ReferenceLevel); 2],
+    parents: &[u32],
+    both: bool,
+) -> Result<()> {
+    let (up, down) = (linked(at, fine)?, linked(above, coarse)?);
+    let mut links = pairs([fine, coarse], parents);
+    let codecs = CodecPipeline::default();
+    write_family(place, [&up, &down], codecs.clone(), |push| {
+        links.iter().try_for_each(|[fine, coarse]| push(*fine, *coarse))
+    })
+    .await?;
+    if !both {
+        return Ok(());
+    }
+    links.par_sort_by_key(|[_, coarse]| coarse >> 32); // keeps their order in each chunk
+    write_family(place, [&down, &up], codecs, |push| {
+        links.iter().try_for_each(|[fine, coarse]| push(*coarse, *fine))
+    })
+    .await
+    .map(drop)
+}
+
+fn linked(number: usize, level: &ReferenceLevel) -> Result<LinkedLevel> {
+    let (number, keys, shape) = (index_u32(number), level.keys.clone(), &level.chunk);
+    Ok(LinkedLevel { number, path: number.to_string(), keys, shape: ChunkShape::new(shape)? })
+}
+
+/// Returns the places of all vertices that have a parent, each with that of the parent.
+fn pairs([fine, coarse]: [&ReferenceLevel; 2], parents: &[u32]) -> Vec<[u64; 2]> {
+    let place = |chunk: usize, row: u64| to_u64(chunk) << 32 | row;
+    let chunks = (0..fine.keys.len()).into_par_iter().flat_map_iter(|chunk| {
+        let parents = (0_u64..).zip(&parents[fine.rows_of_chunk(chunk)]);
+        parents.filter(|(_, parent)| **parent != NONE).map(move |(row, parent)| {
+            let (above, at) = coarse.locate(*parent);
+            [place(chunk, row), place(above, at)]
+        })
+    });
+    chunks.collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use zvf_format::key::ChunkKey;
+
     use super::*;
 
     #[test]
@@ -280,5 +344,33 @@ mod tests {
         let gaps = |depth, storage| Reference { depth, storage, ..base.clone() }.gaps().count();
         assert_eq!([-1, 0, 1, 2, 9].map(|d| gaps(d, CrossLevelStorage::Explicit)), [3, 0, 1, 2, 3]);
         assert_eq!(gaps(2, CrossLevelStorage::None), 0);
+    }
+
+    #[test]
+    fn composes_parents_over_levels() {
+        assert_eq!(compose_steps(&[vec![1, 0, NONE], vec![5, 6]]), [6, 5, NONE]);
+        assert_eq!(compose_steps(&[vec![1, NONE], vec![5]]), [NONE, NONE]);
+        assert!(compose_steps(&[]).is_empty());
+    }
+
+    #[test]
+    fn links_are_in_the_order_of_the_finer_level() {
+        let level = |starts: &[usize]| ReferenceLevel {
+            keys: vec![ChunkKey::new(&[0]).unwrap(); starts.len() - 1],
+            starts: starts.to_vec(),
+            ..ReferenceLevel::default()
+        };
+        let parents = [0, 0, 4, NONE, 1, 0, 2];
+        let links = pairs([&level(&[0, 2, 7]), &level(&[0, 2, 2, 5])], &parents);
+        let at = |chunk: u64, row: u64| chunk << 32 | row;
+        let expected = [
+            [at(0, 0), at(0, 0)],
+            [at(0, 1), at(0, 0)],
+            [at(1, 0), at(2, 2)],
+            [at(1, 2), at(0, 1)],
+            [at(1, 3), at(0, 0)],
+            [at(1, 4), at(2, 0)],
+        ];
+        assert_eq!(links, expected);
     }
 }

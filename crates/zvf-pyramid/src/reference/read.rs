@@ -6,12 +6,13 @@ use std::ops::Range;
 use zvf_error::Result;
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{index_u32, nearest_f32, saturating_u32, usize_from_u32};
+use zvf_format::num::{index_u32, nearest_f32, saturating_u32};
 use zvf_metadata::{Node, Object};
 use zvf_model::{ChunkFragments, Column, LevelId as Number, LevelReader, ObjectIndex};
 use zvf_store::{Caching, Store};
 
 use super::coarsen::{AXES, ReferenceLevel};
+use crate::columns::floats;
 use crate::error::unsupported_error;
 
 /// Reads level 0.
@@ -52,14 +53,9 @@ pub(super) async fn level(store: &Store) -> Result<ReferenceLevel> {
 }
 
 fn push(positions: &mut Vec<f32>, column: &Column) {
-    if let Some(values) = column.as_slice::<f32>() {
-        positions.extend_from_slice(values);
-        return;
-    }
-    let width = usize_from_u32(column.width());
-    for row in 0..column.len() {
-        let values = (0..width).map(|c| nearest_f32(column.float(row, c).unwrap_or(f64::NAN)));
-        positions.extend(values);
+    match column.as_slice::<f32>() {
+        Some(values) => positions.extend_from_slice(values),
+        None => positions.extend(floats(column).into_iter().map(nearest_f32)),
     }
 }
 
@@ -71,14 +67,14 @@ struct Chunk<'a> {
 }
 
 /// Returns the fragments of each chunk.
-fn chunks<'a>(level: &ReferenceLevel, fragments: &'a [ChunkFragments]) -> Result<Vec<Chunk<'a>>> {
-    let spans = level.starts.iter().zip(level.starts.iter().skip(1));
-    let chunk = |(chunk, (start, end)): (&'a ChunkFragments, (&usize, &usize))| {
+fn chunks<'a>(
+    level: &ReferenceLevel,
+    fragments: &'a [ChunkFragments],
+) -> impl Iterator<Item = Chunk<'a>> {
+    fragments.iter().zip(level.starts.array_windows()).map(|(chunk, [start, end])| {
         let view = chunk.view();
-        let rows = index_u32(*start)..index_u32(*end);
-        Ok(Chunk { view, ranks: RankTable::new(&view), rows })
-    };
-    fragments.iter().zip(spans).map(chunk).collect()
+        Chunk { view, ranks: RankTable::new(&view), rows: index_u32(*start)..index_u32(*end) }
+    })
 }
 
 impl Chunk<'_> {
@@ -100,7 +96,7 @@ async fn read_indexed_objects(
     fragments: &[ChunkFragments],
 ) -> Result<()> {
     let chunks: HashMap<ChunkKey, Chunk> =
-        level.keys.iter().copied().zip(chunks(level, fragments)?).collect();
+        level.keys.iter().copied().zip(chunks(level, fragments)).collect();
     let (mut references, mut offsets) = (Vec::with_capacity(level.rows()), vec![0]);
     index
         .scan(|manifest| {
@@ -122,7 +118,7 @@ async fn read_indexed_objects(
 /// Makes one object of all fragments if there is no index.
 fn add_single_object(level: &mut ReferenceLevel, fragments: &[ChunkFragments]) -> Result<()> {
     let mut references = Vec::with_capacity(level.rows());
-    for chunk in chunks(level, fragments)? {
+    for chunk in chunks(level, fragments) {
         for fragment in 0..chunk.view.len() {
             chunk.push(fragment, &mut references)?;
         }

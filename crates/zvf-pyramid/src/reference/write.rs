@@ -7,23 +7,29 @@ use serde_json::json;
 use zvf_error::Result;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::ChunkShape;
-use zvf_format::key::ChunkKey;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_metadata::arrays::{ArrayAttributes as _, Fragments, ObjectIndex, Vertices};
-use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object, Root};
+use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Object};
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
 use super::coarsen::ReferenceLevel;
 use crate::error::unsupported_error;
 use crate::levels::covered_chunks;
 
-/// The level being written, and its target.
+/// A level that is being written: what it was built from, and where it goes.
 pub(super) struct Target<'a> {
     pub(super) store: &'a Store,
     pub(super) build: &'a Build,
     pub(super) number: u32,
     pub(super) sparsity: f64,
+    /// The level below.
+    pub(super) source: &'a ReferenceLevel,
+    /// The kept objects of the level below.
+    pub(super) kept_objects: &'a [usize],
+    pub(super) level: &'a ReferenceLevel,
+    /// For each row of the level below, the row of the level, or [`NONE`](super::coarsen::NONE).
+    pub(super) parents: &'a [u32],
 }
 
 /// The written parts of a level.
@@ -35,24 +41,38 @@ pub(super) struct FullReport {
     pub(super) elements: u64,
 }
 
+impl Target<'_> {
+    /// Returns a path below the level.
+    pub(super) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.number)
+    }
+
+    /// Starts an array over the grid of the chunks of the level that the bounds of the store
+    /// define.
+    pub(super) fn cells(&self, path: &str, attributes: Object) -> Result<CellSink> {
+        let shape = ChunkShape::new(&self.level.chunk)?;
+        let [first, last] = covered_chunks(self.store.root(), &shape, &self.level.keys)?;
+        let plan = CellPlan { attributes, ..CellPlan::new(first, last) };
+        self.build.cells(&self.path(path), plan)
+    }
+
+    /// Writes a dense array.
+    pub(super) async fn dense(&self, path: &str, plan: DensePlan, values: &[u8]) -> Result<()> {
+        let mut sink = self.build.dense(&self.path(path), plan)?;
+        sink.push(values)?;
+        sink.finish(|_| {}).await.map(drop)
+    }
+}
+
 /// Writes all of a level except its links to others; `more` is the content of a full level, which
 /// was written before.
-pub(super) async fn level(
-    target: &Target<'_>,
-    source: &ReferenceLevel,
-    kept_objects: &[usize],
-    (level, more): (&ReferenceLevel, Option<&FullReport>),
-) -> Result<()> {
-    let Target { store, build, number, sparsity } = *target;
-    let path = |name: &str| format!("{number}/{name}");
-    let cells = |name: &str, attributes| -> Result<CellSink> {
-        build.cells(&path(name), plan(store.root(), level, attributes)?)
-    };
-    let vertices = cells("vertices", Vertices::new(Dtype::FLOAT32, Vec::new()).to_attributes())?;
+pub(super) async fn level(target: &Target<'_>, more: Option<&FullReport>) -> Result<()> {
+    let Target { number, level, .. } = *target;
+    let vertices = Vertices::new(Dtype::FLOAT32, Vec::new()).to_attributes();
+    let vertices = target.cells("vertices", vertices)?;
     let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
-    let fragments = cells("vertex_fragments", fragments)?;
-    let chunks: Vec<(usize, &ChunkKey)> = level.keys.iter().enumerate().collect();
-    chunks.into_par_iter().try_for_each(|(at, key)| -> Result<()> {
+    let fragments = target.cells("vertex_fragments", fragments)?;
+    level.keys.par_iter().enumerate().try_for_each(|(at, key)| -> Result<()> {
         let rows = level.rows_of_chunk(at);
         let values = &level.positions[rows.start * level.axes()..rows.end * level.axes()];
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -67,32 +87,31 @@ pub(super) async fn level(
     fragments.finish(|_| {}).await?;
     let mut arrays = vec!["vertices".to_owned()];
     arrays.extend(more.iter().flat_map(|more| &more.families).map(|family| (*family).to_owned()));
+    let mut count = 0; // of objects
     if let Some(ids) = &level.ids {
-        objects(target, ids, level).await?;
-        columns(target, source, kept_objects).await?;
+        count = saturating_i64(to_u64(ids.len()));
+        objects(target, ids).await?;
+        columns(target).await?;
         arrays.push("object_index".to_owned());
     }
-    let parent = number - 1; // levels count from 1 here
     let mut extras = Object::new();
     if more.is_some() {
         extras.insert(CONTENT.to_owned(), json!({"content": "full"}));
     }
     let document = Document {
         extras,
-        object_sparsity: sparsity,
+        object_sparsity: target.sparsity,
         vertex_count: saturating_i64(to_u64(level.rows())),
         coarsening_method: METHOD.to_owned(),
-        parent_level: Some(parent.into()),
+        parent_level: Some((number - 1).into()), // levels count from 1 here
         arrays_present: arrays,
-        chunk_shape: chunk_shape_override(store, &level.chunk, level.rows()),
+        chunk_shape: chunk_shape_override(target.store, &level.chunk, level.rows()),
         preserves_object_ids: level.ids.is_some(),
-        inherited_num_objects: Some(
-            level.ids.as_ref().map_or(0, |ids| saturating_i64(to_u64(ids.len()))),
-        ),
+        inherited_num_objects: Some(count),
         shared_fragments: true,
         ..Document::new(number)
     };
-    build.group(&number.to_string(), &document.to_group()).await
+    target.build.group(&number.to_string(), &document.to_group()).await
 }
 
 /// Returns the chunk shape, if it differs from that of the root.
@@ -102,17 +121,11 @@ fn chunk_shape_override(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec
     (differs && rows > 0).then(|| chunk.to_vec())
 }
 
-/// Returns an array over the grid of the chunks of `level` that the bounds of the store define.
-pub(super) fn plan(root: &Root, level: &ReferenceLevel, attributes: Object) -> Result<CellPlan> {
-    let [first, last] = covered_chunks(root, &ChunkShape::new(&level.chunk)?, &level.keys)?;
-    Ok(CellPlan { attributes, ..CellPlan::new(first, last) })
-}
-
 /// Writes the index of objects: one row for each object of the source.
-async fn objects(target: &Target<'_>, ids: &[i64], level: &ReferenceLevel) -> Result<()> {
-    let path = |name: &str| format!("{}/object_index{name}", target.number);
+async fn objects(target: &Target<'_>, ids: &[i64]) -> Result<()> {
+    let Target { build, level, .. } = target;
     let rank = to_u64(level.axes());
-    let mut rows = target.build.rows(&path("/manifests"), RowPlan::manifests())?;
+    let mut rows = build.rows(&target.path("object_index/manifests"), RowPlan::manifests())?;
     let mut present = 0_u64;
     let all: Vec<usize> = (0..level.objects()).collect();
     for some in all.chunks(MANIFEST_BATCH) {
@@ -123,12 +136,10 @@ async fn objects(target: &Target<'_>, ids: &[i64], level: &ReferenceLevel) -> Re
         }
     }
     rows.finish(|_| {}).await?;
-    let mut sink = target.build.dense(&path("/object_ids"), DensePlan::new(Dtype::INT64))?;
-    sink.push(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>())?;
-    sink.finish(|_| {}).await?;
-    let sorted = ids.is_sorted();
-    let index = ObjectIndex::new(to_u64(level.objects()), present, rank, sorted);
-    target.build.group(&path(""), &GroupDoc::new(index.to_attributes())).await
+    let values: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+    target.dense("object_index/object_ids", DensePlan::new(Dtype::INT64), &values).await?;
+    let index = ObjectIndex::new(to_u64(level.objects()), present, rank, ids.is_sorted());
+    build.group(&target.path("object_index"), &GroupDoc::new(index.to_attributes())).await
 }
 
 fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes> {
@@ -141,11 +152,7 @@ fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes> {
 }
 
 /// Writes object attributes: those of the level below, absent for dropped objects.
-async fn columns(
-    target: &Target<'_>,
-    source: &ReferenceLevel,
-    kept_objects: &[usize],
-) -> Result<()> {
+async fn columns(target: &Target<'_>) -> Result<()> {
     // Each level drops more, so attributes of the first one cover all others.
     let from = target.store.level(0).await?;
     for name in from.children("object_attributes").await?.names {
@@ -172,10 +179,10 @@ async fn columns(
         // From the rows that were read, not from the shape, which may be anything without rows.
         let row_bytes = values.len() / saturating_usize(array.len()).max(1);
         let absent: Vec<u8> = array.fill().iter().copied().cycle().take(row_bytes).collect();
-        let mut kept_objects = kept_objects.iter().peekable();
+        let mut kept_objects = target.kept_objects.iter().peekable();
         for (row, value) in values.chunks_exact_mut(absent.len().max(1)).enumerate() {
             let dropped = kept_objects.next_if(|object| **object == row).is_none();
-            if dropped || source.object(row).is_empty() {
+            if dropped || target.source.object(row).is_empty() {
                 value.copy_from_slice(&absent);
             }
         }
@@ -183,9 +190,7 @@ async fn columns(
             attributes: array.attributes().clone(),
             ..DensePlan::object_attribute(array.dtype(), columns, fill)
         };
-        let mut sink = target.build.dense(&format!("{}/{path}", target.number), plan)?;
-        sink.push(&values)?;
-        sink.finish(|_| {}).await?;
+        target.dense(&path, plan, &values).await?;
     }
     Ok(())
 }

@@ -10,9 +10,9 @@ use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
 use super::largest_error::{ErrorLocation, LargestError};
-use super::{Coarsened, Rules, Segment, merge_batch, point};
-use crate::clusters::Clusters;
-use crate::columns::{floats, gather};
+use super::{Coarsened, Rules, Segment, keep_heads};
+use crate::batches::new_batch;
+use crate::columns::Points;
 use crate::rows::{NONE, row_number};
 
 /// How vertices of a chain are dropped.
@@ -32,16 +32,15 @@ pub(crate) fn simplify_chains(
     thin: ChainThinning,
     rules: &Rules,
 ) -> Result<Coarsened> {
-    let axes = usize_from_u32(batch.positions().width());
-    let at = floats(batch.positions());
+    let at = Points::from_column(batch.positions());
     let parts: Vec<_> = batch.parts().iter().collect();
     let thinned: Vec<(Vec<u32>, f64)> = parts
         .par_iter()
         .map(|part| {
             let rows: Vec<u32> = part.rows.clone().map(row_number).collect();
             match thin {
-                ChainThinning::Within(tolerance) => douglas_peucker(&at, axes, &rows, tolerance),
-                ChainThinning::Every(stride) => keep_every_nth(&at, axes, &rows, stride),
+                ChainThinning::Within(tolerance) => douglas_peucker(&at, &rows, tolerance),
+                ChainThinning::Every(stride) => keep_every_nth(&at, &rows, stride),
                 ChainThinning::Not => (rows, 0.0),
             }
         })
@@ -49,7 +48,8 @@ pub(crate) fn simplify_chains(
     let (mut vertex_map, mut heads) = (vec![NONE; batch.len()], Vec::new());
     let (mut offsets, mut objects, mut farthest) = (vec![0], Vec::new(), LargestError::default());
     for (part, (stay, error)) in parts.iter().zip(&thinned) {
-        farthest = farthest.max(*error, Some(ErrorLocation::Object(part.object.0)));
+        let at = Some(ErrorLocation::Object(part.object.0));
+        farthest.include(&LargestError { error: *error, at });
         let mut stay = stay.iter().copied().peekable();
         for row in part.rows.clone() {
             if let Some(head) = stay.next_if(|head| usize_from_u32(*head) == row) {
@@ -60,29 +60,19 @@ pub(crate) fn simplify_chains(
         offsets.push(heads.len());
         objects.push(part.object);
     }
-    let positions = gather(batch.positions(), &heads);
-    let clusters = Clusters::new(&vertex_map, heads.len()).with_heads(heads);
-    let made = merge_batch(&drop_owners(batch)?, &clusters, positions, rules, false)?;
-    let batch = made.with_parts(Parts::new(offsets, objects)?)?;
-    Ok(Coarsened { batch, vertex_map, error: farthest.error, at: farthest.at })
-}
-
-/// Removes the owners, which the parts already give.
-fn drop_owners(batch: &Batch) -> Result<Batch> {
-    let plain = Batch::new(batch.kind(), batch.positions().clone());
-    Ok(batch.fields().iter().cloned().try_fold(plain, Batch::with_field)?)
+    // The parts already give the owners.
+    let (positions, fields) = (batch.positions().clone(), batch.fields().to_vec());
+    let made =
+        keep_heads(&new_batch(batch.kind(), positions, fields, None)?, heads, vertex_map, rules)?;
+    let batch = made.batch.with_parts(Parts::new(offsets, objects)?)?;
+    Ok(Coarsened { batch, farthest, ..made })
 }
 
 /// Returns the kept rows of a chain (Douglas-Peucker), so that no dropped one is farther than
 /// `tolerance` from the segment that replaces it; and the largest distance.
-pub(crate) fn douglas_peucker(
-    at: &[f64],
-    axes: usize,
-    rows: &[u32],
-    tolerance: f64,
-) -> (Vec<u32>, f64) {
+pub(crate) fn douglas_peucker(at: &Points, rows: &[u32], tolerance: f64) -> (Vec<u32>, f64) {
     let Some(last) = rows.len().checked_sub(1) else { return (Vec::new(), 0.0) };
-    let point = |i: usize| point(at, axes, rows[i]);
+    let point = |i: usize| at.point(rows[i]);
     let mut stays = vec![false; rows.len()];
     (stays[0], stays[last]) = (true, true);
     let (mut spans, mut worst) = (vec![(0_usize, last)], 0.0_f64);
@@ -108,12 +98,12 @@ pub(crate) fn douglas_peucker(
 }
 
 /// Returns each row whose position is a multiple of `stride`, and the last.
-fn keep_every_nth(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
+fn keep_every_nth(at: &Points, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
     let last = rows.len().saturating_sub(1);
     let stride = saturating_usize(stride.max(1)); // beyond the chain, only its ends stay
     let stays = |i: &usize| i.is_multiple_of(stride) || *i == last;
     let stay: Vec<usize> = (0..rows.len()).filter(stays).collect();
-    let point = |i: usize| point(at, axes, rows[i]);
+    let point = |i: usize| at.point(rows[i]);
     let mut worst = 0.0_f64;
     for [from, to] in stay.array_windows() {
         let segment = Segment::new(point(*from), point(*to));
@@ -128,7 +118,7 @@ mod tests {
     use zvf_model::{Field, Kind, ObjectId};
 
     use super::*;
-    use crate::columns::column;
+    use crate::columns::{column, floats};
     use crate::rule::Aggregation;
 
     fn zigzag() -> Batch {
@@ -162,9 +152,9 @@ mod tests {
             assert_eq!(values(&coarsened), expected, "{thin:?}");
             assert_eq!(coarsened.batch.parts().objects(), [ObjectId(3), ObjectId(8)]);
         }
-        let error = simplify(ChainThinning::Within(10.0), &[]).error;
+        let error = simplify(ChainThinning::Within(10.0), &[]).farthest.error;
         assert!((error - 5.0).abs() < 1e-9, "{error}");
-        assert!(simplify(ChainThinning::Every(3), &[]).error > 1.0);
+        assert!(simplify(ChainThinning::Every(3), &[]).farthest.error > 1.0);
     }
 
     #[test]
@@ -175,10 +165,10 @@ mod tests {
 
     #[test]
     fn distances_are_measured_to_segments() {
-        let at = [0.0, 9.0, 4.0];
-        assert_eq!(douglas_peucker(&at, 1, &[0, 1, 2], 4.9), (vec![0, 1, 2], 0.0));
-        assert_eq!(douglas_peucker(&at, 1, &[0, 1, 2], 5.0), (vec![0, 2], 5.0));
-        assert_eq!(douglas_peucker(&at, 1, &[1], 5.0), (vec![1], 0.0));
-        assert_eq!(douglas_peucker(&at, 1, &[], 5.0), (vec![], 0.0));
+        let at = Points { axes: 1, values: vec![0.0, 9.0, 4.0] };
+        assert_eq!(douglas_peucker(&at, &[0, 1, 2], 4.9), (vec![0, 1, 2], 0.0));
+        assert_eq!(douglas_peucker(&at, &[0, 1, 2], 5.0), (vec![0, 2], 5.0));
+        assert_eq!(douglas_peucker(&at, &[1], 5.0), (vec![1], 0.0));
+        assert_eq!(douglas_peucker(&at, &[], 5.0), (vec![], 0.0));
     }
 }

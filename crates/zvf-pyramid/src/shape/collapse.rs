@@ -16,12 +16,15 @@ use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64,
 use zvf_model::{Batch, Elements};
 
 use super::hausdorff::directed_hausdorff_bound;
+use super::largest_error::LargestError;
 use super::mesh::Mesh;
 use super::net::Net;
+use super::quadric::subtract;
+use super::triangle::{bounds, midpoint};
 use super::{Coarsened, Rules, merge_batch};
 use crate::batches::new_elements;
 use crate::clusters::{Clusters, Numbers};
-use crate::columns::{column, floats};
+use crate::columns::Points;
 use crate::error::unsupported_error;
 use crate::offload::Stop;
 use crate::rows::{NONE, lookup, positions_in, row_number};
@@ -35,11 +38,15 @@ pub(crate) fn collapse_edges(
     rules: &Rules,
     stop: &Stop,
 ) -> Result<Coarsened> {
-    let axes = usize_from_u32(batch.positions().width());
+    let at = Points::from_column(batch.positions());
+    let axes = at.axes;
     let faces = faces_of(batch, axes)?;
-    let values = floats(batch.positions());
-    let middle = middle_of(&values, axes);
-    let before = subtract_center(&values, &middle);
+    let pad = |point: &[f64]| std::array::from_fn(|axis| point.get(axis).copied().unwrap_or(0.0));
+    let mut before: Vec<[f64; 3]> = at.iter().map(pad).collect();
+    // Relative to the centre of their bounding box.
+    let [low, high] = bounds(&before);
+    let middle = if before.is_empty() { [0.0; 3] } else { midpoint(low, high) };
+    before.iter_mut().for_each(|point| *point = subtract(*point, middle));
     let mut mesh = Mesh::new(before.clone(), &faces, fixed, owners_of(batch));
     // Compared with the number of remaining faces.
     let target = saturating_usize(round_half_up_u64(f64_from_u64(to_u64(faces.len())) * keep));
@@ -52,11 +59,13 @@ pub(crate) fn collapse_edges(
         .map(|(row, _)| row)
         .collect();
     let number = positions_in(&heads, batch.len());
-    let at = heads.iter().flat_map(|head| mesh.point(*head).into_iter().take(axes));
-    let at: Vec<f64> = at.zip(middle.iter().cycle()).map(|(x, middle)| x + middle).collect();
-    let positions = column(batch.positions().dtype(), batch.positions().width(), &at)?;
+    let at = heads.iter().flat_map(|head| {
+        mesh.point(*head).into_iter().zip(middle).map(|(x, middle)| x + middle).take(axes)
+    });
+    let at = Points { axes, values: at.collect() };
+    let positions = at.to_column(batch.positions())?;
     let error = error(&mesh, (&before, &faces), &head_of_row, stop);
-    let error = error + rounding(&at, &floats(&positions), axes);
+    let error = error + rounding(&at, &Points::from_column(&positions));
     let vertex_map: Vec<u32> =
         head_of_row.iter().map(|head| number[usize_from_u32(*head)]).collect();
     let clusters = Clusters::new(&vertex_map, heads.len()).with_heads(heads);
@@ -64,7 +73,7 @@ pub(crate) fn collapse_edges(
     if let Some(elements) = batch.elements() {
         made = made.with_elements(coarse_elements(&mesh, elements, &number, rules)?)?;
     }
-    Ok(Coarsened { batch: made, vertex_map, error, at: None })
+    Ok(Coarsened { batch: made, vertex_map, farthest: LargestError { error, at: None } })
 }
 
 /// Returns the corners of the faces of a mesh.
@@ -91,17 +100,6 @@ fn owners_of(batch: &Batch) -> Vec<u32> {
         Some(objects) => objects.iter().map(|object| numbers.intern(*object)).collect(),
         None => vec![0; batch.len()],
     }
-}
-
-/// Returns positions relative to the centre of their bounding box.
-fn subtract_center(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
-    let center = |position: &[f64]| {
-        let mut at = [0.0; 3];
-        let coordinates = position.iter().zip(middle);
-        at.iter_mut().zip(coordinates).for_each(|(to, (x, middle))| *to = x - middle);
-        at
-    };
-    values.chunks_exact(middle.len().max(1)).map(center).collect()
 }
 
 /// Returns the remaining faces, between the remaining vertices.
@@ -160,19 +158,7 @@ fn error(
 }
 
 /// Returns the largest distance that rounding moved a position.
-fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
-    let pairs = at.chunks_exact(axes).zip(stored.chunks_exact(axes));
+fn rounding(at: &Points, stored: &Points) -> f64 {
+    let pairs = at.iter().zip(stored.iter());
     pairs.map(|(at, stored)| super::distance_sq(at, stored)).fold(0.0, f64::max).sqrt()
-}
-
-/// Returns the centre of the bounding box of all positions.
-fn middle_of(values: &[f64], axes: usize) -> Vec<f64> {
-    let mut box_of = vec![(f64::INFINITY, f64::NEG_INFINITY); axes];
-    for position in values.chunks_exact(axes.max(1)) {
-        for ((low, high), x) in box_of.iter_mut().zip(position) {
-            (*low, *high) = (low.min(*x), high.max(*x));
-        }
-    }
-    let middle = |(low, high): &(f64, f64)| if low <= high { (low + high) / 2.0 } else { 0.0 };
-    box_of.iter().map(middle).collect()
 }

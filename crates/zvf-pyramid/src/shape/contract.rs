@@ -10,12 +10,11 @@ use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
-use super::largest_error::LargestError;
 use super::points::cell_of;
-use super::{Coarsened, Rules, merge_batch, point};
+use super::{Coarsened, Rules, merge_to_means};
 use crate::batches::new_elements;
 use crate::clusters::{Clusters, Numbers};
-use crate::columns::{column, floats};
+use crate::columns::Points;
 use crate::rows::{NONE, row_number};
 
 /// Returns the batch with vertices merged inside cells, except `fixed` ones. `directed` edges are
@@ -27,10 +26,9 @@ pub(crate) fn contract_cells(
     fixed: &[bool],
     rules: &Rules,
 ) -> Result<Coarsened> {
-    let axes = usize_from_u32(batch.positions().width());
-    let at = floats(batch.positions());
+    let at = Points::from_column(batch.positions());
     let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?[row] };
-    let home = |row: usize| Some((owner(row), cell_of(point(&at, axes, row_number(row)), cell)?));
+    let home = |row: usize| Some((owner(row), cell_of(at.point(row_number(row)), cell)?));
     let mut joined = UnionFind::new(batch.len());
     let elements = batch.elements();
     for [a, b] in elements.iter().flat_map(|elements| sides(elements)) {
@@ -40,19 +38,14 @@ pub(crate) fn contract_cells(
         }
     }
     let mut numbers = Numbers::new();
-    let vertex_map: Vec<u32> =
-        (0..batch.len()).map(|row| numbers.intern(joined.find(row))).collect();
-    let clusters = Clusters::new(&vertex_map, numbers.len());
-    let weights = rules.weights(batch);
-    let centers = clusters.centers(&at, axes, weights.as_deref());
-    let LargestError { error, at: location } = clusters.largest_error(&at, &centers, axes);
-    let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
-    let mut made = merge_batch(batch, &clusters, positions, rules, true)?;
+    let vertex_map = (0..batch.len()).map(|row| numbers.intern(joined.find(row))).collect();
+    let mut made = merge_to_means(batch, &at, (vertex_map, numbers.len()), rules)?;
     if let Some(elements) = elements {
         let ordered = directed || batch.kind() == Kind::Skeleton;
-        made = made.with_elements(map_elements(elements, &vertex_map, ordered, rules)?)?;
+        let elements = map_elements(elements, &made.vertex_map, ordered, rules)?;
+        made.batch = made.batch.with_elements(elements)?;
     }
-    Ok(Coarsened { batch: made, vertex_map, error, at: location })
+    Ok(made)
 }
 
 /// Returns the pairs of vertices that an element joins: its sides.
@@ -143,6 +136,7 @@ mod tests {
     use zvf_model::Field;
 
     use super::*;
+    use crate::columns::{column, floats};
 
     fn rules() -> Rules {
         Rules { named: Vec::new(), weight: "count".to_owned() }
@@ -175,7 +169,8 @@ mod tests {
     fn a_grid_is_contracted_to_a_coarser_grid() {
         let coarsened = contract_cells(&grid(20), 2.0, false, &[], &rules()).unwrap();
         assert_eq!((coarsened.batch.len(), coarsened.batch.elements().unwrap().len()), (100, 180));
-        assert!((coarsened.error - 0.5_f64.sqrt()).abs() < 1e-6, "{}", coarsened.error);
+        let error = coarsened.farthest.error;
+        assert!((error - 0.5_f64.sqrt()).abs() < 1e-6, "{error}");
         let counts = floats(&coarsened.batch.field("count").unwrap().column);
         assert_eq!(counts, [4.0; 100]);
     }

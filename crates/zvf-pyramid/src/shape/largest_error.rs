@@ -44,16 +44,15 @@ pub(crate) struct LargestError {
 }
 
 impl LargestError {
-    /// Returns the larger of both; of equal ones, the one at the lower place.
-    pub(crate) fn max(self, error: f64, at: Option<ErrorLocation>) -> Self {
-        let lower = || match (&at, &self.at) {
+    /// Takes over `other` if it is larger, or as large at a lower place.
+    pub(crate) fn include(&mut self, other: &Self) {
+        let lower = || match (&other.at, &self.at) {
             (Some(at), Some(current)) => at.order(current) == Ordering::Less,
             (at, current) => at.is_some() && current.is_none(),
         };
+        let error = other.error;
         if error > self.error || error == self.error && error > 0.0 && lower() {
-            Self { error, at: at.filter(|_| error > 0.0) }
-        } else {
-            self
+            *self = Self { error, at: other.at.clone().filter(|_| error > 0.0) };
         }
     }
 
@@ -97,10 +96,10 @@ mod tests {
     fn max_takes_the_lowest_spot_of_the_largest_error() {
         let errors = [(1.0, 7), (3.0, 5), (0.0, 1), (3.0, 2), (2.0, 0)];
         for start in 0..errors.len() {
-            let max = (0..errors.len()).fold(LargestError::default(), |max, n| {
-                let (error, id) = errors[(start + n) % errors.len()];
-                max.max(error, Some(ErrorLocation::Object(id)))
-            });
+            let mut max = LargestError::default();
+            for (error, id) in errors.iter().copied().cycle().skip(start).take(errors.len()) {
+                max.include(&LargestError { error, at: Some(ErrorLocation::Object(id)) });
+            }
             assert_eq!(max.to_json(), json!({"error": 3.0, "object": 2}));
             for (error, id, expected) in
                 [(3.0, 2, true), (3.0, 1, false), (3.0, 5, true), (2.0, 5, false)]
@@ -110,9 +109,10 @@ mod tests {
             }
         }
         let points = [vec![1.0, 2.0], vec![1.0, -2.0], vec![3.0, -9.0]];
-        let max = points.iter().fold(LargestError::default(), |max, at| {
-            max.max(0.1, Some(ErrorLocation::Vertex(at.clone())))
-        });
+        let mut max = LargestError::default();
+        for at in points {
+            max.include(&LargestError { error: 0.1, at: Some(ErrorLocation::Vertex(at)) });
+        }
         assert_eq!(max.to_json(), json!({"error": 0.1, "vertex": [1.0, -2.0]}));
     }
 

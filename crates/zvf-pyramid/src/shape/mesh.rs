@@ -10,7 +10,7 @@ use zvf_format::num::usize_from_u32;
 use super::net::Edges;
 use super::quadric::{Quadric, cross, dot, subtract, unit};
 use super::queue::Queue;
-use super::triangle::midpoint;
+use super::triangle::{bounds, midpoint};
 use crate::offload::Stop;
 use crate::rows::{NONE, row_number};
 
@@ -58,11 +58,7 @@ impl Mesh {
         owners: Vec<u32>,
     ) -> Self {
         let count = at.len();
-        let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
-        for at in &at {
-            low.iter_mut().zip(at).for_each(|(to, x)| *to = to.min(*x));
-            high.iter_mut().zip(at).for_each(|(to, x)| *to = to.max(*x));
-        }
+        let [low, high] = bounds(&at);
         let mut mesh = Self {
             low,
             high,

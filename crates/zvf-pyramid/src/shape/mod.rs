@@ -22,7 +22,6 @@ mod mesh;
 mod net;
 pub(crate) mod objects;
 pub(crate) mod points;
-mod prune;
 mod quadric;
 mod queue;
 mod surface;
@@ -34,12 +33,12 @@ use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field};
 
-use crate::batches::count_elements;
+use self::largest_error::LargestError;
+use crate::batches::{count_elements, new_batch};
 use crate::clusters::{Clusters, weights};
-use crate::columns::{counts, distance_sq, point};
+use crate::columns::{Points, counts, distance_sq, gather};
 use crate::rows::row_number;
 use crate::rule::Aggregation;
-use crate::shape::largest_error::ErrorLocation;
 
 /// A coarser batch.
 #[derive(Debug)]
@@ -47,17 +46,16 @@ pub(crate) struct Coarsened {
     pub(crate) batch: Batch,
     /// The parent of each vertex of the finer batch; [`NONE`](crate::rows::NONE) if it has none.
     pub(crate) vertex_map: Vec<u32>,
-    /// The largest distance of the finer geometry from it.
-    pub(crate) error: f64,
-    /// Where that distance was found, for methods that look at one place at a time.
-    pub(crate) at: Option<ErrorLocation>,
+    /// The largest distance of the finer geometry from it; with its place, for methods that look at
+    /// one place at a time.
+    pub(crate) farthest: LargestError,
 }
 
 impl Coarsened {
     /// Returns the batch unchanged.
     pub(crate) fn from_batch(batch: Batch) -> Self {
         let vertex_map = (0..row_number(batch.len())).collect();
-        Self { batch, vertex_map, error: 0.0, at: None }
+        Self { batch, vertex_map, farthest: LargestError::default() }
     }
 
     /// Returns the number of edges or faces.
@@ -127,16 +125,39 @@ fn merge_batch(
     rules: &Rules,
     is_merged: bool,
 ) -> Result<Batch> {
-    let mut made = Batch::new(batch.kind(), positions);
-    for field in rules.vertex_fields(batch, clusters, is_merged)? {
-        made = made.with_field(field)?;
-    }
-    if let Some(objects) = batch.vertex_objects() {
-        let heads = clusters.heads().iter();
-        made =
-            made.with_vertex_objects(heads.map(|row| objects[usize_from_u32(*row)]).collect())?;
-    }
-    Ok(made)
+    let head =
+        |objects: &[_]| clusters.heads().iter().map(|row| objects[usize_from_u32(*row)]).collect();
+    let fields = rules.vertex_fields(batch, clusters, is_merged)?;
+    new_batch(batch.kind(), positions, fields, batch.vertex_objects().map(head))
+}
+
+/// Merges each of `count` clusters of vertices into one at their weighted mean, without elements.
+fn merge_to_means(
+    batch: &Batch,
+    at: &Points,
+    (vertex_map, count): (Vec<u32>, usize),
+    rules: &Rules,
+) -> Result<Coarsened> {
+    let clusters = Clusters::new(&vertex_map, count);
+    let centers = clusters.centers(at, rules.weights(batch).as_deref());
+    let farthest = clusters.largest_error(at, &centers);
+    let positions = centers.to_column(batch.positions())?;
+    let batch = merge_batch(batch, &clusters, positions, rules, true)?;
+    Ok(Coarsened { batch, vertex_map, farthest })
+}
+
+/// Keeps the vertices `heads`, each of which represents the vertices that `vertex_map` gives it,
+/// without elements.
+fn keep_heads(
+    batch: &Batch,
+    heads: Vec<u32>,
+    vertex_map: Vec<u32>,
+    rules: &Rules,
+) -> Result<Coarsened> {
+    let positions = gather(batch.positions(), &heads);
+    let clusters = Clusters::new(&vertex_map, heads.len()).with_heads(heads);
+    let batch = merge_batch(batch, &clusters, positions, rules, false)?;
+    Ok(Coarsened { batch, vertex_map, farthest: LargestError::default() })
 }
 
 /// A segment to which the distances of many points are measured.

@@ -4,55 +4,31 @@ use zvf_format::num::usize_from_u32;
 
 use super::quadric::{cross, subtract};
 use super::triangle::Triangle;
-use crate::rows::{NONE, row_number};
+use crate::rows::{Buckets, NONE, row_number};
 
-/// The sides of triangles by their lower ends.
+/// The sides of triangles.
 #[derive(Debug)]
 pub(super) struct Edges {
-    starts: Vec<u32>,    // of each vertex
-    ends: Vec<[u32; 2]>, // the higher end, and the side: three numbers for each triangle
+    /// By the lower end: the higher end, and the side, three numbers for each triangle.
+    sides: Buckets<[u32; 2]>,
 }
 
 impl Edges {
     /// Returns the sides of triangles between this many vertices.
     pub(super) fn new(faces: &[[u32; 3]], vertices: usize) -> Self {
-        let mut starts = vec![0_u32; vertices + 2];
-        let ordered = |from: u32, to: u32| (from.min(to), from.max(to));
-        for [a, b, c] in faces {
-            for (from, to) in [(*a, *b), (*b, *c), (*c, *a)] {
-                let (low, _) = ordered(from, to);
-                starts[usize_from_u32(low) + 2] += 1;
-            }
-        }
-        let mut before = 0;
-        for start in &mut starts {
-            before += *start;
-            *start = before;
-        }
-        let mut ends = vec![[0; 2]; usize_from_u32(before)];
-        for (number, [a, b, c]) in (0_u32..).zip(faces) {
-            for (side, (from, to)) in (0..).zip([(*a, *b), (*b, *c), (*c, *a)]) {
-                let (low, high) = ordered(from, to);
-                let next = &mut starts[usize_from_u32(low) + 1];
-                ends[usize_from_u32(*next)] = [high, number * 3 + side];
-                *next += 1;
-            }
-        }
-        // Sides with the same ends are sorted by the number of the triangle.
-        for [start, end] in starts.array_windows() {
-            ends[usize_from_u32(*start)..usize_from_u32(*end)].sort_unstable();
-        }
-        Self { starts, ends }
+        let sides = faces.iter().flat_map(|[a, b, c]| [(*a, *b), (*b, *c), (*c, *a)]);
+        let ends =
+            (0_u32..).zip(sides).map(|(side, (from, to))| (from.min(to), [from.max(to), side]));
+        let mut sides = Buckets::new(vertices, ends);
+        sides.sort_each(); // those with the same ends by the number of the triangle
+        Self { sides }
     }
 
     /// Iterates over all edges in ascending order: the lower end, the higher end with the side of
     /// each triangle around.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &[[u32; 2]])> {
-        let spans = self.starts.array_windows();
-        let vertex_ends =
-            spans.map(|[start, end]| &self.ends[usize_from_u32(*start)..usize_from_u32(*end)]);
-        (0_u32..).zip(vertex_ends).flat_map(|(low, vertex_ends)| {
-            let same = vertex_ends.chunk_by(|[a, _], [b, _]| a == b);
+        (0_u32..).zip(0..self.sides.len()).flat_map(move |(low, at)| {
+            let same = self.sides.get(at).chunk_by(|[a, _], [b, _]| a == b);
             same.map(move |around| (low, around[0][0], around))
         })
     }

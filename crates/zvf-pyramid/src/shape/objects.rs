@@ -12,6 +12,7 @@ use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::Coarsened;
 use super::canonical::order_canonically;
+use super::largest_error::ErrorLocation;
 use crate::batches::gather_rows;
 use crate::rows::{NONE, row_number};
 
@@ -42,7 +43,8 @@ pub(crate) fn coarsen_each(
         let object_elements = elements.get(&id).map_or(&[][..], Vec::as_slice);
         let made = coarsen(gather_rows(batch, &rows, object_elements, &number)?)?;
         let ordered = batch.kind() == Kind::Skeleton;
-        let made = if ordered { order_canonically(made)? } else { made };
+        let mut made = if ordered { order_canonically(made)? } else { made };
+        made.farthest.at = Some(ErrorLocation::Object(id));
         Ok(CoarseObject { id, made, rows })
     };
     objects.into_par_iter().map(coarsen_object).collect()
@@ -78,7 +80,7 @@ mod tests {
     use zvf_model::Field;
 
     use super::*;
-    use crate::batches::join_objects;
+    use crate::batches::concatenate;
     use crate::columns::{column, floats};
 
     #[test]
@@ -97,7 +99,7 @@ mod tests {
         assert_eq!(ids, [-2, 7]);
         assert_eq!(vertex_map(&coarsened, 5), [2, 0, 3, 1, 4]);
         let batches: Vec<&Batch> = coarsened.iter().map(|object| &object.made.batch).collect();
-        let joined = join_objects(&batches).unwrap().unwrap();
+        let joined = concatenate(&batches).unwrap().unwrap();
         assert_eq!(floats(joined.positions()), [1.0, 3.0, 0.0, 2.0, 4.0]);
         let owners: Vec<i64> =
             joined.vertex_objects().unwrap().iter().map(|id| id.unwrap().0).collect();

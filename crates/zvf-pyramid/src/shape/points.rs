@@ -13,42 +13,30 @@ use zvf_model::{Batch, ObjectId};
 
 use super::largest_error::LargestError;
 use super::lattice::{Lattice, Unit};
-use super::{Coarsened, Rules, merge_batch, point};
-use crate::clusters::{Clusters, Numbers};
-use crate::columns::{column, floats, gather};
+use super::{Coarsened, Rules, keep_heads, merge_to_means};
+use crate::clusters::Numbers;
+use crate::columns::Points;
 use crate::rows::{NONE, positions_in, row_number};
 
 /// Returns one point for each object and cell. All points of a cell must be in one batch.
 pub(crate) fn cluster_points(batch: &Batch, lattice: &Lattice, rules: &Rules) -> Result<Coarsened> {
-    let axes = usize_from_u32(batch.positions().width());
-    let at = floats(batch.positions());
-    let (vertex_map, count) = number_clusters(&at, axes, lattice, batch.vertex_objects());
-    let clusters = Clusters::new(&vertex_map, count);
-    let weights = rules.weights(batch);
-    let centers = clusters.centers(&at, axes, weights.as_deref());
-    let LargestError { error, at: location } = clusters.largest_error(&at, &centers, axes);
-    let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
-    Ok(Coarsened {
-        batch: merge_batch(batch, &clusters, positions, rules, true)?,
-        vertex_map,
-        error,
-        at: location,
-    })
+    let at = Points::from_column(batch.positions());
+    let numbers = number_clusters(&at, lattice, batch.vertex_objects());
+    merge_to_means(batch, &at, numbers, rules)
 }
 
 /// Returns the cluster of each row, and the number of clusters.
 fn number_clusters(
-    at: &[f64],
-    axes: usize,
+    at: &Points,
     lattice: &Lattice,
     objects: Option<&[Option<ObjectId>]>,
 ) -> (Vec<u32>, usize) {
-    let axes = axes.max(1);
+    let axes = at.axes.max(1);
     // Points of a chunk are consecutive, so there are few runs, and units can be numbered
     // separately.
-    let block = BLOCK_ROWS * axes;
     let runs: Vec<(Unit, Range<usize>)> = at
-        .par_chunks(block)
+        .values
+        .par_chunks(BLOCK_ROWS * axes)
         .enumerate()
         .flat_map_iter(|(number, at)| runs(number, at, axes, lattice))
         .collect();
@@ -62,7 +50,7 @@ fn number_clusters(
     }
     let number_unit = |(unit, runs): &(Unit, Vec<Range<usize>>)| {
         let rows = runs.iter().cloned().flatten();
-        let cells = rows.clone().map(|row| lattice.cell(unit, point(at, axes, row_number(row))));
+        let cells = rows.clone().map(|row| lattice.cell(unit, at.point(row_number(row))));
         match objects {
             Some(objects) => number_by_first_use(rows.map(|row| objects[row]).zip(cells)),
             None if lattice.cells()
@@ -76,7 +64,7 @@ fn number_clusters(
         }
     };
     let unit_numbers: Vec<(Vec<u32>, u32)> = units.par_iter().map(number_unit).collect();
-    let (mut cluster_of_row, mut first) = (vec![NONE; at.chunks_exact(axes).len()], 0_u32);
+    let (mut cluster_of_row, mut first) = (vec![NONE; at.values.len() / axes], 0_u32);
     for ((_, runs), (numbers, count)) in units.into_iter().zip(unit_numbers) {
         let mut numbers = numbers.into_iter();
         for rows in runs {
@@ -148,10 +136,8 @@ pub(crate) fn select_subset(
     };
     let rows: Vec<u32> = (0..row_number(batch.len())).filter(stays).collect();
     let vertex_map = positions_in(&rows, batch.len());
-    let clusters = Clusters::new(&vertex_map, rows.len());
-    let positions = gather(batch.positions(), &rows);
-    let batch = merge_batch(batch, &clusters, positions, rules, false)?;
-    Ok(Coarsened { batch, vertex_map, error: f64::INFINITY, at: None })
+    let farthest = LargestError { error: f64::INFINITY, at: None };
+    Ok(Coarsened { farthest, ..keep_heads(batch, rows, vertex_map, rules)? })
 }
 
 /// Returns whether the point with this running number is kept at a level with this share.
@@ -183,6 +169,7 @@ mod tests {
     use zvf_model::{Field, Kind};
 
     use super::*;
+    use crate::columns::{column, floats};
 
     fn rules() -> Rules {
         Rules { named: Vec::new(), weight: "count".to_owned() }
@@ -202,7 +189,7 @@ mod tests {
         let clustered = cluster_points(&batch, &cells(2.0), &rules()).unwrap();
         assert_eq!(floats(clustered.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         assert_eq!(floats(&clustered.batch.field("count").unwrap().column), [2.0, 1.0]);
-        assert!((clustered.error - 0.5_f64.sqrt()).abs() < 1e-12);
+        assert!((clustered.farthest.error - 0.5_f64.sqrt()).abs() < 1e-12);
         let clustered_again = cluster_points(&clustered.batch, &cells(100.0), &rules()).unwrap();
         assert_eq!(floats(clustered_again.batch.positions()), [0.5, 0.5, -0.5, 3.0]);
         let batch = points(&[0.0, 0.0, 6.0, 3.0]);

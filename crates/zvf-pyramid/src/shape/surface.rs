@@ -6,6 +6,7 @@ use zvf_format::num::{f64_from_u64, saturating_floor_i64, saturating_u32, to_u64
 use super::net::Net;
 use super::triangle::{Face, MeasuredTriangle, Triangle, bounds, midpoint};
 use super::walk::find_triangle_below;
+use crate::rows::Buckets;
 
 /// Returns a point of a triangle that is not a corner: corners may lie on the other surface even if
 /// nothing else does.
@@ -19,10 +20,9 @@ pub(super) struct Surface<'a> {
     net: &'a Net<'a>,
     side: f64,     // of a cell
     cells_in: f64, // a length of one
-    // Triangles sorted by the number of their cell, which several cells may share.
-    starts: Vec<u32>,
-    cells: Vec<u32>,
-    large: Vec<u32>, // those of many cells
+    mask: u64,     // of the number of a cell, which several cells may share
+    cells: Buckets<u32>,
+    large: Vec<u32>, // triangles of many cells
 }
 
 impl<'a> Surface<'a> {
@@ -39,11 +39,21 @@ impl<'a> Surface<'a> {
             net,
             side,
             cells_in: side.recip(),
-            starts: vec![0; numbers + 2],
-            cells: Vec::new(),
+            mask: to_u64(numbers - 1),
+            cells: Buckets::default(),
             large: Vec::new(),
         };
-        surface.counting_sort();
+        let triangles = net.triangles();
+        let spans: Vec<_> =
+            triangles.map(|triangle| surface.span(&bounds(&triangle), 0.0)).collect();
+        let spans = || (0_u32..).zip(&spans);
+        let large = spans().filter(|(_, span)| count(span) > MAX_CELLS).map(|(at, _)| at);
+        surface.large = large.collect();
+        let small = spans().filter(|(_, span)| count(span) <= MAX_CELLS);
+        let mask = surface.mask;
+        let numbered = |at: u32| move |cell: [i64; 3]| (number_of(cell, mask), at);
+        let small = small.flat_map(|(at, span)| cells(span).map(numbered(at)));
+        surface.cells = Buckets::new(numbers, small);
         surface
     }
 
@@ -64,49 +74,9 @@ impl<'a> Surface<'a> {
         centers.fold(|| 0.0, farther).reduce(|| 0.0, f64::max)
     }
 
-    /// Sorts the triangles by the number of their cell.
-    fn counting_sort(&mut self) {
-        let triangles = self.net.triangles();
-        let spans: Vec<_> = triangles.map(|triangle| self.span(&bounds(&triangle), 0.0)).collect();
-        for (at, span) in (0_u32..).zip(&spans) {
-            if count(span) > MAX_CELLS {
-                self.large.push(at);
-                continue;
-            }
-            for_each_cell(span, |cell| {
-                let number = usize_from_u32(self.number(cell)) + 2;
-                self.starts[number] += 1;
-            });
-        }
-        let mut before = 0_u32;
-        for start in &mut self.starts {
-            before += *start;
-            *start = before;
-        }
-        self.cells.resize(usize_from_u32(before), 0);
-        for (at, span) in (0_u32..).zip(&spans).filter(|(_, span)| count(span) <= MAX_CELLS) {
-            for_each_cell(span, |cell| {
-                let number = usize_from_u32(self.number(cell)) + 1;
-                self.cells[usize_from_u32(self.starts[number])] = at;
-                self.starts[number] += 1;
-            });
-        }
-    }
-
-    /// Returns the number of a cell, which other cells may share.
-    fn number(&self, [x, y, z]: [i64; 3]) -> u32 {
-        let mixed =
-            x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
-        // The count of numbers is a power of two, and there are two more starts.
-        let last = to_u64(self.starts.len() - 3);
-        saturating_u32(mixed.unsigned_abs().rotate_right(7) & last) // fits, as triangles do
-    }
-
     /// Returns the triangles of a cell, and possibly others.
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
-        let number = usize_from_u32(self.number(cell));
-        let [start, end] = [number, number + 1].map(|at| usize_from_u32(self.starts[at]));
-        &self.cells[start..end]
+        self.cells.get(usize_from_u32(number_of(cell, self.mask)))
     }
 
     /// Returns the cells of a box, enlarged by `more`.
@@ -142,7 +112,7 @@ impl<'a> Surface<'a> {
         large.filter(|triangle| meets(&bounds(triangle))).for_each(|triangle| visit(&triangle));
         let [first, last] = span;
         let alone = first == last;
-        for_each_cell(&span, |cell| {
+        cells(&span).for_each(|cell| {
             for triangle in self.cell(cell).iter().map(some) {
                 let triangle_bounds = bounds(&triangle);
                 // Of all its cells in the range, only the lowest one visits it.
@@ -219,15 +189,16 @@ fn count([low, high]: &[[i64; 3]; 2]) -> u64 {
     sides.fold(1, u64::saturating_mul)
 }
 
-fn for_each_cell([low, high]: &[[i64; 3]; 2], mut visit: impl FnMut([i64; 3])) {
-    let ([a, b, c], [d, e, f]) = (low, high);
-    for x in *a..=*d {
-        for y in *b..=*e {
-            for z in *c..=*f {
-                visit([x, y, z]);
-            }
-        }
-    }
+fn cells([low, high]: &[[i64; 3]; 2]) -> impl Iterator<Item = [i64; 3]> + Clone + use<> {
+    let ([a, b, c], [d, e, f]) = (*low, *high);
+    (a..=d).flat_map(move |x| (b..=e).flat_map(move |y| (c..=f).map(move |z| [x, y, z])))
+}
+
+/// Returns the number of a cell, which other cells may share.
+fn number_of([x, y, z]: [i64; 3], mask: u64) -> u32 {
+    let mixed =
+        x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
+    saturating_u32(mixed.unsigned_abs().rotate_right(7) & mask) // fits, as triangles do
 }
 
 /// Of this many triangles, one point is measured first.
