@@ -15,7 +15,7 @@ pub(crate) const UINT64: Dtype = dtype(DtypeKind::UInt, 8);
 pub(crate) const INT8: Dtype = dtype(DtypeKind::Int, 1);
 pub(crate) const INT16: Dtype = dtype(DtypeKind::Int, 2);
 pub(crate) const INT32: Dtype = dtype(DtypeKind::Int, 4);
-pub(crate) const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
+pub(crate) const FLOAT64: Dtype = Dtype::FLOAT64;
 
 /// The types of numbers by the names in VTK; GIFTI has these in capitals.
 pub(crate) const NUMBERS: [(&str, Dtype); 10] = [

@@ -48,6 +48,8 @@ pub struct Dtype {
 impl Dtype {
     /// `float32`, the default type of positions.
     pub const FLOAT32: Self = Self { kind: DtypeKind::Float, size: 4, big_endian: false };
+    /// `float64`.
+    pub const FLOAT64: Self = Self { kind: DtypeKind::Float, size: 8, big_endian: false };
 
     /// `int64`, the type of ids and link rows.
     pub const INT64: Self = Self { kind: DtypeKind::Int, size: 8, big_endian: false };

@@ -173,7 +173,7 @@ impl Layout {
             let mut reader = reader?;
             if is_one_wider(&like, reader.header(), recipe) {
                 let mut recipe = recipe.clone();
-                recipe.read.positions = Some(FLOAT64);
+                recipe.read.positions = Some(Dtype::FLOAT64);
                 return Self::starting_at_id(files, None, &recipe, next, progress);
             }
             header.groups |= reader.header().groups;
@@ -526,7 +526,7 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
 /// the type that it needs.
 fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
     let differ = |(first, second): (&Column, &Column)| {
-        let is_float = |column: &Column| [Dtype::FLOAT32, FLOAT64].contains(&column.dtype());
+        let is_float = |column: &Column| [Dtype::FLOAT32, Dtype::FLOAT64].contains(&column.dtype());
         first.dtype() != second.dtype() && is_float(first) && is_float(second)
     };
     let columns = |header: &Header| {
@@ -538,7 +538,6 @@ fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
 
 /// Number of rows that are processed together: small compared with a processor's caches.
 const BLOCK_ROWS: usize = 1024;
-const FLOAT64: Dtype = Dtype { size: 8, ..Dtype::FLOAT32 };
 /// Number of chunks from which sharding is worthwhile.
 const MANY: u64 = 64;
 
@@ -556,10 +555,9 @@ mod tests {
         }
         let single: Vec<u8> = numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
         let double: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let float64 = Dtype { size: 8, ..Dtype::FLOAT32 };
         [
             Column::new(Dtype::FLOAT32, 3, single.into()).unwrap(),
-            Column::new(float64, 3, double.into()).unwrap(),
+            Column::new(Dtype::FLOAT64, 3, double.into()).unwrap(),
         ]
     }
 

@@ -153,7 +153,7 @@ fn decode(bytes: &[u8], dtype: Dtype, axes: usize, limits: &Limits) -> Result<Dr
         attributes.into_iter().find(|attribute| attribute.meaning == zvf_draco::Meaning::Position);
     let fits = |component, width| {
         component == Component::Float32
-            && dtype == Dtype::FLOAT32
+            && [Dtype::FLOAT32, Dtype::FLOAT64].contains(&dtype)
             && usize::try_from(width).is_ok_and(|width: usize| width == axes)
     };
     let Some(positions) = positions.filter(|p| fits(p.component, p.width)) else {
@@ -164,8 +164,19 @@ fn decode(bytes: &[u8], dtype: Dtype, axes: usize, limits: &Limits) -> Result<Dr
             "others",
         ));
     };
-    let positions = Column::new(dtype, positions.width, positions.values.into())?;
+    let values = match dtype {
+        // zarr-vectors writes the type of its input, and streams of float32 all the same.
+        Dtype::FLOAT64 => widen(&positions.values).into(),
+        _ => positions.values.into(),
+    };
+    let positions = Column::new(dtype, positions.width, values)?;
     Ok(DracoChunk { positions, faces: faces.unwrap_or_default(), keeps_order })
+}
+
+/// Returns float64 values for little-endian float32 values.
+fn widen(values: &[u8]) -> Vec<u8> {
+    let (values, _) = values.as_chunks();
+    values.iter().flat_map(|value| f64::from(f32::from_le_bytes(*value)).to_le_bytes()).collect()
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "all others are faults of the stream")]

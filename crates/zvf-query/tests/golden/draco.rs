@@ -27,6 +27,27 @@ fn inner_faces_are_answered_as_incomplete() {
     }
 }
 
+/// zarr-vectors writes the type of its input, and streams of float32 all the same.
+#[test]
+fn streams_of_an_array_of_float64_are_read() {
+    let read = |name: &str| {
+        let store = Unpacked::new("ms3_draco");
+        let document = store.path().join("0/vertices/zarr.json");
+        let text = std::fs::read_to_string(&document).unwrap();
+        assert!(text.contains("\"float32\""), "{text}");
+        std::fs::write(&document, text.replace("\"float32\"", name)).unwrap();
+        let answer = Reader::new(inline(store.open()));
+        inline(answer.run(&Query::all().columns(Columns::None))).unwrap().batch
+    };
+    let (narrow, wide) = (read("\"float32\""), read("\"float64\""));
+    assert_eq!(
+        (narrow.len(), wide.positions().dtype().to_string()),
+        (wide.len(), "float64".into())
+    );
+    let floats = |batch: &zvf_model::Batch, row| [0, 1, 2].map(|x| batch.positions().float(row, x));
+    assert!((0..wide.len()).all(|row| floats(&wide, row) == floats(&narrow, row)));
+}
+
 #[test]
 fn a_box_selects_the_faces_inside() {
     let reader = reader("store_one_cell");

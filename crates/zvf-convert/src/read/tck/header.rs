@@ -134,7 +134,7 @@ fn parse_dtype(name: &str) -> Option<Dtype> {
     let dtypes = [
         ("Float32LE", Dtype::FLOAT32),
         ("Float32BE", Dtype { big_endian: true, ..Dtype::FLOAT32 }),
-        ("Float64LE", Dtype { size: 8, ..Dtype::FLOAT32 }),
+        ("Float64LE", Dtype::FLOAT64),
         ("Float64BE", Dtype { size: 8, big_endian: true, ..Dtype::FLOAT32 }),
     ];
     dtypes.into_iter().find(|(key, _)| *key == name).map(|(_, dtype)| dtype)
