@@ -9,7 +9,7 @@
 //! There are three further safeguards. Published files are never changed in place but replaced by
 //! renaming, so a mapping keeps the whole old file. The file is checked before a read and after its
 //! bytes were copied, and any change is `FileChanged`. After
-//! [`install_sigbus_handler`](crate::install_sigbus_handler), a page that disappeared reads
+//! [`install_sigbus_handler`], a page that disappeared reads
 //! as zeros, is recorded, and gives `FileChanged` too.
 //!
 //! ```text

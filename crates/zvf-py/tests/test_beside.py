@@ -77,7 +77,7 @@ def readers(at, old, server):
         return held([r["turn"] for r in rows], [r["z"] for r in rows])
 
     def sql():
-        done = subprocess.run([program, "--csv", f"SELECT z, turn FROM '{at}'"], capture_output=True, text=True, check=True)
+        done = subprocess.run([program, "--format", "csv", f"SELECT z, turn FROM '{at}'"], capture_output=True, text=True, check=True)
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         return held([r["turn"] for r in rows], [r["z"] for r in rows])
 
