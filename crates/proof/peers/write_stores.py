@@ -171,7 +171,8 @@ def draco(case):
     starts = np.cumsum([0] + [len(stream.points) for stream in streams])
     case.keep_positions(np.concatenate([stream.points for stream in streams]))
     faces = [start + stream.faces for start, stream in zip(starts, streams) if hasattr(stream, "faces")]
-    case.keep("ends", np.concatenate(faces).astype("int64"))
+    # There may be none: each chunk then is a cloud of points.
+    case.keep("ends", np.concatenate([np.empty((0, 3)), *faces]).astype("int64"))
 
 
 WRITERS = {
