@@ -1,5 +1,7 @@
 //! Files that are mapped into memory.
 
+mod immutable;
+
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::ops::Deref;
@@ -13,7 +15,6 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Found};
 
-use crate::immutable;
 use crate::signal::{MAX_WATCHED, Watch};
 
 /// A file that is completely mapped into memory; cheap to clone.
@@ -64,9 +65,8 @@ impl MappedFile {
     pub unsafe fn map(path: &Path) -> Result<Self> {
         let max = to_u64(MAX_WATCHED);
         let full = || Error::limit("mapped files at once", max, max + 1);
-        // SAFETY: the caller promises it.
-        let promise = unsafe { Promise::of_caller() };
-        Self::open(path, promise)?.ok_or_else(full)
+        // SAFETY: the caller promises that nobody changes the files in place.
+        Self::open(path, unsafe { Promise::of_caller() })?.ok_or_else(full)
     }
 
     /// Maps the file at `path` if nobody can write to it: it is a regular file on a local disk, no

@@ -28,13 +28,8 @@
 
 #[cfg(not(all(test, zvf_loom)))]
 mod file;
-#[cfg(not(all(test, zvf_loom)))]
-mod immutable;
 #[cfg(all(test, zvf_loom))]
 mod models;
-#[cfg(all(test, zvf_loom))]
-#[path = "signal/place.rs"]
-mod place;
 #[cfg(not(all(test, zvf_loom)))]
 mod signal;
 

@@ -3,7 +3,10 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::place::Place;
+use self::place::Place;
+
+#[path = "signal/place.rs"]
+mod place;
 
 #[test]
 fn the_handler_never_sees_half_of_a_range() {

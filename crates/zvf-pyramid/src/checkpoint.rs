@@ -93,7 +93,7 @@ impl Checkpoint {
 
     /// Returns whether a level exists and its files match its record.
     pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
-        Ok(matches!(self.read_saved(level)?, Some(Some(_))))
+        Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
     }
 
     /// Returns whether every file of a level except its documents is in the store in the folder
@@ -131,14 +131,15 @@ impl Checkpoint {
         on_event: &mut OnEvent<'_>,
     ) -> Result<Option<BuiltLevel>> {
         let folder = self.level_folder(level).join(level.to_string());
-        let saved = self.read_saved(level).map_err(Error::scratch)?;
-        let is_damaged = saved.as_ref().is_some_and(Option::is_none);
-        let Some(report) = saved.flatten() else {
-            self.remove_level(level).map_err(Error::scratch)?;
-            if is_damaged {
-                on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
+        let report = match self.read_saved(level).map_err(Error::scratch)? {
+            Saved::Sound(report) => report,
+            saved @ (Saved::Damaged | Saved::Nothing) => {
+                self.remove_level(level).map_err(Error::scratch)?;
+                if matches!(saved, Saved::Damaged) {
+                    on_event(PyramidEvent::Notice(PyramidNotice::Discarded { level }));
+                }
+                return Ok(None);
             }
-            return Ok(None);
         };
         let (mut documents, mut parents) = (Vec::new(), Vec::new());
         for (at, kind) in kinds.iter().enumerate() {
@@ -170,16 +171,16 @@ impl Checkpoint {
         record().map_err(Error::scratch)
     }
 
-    /// Reads the record of a level and compares its files with it: `None` without a record, and
-    /// `Some(None)` where the level is damaged.
-    fn read_saved(&self, level: u32) -> std::io::Result<Option<Option<LevelReport>>> {
-        let Some(text) = found(fs::read(self.file_path(level, "json")))? else { return Ok(None) };
-        Ok(Some(match serde_json::from_slice::<LevelRecord>(&text) {
+    /// Reads the record of a level and compares its files with it.
+    fn read_saved(&self, level: u32) -> std::io::Result<Saved> {
+        let text = found(fs::read(self.file_path(level, "json")))?;
+        let Some(text) = text else { return Ok(Saved::Nothing) };
+        Ok(match serde_json::from_slice::<LevelRecord>(&text) {
             Ok(record) if self.hash_files(level)? == record.files => {
-                Some(record.report.report(level))
+                Saved::Sound(record.report.report(level))
             }
-            Ok(_) | Err(_) => None,
-        }))
+            Ok(_) | Err(_) => Saved::Damaged,
+        })
     }
 
     /// Returns the names of the files of a level in its folder, without its record.
@@ -240,6 +241,13 @@ impl Checkpoint {
 /// them, the level is rebuilt, because it is reused only when every file matches the record.
 fn write(disk: &Disk, folder: &Path, name: &str, text: &str) -> std::io::Result<()> {
     KeyedFolder::new(disk.clone(), folder.to_owned()).put(name, text.to_owned().into())
+}
+
+/// The state of a saved level.
+enum Saved {
+    Nothing,
+    Damaged,
+    Sound(LevelReport),
 }
 
 /// The record of a level.

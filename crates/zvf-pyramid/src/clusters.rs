@@ -205,7 +205,7 @@ impl Clusters {
     }
 }
 
-/// What is summed up of the numbers of a cluster.
+/// The sum, the weight and the range of the numbers of a cluster.
 struct Found {
     sum: f64,
     weight: f64,

@@ -1,4 +1,4 @@
-//! What level 0 tells of its coarser levels: names for the attributes that they add.
+//! Settings of coarser levels that follow from level 0: names for the attributes that they add.
 
 use zvf_error::Result;
 use zvf_model::LevelReader;

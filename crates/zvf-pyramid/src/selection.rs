@@ -74,6 +74,7 @@ impl Objects {
     ) -> Result<Vec<Candidate>> {
         let (mut by_id, mut any) = (HashMap::<i64, f64>::new(), false);
         for level in levels {
+            // Another level may have it.
             let Some(attribute) = level.object_attribute(name).await? else { continue };
             any = true;
             let ids = read_row_ids(level).await?;

@@ -320,7 +320,7 @@ mod tests {
     #[cfg(all(unix, feature = "map"))]
     #[expect(unsafe_code, reason = "the file belongs to one test, which does not change it")]
     fn map_file(path: &std::path::Path) -> RangedFile {
-        // SAFETY: as above.
+        // SAFETY: the file belongs to one test, which does not change it.
         RangedFile::from_map(unsafe { MappedFile::map(path) }.unwrap()).unwrap()
     }
 

@@ -28,9 +28,8 @@ impl Store {
     /// As [`open`](Self::open).
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self> {
-        // SAFETY: the caller promises it.
-        let promise = unsafe { Promise::of_caller() };
-        Self::open_promised(path, options, promise).await
+        // SAFETY: the caller promises that nobody changes the files in place.
+        Self::open_promised(path, options, unsafe { Promise::of_caller() }).await
     }
 
     /// The same, but maps only files that nobody can write to, as [`MappedFile::map_if_immutable`]

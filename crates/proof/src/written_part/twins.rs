@@ -13,7 +13,7 @@ use zvf_store::{OpenOptions, Store};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::report::Report;
-use crate::{contents, npy};
+use crate::{contents, facts, npy};
 
 /// Writes the store, and compares it cell by cell and manifest by manifest.
 pub(super) async fn compare_twin(
@@ -78,13 +78,11 @@ fn read_batch(
     let positions = npy::read_floats(&folder.join("positions.npy"))?;
     let column = column_of_type(&positions.values, level.dtype(), positions.width)?;
     let mut batch = Batch::new(kind, column);
-    let columns = about["columns"].as_array().into_iter().flatten().filter_map(Json::as_str);
-    for name in columns {
+    for name in facts::texts(&about["columns"]) {
         let values = npy::read_floats(&folder.join(format!("{name}.npy")))?.values;
         // This is the name of integers in all stores of the peer.
         let dtype = (if name == "n" { "int32" } else { "float32" }).parse::<Dtype>()?;
-        batch =
-            batch.with_field(Field::new(name.to_owned(), column_of_type(&values, dtype, 1)?))?;
+        batch = batch.with_field(Field::new(name, column_of_type(&values, dtype, 1)?))?;
     }
     let numbers = |name: &str| {
         let path = folder.join(name);

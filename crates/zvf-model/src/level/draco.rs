@@ -164,12 +164,10 @@ fn decode(bytes: &[u8], dtype: Dtype, axes: usize, limits: &Limits) -> Result<Dr
             "others",
         ));
     };
-    let values = match dtype {
-        // zarr-vectors writes the type of its input, and streams of float32 all the same.
-        Dtype::FLOAT64 => widen(&positions.values).into(),
-        _ => positions.values.into(),
-    };
-    let positions = Column::new(dtype, positions.width, values)?;
+    // zarr-vectors writes the type of its input, and streams of float32 all the same.
+    let is_wide = dtype == Dtype::FLOAT64;
+    let values = if is_wide { widen(&positions.values) } else { positions.values };
+    let positions = Column::new(dtype, positions.width, values.into())?;
     Ok(DracoChunk { positions, faces: faces.unwrap_or_default(), keeps_order })
 }
 

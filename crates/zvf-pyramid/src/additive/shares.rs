@@ -19,7 +19,7 @@ use crate::plan::{KindPlan, PyramidPlan, Step};
 use crate::rows::row_number;
 use crate::shape::points;
 
-/// What each level stores itself.
+/// The objects or points that each level stores.
 pub(super) enum Shares {
     /// The objects, by level.
     Objects(Vec<Objects>),

@@ -58,7 +58,7 @@ impl<'a> Deref for KindSource<'a> {
     }
 }
 
-/// What was made of one kind of a level.
+/// The result of building one kind of a level.
 struct Made {
     farthest: LargestError, // from the level below
     elements: u64,          // edges or faces
@@ -66,7 +66,7 @@ struct Made {
     by_objects: bool,
     /// Why they could not be.
     not_apart: Option<&'static str>,
-    /// What was reused of the existing level.
+    /// The reused part of the existing level.
     reused: Option<Reused>,
 }
 

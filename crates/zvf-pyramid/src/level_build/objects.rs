@@ -211,16 +211,14 @@ impl KindSource<'_> {
                 continue;
             }
             let batches: Vec<&Batch> = all.iter().map(|object| &object.made.batch).collect();
-            let mut joined = match concatenate(&batches)? {
-                Some(batch) => Coarsened::from_batch(batch),
-                None if copied.is_some() => {
+            let Some(batch) = concatenate(&batches)? else {
+                if copied.is_some() {
                     return refuse("attributes are not those of the level");
                 }
-                None => {
-                    let (expected, found) = ("the same of all objects", "others");
-                    return Err(inconsistent_error("attributes", expected, found).into());
-                }
+                let (expected, found) = ("the same of all objects", "others");
+                return Err(inconsistent_error("attributes", expected, found).into());
             };
+            let mut joined = Coarsened::from_batch(batch);
             if same.is_empty() {
                 joined.vertex_map = vertex_map(&all, rows);
             }

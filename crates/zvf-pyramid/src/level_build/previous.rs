@@ -46,7 +46,7 @@ pub(super) struct PreviousKind<'a> {
     pub(super) retains: bool, // whether cells may stay as they are stored
 }
 
-/// What was reused of an existing level.
+/// The reused part of an existing level.
 pub(super) struct Reused {
     pub(super) unit: Unit,
     pub(super) built: u64, // from the level below

@@ -146,8 +146,8 @@ fn merge_to_means(
     Ok(Coarsened { batch, vertex_map, farthest })
 }
 
-/// Keeps the vertices `heads`, each of which represents the vertices that `vertex_map` gives it,
-/// without elements.
+/// Keeps the vertices `heads`. Each represents the vertices that `vertex_map` assigns to it. The
+/// result has no elements.
 fn keep_heads(
     batch: &Batch,
     heads: Vec<u32>,

@@ -132,6 +132,7 @@ fn find_short_branches(at: &Points, parents: &[u32], length: f64) -> Vec<bool> {
     let mut open: BinaryHeap<Reverse<(u64, u32)>> =
         tips.filter_map(|tip| price(&tree, tip)).collect();
     while let Some(Reverse((bits, tip))) = open.pop() {
+        // Without a fork it has become the stem, which stays.
         let Some((long, rows)) = tree.branch(tip) else { continue };
         if long >= length {
             continue;
