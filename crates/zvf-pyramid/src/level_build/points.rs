@@ -23,6 +23,7 @@ use crate::batches::{concatenate, order_fields, select_kept, select_rows, split_
 use crate::blocks::{self, Blocks};
 use crate::carry::present_ids;
 use crate::columns::Points;
+use crate::error::inconsistent_error;
 use crate::links::LineageWriter;
 use crate::rows::{check_rows, row_number};
 use crate::shape::largest_error::ErrorLocation;
@@ -55,9 +56,12 @@ impl KindSource<'_> {
             while let Some(batch) = batches.next().await {
                 held.push(select_kept(&batch?, self.objects.as_ref())?);
             }
-            if let Some(batch) = concatenate(&held.iter().collect::<Vec<_>>())? {
-                self.cluster_batch(batch, lattice.as_ref(), lineage)?;
+            if held.is_empty() {
+                continue;
             }
+            let differ = || inconsistent_error("attributes", "the same in all batches", "others");
+            let batch = concatenate(&held.iter().collect::<Vec<_>>())?.ok_or_else(differ)?;
+            self.cluster_batch(batch, lattice.as_ref(), lineage)?;
         }
         Ok(None)
     }
