@@ -12,36 +12,10 @@ pub(crate) const COMMAND: Command = Command {
     name: "torture",
     help: "try to break what the library promises
 
-usage: cargo xtask torture mutate [--n N] [--seed S]
-       cargo xtask torture exhaust
-       cargo xtask torture powerloss [--states N] [--edits] [--seed S]
-       cargo xtask torture kill9 [--what build|create|overwrite|pyramid|ingest|edit|gc|undo|refresh] [--loops N]
-                                 [--writers N] [--dir DIR] [--seed S]
-       cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB] [--edits] [--disks N] [--what COMMAND]
-       cargo xtask torture roles [--rounds N] [--form plain|link|pack] [--only ROLE] [--hold-ms MS] [--seed S]
-       cargo xtask torture signals [--loops N] [--what COMMAND] [--seed S]
-       cargo xtask torture doubles [--every N] [--rounds N] [--writers N]
-       cargo xtask torture race [--writers N] [--commits N]
-       cargo xtask torture edit-model [--n N] [--kind KIND] [--levels N] [--transaction N] [--seed S]
-       cargo xtask torture edit-script DIR [--only TEXT] [--every N]
-       cargo xtask torture sigbus [--n N] [--seed S]
-       cargo xtask torture stores [--n N] [--seed S]
-       cargo xtask torture race-remote [--loops N] [--writers N] [--seed S]
-       cargo xtask torture faults [--every N] [--then-random N] [--writer NAME] [--edits [--small]] [--seed S]
-       cargo xtask torture cancel [--every N] [--edits]
-       cargo xtask torture disk-faults [--every N] [--what WRITER]
-       cargo xtask torture disk-cancel [--every N] [--what WRITER]
-       cargo xtask torture rerun [--loops N] [--what COMMAND] [--seed S]
-       cargo xtask torture clean [--loops N] [--what COMMAND] [--seed S]
-       cargo xtask torture memory [--size POINTS] [--limit MIB,..] [--pairs] [--what COMMAND]
-                                  [--every N] [--verbose]
-       cargo xtask torture scale [--chunks N]
-       cargo xtask torture http [--n N] [--seed S]
-       cargo xtask torture slow [--conns N] [--secs S] [--factor F]
-       cargo xtask torture load [--conns N] [--secs S] [--min-rate N] [--p99-ms MS]
-       cargo xtask torture soak [--secs S] [--slope-kib KIB]
+usage: cargo xtask torture PART [OPTIONS]
        cargo xtask torture cluster [--rounds N] [--moments N]
 
+`cargo xtask torture help` lists the parts, `cargo xtask torture PART --help` lists the options of one.
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,
 };
