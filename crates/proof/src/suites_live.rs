@@ -22,7 +22,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use zvf_metadata::LayoutFamily;
 use zvf_model::{Bounds, Kind, LevelId, LevelReader};
@@ -33,7 +33,6 @@ use crate::facts::{self, list};
 use crate::naive::Cube;
 use crate::peers;
 use crate::report::{Report, Run};
-use crate::store_facts::Refusal;
 use crate::{contents, corpus, validate_part};
 
 /// Runs every suite, and reads at most `limit` stores of each; all of them when it is 0.
@@ -113,10 +112,12 @@ async fn compare_store(path: &Path, expected: &Value) -> anyhow::Result<Vec<Comp
     let store = corpus::open(path).await;
     let answers = match &store {
         Ok(store) => compare_level_0(&mut compared, store, expected).await,
-        Err(error) => Err(error.clone().into()),
+        Err(error) => Err(error.clone()),
     };
     match (answers, expected["refused"].as_str()) {
-        (Err(ours), None) => compared.push(("refused", Some(format!("we refuse: {ours}")))),
+        (Err(ours), None) => {
+            compared.push(("refused", Some(format!("we refuse: {}: {ours}", ours.class()))))
+        }
         (Ok(()), Some(theirs)) => {
             compared.push(("refused", Some(format!("they refuse: {theirs}"))));
         }
@@ -136,7 +137,7 @@ async fn compare_level_0(
     compared: &mut Vec<Compared>,
     store: &Store,
     expected: &Value,
-) -> Result<(), Refusal> {
+) -> zvf_error::Result<()> {
     let level = LevelReader::open(store, LevelId(0)).await?;
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let reader = Reader::new(store.clone());
@@ -173,7 +174,7 @@ async fn compare_migrated(old: &Store, expected: &Value) -> anyhow::Result<()> {
     let folder = archives::scratch();
     let new = corpus::migrate(old, folder.path()).await?;
     let mut compared = Vec::new();
-    compare_level_0(&mut compared, &new, expected).await.map_err(|error| anyhow!("{error}"))?;
+    compare_level_0(&mut compared, &new, expected).await?;
     match compared.into_iter().find_map(|(fact, difference)| Some((fact, difference?))) {
         Some((fact, difference)) => bail!("{fact}: {difference}"),
         None => Ok(()),
