@@ -29,6 +29,6 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--sql") {
         return crate::sql::run(house, args);
     }
-    let programs = house.build_programs(&["proof"])?;
-    house.program(programs.join("proof")).forward(args).run()
+    args.flag("--"); // before `--help`, which is then that of the program
+    house.program(house.build_programs(&["proof"])?.join("proof")).forward(args).run()
 }
