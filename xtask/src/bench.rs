@@ -11,8 +11,8 @@ pub(crate) const COMMAND: Command = Command {
     name: "bench",
     help: "measure: against the Python reference, and the inner loops alone
 
-usage: cargo xtask bench [--quick] [--resume] [--part NAME].. [WORKLOAD] [--turns N] [--scale X]
-       cargo xtask bench --validate | --tensor [--threads N] | --pyramid DIR | --write DIR [--write DIR..]
+usage: cargo xtask bench [--quick] [--resume] [--part NAME].. [--place DIR].. [WORKLOAD] [--turns N]
+                         [--scale X] [--threads N]
        cargo xtask bench --billion [--points N] [--only points|streamlines] [--no-sql] [--resume]
        cargo xtask bench --loops [FILTER] [OPTIONS OF CRITERION]
 
@@ -23,10 +23,9 @@ same bytes. Who cannot be installed is in the table, with the reason. When all p
 docs/src/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
 The part python builds the release wheel; with --quick only where the part is named.
 With --resume, the parts that an earlier run with the same settings finished are taken from its files, and only the others run.
---part runs one part of the table, and may be repeated; --validate, --tensor, --pyramid and --write
-are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
---profile, our sides alone do the work of any part: for a profiler. With --fast-codecs our
-side is built with the feature of that name.
+--part runs one part of the table, and may be repeated. With --place, the parts that write do so in these folders: of a disk,
+or of a memory file system. With --fast-codecs our side is built with the feature of that name.
+
 With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
 drawn, and asked in SQL by one process and by executors; writes docs/src/billion.md, with small pictures in docs/src/billion. Takes
 an hour on two cores and 80 GB of disk for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
@@ -72,9 +71,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 /// wheel of an earlier run, or reports that there is none, because building it takes longer than
 /// everything else.
 fn wants_python(args: &Args) -> bool {
-    let other_parts =
-        ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile", "--quick"];
-    args.peek("python") || !other_parts.iter().any(|name| args.peek(name))
+    args.peek("python") || !(args.peek("--part") || args.peek("--quick"))
 }
 
 #[cfg(test)]

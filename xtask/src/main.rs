@@ -15,7 +15,6 @@ mod conformance;
 mod counts;
 mod deny;
 mod docs;
-mod elf;
 mod features;
 mod fixtures;
 mod fuzz;

@@ -1,14 +1,12 @@
 //! `no-std`: the byte-level crates without an operating system, and on an emulated one.
 
-use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use crate::Command;
 use crate::args::Args;
-use crate::elf;
-use crate::house::{House, say};
+use crate::house::House;
 
 pub(crate) const COMMAND: Command = Command {
     name: "no-std",
@@ -49,10 +47,7 @@ pub(crate) fn require(house: &House, target: &str) -> anyhow::Result<()> {
 fn firmware(house: &House) -> anyhow::Result<()> {
     house.cargo("build -p firmware --profile firmware --target").arg(BARE_METAL).run()?;
     let image = house.target().join(BARE_METAL).join("firmware").join("firmware");
-    let bytes = fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
-    let size = elf::sizes(&bytes).context("the firmware is not an ELF file of 32 bits")?;
-    say(&format!("code {} B, data {} B, zeroed {} B", size.code, size.data, size.zeroed));
-
+    house.program("size").arg(&image).run()?; // of binutils, which every linker comes with
     let hint = format!("{EMULATOR} is missing (Debian: `apt-get install {EMULATOR}`)");
     house.program(EMULATOR).words("--version").require(&hint)?;
     let machine = "{} -machine mps2-an386 -cpu cortex-m4 -nographic \

@@ -1,28 +1,24 @@
 //! The parts of checks that may be skipped on some machines, each with its condition. Everything
 //! else runs or fails.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use crate::house::say;
 
-/// A part that may be skipped.
+/// A part that may be skipped: its name, and where it is left out.
 #[derive(Debug)]
-pub(crate) struct OptionalPart {
-    name: &'static str,
-    condition: &'static str,
-    outcome: AtomicU8,
-}
+pub(crate) struct OptionalPart(&'static str, &'static str);
 
 impl OptionalPart {
-    const fn new(name: &'static str, condition: &'static str) -> Self {
-        Self { name, condition, outcome: AtomicU8::new(NOT_REACHED) }
-    }
-
     /// Records whether it runs, and returns that.
     pub(crate) fn settle(&self, runs: bool) -> bool {
-        self.outcome.store(if runs { RAN } else { LEFT_OUT }, Ordering::Relaxed);
+        let Self(name, condition) = *self;
+        let outcome = if runs { "ran" } else { "LEFT OUT" };
+        let mut reached = REACHED.lock().unwrap_or_else(PoisonError::into_inner);
+        reached.insert(name, format!("{name:12} {outcome:12} left out where {condition}"));
         if !runs {
-            say(&format!("left out: {} ({})", self.name, self.condition));
+            say(&format!("left out: {name} ({condition})"));
         }
         runs
     }
@@ -31,32 +27,21 @@ impl OptionalPart {
 /// Prints every part that was reached, its condition and its result.
 pub(crate) fn summary() {
     say("\n== parts that may be left out");
-    for part in PARTS {
-        let outcome = match part.outcome.load(Ordering::Relaxed) {
-            RAN => "ran",
-            LEFT_OUT => "LEFT OUT",
-            _ => continue,
-        };
-        say(&format!("{:12} {outcome:12} left out where {}", part.name, part.condition));
-    }
+    REACHED.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|line| say(line));
 }
 
-pub(crate) static ADVISORIES: OptionalPart = OptionalPart::new(
+/// A line for each part that was reached.
+static REACHED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
+
+pub(crate) const ADVISORIES: OptionalPart = OptionalPart(
     "advisories",
     "their database cannot be fetched: the machine reaches registries of packages only",
 );
-pub(crate) static BOOK: OptionalPart = OptionalPart::new(
-    "book",
-    "mdbook is not installed: the links of its pages are checked either way",
-);
-pub(crate) static SMALL_DISKS: OptionalPart =
-    OptionalPart::new("small disks", "the user may not mount file systems");
-pub(crate) static SQL: OptionalPart = OptionalPart::new(
+pub(crate) const BOOK: OptionalPart =
+    OptionalPart("book", "mdbook is not installed: the links of its pages are checked either way");
+pub(crate) const SMALL_DISKS: OptionalPart =
+    OptionalPart("small disks", "the user may not mount file systems");
+pub(crate) const SQL: OptionalPart = OptionalPart(
     "sql",
     "no SQL engine is built: `cargo xtask conformance --sql` does and runs the rest",
 );
-static PARTS: [&OptionalPart; 4] = [&ADVISORIES, &BOOK, &SMALL_DISKS, &SQL];
-
-const NOT_REACHED: u8 = 0;
-const RAN: u8 = 1;
-const LEFT_OUT: u8 = 2;

@@ -38,7 +38,7 @@ class Inputs:
 
     def points(self):
         positions = load(self.folder, "points.f32", "<f4", 3)
-        values = {"a": load(self.folder, "points_a.f32", "<f4", 1), "n": load(self.folder, "points_n.i32", "<i4", 1)}
+        values = {"a": load(self.folder, "points_a", "<f4", 1), "n": load(self.folder, "points_n", "<i4", 1)}
         return lambda to: write_points(to, positions, vertex_attributes=values, **LAYOUT)
 
     def objects(self):
@@ -53,12 +53,12 @@ class Inputs:
 
     def mesh(self):
         corners = load(self.folder, "mesh.f32", "<f4", 3)
-        faces = load(self.folder, "mesh_faces.i64", "<i8", 3)
+        faces = load(self.folder, "mesh_rows.i64", "<i8", 3)
         return lambda to: write_mesh(to, corners, faces, **LAYOUT)
 
     def graph(self):
         nodes = load(self.folder, "graph.f32", "<f4", 3)
-        edges = load(self.folder, "graph_edges.i64", "<i8", 2)
+        edges = load(self.folder, "graph_rows.i64", "<i8", 2)
         return lambda to: write_graph(to, nodes, edges, **LAYOUT)
 
 

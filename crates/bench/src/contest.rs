@@ -144,7 +144,6 @@ pub(crate) fn run_contest(
     if bench.own.is_some() {
         return Err(measure_memory(&work, contenders)?.into());
     }
-    contenders.retain(|contender| !bench.profile || contender.role.is_ours());
     for contender in &mut contenders {
         if let Ok(run) = &mut contender.run {
             match run() {
@@ -169,7 +168,7 @@ pub(crate) fn run_contest(
             }
         }
     }
-    let is_sampled = bench.turns > 0 && bench.is_thorough() && !bench.profile;
+    let is_sampled = bench.turns > 0 && bench.is_thorough();
     let mut row = Row { work, count, ahead: None, growth: None, sides: Vec::new() };
     for Contender { name, role, run, file, turns } in contenders {
         let stored = file.as_deref().and_then(limit::disk_size);
@@ -186,7 +185,7 @@ pub(crate) fn run_contest(
         row.sides.push(side);
     }
     if bench.turns > 0 {
-        add_memory(bench, part, &mut row)?;
+        add_memory(part, &mut row)?;
     }
     Ok(row)
 }
@@ -225,13 +224,14 @@ fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<
 }
 
 /// Runs zvf's side in a separate process, to measure its memory.
-fn add_memory(bench: &Bench, part: &str, row: &mut Row) -> anyhow::Result<()> {
+fn add_memory(part: &str, row: &mut Row) -> anyhow::Result<()> {
     let ours = row.sides.iter_mut().find(|side| side.role == Role::Zvf);
     if let Some(Ok(turn)) = ours.map(|side| &mut side.result)
         && turn.cost.memory.is_none()
     {
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.args(bench.process_words(part, &row.work)).output()?;
+        command.args(std::env::args_os().skip(1));
+        let output = command.args(["--part", part, "--own", &row.work]).output()?;
         let held = String::from_utf8_lossy(&output.stdout).trim().parse::<u64>();
         let held = held.with_context(|| format!("{}: no memory is told: {output:?}", row.work))?;
         turn.cost.memory = Some(held).filter(|held| *held > 0);

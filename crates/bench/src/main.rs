@@ -3,7 +3,7 @@
 //! Peers are installed into disposable environments, data is made once, and every workload is run
 //! by all contenders in turns, so that a slow moment of the machine affects all of them; the
 //! results are medians. All counts must be equal, or the workload fails. The parts are listed in
-//! `parts`; some also have a switch that states where to write.
+//! `parts`.
 
 mod billion;
 mod clock;
@@ -49,6 +49,7 @@ fn main() -> anyhow::Result<()> {
             continue;
         }
         if bench.resume
+            && bench.own.is_none()
             && let Some(earlier) = results::load(&bench, part.name)?
         {
             finished.push(earlier);
@@ -73,7 +74,6 @@ fn main() -> anyhow::Result<()> {
     }
     discard::remove_discarded()?;
     let is_complete = failed.is_empty() && chosen.is_empty() && bench.filter.is_none();
-    let is_complete = is_complete && !bench.profile;
     results::write_run(&bench, &finished, is_complete, begun.elapsed(), &json!({"load": load}))?;
     ensure!(
         failed.is_empty(),
@@ -86,14 +86,10 @@ fn main() -> anyhow::Result<()> {
 /// Returns the requested parts; empty for all.
 fn list_chosen(bench: &Bench) -> anyhow::Result<Vec<&str>> {
     let all: Vec<&str> = parts::ALL.iter().map(|part| part.name).collect();
-    let switches = [
-        ("validate", bench.validate),
-        ("tensor", bench.tensor),
-        ("pyramid", bench.pyramid.is_some()),
-        ("write", !bench.write.is_empty()),
-    ];
-    let switched = switches.into_iter().filter_map(|(name, asked)| asked.then_some(name));
-    let chosen: Vec<&str> = bench.part.iter().map(String::as_str).chain(switched).collect();
+    let mut chosen: Vec<&str> = bench.part.iter().map(String::as_str).collect();
+    if bench.own.is_some() {
+        chosen.drain(..chosen.len().saturating_sub(1));
+    }
     let unknown = chosen.iter().find(|name| !all.contains(name));
     ensure!(unknown.is_none(), "there is no part {unknown:?}: there is {}", all.join(", "));
     Ok(chosen)

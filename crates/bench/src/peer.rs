@@ -98,7 +98,7 @@ impl Other {
         role: Role,
         start: impl FnOnce() -> anyhow::Result<Peer>,
     ) -> Self {
-        let peer = if bench.alone || bench.profile || bench.own.is_some() {
+        let peer = if bench.alone || bench.own.is_some() {
             Err("not asked".to_owned())
         } else {
             start().map_err(|error| format!("{error:#}"))

@@ -1,6 +1,5 @@
 //! The settings of a run, as the command line gives them, and its output places.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,9 +43,6 @@ pub(crate) struct Bench {
     /// The seconds after which a workload gets no more turns.
     #[arg(long, hide = true, default_value = "10", default_value_if("quick", IsPresent, "2"))]
     pub(crate) patience: u64,
-    /// Do what a quick run leaves out, however large the data is.
-    #[arg(long, hide = true)]
-    pub(crate) thorough: bool,
     /// Only these parts.
     #[arg(long, value_name = "NAME")]
     pub(crate) part: Vec<String>,
@@ -54,30 +50,18 @@ pub(crate) struct Bench {
     /// finished from the folder, and run the others.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Do nothing but our own sides of each workload: for a profiler.
-    #[arg(long)]
-    pub(crate) profile: bool,
-    /// Do nothing but our own side of this work, once, and print the most memory that was held.
+    /// Do nothing but our own side of this work of the last part, once, and print the most memory that was held.
     #[arg(long, hide = true, value_name = "WORK")]
     pub(crate) own: Option<String>,
     /// Without peers that need an installation, and without the command: for tests.
     #[arg(long, hide = true)]
     pub(crate) alone: bool,
-    /// Only the part that validates whole stores.
-    #[arg(long)]
-    pub(crate) validate: bool,
-    /// Only slices of dense arrays, beside tetration and python-blosc2.
-    #[arg(long)]
-    pub(crate) tensor: bool,
     /// For dense arrays: how many threads each side has.
     #[arg(long, default_value_t = 2)]
     pub(crate) threads: usize,
-    /// Only the part that builds levels, of copies in this folder: one of a memory file system.
+    /// Write stores and build levels in these folders: of a disk, or of a memory file system.
     #[arg(long, value_name = "DIR")]
-    pub(crate) pyramid: Option<PathBuf>,
-    /// Only the part that writes, into each of these folders.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) write: Vec<PathBuf>,
+    pub(crate) place: Vec<PathBuf>,
     /// Only stores of up to a billion vertices, from files to SQL; takes an hour, and 80 GB of the
     /// folder.
     #[arg(long)]
@@ -91,9 +75,6 @@ pub(crate) struct Bench {
     /// For --billion: nothing is asked in SQL; no page is made.
     #[arg(long, requires = "billion")]
     pub(crate) no_sql: bool,
-    /// Folders to write into.
-    #[arg(long, hide = true, value_name = "DIR")]
-    pub(crate) place: Vec<PathBuf>,
     /// Only workloads whose name contains this.
     pub(crate) filter: Option<String>,
 }
@@ -102,7 +83,7 @@ impl Bench {
     /// Returns whether conditions are also run on ten times the points, and all workloads of zvf
     /// are profiled.
     pub(crate) fn is_thorough(&self) -> bool {
-        self.thorough || (!self.quick && self.own.is_none() && !self.alone)
+        !self.quick && !self.alone
     }
 
     /// Returns the time for which each workload of zvf is profiled.
@@ -120,42 +101,20 @@ impl Bench {
 
     /// Returns all settings that results depend on, as text.
     pub(crate) fn describe(&self) -> String {
-        let Self { scale, largest, turns, patience, quick, threads, profile, .. } = self;
-        let (places, is_thorough) = (self.places().collect::<Vec<_>>(), self.is_thorough());
-        format!(
-            "{scale} {largest} {turns} {patience} {places:?} {quick} {is_thorough} {threads} {profile}"
-        )
-    }
-
-    /// Returns the arguments with which this program runs zvf's side of one workload on the same
-    /// data.
-    pub(crate) fn process_words(&self, part: &str, work: &str) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec!["--folder".into(), self.folder.clone().into()];
-        let (scale, largest) = (self.scale.to_string(), self.largest.to_string());
-        let threads = self.threads.to_string();
-        let sizes = ["--scale", &scale, "--largest", &largest, "--threads", &threads];
-        words.extend(self.is_thorough().then(|| "--thorough".into()));
-        words.extend(sizes.into_iter().chain(["--part", part, "--own", work]).map(OsString::from));
-        words.extend(self.places().flat_map(|place| ["--place".into(), place.into()]));
-        words
-    }
-
-    /// Returns the requested places in which stores are written and levels built.
-    fn places(&self) -> impl Iterator<Item = &PathBuf> {
-        self.write.iter().chain(&self.pyramid).chain(&self.place)
+        let Self { scale, largest, turns, patience, place, quick, threads, .. } = self;
+        let is_thorough = self.is_thorough();
+        format!("{scale} {largest} {turns} {patience} {place:?} {quick} {is_thorough} {threads}")
     }
 
     /// Returns the output places: the requested ones, or else a memory file system, if there is
     /// one, and the disk of the folder.
     pub(crate) fn list_places(&self) -> anyhow::Result<Vec<Place>> {
-        let mut places: Vec<Place> = self
-            .places()
-            .map(|path| Place {
-                name: format!("in {}", path.display()),
-                path: path.clone(),
-                _fleeting: None,
-            })
-            .collect();
+        let requested = self.place.iter().map(|path| Place {
+            name: format!("in {}", path.display()),
+            path: path.clone(),
+            _fleeting: None,
+        });
+        let mut places: Vec<Place> = requested.collect();
         if !places.is_empty() {
             return Ok(places);
         }
@@ -207,22 +166,5 @@ impl Bench {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;
         Ok(folder)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_process_is_told_all_that_matters() {
-        let place = vec!["there".into()];
-        let bench = Bench { folder: "here".into(), scale: 0.25, place, ..Bench::with_turns(7) };
-        let words = bench.process_words("ask", "a box");
-        let text: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
-        assert_eq!(
-            text.join(" "),
-            "--folder here --scale 0.25 --largest 1 --threads 1 --part ask --own a box --place there"
-        );
     }
 }

@@ -6,6 +6,7 @@ OUT/cells.zarrvectors and OUT/shard.zarrvectors have 6 x 6 x 6 chunks of side 10
 one attribute `a`.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -20,4 +21,4 @@ columns = {"a": rng.random(len(points)).astype("float32")}
 for name, kwargs in {"cells": {}, "shard": {"shard_shape": 8}}.items():
     store = str(out / f"{name}.zarrvectors")
     write_points(store, points, chunk_shape=(10.0,) * 3, vertex_attributes=columns, **kwargs)
-np.save(out / "positions.npy", points.astype("float64"))
+(out / "positions.json").write_text(json.dumps(points.tolist()))

@@ -2,9 +2,8 @@
 
     write_stores.py OUT SEED COUNT
 
-OUT/<id>/store.zarrvectors is the store; OUT/<id>/*.npy are positions (float64), parts (int64
-offsets), ends (int64 rows of edges or faces), objects (int64) and columns (float64). OUT/stores.json
-lists them, with their columns and groups. The same seed gives the same stores.
+OUT/<id>/store.zarrvectors is the store. OUT/stores.json lists them, each with its positions, parts (offsets),
+ends (rows of edges or faces), objects, columns and groups. The same seed gives the same stores.
 """
 
 import json
@@ -46,7 +45,7 @@ class Case:
         self.side = float(rng.choice([120.0, 300.0]))
         self.chunk = float(rng.choice([40.0, 64.0]))
         self.dtype = str(rng.choice(["float32", "float64"]))
-        self.about = {"id": self.folder.name, "kind": kind, "axes": self.axes, "columns": []}
+        self.about = {"id": self.folder.name, "kind": kind, "axes": self.axes, "columns": {}}
         self.kwargs = dict(STORAGE[turn // len(KINDS) % len(STORAGE)])
         self.kwargs |= {"chunk_shape": (self.chunk,) * self.axes, "dtype": self.dtype}
         if rng.random() < 0.5 and kind in ("points", "point_objects"):
@@ -72,8 +71,7 @@ class Case:
         """A column of that many values, kept for the comparison."""
         values = self.rng.integers(0, 5, rows) if whole else self.rng.random(rows)
         values = values.astype("int32" if whole else "float32")
-        self.keep(name, values.astype("float64"))
-        self.about["columns"].append(name)
+        self.about["columns"][name] = values.tolist()
         return values
 
     def group(self, objects):
@@ -83,19 +81,16 @@ class Case:
         self.kwargs["groups"] = dict(enumerate(self.about["groups"]))
 
     def keep(self, name, array):
-        np.save(self.folder / f"{name}.npy", np.ascontiguousarray(array))
-
-    def keep_positions(self, positions):
-        self.keep("positions", positions.astype("float64"))
+        self.about[name] = array.tolist()
 
     def keep_parts(self, chains):
-        self.keep("parts", np.cumsum([0] + [len(chain) for chain in chains]).astype("int64"))
+        self.keep("parts", np.cumsum([0] + [len(chain) for chain in chains]))
 
 
 def points(case):
     positions = case.scatter(int(case.rng.integers(200, 1200)))
     columns = {"a": case.column("a", len(positions)), "n": case.column("n", len(positions), whole=True)}
-    case.keep_positions(positions)
+    case.keep("positions", positions)
     if case.kind == "point_objects":
         owners = case.rng.integers(0, 30, len(positions)).astype("int64")
         case.keep("objects", owners)
@@ -108,14 +103,14 @@ def points(case):
 
 def lines(case):
     ends = np.stack([np.stack(walk[:2]) for walk in case.walks(int(case.rng.integers(50, 300)), 4)])
-    case.keep_positions(ends.reshape(-1, case.axes))
+    case.keep("positions", ends.reshape(-1, case.axes))
     case.keep_parts(list(ends))
     write_lines(case.store, ends, **case.kwargs)
 
 
 def chains(case):
     paths = case.walks(int(case.rng.integers(20, 80)), 40)
-    case.keep_positions(np.concatenate(paths))
+    case.keep("positions", np.concatenate(paths))
     case.keep_parts(paths)
     case.group(len(paths))
     values = case.column("a", sum(map(len, paths)))
@@ -131,8 +126,8 @@ def graph(case):
     else:
         ends = case.rng.integers(0, count, (count * 2, 2))
         ends = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
-    case.keep_positions(nodes)
-    case.keep("ends", ends.astype("int64"))
+    case.keep("positions", nodes)
+    case.keep("ends", ends)
     columns = {"a": case.column("a", count)}
     write_graph(case.store, nodes, ends, kind=case.kind, vertex_attributes=columns, **case.kwargs)
 
@@ -148,8 +143,8 @@ def mesh(case):
     first = np.stack([at[:-1, :-1], at[1:, :-1], at[1:, 1:]], axis=-1).reshape(-1, 3)
     second = np.stack([at[:-1, :-1], at[1:, 1:], at[:-1, 1:]], axis=-1).reshape(-1, 3)
     faces = np.concatenate([first, second])
-    case.keep_positions(corners)
-    case.keep("ends", faces.astype("int64"))
+    case.keep("positions", corners)
+    case.keep("ends", faces)
     write_mesh(case.store, corners, faces, **case.kwargs)
 
 
@@ -169,7 +164,7 @@ def draco(case):
         case.kwargs["encoding"] = "draco"
         mesh(case)
     starts = np.cumsum([0] + [len(stream.points) for stream in streams])
-    case.keep_positions(np.concatenate([stream.points for stream in streams]))
+    case.keep("positions", np.concatenate([stream.points for stream in streams]))
     faces = [start + stream.faces for start, stream in zip(starts, streams) if hasattr(stream, "faces")]
     # There may be none: each chunk then is a cloud of points.
     case.keep("ends", np.concatenate([np.empty((0, 3)), *faces]).astype("int64"))

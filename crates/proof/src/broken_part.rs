@@ -16,11 +16,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use archives::Unpacked;
+use zvf_error::Error;
 
 use crate::HEAP;
 use crate::corpus::{self, Fault};
 use crate::report::{Report, Run};
-use crate::store_facts::{Refusal, read_facts};
+use crate::store_facts::read_facts;
 
 /// Runs every damaged store of `folder`.
 pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
@@ -32,8 +33,8 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
 
 /// How far reading got.
 enum Outcome {
-    NotOpened(Refusal),
-    NotRead(Refusal),
+    NotOpened(Error),
+    NotRead(Error),
     Read(Vec<String>),
     Panicked(String),
     NotDone,
@@ -96,7 +97,7 @@ async fn read_store(path: &Path) -> Outcome {
     let task = async move {
         match corpus::open(&path).await {
             Ok(store) => read_facts(&store).await.map_or_else(Outcome::NotRead, Outcome::Read),
-            Err(error) => Outcome::NotOpened(error.into()),
+            Err(error) => Outcome::NotOpened(error),
         }
     };
     match tokio::time::timeout(MAX_TIME, tokio::spawn(task)).await {

@@ -16,11 +16,12 @@ use archives::faults::{Fault, FaultStore};
 use bytes::Bytes;
 use object_store::path::Path as Prefix;
 use tokio::runtime::Builder;
+use zvf_error::Result;
 use zvf_store::{OpenOptions, Store};
 
 use crate::corpus;
 use crate::report::{Report, Run};
-use crate::store_facts::{Refusal, read_facts};
+use crate::store_facts::read_facts;
 
 /// Sweeps the stores of `folder` with distinct read paths, or those with `only` in their names:
 /// every `every`th of the possible failures.
@@ -132,7 +133,7 @@ fn describe_difference(found: &[String], expected: &[String]) -> String {
 fn read_with_fault(
     files: &[(String, Vec<u8>)],
     fault: Option<(usize, Fault)>,
-) -> (Option<Result<Vec<String>, Refusal>>, Vec<String>) {
+) -> (Option<Result<Vec<String>>>, Vec<String>) {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("a runtime needs nothing that can be missing");
     runtime.block_on(async {

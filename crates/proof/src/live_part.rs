@@ -6,9 +6,8 @@
 //! by id and by group. Coarser levels, which zarr-vectors derives itself, are only compared with
 //! the contents of their own cells. The validator must find no error.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use futures_util::TryStreamExt as _;
 use serde_json::Value;
 use zvf_model::{Batch, Bounds, Kind, LevelId, LevelReader, ObjectId};
@@ -16,11 +15,10 @@ use zvf_query::region::Region;
 use zvf_query::{Columns, Mode, Order, Query, Reader};
 
 use crate::contents::{self, LevelContents};
-use crate::facts::{self, list};
 use crate::golden_part::answers;
 use crate::golden_part::boxes::{self, Piece};
+use crate::input::Input;
 use crate::naive::{self, Cube};
-use crate::npy;
 use crate::peers;
 use crate::report::{Facts, Report, Run};
 use crate::{corpus, validate_part, written_part};
@@ -40,11 +38,13 @@ pub(crate) fn run(effort: Effort, run: &mut Run<'_>) -> anyhow::Result<()> {
     let mut writer = peers::reference_script("write_stores.py")?;
     let words = [effort.seed.to_string(), effort.stores.to_string()];
     peers::run_command(writer.arg(folder.path()).args(words))?;
-    let stores = corpus::read_json(&folder.path().join("stores.json"))?;
-    for (turn, about) in list(&stores).enumerate() {
-        let id = about["id"].as_str().context("a store without an id")?;
+    let inputs = Input::read_all(folder.path())?;
+    for (turn, input) in inputs.iter().enumerate() {
+        let id = &input.id;
         run.case(format!("live/{}/{id}", effort.seed), async |report| {
-            let written = Written::read(&folder.path().join(id), about)?;
+            let store = folder.path().join(id).join("store.zarrvectors");
+            let (kind, pieces) = (input.kind()?, input.pieces());
+            let written = Written { store, kind, pieces, input };
             let random = Random::new(effort.seed ^ (turn as u64) << 32);
             check_store(report, &written, random, effort.boxes).await;
             let errors = validate_part::list_errors(&written.store).await?;
@@ -52,78 +52,33 @@ pub(crate) fn run(effort: Effort, run: &mut Run<'_>) -> anyhow::Result<()> {
             Ok(())
         })?;
     }
-    written_part::check_twins(folder.path(), &stores, run)
+    written_part::check_twins(folder.path(), &inputs, run)
 }
 
-/// The input of a writer.
-struct Written {
+/// A store of zarr-vectors, and its input.
+struct Written<'a> {
     store: PathBuf,
     kind: Kind,
-    /// Whether answers contain all: faces between chunks of Draco streams are left out.
-    is_whole: bool,
-    points: Vec<Vec<f64>>,
-    /// The points of chains or elements; empty for points.
     pieces: Vec<Piece>,
-    columns: Vec<(String, Vec<f64>)>,
-    /// The object of each point.
-    owners: Option<Vec<i64>>,
-    /// The objects of each group.
-    groups: Vec<Vec<i64>>,
+    input: &'a Input,
 }
 
-impl Written {
-    fn read(folder: &Path, about: &Value) -> anyhow::Result<Self> {
-        let kind = match about["kind"].as_str().context("a store without a kind")? {
-            "points" | "point_objects" | "by_attribute" => Kind::PointCloud,
-            "draco" => Kind::Mesh,
-            name => name.parse()?,
-        };
-        let points = npy::read_floats(&folder.join("positions.npy"))?.rows();
-        let column = |name: String| {
-            let values = npy::read_floats(&folder.join(format!("{name}.npy")))?;
-            Ok((name, values.values))
-        };
-        let columns = facts::texts(&about["columns"]).map(column).collect::<anyhow::Result<_>>()?;
-        let mut pieces = Vec::new();
-        if folder.join("parts.npy").exists() {
-            let parts = npy::read_ints(&folder.join("parts.npy"))?.values;
-            let part = |pair: &[i64]| points[pair[0] as usize..pair[1] as usize].to_vec();
-            pieces = parts.windows(2).map(part).collect();
-        }
-        if folder.join("ends.npy").exists() {
-            let ends = npy::read_ints(&folder.join("ends.npy"))?.rows();
-            let piece =
-                |row: &Vec<i64>| row.iter().map(|&at| points[at as usize].clone()).collect();
-            pieces = ends.iter().map(piece).collect();
-        }
-        let owners = folder.join("objects.npy");
-        let owners =
-            owners.exists().then(|| npy::read_ints(&owners)).transpose()?.map(|npy| npy.values);
-        let ids = |ids: &Value| list(ids).filter_map(Value::as_i64).collect();
-        let groups = list(&about["groups"]).map(ids).collect();
-        let store = folder.join("store.zarrvectors");
-        let is_whole = about["kind"] != "draco";
-        Ok(Self { store, kind, is_whole, points, pieces, columns, owners, groups })
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.columns.iter().map(|(name, _)| name.clone()).collect()
-    }
-
-    fn column(&self, name: &str) -> Option<&[f64]> {
-        self.columns.iter().find(|(found, _)| found == name).map(|(_, values)| values.as_slice())
+impl Written<'_> {
+    /// Whether answers contain all: faces between chunks of Draco streams are left out.
+    fn is_whole(&self) -> bool {
+        !self.input.is_draco()
     }
 
     /// Returns a box around a random vertex; sometimes with a face through a vertex.
     fn cube(&self, random: &mut Random) -> Cube {
-        let axes = self.points[0].len();
+        let axes = self.input.positions[0].len();
         let side = |axis: usize| {
-            let all = || self.points.iter().map(|point| point[axis]);
+            let all = || self.input.positions.iter().map(|point| point[axis]);
             all().fold(f64::MIN, f64::max) - all().fold(f64::MAX, f64::min)
         };
         let share = [0.0, 0.02, 0.1, 0.3, 0.7, 1.5][random.next_below(6)];
-        let centre = &self.points[random.next_below(self.points.len())];
-        let corner = &self.points[random.next_below(self.points.len())];
+        let centre = &self.input.positions[random.next_below(self.input.positions.len())];
+        let corner = &self.input.positions[random.next_below(self.input.positions.len())];
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for axis in 0..axes {
             let half = 0.5 * share * side(axis) * (0.5 + random.next_unit());
@@ -142,19 +97,21 @@ impl Written {
     /// value.
     fn rows(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u64>> {
         let row = |at: usize| {
-            let values =
-                self.points[at].iter().chain(self.columns.iter().map(|(_, column)| &column[at]));
+            let values = self.input.positions[at]
+                .iter()
+                .chain(self.input.columns.values().map(|column| &column[at]));
             values.map(|x| x.to_bits()).collect()
         };
-        sort_rows((0..self.points.len()).filter(|&at| keep(at)).map(row).collect())
+        sort_rows((0..self.input.positions.len()).filter(|&at| keep(at)).map(row).collect())
     }
 }
 
 /// Queries one store.
-async fn check_store(report: &mut Report, written: &Written, mut random: Random, boxes: usize) {
+async fn check_store(report: &mut Report, written: &Written<'_>, mut random: Random, boxes: usize) {
     let store = corpus::open(&written.store).await;
     let Some(store) = report.ok_or_report("open", store) else { return };
-    let check = StoreCheck { reader: Reader::new(store), written, names: written.names() };
+    let names = written.input.columns.keys().cloned().collect();
+    let check = StoreCheck { reader: Reader::new(store), written, names };
     check.check_rows(report, "all", &Query::all(), |_| true).await;
     check.check_objects(report, &mut random).await;
     for turn in 0..boxes {
@@ -178,7 +135,7 @@ async fn check_store(report: &mut Report, written: &Written, mut random: Random,
 /// A store, and its expected contents.
 struct StoreCheck<'a> {
     reader: Reader,
-    written: &'a Written,
+    written: &'a Written<'a>,
     names: Vec<String>,
 }
 
@@ -197,26 +154,26 @@ impl StoreCheck<'_> {
         let Some(answer) = report.ok_or_report(what, self.reader.run(&query).await) else { return };
         let rows = rows_of_answer(&answer.batch, names);
         let why = || format!("expected {} rows, found {}", expected.len(), rows.len());
-        report.check(what, rows == expected && answer.complete == self.written.is_whole, why());
+        report.check(what, rows == expected && answer.complete == self.written.is_whole(), why());
     }
 
     /// Compares objects by their ids and by their groups: chains point by point, in the requested
     /// order.
     async fn check_objects(&self, report: &mut Report, random: &mut Random) {
-        let written = self.written;
-        for (number, members) in written.groups.iter().enumerate() {
+        let Written { kind, input, pieces, .. } = self.written;
+        for (number, members) in input.groups.iter().enumerate() {
             let what = format!("group {number}");
             let query = Query::all().in_groups([number as u64]);
-            if written.kind == Kind::PointCloud {
-                let Some(owners) = &written.owners else { return };
+            if *kind == Kind::PointCloud {
+                let Some(owners) = &input.objects else { return };
                 self.check_rows(report, &what, &query, |at| members.contains(&owners[at])).await;
             } else {
                 self.check_chains(report, &what, query, members).await;
             }
         }
-        if answers::is_chain(written.kind) {
+        if answers::is_chain(*kind) {
             for _ in 0..4 {
-                let count = written.pieces.len();
+                let count = pieces.len();
                 let some: Vec<i64> = (0..5).map(|_| random.next_below(count) as i64).collect();
                 let query = Query::all().of_objects(some.iter().map(|id| ObjectId(*id)));
                 self.check_chains(report, &format!("objects {some:?}"), query, &some).await;
@@ -240,13 +197,15 @@ impl StoreCheck<'_> {
 
     /// Compares chains and elements in a box, in every mode.
     async fn check_geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
-        let Written { kind, pieces, points, .. } = self.written;
+        let Written { kind, pieces, input, .. } = self.written;
         let mut facts = Facts::new(report, at, &Value::Null);
         let all = query.clone();
         boxes::check_geometry(&mut facts, &self.reader, *kind, all, pieces, cube).await;
         let query = query.mode(Mode::Crop).order(Order::Storage);
-        self.check_rows(report, &format!("{at}/crop"), &query, |at| cube.contains(&points[at]))
-            .await;
+        self.check_rows(report, &format!("{at}/crop"), &query, |at| {
+            cube.contains(&input.positions[at])
+        })
+        .await;
     }
 
     /// Compares points in a box: all of them, those that match a predicate, those of some objects,
@@ -259,13 +218,13 @@ impl StoreCheck<'_> {
         cube: &Cube,
         random: &mut Random,
     ) {
-        let written = self.written;
+        let Input { positions: points, columns, objects, .. } = self.written.input;
         let query = Query::all().in_region(bounds);
-        let inside = |at: usize| cube.contains(&written.points[at]);
+        let inside = |at: usize| cube.contains(&points[at]);
         self.check_rows(report, at, &query, inside).await;
         self.check_stream(report, &format!("{at}/stream"), query.clone(), inside).await;
 
-        if let (Some(a), Some(n)) = (written.column("a"), written.column("n")) {
+        if let (Some(a), Some(n)) = (columns.get("a"), columns.get("n")) {
             let (least, excluded) = ((random.next_below(16) as f64) / 16.0, random.next_below(5));
             let text = format!("a >= {least} and not n = {excluded}");
             if let Some(predicate) = report.ok_or_report(&text, text.parse()) {
@@ -274,7 +233,7 @@ impl StoreCheck<'_> {
                 self.check_rows(report, &format!("{at}/{text}"), &query, keep).await;
             }
         }
-        if let Some(owners) = &written.owners {
+        if let Some(owners) = objects {
             let some: Vec<i64> =
                 (0..3).map(|turn| turn * 10 + random.next_below(10) as i64).collect();
             let query = query.of_objects(some.iter().map(|id| ObjectId(*id)));
@@ -283,12 +242,12 @@ impl StoreCheck<'_> {
         }
 
         let half_open = Query::all().in_region(Region::from(bounds).into_half_open());
-        let keep = |at: usize| cube.contains_half_open(&written.points[at]);
+        let keep = |at: usize| cube.contains_half_open(&points[at]);
         self.check_rows(report, &format!("{at}/half open"), &half_open, keep).await;
 
         let (centre, radius) = (cube.centre(), 0.5 * cube.longest_side());
         if let Some(ball) = report.ok_or_report("ball", Region::ball(&centre, radius)) {
-            let keep = |at: usize| naive::distance(&centre, &written.points[at]) <= radius;
+            let keep = |at: usize| naive::distance(&centre, &points[at]) <= radius;
             let query = Query::all().in_region(ball);
             self.check_rows(report, &format!("{at}/ball"), &query, keep).await;
         }

@@ -32,10 +32,10 @@ mod facts;
 mod fault_part;
 mod formats_part;
 mod golden_part;
+mod input;
 mod live_part;
 mod migrated_part;
 mod naive;
-mod npy;
 mod pack_part;
 mod peers;
 mod pyramid_part;
@@ -151,24 +151,23 @@ struct Conformance {
     only: Option<String>,
 }
 
-impl Conformance {
-    /// Returns whether a part was requested that does not run by default.
-    fn has_optional_part(&self) -> bool {
-        self.faults
-            || self.live
-            || self.suites
-            || self.live_arrays
-            || self.live_formats
-            || self.pyramids
-            || self.remote
-            || self.damage.is_some()
-            || !self.tet.is_empty()
-            || !self.formats.is_empty()
-            || !self.caterva.is_empty()
-    }
+/// A part that runs on a folder of a corpus.
+type OfFolder = fn(&Path, &mut Run<'_>) -> anyhow::Result<()>;
 
+impl Conformance {
     fn run(mut self, run: &mut Run<'_>) -> anyhow::Result<()> {
-        if self.hostile.is_empty() && self.golden.is_empty() && !self.has_optional_part() {
+        let folders = [&self.hostile, &self.golden, &self.tet, &self.caterva, &self.formats];
+        let other = [
+            self.faults,
+            self.live,
+            self.suites,
+            self.live_arrays,
+            self.live_formats,
+            self.pyramids,
+            self.remote,
+            self.damage.is_some(),
+        ];
+        if folders.into_iter().all(Vec::is_empty) && !other.contains(&true) {
             self.hostile.push(HOSTILE.into());
             self.golden.push(GOLDEN.into());
             self.tet.push(TET.into());
@@ -176,25 +175,20 @@ impl Conformance {
             self.formats.push(FORMATS.into());
             (self.faults, self.every) = (true, SAMPLE);
         }
-        for folder in &self.hostile {
-            run_hostile(folder, run)?;
-        }
-        for folder in &self.golden {
-            golden_part::run(folder, run)?;
-            pack_part::run(folder, run)?;
-            broken_part::run(folder, run)?;
-            validate_part::run(folder, run)?;
-            migrated_part::run(folder, run)?;
-            suites_part::run(folder, run)?;
-        }
-        for folder in &self.tet {
-            tensor_part::run_tet(folder, run)?;
-        }
-        for folder in &self.caterva {
-            tensor_part::run_caterva(folder, run)?;
-        }
-        for folder in &self.formats {
-            formats_part::run(folder, run)?;
+        let parts: [(_, OfFolder); 10] = [
+            (&self.hostile, run_hostile),
+            (&self.golden, golden_part::run),
+            (&self.golden, pack_part::run),
+            (&self.golden, broken_part::run),
+            (&self.golden, validate_part::run),
+            (&self.golden, migrated_part::run),
+            (&self.golden, suites_part::run),
+            (&self.tet, tensor_part::run_tet),
+            (&self.caterva, tensor_part::run_caterva),
+            (&self.formats, formats_part::run),
+        ];
+        for (folders, part) in parts {
+            folders.iter().try_for_each(|folder| part(folder, run))?;
         }
         if let Some(folder) = &self.damage {
             formats_part::damage::run(folder, self.rounds, self.seed.unwrap_or(1), run)?;

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use zvf_error::Error;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{Bounds, Kind, LevelId, LevelReader, Parametric};
+use zvf_model::{BadCode, Bounds, Kind, LevelId, LevelReader, Parametric};
 use zvf_query::region::Region;
 use zvf_query::{Query, Reader};
 use zvf_store::{Caching, Store};
@@ -16,21 +16,8 @@ use zvf_store::{Caching, Store};
 use crate::contents::LevelContents;
 use crate::facts::{self, Rows};
 
-/// A failed read: an error of the library, with its class.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) class: Class,
-    text: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.text)
-    }
-}
-
 /// Returns every fact of `store`.
-pub(crate) async fn read_facts(store: &Store) -> Result<Vec<String>, Refusal> {
+pub(crate) async fn read_facts(store: &Store) -> Result<Vec<String>> {
     let reader = Reader::new(store.clone());
     let mut found = Vec::new();
     for number in store.level_numbers() {
@@ -47,7 +34,7 @@ pub(crate) async fn read_facts(store: &Store) -> Result<Vec<String>, Refusal> {
 }
 
 /// Adds parametric objects, their groups and their attributes.
-async fn add_parametric(store: &Store, found: &mut Vec<String>) -> Result<(), Refusal> {
+async fn add_parametric(store: &Store, found: &mut Vec<String>) -> Result<()> {
     let Some(parametric) = Parametric::open(store).await? else { return Ok(()) };
     found.extend(parametric.shapes().await?.iter().map(|shape| format!("parametric {shape:?}")));
     if let Some(groups) = parametric.groups().await? {
@@ -82,7 +69,7 @@ impl Lines {
 }
 
 /// Adds cells, and the columns of their vertices.
-async fn add_vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+async fn add_vertices(level: &LevelReader, lines: &mut Lines) -> Result<()> {
     let contents = LevelContents::read(level.clone()).await?;
     lines.push_fact("vertices", contents.positions().sha256());
     let mut names = level.attribute_names().await?.names;
@@ -93,10 +80,8 @@ async fn add_vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refu
         for column in &values {
             let field = attribute.field(column.clone());
             for row in 0..column.len() {
-                field.value(row, 0).map_err(|error| Refusal {
-                    class: Class::OutOfBounds,
-                    text: error.to_string(),
-                })?;
+                let bad_code = |e: BadCode| Error::custom(Class::OutOfBounds, e.to_string());
+                field.value(row, 0).map_err(bad_code)?;
             }
         }
         lines.push_fact(name, contents.rows_in_order(&values.iter().collect::<Vec<_>>()).sha256());
@@ -105,7 +90,7 @@ async fn add_vertices(level: &LevelReader, lines: &mut Lines) -> Result<(), Refu
 }
 
 /// Adds objects and groups, and their attributes.
-async fn add_objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+async fn add_objects(level: &LevelReader, lines: &mut Lines) -> Result<()> {
     if let Some(index) = level.objects().await? {
         let rows: Vec<u64> = (0..index.slots()).collect();
         let followed = level.follow(&index, &rows).await?;
@@ -128,7 +113,7 @@ async fn add_objects(level: &LevelReader, lines: &mut Lines) -> Result<(), Refus
 }
 
 /// Adds every record of every family.
-async fn add_links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal> {
+async fn add_links(level: &LevelReader, lines: &mut Lines) -> Result<()> {
     let deltas = level.node().children("links").await?.names;
     let between = level.node().children("cross_chunk_links").await?.names;
     for delta in deltas.iter().chain(&between) {
@@ -151,11 +136,7 @@ async fn add_links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal
 }
 
 /// Adds the level as one answer, and the contents of the lower half of its box on each axis.
-async fn add_answers(
-    reader: &Reader,
-    level: &LevelReader,
-    lines: &mut Lines,
-) -> Result<(), Refusal> {
+async fn add_answers(reader: &Reader, level: &LevelReader, lines: &mut Lines) -> Result<()> {
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let all = Query::all().of_kind(kind).at_level(level.level());
     add_answer(reader, &all, "all", lines).await?;
@@ -167,12 +148,7 @@ async fn add_answers(
     Ok(())
 }
 
-async fn add_answer(
-    reader: &Reader,
-    query: &Query,
-    what: &str,
-    lines: &mut Lines,
-) -> Result<(), Refusal> {
+async fn add_answer(reader: &Reader, query: &Query, what: &str, lines: &mut Lines) -> Result<()> {
     let batch = reader.run(query).await?.batch;
     lines.push_fact(what, facts::digest(batch.positions().rows()));
     for field in batch.fields() {
@@ -186,12 +162,6 @@ async fn add_answer(
 }
 
 /// Returns the error for a name that was listed and does not exist.
-fn vanished_error(name: &str) -> Refusal {
-    Refusal { class: Class::NotFound, text: format!("{name} was listed, and is not there") }
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Self { class: error.class(), text: error.to_string() }
-    }
+fn vanished_error(name: &str) -> Error {
+    Error::missing(name, "it was listed")
 }

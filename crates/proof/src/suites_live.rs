@@ -15,14 +15,15 @@
 //! migrated     stores of old formats, migrated: the same facts
 //! ```
 //!
-//! `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the
+//! `peers/suites.json` lists the packages whose source distributions have tests that write stores,
+//! with the further packages of these tests. `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the
 //! text of the difference and, if that would be too general, by the store; listed differences are
 //! skipped.
 
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use zvf_metadata::LayoutFamily;
 use zvf_model::{Bounds, Kind, LevelId, LevelReader};
@@ -33,29 +34,32 @@ use crate::facts::{self, list};
 use crate::naive::Cube;
 use crate::peers;
 use crate::report::{Report, Run};
-use crate::store_facts::Refusal;
 use crate::{contents, corpus, validate_part};
 
 /// Runs every suite, and reads at most `limit` stores of each; all of them when it is 0.
 pub(crate) fn run(limit: usize, run: &mut Run<'_>) -> anyhow::Result<()> {
     let known_differences = corpus::read_json(&peers::script_path("suite_differences.json"))?;
-    for (package, version, extras) in SUITES {
+    for entry in list(&corpus::read_json(&peers::script_path("suites.json"))?) {
+        let [package, version] = ["package", "version"].map(|key| entry[key].as_str());
+        let (package, version) = package.zip(version).context("a suite without a version")?;
         let suite = format!("{package}-{version}");
         if !run.is_wanted(&suite) {
             continue;
         }
         let requirement = format!("{package}=={version}");
-        let packages = [&[requirement.as_str(), "pytest"], extras].concat();
+        let needs = list(&entry["needs"]).filter_map(Value::as_str);
+        let packages: Vec<&str> =
+            [requirement.as_str(), "pytest"].into_iter().chain(needs).collect();
         let python = peers::install_python(&format!("suite-{suite}"), &packages)?;
         let folder = archives::scratch();
         let script = &mut Command::new(python);
         let script = script.arg(peers::script_path("run_suites.py")).args([package, version]);
         let output = peers::run_command(script.arg(folder.path()).arg(limit.to_string()))?;
-        let list = corpus::read_json(&folder.path().join("stores.json"))?;
-        let list = list.as_array().context("stores.json is no list")?;
+        let stores = corpus::read_json(&folder.path().join("stores.json"))?;
+        let stores = stores.as_array().context("stores.json is no list")?;
         run.print_line(&format!("suite {suite}: {}", output.trim().replace('\n', "; ")))?;
-        ensure!(!list.is_empty(), "suite {suite} left no store: its tests did not run");
-        for store in list {
+        ensure!(!stores.is_empty(), "suite {suite} left no store: its tests did not run");
+        for store in stores {
             let path = store["path"].as_str().context("a store without a path")?;
             let name = path.rsplit_once("/kept/").map_or(path, |(_, name)| name);
             run.case(format!("suites/{suite}/{name}"), async |report| {
@@ -113,10 +117,12 @@ async fn compare_store(path: &Path, expected: &Value) -> anyhow::Result<Vec<Comp
     let store = corpus::open(path).await;
     let answers = match &store {
         Ok(store) => compare_level_0(&mut compared, store, expected).await,
-        Err(error) => Err(error.clone().into()),
+        Err(error) => Err(error.clone()),
     };
     match (answers, expected["refused"].as_str()) {
-        (Err(ours), None) => compared.push(("refused", Some(format!("we refuse: {ours}")))),
+        (Err(ours), None) => {
+            compared.push(("refused", Some(format!("we refuse: {}: {ours}", ours.class()))))
+        }
         (Ok(()), Some(theirs)) => {
             compared.push(("refused", Some(format!("they refuse: {theirs}"))));
         }
@@ -136,7 +142,7 @@ async fn compare_level_0(
     compared: &mut Vec<Compared>,
     store: &Store,
     expected: &Value,
-) -> Result<(), Refusal> {
+) -> zvf_error::Result<()> {
     let level = LevelReader::open(store, LevelId(0)).await?;
     let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let reader = Reader::new(store.clone());
@@ -173,7 +179,7 @@ async fn compare_migrated(old: &Store, expected: &Value) -> anyhow::Result<()> {
     let folder = archives::scratch();
     let new = corpus::migrate(old, folder.path()).await?;
     let mut compared = Vec::new();
-    compare_level_0(&mut compared, &new, expected).await.map_err(|error| anyhow!("{error}"))?;
+    compare_level_0(&mut compared, &new, expected).await?;
     match compared.into_iter().find_map(|(fact, difference)| Some((fact, difference?))) {
         Some((fact, difference)) => bail!("{fact}: {difference}"),
         None => Ok(()),
@@ -186,27 +192,3 @@ fn digest_points(mut points: Vec<Vec<f64>>) -> String {
     points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     facts::digest(points.iter().flatten().map(|x| x.to_le_bytes()))
 }
-
-/// The packages whose source distributions have tests that write stores, their versions, and
-/// further packages of these tests.
-const SUITES: [(&str, &str, &[&str]); 4] = [
-    ("zarr-vectors", "0.9.2", CORE_NEEDS),
-    ("zarr-vectors", "0.2.0", CORE_NEEDS),
-    ("zarr-vectors-tools", "0.3.0", TOOLS_NEED),
-    ("zarr-vectors-tools", "0.2.0", TOOLS_NEED),
-];
-const CORE_NEEDS: &[&str] = &["obstore", "dask"];
-const TOOLS_NEED: &[&str] = &[
-    "anndata",
-    "cloud-volume",
-    "dask[distributed]",
-    "laspy",
-    "mapbuffer",
-    "networkx",
-    "nibabel",
-    "plyfile",
-    "pyfqmr",
-    "pyyaml",
-    "scipy",
-    "trx-python",
-];

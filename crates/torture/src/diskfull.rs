@@ -17,7 +17,7 @@ use zvf_store::Build;
 use crate::commands::{Case, Zvf, prepare_cases};
 use crate::rerun::FaultFreeRun;
 use crate::trees::{Tree, list_names, read_tree};
-use crate::{Report, build};
+use crate::{Report, block_on, build, generations};
 
 /// Test disks of every size.
 #[derive(Debug, clap::Args)]
@@ -37,9 +37,6 @@ pub(crate) struct Diskfull {
     /// Disks for each command.
     #[arg(long, default_value_t = 16)]
     disks: u64,
-    /// Points of the stores of commands.
-    #[arg(long, default_value_t = 20_000)]
-    size: u64,
     /// Only commands with this in their names, without the library.
     #[arg(long)]
     what: Option<String>,
@@ -47,7 +44,6 @@ pub(crate) struct Diskfull {
 
 impl Diskfull {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let mut size = self.from;
         let (mut full, mut successes) = (0_u64, 0_u64);
         while size <= self.to && self.what.is_none() {
@@ -55,7 +51,7 @@ impl Diskfull {
             let disk = Mounted::mount(scratch.path(), size)?;
             let tried = match self.edits {
                 true => crate::edits::diskfull::fill_disk(scratch.path(), size),
-                false => runtime.block_on(replace_store(scratch.path(), size)),
+                false => block_on(replace_store(scratch.path(), size)),
             };
             if let Ok((refused, done)) = tried {
                 (full, successes) = (full + refused, successes + done);
@@ -76,7 +72,7 @@ impl Diskfull {
         let scratch = tempfile::tempdir()?;
         let zvf = report.zvf(&scratch.path().join("place"))?;
         let mut all_full = 0;
-        let cases = prepare_cases(&zvf, self.size)?;
+        let cases = prepare_cases(&zvf, SIZE)?;
         for case in cases.iter().filter(|case| case.is_selected(self.what.as_deref())) {
             let fault_free = FaultFreeRun::prepare(&zvf, case)?;
             zvf.empty_place()?;
@@ -150,7 +146,7 @@ async fn replace_store(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
         let address = store.to_string_lossy().into_owned();
         let built: Result<()> = async {
             let begun = Build::begin(&address, build::build_options(true)).await?;
-            build::build_store(begun, g, cells).await
+            generations::build(begun, g, cells).await
         }
         .await;
         match built {
@@ -193,6 +189,8 @@ impl Drop for Mounted {
 /// The cells of the old and the new store; a file takes at least a page.
 const SMALL: i64 = 8;
 const LARGE: i64 = 400;
+/// The points of the stores of commands.
+const SIZE: u64 = 20_000;
 /// Pages for folders.
 const SPARE_PAGES: u64 = 8;
 /// The size of a page in bytes.

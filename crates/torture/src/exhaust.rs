@@ -3,7 +3,10 @@
 //! Exhaustive tests of small inputs replace a proof: errors in counts, bounds and signs already
 //! occur with four fragments and three rows, if each number takes every critical value.
 
-use crate::{Report, compare};
+use archives::hostile::Kind;
+
+use crate::Report;
+use crate::compare::compare;
 
 /// Test every small blob.
 #[derive(Debug, clap::Args)]
@@ -35,7 +38,7 @@ fn test_fragment_indexes(f: u32, bits: u64, report: &mut Report) {
     let lists = f - ranges;
     let head = encode_header(f, ranges, bits);
     if f == 0 {
-        report.count(compare::compare_fragment_index(&head));
+        report.count(compare(&INDEX, &head));
         return;
     }
     for_each_tuple(&VALUES, 2 * ranges, &mut |values| {
@@ -52,7 +55,7 @@ fn test_fragment_indexes(f: u32, bits: u64, report: &mut Report) {
             for_each_tuple(choices, rows, &mut |rows| {
                 let mut blob = middle.clone();
                 push_values(&mut blob, rows);
-                report.count(compare::compare_fragment_index(&blob));
+                report.count(compare(&INDEX, &blob));
             });
         });
     });
@@ -65,9 +68,9 @@ fn test_contradictions(f: u32, report: &mut Report) {
             for words in 0..12 {
                 let mut blob = encode_header(f, r, bits);
                 blob.extend(std::iter::repeat_n(0_u8, 4 * words));
-                report.count(compare::compare_fragment_index(&blob));
+                report.count(compare(&INDEX, &blob));
                 for cut in 0..blob.len() {
-                    report.count(compare::compare_fragment_index(&blob[..cut]));
+                    report.count(compare(&INDEX, &blob[..cut]));
                 }
             }
         }
@@ -110,24 +113,24 @@ fn test_manifests(axes: u32, coordinates: &[i64], report: &mut Report) {
             }
         }
     });
-    let axes = axes.into();
+    let kind = Kind::Manifest { axes: axes.into(), level: None };
     let empty = 0_u32.to_le_bytes();
-    report.count(compare::compare_manifest(&empty, axes));
+    report.count(compare(&kind, &empty));
     for block in &blocks {
         let single = [&1_u32.to_le_bytes()[..], block].concat();
-        report.count(compare::compare_manifest(&single, axes));
+        report.count(compare(&kind, &single));
         for cut in 0..single.len() {
-            report.count(compare::compare_manifest(&single[..cut], axes));
+            report.count(compare(&kind, &single[..cut]));
         }
         for count in [0, 2, u32::MAX] {
             let lie = [&count.to_le_bytes()[..], block].concat();
-            report.count(compare::compare_manifest(&lie, axes));
+            report.count(compare(&kind, &lie));
         }
     }
     for first in &blocks {
         for second in &blocks {
             let two = [&2_u32.to_le_bytes()[..], first, second].concat();
-            report.count(compare::compare_manifest(&two, axes));
+            report.count(compare(&kind, &two));
         }
     }
 }
@@ -154,6 +157,7 @@ fn push_values(blob: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
+const INDEX: Kind = Kind::FragmentIndex { rows: None };
 /// The critical values.
 const VALUES: [i64; 6] = [-1, 0, 1, 2, i64::MAX - 1, i64::MAX];
 

@@ -26,7 +26,7 @@ use crate::commands::Zvf;
 use crate::edits::kill::{self, What};
 use crate::rerun::{self, Kill};
 use crate::trees::check_names;
-use crate::{Report, build};
+use crate::{Report, block_on, build, generations};
 use archives::random::Random;
 
 /// Kill processes that build one store, at any moment.
@@ -41,9 +41,6 @@ pub(crate) struct Kill9 {
     /// Concurrent processes.
     #[arg(long, default_value_t = 2)]
     writers: usize,
-    /// The directory [default: a temporary one].
-    #[arg(long)]
-    dir: Option<PathBuf>,
 }
 
 /// Build one store over and over, until killed.
@@ -61,13 +58,12 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let address = self.path.to_string_lossy().into_owned();
         let mut g = self.first;
         while self.times == 0 || report.n < self.times {
-            let built = runtime.block_on(async {
+            let built = block_on(async {
                 let begun = zvf_store::Build::begin(&address, build::build_options(true)).await?;
-                build::build_store(begun, g, CELLS).await
+                generations::build(begun, g, CELLS).await
             });
             // Another process may be building it; the next attempt replaces it.
             let lost = |error: &zvf_error::Error| error.class() == zvf_format::Class::Conflict;
@@ -83,27 +79,26 @@ impl Builder {
 impl Kill9 {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = tempfile::tempdir()?;
-        let dir = self.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
+        let dir = scratch.path();
         let (zvf, loops) = (report.zvf(&dir.join("place"))?, self.loops);
         let often = |report: &mut Report, replaces: bool| {
-            rerun::run_cases(report, Kill::Often, &dir, (SIZE, loops), |case| {
+            rerun::run_cases(report, Kill::Often, dir, (SIZE, loops), |case| {
                 case.name.starts_with("create") && case.name.contains("overwrite") == replaces
             })
         };
         match self.what {
-            What::Build => self.kill_builds(&dir, report),
+            What::Build => self.kill_builds(dir, report),
             What::Create => often(report, false),
             What::Overwrite => often(report, true),
-            What::Pyramid => pyramid::run(&zvf, &dir, loops, report),
+            What::Pyramid => pyramid::run(&zvf, dir, loops, report),
             What::Edit | What::Gc | What::Undo | What::Refresh => {
                 kill::run(self.what, zvf, loops, report)
             }
-            What::Ingest => ingest::run(&zvf, &dir, loops, self.writers, report),
+            What::Ingest => ingest::run(&zvf, dir, loops, self.writers, report),
         }
     }
 
     fn kill_builds(self, dir: &Path, report: &mut Report) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let store = dir.join("a.zv");
         let mut random = report.random();
         let mut writers: Vec<Child> = Vec::new();
@@ -124,7 +119,7 @@ impl Kill9 {
             for writer in &writers {
                 send_signal(writer, "-STOP")?;
             }
-            report.count(runtime.block_on(check_store(&store, &mut exists)));
+            report.count(block_on(check_store(&store, &mut exists)));
             for writer in &writers {
                 send_signal(writer, "-CONT")?;
             }
@@ -134,7 +129,7 @@ impl Kill9 {
             writer.wait()?;
         }
         ensure!(start_builder(&store, 1, 1)?.wait()?.success(), "the last build failed");
-        report.count(runtime.block_on(check_store(&store, &mut exists)));
+        report.count(block_on(check_store(&store, &mut exists)));
         report.count(check_names(dir, &["a.zv".to_owned()]));
         Ok(())
     }

@@ -14,7 +14,7 @@ mod disk;
 mod diskfull;
 mod edits;
 mod exhaust;
-mod extra_golden;
+mod generations;
 mod golden;
 mod kill9;
 mod memory;
@@ -237,6 +237,16 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Runs a future to its end on this thread.
+///
+/// # Panics
+///
+/// When the system cannot create a runtime.
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime").block_on(work)
+}
+
 /// Runs `work` for each number, each on a thread of its own.
 fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let work = &work;
@@ -259,11 +269,6 @@ fn wait_for<T>(
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(None)
-}
-
-/// Returns the default folder of the corpus.
-fn corpus_folder() -> PathBuf {
-    testdata_folder().join("hostile")
 }
 
 fn testdata_folder() -> PathBuf {

@@ -36,9 +36,6 @@ pub(crate) struct Memory {
     /// Run only every Nth command.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// Print the memory of each command.
-    #[arg(long)]
-    verbose: bool,
 }
 
 impl Memory {
@@ -58,9 +55,7 @@ impl Memory {
                 report.count(Ok(())); // it reported that the answer is too large
                 continue;
             };
-            if self.verbose {
-                report.print_note(&format!("{}: {held} KiB", case.name));
-            }
+            report.print_note(&format!("{}: {held} KiB", case.name));
             let max_kib = mib * 1024 * 5 / 4;
             let failure = format!("{} held {held} KiB, more than {max_kib}", case.name);
             report.check(held <= max_kib, || failure);

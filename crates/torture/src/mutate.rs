@@ -3,14 +3,14 @@
 
 use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, ensure};
-use archives::hostile::{Case, Corpus, Expect, Kind};
+use anyhow::{anyhow, ensure};
+use archives::hostile::{Corpus, Expect, Kind};
 
 use crate::blob_edit::edit_blob;
-use crate::golden::{Compare, Golden};
-use crate::{HEAP, Report, compare, corpus_folder, extra_golden};
+use crate::compare::compare;
+use crate::golden::{self, Golden};
+use crate::{HEAP, Report, testdata_folder};
 
 /// Random edits of good blobs.
 #[derive(Debug, clap::Args)]
@@ -18,9 +18,6 @@ pub(crate) struct Mutate {
     /// Edits of each blob.
     #[arg(long, default_value_t = 100_000)]
     n: u64,
-    /// The corpus whose good blobs are edited.
-    #[arg(long, value_name = "DIR")]
-    corpus: Option<PathBuf>,
     /// Only blobs of this kind.
     #[arg(long)]
     kind: Option<String>,
@@ -43,7 +40,7 @@ impl Mutate {
 
     /// Returns the good blobs of the corpus.
     fn list_golden(&self) -> anyhow::Result<Vec<Golden>> {
-        let corpus = Corpus::open(&self.corpus.clone().unwrap_or_else(corpus_folder))?;
+        let corpus = Corpus::open(&testdata_folder().join("hostile"))?;
         let mut golden = Vec::new();
         for case in &corpus.cases {
             let is_selected = self.kind.as_ref().is_none_or(|kind| *kind == case.kind);
@@ -52,9 +49,9 @@ impl Mutate {
             }
             let Some(kind) = Kind::for_case(case)? else { continue };
             let (id, blob) = (case.id.clone(), corpus.blob(case)?);
-            golden.push(Golden { id, blob, kind, compare: choose_comparison(case)? });
+            golden.push(Golden { id, blob, kind });
         }
-        golden.extend(extra_golden::list_golden()?.into_iter().filter(|golden| {
+        golden.extend(golden::list_golden()?.into_iter().filter(|golden| {
             self.kind.as_ref().is_none_or(|kind| golden.id.split('/').next() == Some(kind))
         }));
         for golden in &golden {
@@ -80,49 +77,12 @@ fn test_blob(golden: &Golden, blob: &[u8]) -> anyhow::Result<()> {
         Err(_) => Some(anyhow!("panicked")),
         Ok((false, true)) => Some(anyhow!("strict accepts what default refuses")),
         Ok(_) if held > allowed => Some(anyhow!("held {held} bytes")),
-        Ok(_) => golden.compare.as_ref().and_then(|compare| compare(blob).err()),
+        Ok(_) => compare(&golden.kind, blob).err(),
     };
     match fault {
         None => Ok(()),
         Some(fault) => Err(fault.context(format!("{} on {}", golden.id, encode_hex(blob)))),
     }
-}
-
-/// Returns the comparison for a case, if its kind has a naive decoder.
-fn choose_comparison(case: &Case) -> anyhow::Result<Option<Compare>> {
-    let params = &case.params;
-    let need = |name: &str| {
-        params.number(name).with_context(|| format!("{} has no parameter {name}", case.id))
-    };
-    Ok(match case.kind.as_str() {
-        "fragment_index" => Some(Box::new(compare::compare_fragment_index)),
-        "manifest" => {
-            let axes = need("sid_ndim")?;
-            Some(Box::new(move |blob| compare::compare_manifest(blob, axes)))
-        }
-        "ragged" => {
-            let (itemsize, ncols) = (need("itemsize")?, need("ncols")?);
-            Some(Box::new(move |blob| compare::compare_ragged(blob, itemsize, ncols)))
-        }
-        "link_cell" => {
-            let inline = params.text("branch") == Some("inline");
-            let (itemsize, width) = (need("itemsize")?, need("link_width")?);
-            let has_perm = params.is("has_perm");
-            Some(Box::new(move |blob| {
-                compare::compare_link_cell(blob, inline, itemsize, width, has_perm)
-            }))
-        }
-        "vlen" => {
-            let cells = need("cells")?;
-            Some(Box::new(move |blob| compare::compare_vlen_rows(blob, cells)))
-        }
-        "tidx" => {
-            let file_len = need("file_len")?;
-            Some(Box::new(move |blob| compare::compare_tidx(blob, file_len)))
-        }
-        "caterva" => Some(Box::new(|blob| compare::compare_metalayer(blob, false))),
-        _ => None,
-    })
 }
 
 /// Returns at most the first few hundred bytes in hexadecimal, to be pasted into a case.

@@ -29,7 +29,7 @@ use zvf_publish::{Call, Disk};
 
 use self::model::{Counted, Inode, Model, NAME, Omitted, Recording};
 use crate::trees::{Tree, read_tree};
-use crate::{Report, build};
+use crate::{Report, build, generations};
 use archives::random::Random;
 
 /// Test every state that a loss of power may leave.
@@ -113,7 +113,7 @@ impl Script {
         let target = parent.join(NAME);
         if kind != PublishKind::New {
             let begun = begin_build(&Disk::with_recording(), &target).await?;
-            build::build_store(begun, 1, CELLS).await?;
+            generations::build(begun, 1, CELLS).await?;
         }
         let before = read_tree(&target);
         let model = Recording::read_disk(&parent)?;
@@ -123,13 +123,13 @@ impl Script {
         if shared {
             let join = || join_build(&disk, &parent);
             for share in SHARES {
-                build::write_share(&join().await?, 2, share, CELLS).await?;
+                generations::write_share(&join().await?, 2, share, CELLS).await?;
                 waited.push(disk.calls().len());
             }
-            build::publish_shared(join().await?, 2, CELLS).await?;
+            generations::publish_shared(join().await?, 2, CELLS).await?;
         } else {
             let begun = begin_build(&disk, &target).await?;
-            build::build_store(begun, 2, CELLS).await?;
+            generations::build(begun, 2, CELLS).await?;
         }
         let recording = Recording::new(model, disk.calls(), &parent, Counted::AllAndParent);
         let after = read_tree(&target);
@@ -217,11 +217,11 @@ impl Shared {
             if crash < *waited {
                 let joined = join_build(&disk, &parent).await?;
                 if !joined.is_published().await? {
-                    build::write_share(&joined, 2, share, CELLS).await?;
+                    generations::write_share(&joined, 2, share, CELLS).await?;
                 }
             }
         }
-        build::publish_shared(join_build(&disk, &parent).await?, 2, CELLS).await?;
+        generations::publish_shared(join_build(&disk, &parent).await?, 2, CELLS).await?;
         Ok(read_tree(&parent.join(NAME)))
     }
 }

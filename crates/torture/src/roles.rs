@@ -39,9 +39,6 @@ pub(crate) struct Roles {
     /// What each of two roles does at least, in stores that begin anew after five of them.
     #[arg(long, default_value_t = 1000)]
     rounds: usize,
-    /// How long a long reader is stopped, in milliseconds.
-    #[arg(long, default_value_t = 200)]
-    hold_ms: u64,
     /// Only pairs with this role.
     #[arg(long, value_enum)]
     only: Option<Role>,
@@ -141,7 +138,6 @@ struct Arena {
     zvf: Zvf,
     /// The names by which the two roles find the store.
     names: [&'static str; 2],
-    hold: Duration,
     begin: Instant,
     next: AtomicI64,
     turns: AtomicUsize,
@@ -160,7 +156,6 @@ impl Arena {
         let arena = Self {
             zvf,
             names,
-            hold: Duration::from_millis(how.hold_ms),
             begin: Instant::now(),
             next: AtomicI64::new(1),
             turns: AtomicUsize::new(0),
@@ -250,7 +245,7 @@ impl Arena {
         if let Some(pause) = pause {
             std::thread::sleep(pause);
             send_signal(&child, "-STOP")?;
-            std::thread::sleep(self.hold);
+            std::thread::sleep(HOLD);
             send_signal(&child, "-CONT")?;
         }
         let ended = child.wait_with_output()?;
@@ -466,5 +461,7 @@ const TURNS: usize = 5;
 /// The largest number of turns of a role relative to the requested number, while the other one is
 /// not finished.
 const MAX_TURNS: usize = 4;
+/// How long a long reader is stopped.
+const HOLD: Duration = Duration::from_millis(200);
 /// The longest pause before a turn.
 const PAUSE_MICROS: u64 = 20_000;

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::parts::sample_data::{Random, SIDE};
+use archives::random::Random;
+
+use crate::parts::sample_data::SIDE;
 
 /// The contents of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,14 +58,15 @@ pub(super) fn write_table(data: Data, vertices: u64, path: &Path) -> std::io::Re
     let About { row, run, .. } = data.about();
     write_header(row, vertices, &mut file)?;
     let mut random = Random::new(SEED);
+    let mut unit = || random.next_unit() as f32;
     let (mut at, mut heading) = ([0.0; 3], [0.0; 3]);
     for n in 0..vertices {
         if n % run == 0 {
-            at = [(); 3].map(|()| random.next_unit() * SIDE as f32);
-            heading = [(); 3].map(|()| random.next_unit() - 0.5);
+            at = [(); 3].map(|()| unit() * SIDE as f32);
+            heading = [(); 3].map(|()| unit() - 0.5);
         }
         for (x, step) in at.iter_mut().zip(&mut heading) {
-            *step += (random.next_unit() - 0.5) * 0.2;
+            *step += (unit() - 0.5) * 0.2;
             *x += *step * 0.5;
             // Walks turn round at the walls; if they continued along the walls, they would end in
             // the corners.
@@ -73,7 +76,7 @@ pub(super) fn write_table(data: Data, vertices: u64, path: &Path) -> std::io::Re
             }
             file.write_all(&x.to_le_bytes())?;
         }
-        file.write_all(&(random.next_unit() * 100.0).to_le_bytes())?;
+        file.write_all(&(unit() * 100.0).to_le_bytes())?;
         if data == Data::Streamlines {
             file.write_all(&((n / LENGTH) as u32).to_le_bytes())?;
         }

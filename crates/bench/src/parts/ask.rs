@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use archives::random::Random;
 use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_format::key::ChunkKey;
@@ -15,7 +16,7 @@ use zvf_query::{Columns, Mode, Query, Reader};
 
 use crate::contest::Contender;
 use crate::parts::packed::{count_rows, measure_queries};
-use crate::parts::sample_data::{Cuboid, Random, open_store, query_all, query_objects};
+use crate::parts::sample_data::{Cuboid, open_store, query_all, query_objects};
 use crate::peer::{Other, make_reference_stores};
 use crate::results::{Results, Workload};
 use crate::row::{Cost, Turn};
@@ -183,8 +184,7 @@ fn list_work(scale: f64) -> Vec<Work> {
 /// Returns a cube with this share of the data.
 fn random_cube(random: &mut Random, share: f64) -> Cuboid {
     let side = 100.0 * share.cbrt();
-    let mut unit = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
-    let low = [(); 3].map(|()| unit() * (100.0 - side));
+    let low = [(); 3].map(|()| random.next_unit() * (100.0 - side));
     [low, low.map(|x| x + side)]
 }
 

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use archives::random::Random;
 use serde_json::json;
 use zvf_edit::{CommitOptions, Editor};
 
@@ -29,11 +30,8 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
         }
     }
     write_batch(&make_walks(objects, LENGTH)?, CHUNKS, None, &store)?;
-    let mut seed = 1_u64;
-    let mut choose = move |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % below
-    };
+    let mut random = Random::new(1);
+    let mut choose = move |below: u64| random.next() % below;
     // A vertex moves slightly.
     let mut edit = || {
         let vertices = json!({"object": choose(objects), "index": choose(LENGTH as u64)});

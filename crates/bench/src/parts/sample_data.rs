@@ -5,6 +5,7 @@ use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use archives::random::Random;
 use futures_executor::block_on;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
@@ -44,7 +45,7 @@ impl Points {
 
     /// Returns the points in batches.
     pub(crate) fn make_batches(self) -> impl Iterator<Item = anyhow::Result<Batch>> {
-        let (mut random, mut left) = (Random(0x9e37_79b9_7f4a_7c15), self.count);
+        let (mut random, mut left) = (Random::new(0x9e37_79b9_7f4a_7c15), self.count);
         std::iter::from_fn(move || {
             let now = left.min(BATCH);
             left -= now;
@@ -56,8 +57,8 @@ impl Points {
 fn make_batch(random: &mut Random, count: u64) -> anyhow::Result<Batch> {
     let (mut positions, mut values) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        positions.extend([(); 3].map(|()| random.next_unit() * SIDE as f32));
-        values.push(random.next_unit());
+        positions.extend([(); 3].map(|()| random.next_unit() as f32 * SIDE as f32));
+        values.push(random.next_unit() as f32);
     }
     let values = Field::new("intensity", floats(1, values)?);
     Ok(Batch::new(Kind::PointCloud, floats(3, positions)?).with_field(values)?)
@@ -71,14 +72,14 @@ pub(crate) fn floats(width: u32, values: impl IntoIterator<Item = f32>) -> anyho
 
 /// Makes walks of `length` vertices through the cube, one object each.
 pub(crate) fn make_walks(count: u64, length: usize) -> anyhow::Result<Batch> {
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d);
     let mut places = Vec::new();
     for _ in 0..count {
-        let mut at = [(); 3].map(|()| random.next_unit() * SIDE as f32);
-        let mut heading = [(); 3].map(|()| random.next_unit() - 0.5);
+        let mut at = [(); 3].map(|()| random.next_unit() as f32 * SIDE as f32);
+        let mut heading = [(); 3].map(|()| random.next_unit() as f32 - 0.5);
         for _ in 0..length {
             for (x, step) in at.iter_mut().zip(&mut heading) {
-                *step += (random.next_unit() - 0.5) * 0.2;
+                *step += (random.next_unit() as f32 - 0.5) * 0.2;
                 *x = (*x + *step).clamp(0.0, SIDE as f32);
                 places.push(*x);
             }
@@ -152,9 +153,9 @@ pub(crate) type Cuboid = [[f64; 3]; 2];
 
 /// Returns boxes with a share of the cube's volume, the same on every run.
 pub(crate) fn make_boxes(count: usize, share: f64) -> Vec<Cuboid> {
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Random::new(0x1234_5678_9abc_def1);
     let side = SIDE * share.cbrt();
-    let mut low = || [(); 3].map(|()| f64::from(random.next_unit()) * (SIDE - side));
+    let mut low = || [(); 3].map(|()| random.next_unit() * (SIDE - side));
     (0..count).map(|_| low()).map(|low| [low, low.map(|x| x + side)]).collect()
 }
 
@@ -182,28 +183,6 @@ pub(crate) fn open_store(path: &Path) -> anyhow::Result<Reader> {
 /// Converts a path to an address.
 pub(crate) fn to_address(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a folder whose name is not UTF-8")
-}
-
-/// A small generator with a fixed seed, so that every run has the same data.
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// Creates a generator with this seed, which must not be 0.
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Returns the next number.
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(crate) fn next_unit(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1_u64 << 24) as f32
-    }
 }
 
 /// The side of the cube.

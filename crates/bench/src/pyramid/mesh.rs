@@ -35,7 +35,7 @@ pub(super) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
         let sheet = make_sheet(side)?;
         let faces = sheet.elements().context("faces")?.rows();
         fs::write(folder.join(format!("{name}.f32")), sheet.positions().bytes())?;
-        fs::write(folder.join(format!("{name}.i64")), int64_bytes(faces.iter().copied()))?;
+        fs::write(folder.join(format!("{name}.i64")), int64_bytes(faces))?;
         Ok(sheet)
     })?;
     let place = bench.first_place()?;

@@ -29,7 +29,7 @@ use crate::row::Turn;
 
 pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
     let bench = results.bench;
-    let inputs = data::write_inputs(&bench.folder, bench.scale)?;
+    let inputs = bench.create_folder(format!("inputs-{}", bench.scale))?;
     let reference = Other::from_reference_script(bench, "write_reference", &inputs);
     let places = bench.list_places()?;
     // The output of a stopped run: each store is written to a new path.
@@ -40,7 +40,7 @@ pub(crate) fn run(results: &mut Results<'_>) -> anyhow::Result<()> {
         if !places.iter().any(|place| bench.is_selected(&name(&place.name))) {
             continue;
         }
-        let batch = work.read_batch(&inputs)?;
+        let batch = work.make_input(&inputs)?;
         for place in &places {
             let [ours, theirs, model, copy, ..] = OUTPUTS.map(|name| place.path.join(name));
             let request = json!({"work": work.id, "to": theirs});

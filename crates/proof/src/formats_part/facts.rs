@@ -162,20 +162,33 @@ pub(super) fn hash_positions(positions: &[f64]) -> String {
 
 /// Returns the hash of a column in the given type; `None` when values do not fit it.
 pub(super) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    for (row, at) in list_places(&field.column) {
-        push(&field.value(row, at).ok()?, dtype, &mut bytes)?;
-    }
-    Some(hash(bytes))
+    hash_changed(field, dtype, |value| value)
 }
 
 /// Returns the hash of a column of numbers, each multiplied by `factor` in float64 and converted to
 /// the type of the column.
 pub(super) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
-    let column = &field.column;
-    let (dtype, mut bytes) = (column.dtype().to_string(), Vec::new());
-    for (row, at) in list_places(column) {
-        push(&Value::Float(column.float(row, at)? * factor), &dtype, &mut bytes)?;
+    hash_changed(field, &field.column.dtype().to_string(), |value| match value {
+        Value::Float(x) => Value::Float(x * factor),
+        other => other,
+    })
+}
+
+/// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing
+/// ones.
+pub(super) fn hash_nullable(field: &Field) -> Option<String> {
+    hash_changed(field, "string", |value| match value {
+        Value::Float(x) if x.is_nan() => Value::Null,
+        Value::Bool(flag) => Value::Text(if flag { "True" } else { "False" }.into()),
+        Value::Float(x) => Value::Text(x.to_string().as_str().into()),
+        other => other,
+    })
+}
+
+fn hash_changed(field: &Field, dtype: &str, change: impl Fn(Value) -> Value) -> Option<String> {
+    let mut bytes = Vec::new();
+    for (row, at) in list_places(&field.column) {
+        push(&change(field.value(row, at).ok()?), dtype, &mut bytes)?;
     }
     Some(hash(bytes))
 }
@@ -184,22 +197,6 @@ pub(super) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
 fn list_places(column: &Column) -> impl Iterator<Item = (usize, usize)> {
     let width = column.width() as usize;
     (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
-}
-
-/// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing
-/// ones.
-pub(super) fn hash_nullable(field: &Field) -> Option<String> {
-    let mut bytes = Vec::new();
-    for row in 0..field.column.len() {
-        let value = match field.value(row, 0).ok()? {
-            Value::Float(x) if x.is_nan() => Value::Null,
-            Value::Bool(flag) => Value::Text(if flag { "True" } else { "False" }.into()),
-            Value::Float(x) => Value::Text(x.to_string().as_str().into()),
-            other => other,
-        };
-        push(&value, "string", &mut bytes)?;
-    }
-    Some(hash(bytes))
 }
 
 /// Formats a value independently of its type.

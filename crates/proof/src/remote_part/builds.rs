@@ -9,16 +9,22 @@
 //!
 //! Failing and late requests are tested with a backend for tests (`torture race-remote`, `faults`).
 
+use anyhow::Context as _;
 use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
 use zvf_error::Result;
 use zvf_format::Class;
+use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
-use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
-use zvf_store::{Build, BuildOptions, Caching, CellPlan, Store};
+use zvf_metadata::{Axis, Dtype};
+use zvf_model::{Batch, Column, Kind};
+use zvf_query::{Query, Reader};
+use zvf_store::{Build, BuildOptions, CellPlan, Store};
+use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::open_options;
 use super::services::Service;
+use crate::contents;
 use crate::report::Report;
 
 /// Builds on `service`, by the address that a user would type.
@@ -34,7 +40,7 @@ async fn race_builders(report: &mut Report, service: &Service, round: usize) -> 
     let prefix = format!("built/{round}.zv");
     let what = |what: &str| format!("race {round}/{what}");
     let outcomes = join_all((1..=BUILDERS).map(|g| build_generation(service, &prefix, g))).await;
-    let won: Vec<u8> =
+    let won: Vec<u64> =
         (1..).zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(g, _)| g).collect();
     report.check(&what("one wins"), won.len() == 1, format!("{outcomes:?}"));
     let found = read_generation(service, &prefix).await;
@@ -54,8 +60,10 @@ async fn race_builders(report: &mut Report, service: &Service, round: usize) -> 
 /// Abandons a build, and builds again.
 async fn abandon_build(report: &mut Report, service: &Service) -> anyhow::Result<()> {
     let prefix = "built/abandoned.zv";
-    let begun = begin_build(service, prefix).await?;
-    write_generation(&begun, 1).await?;
+    let begun = Build::begin(&service.address(prefix), build_options(service)).await?;
+    let cells = begun.cells("0/vertices", CellPlan::new(vec![0], vec![0]))?;
+    cells.put(&ChunkKey::new(&[0])?, vec![1; 32].into())?;
+    cells.finish(|_| ()).await?;
     begun.flush().await?;
     begun.abandon().await?;
     let left = list_names(service, prefix).await?;
@@ -67,46 +75,36 @@ async fn abandon_build(report: &mut Report, service: &Service) -> anyhow::Result
     Ok(())
 }
 
-async fn begin_build(service: &Service, prefix: &str) -> Result<Build> {
-    let options = BuildOptions { store: open_options(service), ..BuildOptions::default() };
-    Build::begin(&service.address(prefix), options).await
+fn build_options(service: &Service) -> BuildOptions {
+    BuildOptions { store: open_options(service), ..BuildOptions::default() }
 }
 
-/// Builds generation `g`.
-async fn build_generation(service: &Service, prefix: &str, g: u8) -> Result<()> {
-    let build = begin_build(service, prefix).await?;
-    write_generation(&build, g).await?;
-    let mut block = ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]);
-    block.reduction_factor = Some(g.into());
-    let mut root = Root::new(block, Axis::spatial(1).unwrap_or_default());
-    for scale in &mut root.multiscales {
-        scale.datasets.push(Dataset::new("0", vec![1.0], vec![0.5]));
-    }
-    build.publish(&root).await
-}
-
-/// Writes everything except the root document.
-async fn write_generation(build: &Build, g: u8) -> Result<()> {
-    let level = serde_json::json!({"zarr_vectors_level":
-        {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
-    build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
-    let cells = build.cells("0/vertices", CellPlan::new(vec![0], vec![CELLS - 1]))?;
-    for cell in 0..CELLS {
-        cells.put(&ChunkKey::new(&[cell])?, vec![g; 32].into())?;
-    }
-    cells.finish(|_| ()).await.map(drop)
+/// Builds generation `g`: a line of points, each in a chunk of its own.
+async fn build_generation(service: &Service, prefix: &str, g: u64) -> Result<()> {
+    let schema = Schema::new(
+        Kind::PointCloud,
+        Axis::spatial(2).unwrap_or_default(),
+        ChunkShape::new(&[1.0; 2])?,
+    )?;
+    let options = WriteOptions { build: build_options(service), ..WriteOptions::default() };
+    let mut writer = Writer::create(&service.address(prefix), schema, options).await?;
+    let bytes: Vec<u8> = make_points(g).concat().into_iter().flat_map(f64::to_le_bytes).collect();
+    let positions = Column::new(Dtype::FLOAT64, 2, bytes.into())?;
+    writer.push(&Batch::new(Kind::PointCloud, positions))?;
+    writer.finish().await.map(drop)
 }
 
 /// Reads the whole store and returns its generation.
-async fn read_generation(service: &Service, prefix: &str) -> anyhow::Result<u8> {
+async fn read_generation(service: &Service, prefix: &str) -> anyhow::Result<u64> {
     let store = Store::open(&service.address(prefix), open_options(service)).await?;
-    let g = store.root().zarr_vectors.reduction_factor.unwrap_or_default().try_into()?;
-    let cells = store.level(0).await?.required_cells("vertices").await?;
-    for cell in 0..CELLS {
-        let found = cells.read(&ChunkKey::new(&[cell])?, Caching::Once).await?;
-        anyhow::ensure!(found.as_deref() == Some(&[g; 32][..]), "cell {cell} is not of {g}");
-    }
-    Ok(g)
+    let batch = Reader::new(store).run(&Query::all()).await?.batch;
+    let found = contents::points(batch.positions());
+    let g = (1..10).find(|g| found == make_points(*g));
+    g.with_context(|| format!("the points of no builder: {found:?}"))
+}
+
+fn make_points(g: u64) -> Vec<Vec<f64>> {
+    (0..CHUNKS).map(|chunk| vec![f64::from(chunk), g as f64]).collect()
 }
 
 /// Returns the names of all objects below `prefix`.
@@ -118,5 +116,5 @@ async fn list_names(service: &Service, prefix: &str) -> anyhow::Result<Vec<Strin
 }
 
 const ROUNDS: usize = 3;
-const BUILDERS: u8 = 4;
-const CELLS: i64 = 12;
+const BUILDERS: u64 = 4;
+const CHUNKS: u32 = 12;

@@ -18,9 +18,9 @@ use zvf_store::Store;
 use super::services::Service;
 use super::{open_options, upload_files};
 use crate::contents;
+use crate::corpus;
 use crate::facts::Rows;
 use crate::naive::Cube;
-use crate::npy;
 use crate::peers;
 use crate::report::Report;
 
@@ -31,7 +31,8 @@ pub(super) async fn check_request_counts(
 ) -> anyhow::Result<()> {
     let folder = archives::scratch();
     peers::run_command(peers::reference_script("grid_stores.py")?.arg(folder.path()))?;
-    let points = npy::read_floats(&folder.path().join("positions.npy"))?.rows();
+    let points = corpus::read_json(&folder.path().join("positions.json"))?;
+    let points: Vec<Vec<f64>> = serde_json::from_value(points)?;
     for (name, arrays, columns) in [
         ("cells", 2, Columns::None),
         ("cells", 3, Columns::Named(vec!["a".to_owned()])),

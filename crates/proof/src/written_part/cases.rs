@@ -11,68 +11,49 @@ use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId, Parts, 
 use zvf_store::CodecPipeline;
 use zvf_write::{Schema, WriteOptions, Writer};
 
+use crate::facts::{list, texts};
+use crate::{corpus, peers};
+
 /// A store to write.
 pub(crate) struct Case {
     kind: Kind,
     axes: usize,
     owned: bool,
     ids: &'static [i64],
-    options: &'static [&'static str],
-    beside: &'static [Kind],
+    options: Vec<String>,
+    /// Kinds in the same store: the first is written as if it were alone, these beside it.
+    beside: Vec<Kind>,
 }
 
 /// Returns all cases, by name.
 pub(super) fn list_cases() -> Vec<(String, Case)> {
-    let mut cases = Vec::new();
-    let dense: &[i64] = &[0, 1, 2, 3];
-    for (kind, owned, more) in [
-        (Kind::PointCloud, false, &[&["bins"][..], &["float64"]][..]),
-        (Kind::PointCloud, true, &[&["sparse"], &["binned"]]),
-        (Kind::Line, true, &[]),
-        (Kind::Polyline, true, &[&["float64"], &["empty"]]),
-        (Kind::Streamline, true, &[&["binned"]]),
-        (Kind::Graph, true, &[&["directed"], &["duplicate"], &["sparse"]]),
-        (Kind::Graph, false, &[]),
-        (Kind::Skeleton, true, &[&["explicit"], &["sparse"]]),
-        (Kind::Mesh, true, &[&["quads"], &["duplicate"]]),
-        (Kind::Mesh, false, &[&["float64"]]),
-    ] {
-        let all: [&'static [&'static str]; 5] =
-            [&[], &["compat"], &["zstd"], &["shard"], &["zstd", "crc32c", "shard"]];
-        for options in all.into_iter().chain(more.iter().copied()) {
-            for axes in [2, 3] {
-                let owners = if owned { "objects" } else { "loose" };
-                let name = format!("{kind}_{owners}_{axes}d_{}", options.join("_"));
-                let ids = if options.contains(&"sparse") { &[7, 2, 900, -1][..] } else { dense };
-                let beside = &[];
-                cases.push((name, Case { kind, axes, owned, ids, options, beside }));
-            }
-        }
-    }
-    cases.extend(list_mixtures());
-    cases
+    ["alone", "mixtures"].into_iter().flat_map(list_part).collect()
 }
 
-/// Returns cases of several kinds in one store: the first is written as if it were alone, the
-/// others beside it.
+/// Returns cases of several kinds in one store.
 pub(crate) fn list_mixtures() -> Vec<(String, Case)> {
-    let mixtures: [(Kind, bool, &'static [Kind]); 6] = [
-        (Kind::Mesh, true, &[Kind::Skeleton, Kind::Streamline, Kind::PointCloud]),
-        (Kind::Mesh, false, &[Kind::Graph]),
-        (Kind::Graph, true, &[Kind::Polyline, Kind::Line]),
-        (Kind::Streamline, true, &[Kind::Graph, Kind::PointCloud]),
-        (Kind::Skeleton, true, &[Kind::Graph, Kind::Line]),
-        (Kind::PointCloud, false, &[Kind::Skeleton, Kind::Polyline]),
-    ];
-    let options: [&'static [&'static str]; 3] = [&[], &["compat"], &["zstd", "crc32c", "shard"]];
+    list_part("mixtures")
+}
+
+/// Returns the cases of a part of `peers/written_cases.json`: each kind with each list of options,
+/// on two and three axes.
+fn list_part(part: &str) -> Vec<(String, Case)> {
+    let all = corpus::read_json(&peers::script_path("written_cases.json")).unwrap();
     let mut cases = Vec::new();
-    for (kind, owned, beside) in mixtures {
-        for (options, axes) in options.into_iter().flat_map(|o| [(o, 2), (o, 3)]) {
-            let others: Vec<&str> = beside.iter().map(|kind| kind.token()).collect();
-            let others = others.join("_");
-            let name = format!("kinds_{kind}_{others}_{axes}d_{}", options.join("_"));
-            let ids = &[0, 1, 2, 3];
-            cases.push((name, Case { kind, axes, owned, ids, options, beside }));
+    for entry in list(&all[part]["kinds"]) {
+        let kinds: Vec<Kind> = texts(&entry["kinds"]).map(|kind| kind.parse().unwrap()).collect();
+        let owned = entry["owned"] == true;
+        let names = kinds.iter().map(|kind| kind.token()).collect::<Vec<_>>().join("_");
+        let owners = if owned { "objects" } else { "loose" };
+        for options in list(&all[part]["options"]).chain(list(&entry["more"])) {
+            for axes in [2, 3] {
+                let options: Vec<String> = texts(options).collect();
+                let name = format!("{part}_{names}_{owners}_{axes}d_{}", options.join("_"));
+                let is_sparse = options.iter().any(|option| option == "sparse");
+                let ids: &[i64] = if is_sparse { &[7, 2, 900, -1] } else { &[0, 1, 2, 3] };
+                let (kind, beside) = (kinds[0], kinds[1..].to_vec());
+                cases.push((name, Case { kind, axes, owned, ids, options, beside }));
+            }
         }
     }
     cases
@@ -80,14 +61,14 @@ pub(crate) fn list_mixtures() -> Vec<(String, Case)> {
 
 impl Case {
     fn has_option(&self, option: &str) -> bool {
-        self.options.contains(&option)
+        self.options.iter().any(|known| known == option)
     }
 
     fn schema(&self) -> Schema {
         let axes = Axis::spatial(self.axes).unwrap();
         let chunk = ChunkShape::new(&vec![10.0; self.axes]).unwrap();
         let mut schema = Schema::new(self.kind, axes, chunk).unwrap();
-        for kind in self.beside {
+        for kind in &self.beside {
             schema = schema.with_kind(*kind).unwrap();
         }
         if self.has_option("bins") {
@@ -185,7 +166,7 @@ impl Case {
         }
         writer.push(&batch).unwrap();
         let mut beside = Vec::new();
-        for (first, kind) in (1..).map(|n| n * 10).zip(self.beside) {
+        for (first, kind) in (1..).map(|n| n * 10).zip(&self.beside) {
             let (batch, summary) = self.make_geometry(*kind, first, &mut random);
             writer.push(&batch).unwrap();
             beside.push(summary);
@@ -215,8 +196,14 @@ impl Case {
         let parts = Parts::new(vec![0, counts[0], counts[0] + counts[1], rows], ids).unwrap();
         let mut batch =
             Batch::new(kind, new_column("float32", self.axes, flat)).with_parts(parts).unwrap();
-        let alone =
-            Self { kind, axes: self.axes, owned: true, ids: &[], options: &[], beside: &[] };
+        let alone = Self {
+            kind,
+            axes: self.axes,
+            owned: true,
+            ids: &[],
+            options: Vec::new(),
+            beside: Vec::new(),
+        };
         let elements = alone.make_elements(&counts, random);
         if kind.has_links() {
             let elements = Elements::new(elements[0].len(), elements.concat()).unwrap();

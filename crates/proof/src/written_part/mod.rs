@@ -12,10 +12,7 @@ mod twins;
 
 use std::path::Path;
 
-use anyhow::Context;
-use serde_json::Value;
-
-use crate::facts::list;
+use crate::input::Input;
 use crate::peers;
 use crate::report::Run;
 
@@ -37,12 +34,15 @@ pub(crate) fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
 }
 
 /// Rewrites the stores of `folder`, which the reference wrote.
-pub(crate) fn check_twins(folder: &Path, stores: &Value, run: &mut Run<'_>) -> anyhow::Result<()> {
+pub(crate) fn check_twins(
+    folder: &Path,
+    inputs: &[Input],
+    run: &mut Run<'_>,
+) -> anyhow::Result<()> {
     // What Draco makes of the same mesh is up to each encoder.
-    for about in list(stores).filter(|about| about["kind"] != "draco") {
-        let id = about["id"].as_str().context("a store without an id")?;
-        run.case(format!("twin/{id}"), async |report| {
-            twins::compare_twin(report, &folder.join(id), about).await
+    for input in inputs.iter().filter(|input| !input.is_draco()) {
+        run.case(format!("twin/{}", input.id), async |report| {
+            twins::compare_twin(report, &folder.join(&input.id), input).await
         })?;
     }
     Ok(())

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use object_store::memory::InMemory;
-use serde_json::Value as Json;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Dtype, Node};
 use zvf_model::{Batch, Column, Elements, Field, Kind, LevelReader, ObjectId, Parts};
 use zvf_store::{OpenOptions, Store};
 use zvf_write::{Schema, WriteOptions, Writer};
 
+use crate::contents;
+use crate::input::Input;
 use crate::report::Report;
-use crate::{contents, facts, npy};
 
 /// Writes the store, and compares it cell by cell and manifest by manifest.
 pub(super) async fn compare_twin(
     report: &mut Report,
     folder: &Path,
-    about: &Json,
+    input: &Input,
 ) -> anyhow::Result<()> {
     let path = folder.join("store.zarrvectors");
     let theirs = Store::open(&path.to_string_lossy(), OpenOptions::default()).await?;
@@ -30,7 +30,7 @@ pub(super) async fn compare_twin(
     let writer =
         Writer::in_object_store(memory.clone(), "twin", copy_schema(&level, kind)?, options);
     let mut writer = writer.await?;
-    let batch = read_batch(folder, about, &level, kind)?;
+    let batch = read_batch(input, level.dtype(), kind)?;
     let finished = tokio::task::spawn_blocking(move || -> anyhow::Result<()> {
         writer.push(&batch)?;
         tokio::runtime::Handle::current().block_on(writer.finish())?;
@@ -68,38 +68,26 @@ fn copy_schema(level: &LevelReader, kind: Kind) -> anyhow::Result<Schema> {
     Ok(schema)
 }
 
-/// Returns the input of zarr-vectors as one batch.
-fn read_batch(
-    folder: &Path,
-    about: &Json,
-    level: &LevelReader,
-    kind: Kind,
-) -> anyhow::Result<Batch> {
-    let positions = npy::read_floats(&folder.join("positions.npy"))?;
-    let column = column_of_type(&positions.values, level.dtype(), positions.width)?;
-    let mut batch = Batch::new(kind, column);
-    for name in facts::texts(&about["columns"]) {
-        let values = npy::read_floats(&folder.join(format!("{name}.npy")))?.values;
+/// Returns the input as one batch.
+fn read_batch(input: &Input, dtype: Dtype, kind: Kind) -> anyhow::Result<Batch> {
+    let axes = input.positions[0].len();
+    let positions = column_of_type(&input.positions.concat(), dtype, axes)?;
+    let mut batch = Batch::new(kind, positions);
+    for (name, values) in &input.columns {
         // This is the name of integers in all stores of the peer.
         let dtype = (if name == "n" { "int32" } else { "float32" }).parse::<Dtype>()?;
-        batch = batch.with_field(Field::new(name, column_of_type(&values, dtype, 1)?))?;
+        batch = batch.with_field(Field::new(name.as_str(), column_of_type(values, dtype, 1)?))?;
     }
-    let numbers = |name: &str| {
-        let path = folder.join(name);
-        path.exists().then(|| npy::read_ints(&path)).transpose()
-    };
-    if let Some(owners) = numbers("objects.npy")? {
-        let owners = owners.values.into_iter().map(|id| Some(ObjectId(id)));
+    if let Some(owners) = &input.objects {
+        let owners = owners.iter().map(|id| Some(ObjectId(*id)));
         batch = batch.with_vertex_objects(owners.collect())?;
     }
-    if let Some(parts) = numbers("parts.npy")? {
-        let offsets: Vec<usize> = parts.values.iter().map(|at| *at as usize).collect();
+    if let Some(offsets) = &input.parts {
         let ids = (0..offsets.len() as i64 - 1).map(ObjectId).collect();
-        batch = batch.with_parts(Parts::new(offsets, ids)?)?;
+        batch = batch.with_parts(Parts::new(offsets.clone(), ids)?)?;
     }
-    if let Some(ends) = numbers("ends.npy")? {
-        let rows = ends.values.iter().map(|at| *at as usize).collect();
-        batch = batch.with_elements(Elements::new(ends.width, rows)?)?;
+    if let Some(ends) = &input.ends {
+        batch = batch.with_elements(Elements::new(ends[0].len(), ends.concat())?)?;
     }
     Ok(batch)
 }

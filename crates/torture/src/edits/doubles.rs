@@ -22,11 +22,11 @@ use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_format::Class;
 
 use super::{
-    NAME, apply_committed, block_on, commit_lines, create_backend, list_files, place_in_backend,
-    read_files, read_store,
+    NAME, apply_committed, commit_lines, create_backend, list_files, place_in_backend, read_files,
+    read_store,
 };
 use crate::trees::{Tree, remove_folder, write_tree};
-use crate::{Report, in_parallel};
+use crate::{Report, block_on, in_parallel};
 
 /// Test backends that keep less than they promise, and every order of writers.
 #[derive(Debug, clap::Args)]

@@ -36,6 +36,7 @@ use zvf_edit::{CommitOptions, EditError, Editor, Place};
 use zvf_format::Class;
 use zvf_store::{Key, OpenOptions, Store};
 
+use crate::block_on;
 use crate::trees::{Tree, find_difference};
 
 /// One store, one edit and its result.
@@ -194,16 +195,6 @@ pub(crate) fn read_files<'a>(
         }
         Ok(files)
     })
-}
-
-/// Runs a future to its end on this thread.
-///
-/// # Panics
-///
-/// When the system cannot create a runtime.
-pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.expect("a runtime").block_on(work)
 }
 
 /// Returns the files of the store in a folder, without those of dead writers, which readers ignore.

@@ -17,9 +17,9 @@ use zvf_edit::{CommitOptions, Editor, Place, Side, diff, log};
 use zvf_format::Class;
 
 use super::doubles::{add_counter, check_counter, set_counter};
-use super::{NAME, block_on, commit_lines, create_backend, place_in_backend, read_store};
+use super::{NAME, commit_lines, create_backend, place_in_backend, read_store};
 use crate::trees::Tree;
-use crate::{Report, in_parallel};
+use crate::{Report, block_on, in_parallel};
 
 /// Race writers that commit to one store.
 #[derive(Debug, clap::Args)]
@@ -34,40 +34,37 @@ pub(crate) struct Race {
 
 impl Race {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
-        run(self.writers.max(1), self.commits, report)
+        let (writers, commits) = (self.writers.max(1), self.commits);
+        let scratch = archives::scratch();
+        let store = scratch.path().join(NAME);
+        archives::write(&store, &archives::files(STORE));
+        let files = read_store(&store);
+        let before = scratch.path().join("before.zv");
+        archives::write(&before, &archives::files(STORE));
+        let local = Place::from(store.as_path());
+        let begin = std::time::Instant::now();
+        report.count(race_writers(&local, &before, writers, commits));
+        let rate = commits as f64 / begin.elapsed().as_secs_f64();
+        report.print_note(&format!(
+            "folder: {commits} commits of {writers} writers, {rate:.0} a second"
+        ));
+        report.count(check_chain(&store));
+        let (remote, fewer) = (create_backend(&files), commits.min(REMOTE_COMMITS));
+        report.count(race_writers(&place_in_backend(&remote), &before, writers, fewer));
+        let [kept, lost] = [count_lost_commits(&files, false), count_lost_commits(&files, true)];
+        let kept = kept?;
+        report.check(kept == 0, || format!("{kept} acknowledged commits were lost"));
+        // The control: without conditions commits must be lost.
+        let missed = || "without conditions nothing was lost".to_owned();
+        report.check(lost? > 0, missed);
+        let blind: Arc<FaultStore> = create_backend(&files);
+        blind.ignore_conditions(true);
+        // A writer that does not trust the backend detects it.
+        let refused = commit_lines(&place_in_backend(&blind), &[json!({"op": "group.add"})]);
+        let is_refused = matches!(&refused, Err(error) if error.class == Class::Unsupported);
+        report.check(is_refused, || format!("a blind backend: {refused:?}"));
+        Ok(())
     }
-}
-
-/// Races `writers` writers until `commits` were acknowledged.
-fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> {
-    let scratch = archives::scratch();
-    let store = scratch.path().join(NAME);
-    archives::write(&store, &archives::files(STORE));
-    let files = read_store(&store);
-    let before = scratch.path().join("before.zv");
-    archives::write(&before, &archives::files(STORE));
-    let local = Place::from(store.as_path());
-    let begin = std::time::Instant::now();
-    report.count(race_writers(&local, &before, writers, commits));
-    let rate = commits as f64 / begin.elapsed().as_secs_f64();
-    report
-        .print_note(&format!("folder: {commits} commits of {writers} writers, {rate:.0} a second"));
-    report.count(check_chain(&store));
-    let (remote, fewer) = (create_backend(&files), commits.min(REMOTE_COMMITS));
-    report.count(race_writers(&place_in_backend(&remote), &before, writers, fewer));
-    let [kept, lost] = [count_lost_commits(&files, false), count_lost_commits(&files, true)];
-    let kept = kept?;
-    report.check(kept == 0, || format!("{kept} acknowledged commits were lost"));
-    // The control: without conditions commits must be lost.
-    let missed = || "without conditions nothing was lost".to_owned();
-    report.check(lost? > 0, missed);
-    let blind: Arc<FaultStore> = create_backend(&files);
-    blind.ignore_conditions(true);
-    // A writer that does not trust the backend detects it.
-    let refused = commit_lines(&place_in_backend(&blind), &[json!({"op": "group.add"})]);
-    let is_refused = matches!(&refused, Err(error) if error.class == Class::Unsupported);
-    report.check(is_refused, || format!("a blind backend: {refused:?}"));
-    Ok(())
 }
 
 /// Creates a record of another writer right before the put of ours, after all our reads of the log; returns how many

@@ -23,9 +23,6 @@ pub(crate) struct EditScript {
     /// Only scenarios with this in their name.
     #[arg(long)]
     only: Option<String>,
-    /// Run only every Nth of them.
-    #[arg(long, default_value_t = 1)]
-    every: usize,
 }
 
 impl EditScript {
@@ -40,10 +37,9 @@ impl EditScript {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
         };
-        let chosen: Vec<&PathBuf> =
-            archives.iter().filter(|path| is_selected(path)).step_by(self.every.max(1)).collect();
-        ensure!(!chosen.is_empty(), "{}: no scenario", self.dir.display());
-        for archive in chosen {
+        archives.retain(is_selected);
+        ensure!(!archives.is_empty(), "{}: no scenario", self.dir.display());
+        for archive in &archives {
             let ran = run_scenario(report, archive);
             report.count(ran.with_context(|| format!("{}", archive.display())));
         }

@@ -36,7 +36,7 @@ use zvf_format::Class;
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use zvf_write::{WriteOptions, Writer as StoreWriter};
 
-use crate::build;
+use crate::{build, generations};
 
 /// The writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -60,7 +60,7 @@ impl Writer {
     /// Writes generation `g`; `folder` outlives the writer.
     pub(crate) async fn write(self, backend: &Arc<FaultStore>, folder: &Path, g: u64) -> Outcome {
         match self {
-            Self::Build => build::build_store(begin_build(backend).await?, g, CELLS).await,
+            Self::Build => generations::build(begin_build(backend).await?, g, CELLS).await,
             Self::Join => {
                 std::fs::create_dir_all(folder).expect("a scratch folder can be written");
                 for part in [0..CELLS / 2, CELLS / 2..CELLS] {
@@ -68,10 +68,10 @@ impl Writer {
                     if joined.is_published().await? {
                         return Ok(());
                     }
-                    build::write_share(&joined, g, part, CELLS).await?;
+                    generations::write_share(&joined, g, part, CELLS).await?;
                 }
                 let joined = join_build(backend, folder).await?;
-                build::publish_shared(joined, g, CELLS).await
+                generations::publish_shared(joined, g, CELLS).await
             }
             Self::Create => {
                 let (store, options) = (to_object_store(backend), WriteOptions::default());
@@ -228,7 +228,7 @@ pub(crate) async fn read_generation(backend: &Arc<FaultStore>) -> anyhow::Result
     match store {
         Err(error) if error.class() == Class::NotFound => Ok(None),
         Err(error) => Err(anyhow!("the store cannot be opened: {error}")),
-        Ok(store) => build::read_store_generation(&store, CELLS).await.map(Some),
+        Ok(store) => generations::read(&store, CELLS).await.map(Some),
     }
 }
 

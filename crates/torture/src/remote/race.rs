@@ -25,9 +25,6 @@ pub(crate) struct Race {
     /// The number of races.
     #[arg(long, default_value_t = 2000)]
     loops: u64,
-    /// Concurrent builders [default: two and eight by turns].
-    #[arg(long)]
-    writers: Option<u64>,
 }
 
 impl Race {
@@ -35,7 +32,7 @@ impl Race {
         let mut random = report.random();
         let mut won = 0_u64;
         for round in 0..self.loops {
-            let writers = self.writers.unwrap_or([2, 8][usize::from(round % 2 == 1)]);
+            let writers = if round % 2 == 1 { 8 } else { 2 };
             let is_blind = round % 4 > 1;
             let backend = Arc::new(FaultStore::new());
             backend.ignore_conditions(is_blind);

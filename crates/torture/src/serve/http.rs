@@ -52,7 +52,7 @@ fn check_case(served: &Served, case: &Case) -> anyhow::Result<()> {
         let found = answer.status();
         ensure!(found == Some(case.status), "expected {}, found {found:?}", case.status);
         ensure!(answer.count_answers() == 1, "{} answers", answer.count_answers());
-        if let Some((name, value)) = case.header {
+        if let Some((name, value)) = case.header.as_deref().and_then(|text| text.split_once(": ")) {
             let found = answer.header(name);
             let is_right = found.as_ref().is_some_and(|found| found.contains(value));
             ensure!(is_right, "{name} is {found:?}, not {value:?}");
@@ -118,24 +118,14 @@ fn check_tokens(report: &mut Report) -> anyhow::Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), "the-correct-token\n")?;
     let served = Served::start(report, &format!("--auth {}", file.path().display()))?;
-    for (header, status) in [
-        ("Authorization: Bearer the-correct-token\r\n", 200),
-        ("authorization: bearer the-correct-token\r\n", 200),
-        ("", 401),
-        ("Authorization: Bearer the-correct-toke\r\n", 401),
-        ("Authorization: Bearer the-correct-token1\r\n", 401),
-        ("Authorization: Bearer THE-CORRECT-TOKEN\r\n", 401),
-        ("Authorization: Bearer\r\n", 401),
-        ("Authorization: Basic dGhlLWNvcnJlY3QtdG9rZW4=\r\n", 401),
-        ("Authorization: the-correct-token\r\n", 401),
-        ("Authorization: Bearer wrong\r\nAuthorization: Bearer the-correct-token\r\n", 401),
-        ("Cookie: token=the-correct-token\r\n", 401),
-    ] {
+    for listed in read_table()["tokens"].as_array().into_iter().flatten() {
+        let header = listed[1].as_str().context("a header")?;
+        let status = listed[0].as_u64().context("a status")? as u16;
         for target in ["/", "/api/stores", "/data/three/zarr.json", "/metrics", "/nothing"] {
             let status = if status == 200 && target == "/nothing" { 404 } else { status };
             let rule = "off loopback it needs a token, compared whole".to_owned();
             let request = format_get(target, header).into_bytes();
-            let header = (status == 401).then_some(("www-authenticate", "Bearer"));
+            let header = (status == 401).then(|| "www-authenticate: Bearer".to_owned());
             let case = Case { rule, request, status, header };
             report.count(check_case(&served, &case));
         }
@@ -153,18 +143,10 @@ fn check_origins(report: &mut Report) -> anyhow::Result<()> {
         let request = format_get("/data/three/zarr.json", &format!("Origin: {origin}\r\n"));
         served.send(request.replacen("GET", method, 1).as_bytes())
     };
-    for (method, origin, status, allowed) in [
-        ("GET", "https://viewer.example", 200, true),
-        ("HEAD", "https://viewer.example", 200, true),
-        ("OPTIONS", "https://viewer.example", 204, true),
-        ("GET", "http://viewer.example", 200, false),
-        ("GET", "https://viewer.example.evil", 200, false),
-        ("GET", "https://viewer.example:444", 200, false),
-        ("GET", "https://VIEWER.example", 200, false),
-        ("GET", "null", 200, false),
-        ("OPTIONS", "https://evil.example", 405, false),
-    ] {
-        let answer = ask(method, origin)?;
+    for listed in read_table()["origins"].as_array().into_iter().flatten() {
+        let (method, origin, status, allowed): (String, String, u16, bool) =
+            serde_json::from_value(listed.clone())?;
+        let answer = ask(&method, &origin)?;
         let found = answer.header("access-control-allow-origin");
         let methods = answer.header("access-control-allow-methods");
         let is_right = answer.status() == Some(status)

@@ -32,16 +32,13 @@ pub(crate) struct Stores {
     /// Only this store.
     #[arg(long)]
     only: Option<String>,
-    /// The number of listed parts with damage that was not found.
-    #[arg(long, default_value_t = 40)]
-    list: usize,
 }
 
 /// A good store, and its properties.
 struct Good {
     id: String,
     files: Vec<(String, Bytes)>,
-    memory: InMemory,
+    memory: Arc<InMemory>,
     findings: Vec<Finding>,
 }
 
@@ -83,7 +80,7 @@ impl Stores {
             let place = || format!("damage {n} to {}: {}", store.id, damage.words);
             report.count(tried.map(drop).with_context(place));
         }
-        self.print_report(&shares)?;
+        print_report(&shares)?;
         Ok(())
     }
 
@@ -91,30 +88,29 @@ impl Stores {
         let is_selected = |id: &String| self.only.as_ref().is_none_or(|only| only == id);
         let ids = archives::ids().into_iter().filter(is_selected);
         let good = ids.map(|id| {
-            let files = archives::files(&id).into_iter();
-            let files: Vec<_> = files.map(|(path, bytes)| (path, Bytes::from(bytes))).collect();
-            let memory = InMemory::new();
-            runtime.block_on(put_files(&memory, &files))?;
+            let files = archives::files(&id);
+            let memory = runtime.block_on(archives::in_memory(&files));
+            let files = files.into_iter().map(|(path, bytes)| (path, bytes.into())).collect();
             let findings = runtime.block_on(list_findings(memory.fork())).context(id.clone())?;
             Ok(Good { id, files, memory, findings })
         });
         good.collect()
     }
+}
 
-    fn print_report(&self, shares: &BTreeMap<Kind, Share>) -> io::Result<()> {
-        let mut out = io::stderr().lock();
-        for (kind, Share { tried, found, undetected }) in shares {
-            let share = 100.0 * *found as f64 / (*tried).max(1) as f64;
-            let kind = format!("{kind:?}").to_lowercase();
-            writeln!(out, "{kind:10} {found:6} of {tried:6} found, {share:.1} %")?;
-            let mut undetected: Vec<_> = undetected.iter().collect();
-            undetected.sort_by_key(|(_, (n, _))| std::cmp::Reverse(*n));
-            for (part, (n, example)) in undetected.into_iter().take(self.list) {
-                writeln!(out, "    not seen {n:5} in {part:36} such as {example}")?;
-            }
+fn print_report(shares: &BTreeMap<Kind, Share>) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    for (kind, Share { tried, found, undetected }) in shares {
+        let share = 100.0 * *found as f64 / (*tried).max(1) as f64;
+        let kind = format!("{kind:?}").to_lowercase();
+        writeln!(out, "{kind:10} {found:6} of {tried:6} found, {share:.1} %")?;
+        let mut undetected: Vec<_> = undetected.iter().collect();
+        undetected.sort_by_key(|(_, (n, _))| std::cmp::Reverse(*n));
+        for (part, (n, example)) in undetected.into_iter().take(LISTED) {
+            writeln!(out, "    not seen {n:5} in {part:36} such as {example}")?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Returns whether the damage is found; an error is a panic, or a timeout.
@@ -140,13 +136,6 @@ fn detect_damage(runtime: &Runtime, store: &Good, damage: &Damage) -> anyhow::Re
     }
 }
 
-async fn put_files(memory: &InMemory, files: &[(String, Bytes)]) -> anyhow::Result<()> {
-    for (path, bytes) in files {
-        memory.put(&path.as_str().into(), PutPayload::from(bytes.clone())).await?;
-    }
-    Ok(())
-}
-
 async fn list_findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
     let (options, observer) = (Options::default(), Observer::default());
     let opened =
@@ -158,5 +147,7 @@ async fn list_findings(memory: InMemory) -> anyhow::Result<Vec<Finding>> {
     Ok(report.findings)
 }
 
+/// The number of listed parts with damage that was not found.
+const LISTED: usize = 40;
 /// The timeout; no store of the corpus takes a hundredth of it.
 const LONGEST: Duration = Duration::from_secs(20);

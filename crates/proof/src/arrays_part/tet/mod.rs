@@ -115,6 +115,11 @@ impl Stock {
     }
 }
 
+fn random_element(random: &mut Random) -> TensorDtype {
+    let tag = 1 + random.next_below(ELEMENTS) as u32;
+    TensorDtype::from_tag(tag).expect("every number up to that of types is a tag")
+}
+
 /// Returns whether any of the elements is NaN.
 fn has_nan(element: TensorDtype, bytes: &[u8]) -> bool {
     let mut items = bytes.chunks_exact(element.size() as usize);
@@ -133,18 +138,8 @@ const TETRATION: [&str; 4] = ["tetration", "0.8.3", "tetration-cli", "tet"];
 const SPILL: &str = "part.bin";
 /// The program's message for NaN, which it mistakes for unread elements.
 const UNSET: &str = "unset elements";
-const ELEMENTS: [TensorDtype; 10] = [
-    TensorDtype::F16,
-    TensorDtype::F32,
-    TensorDtype::F64,
-    TensorDtype::I16,
-    TensorDtype::I32,
-    TensorDtype::I64,
-    TensorDtype::U8,
-    TensorDtype::U16,
-    TensorDtype::U32,
-    TensorDtype::U64,
-];
+/// The number of types of elements; their tags begin at 1.
+const ELEMENTS: usize = 10;
 /// The time limits of the program for one file, and of the library for all, in seconds.
 const PATIENCE_ONCE: u32 = 60;
 const PATIENCE: u32 = 3600;

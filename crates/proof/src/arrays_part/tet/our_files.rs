@@ -12,7 +12,7 @@ use zvf_tensor::{
 use zvf_tet::TensorDtype;
 
 use super::super::{Case, memory};
-use super::{ELEMENTS, Stock};
+use super::{Stock, random_element};
 use crate::report::Report;
 use archives::random::Random;
 
@@ -24,7 +24,7 @@ pub(super) async fn exchange_array(
     stock: &mut Stock,
     random: &mut Random,
 ) -> anyhow::Result<()> {
-    let element = ELEMENTS[random.next_below(ELEMENTS.len())];
+    let element = random_element(random);
     let case = Case::random(random, element.size() as usize);
     let path = folder.join("ours.tet");
     write_array(&path, element, &case, random)?;

@@ -10,7 +10,7 @@ use zvf_tet::TensorDtype;
 
 use super::super::{Case, memory};
 use super::our_files::{MAX_LABELS, make_labels};
-use super::{ELEMENTS, Stock};
+use super::{Stock, random_element};
 use crate::report::Report;
 use archives::random::Random;
 
@@ -80,7 +80,7 @@ impl Dataset {
         number: usize,
         random: &mut Random,
     ) -> anyhow::Result<Self> {
-        let element = ELEMENTS[random.next_below(ELEMENTS.len())];
+        let element = random_element(random);
         let case = Case::random(random, element.size() as usize);
         let items = folder.join(format!("{number}.raw"));
         fs::write(&items, &case.items)?;

@@ -8,7 +8,8 @@ use zvf_model::Kind;
 use zvf_pyramid::{Method, Options};
 use zvf_store::BuildOptions;
 
-use super::super::{NAME, block_on, read_store};
+use super::super::{NAME, read_store};
+use crate::block_on;
 use crate::trees::find_difference;
 
 /// Builds `levels` levels of a new store.

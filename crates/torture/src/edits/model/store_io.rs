@@ -12,8 +12,8 @@ use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::super::block_on;
 use super::state::{Contents, Point, State};
+use crate::block_on;
 
 /// Creates the store of a model.
 pub(crate) fn create_store(store: &Path, state: &mut State) -> anyhow::Result<()> {
