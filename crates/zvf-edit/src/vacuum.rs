@@ -86,7 +86,14 @@ pub(crate) fn commit_rebuilt(
     transaction.is_irreversible = true;
     let (message, if_head) = (Some("vacuum".to_owned()), Some(transaction.head()));
     let options = CommitOptions { message, if_head, dry_run, ..CommitOptions::default() };
-    commit(journal, transaction, &options)
+    let mut committed = commit(journal, transaction, &options)?;
+    let report = committed.report.as_ref();
+    let removed = report.and_then(|report| report["links"]["removed"].as_u64());
+    committed.notices.extend(removed.filter(|removed| *removed > 0).map(|removed| {
+        let text = format!("{removed} links ended at rows that no object has, and went with them");
+        json!({"code": "links_removed", "text": text})
+    }));
+    Ok(committed)
 }
 
 impl Transaction {
@@ -255,7 +262,7 @@ impl Geometry {
         out.keys.extend(rows.cells.keys);
         self.write_objects(&[], numbers, false, tally, out)?;
         result.moves = rows.chunks.into_iter().map(|(key, became)| (key, became.rows)).collect();
-        self.move_links(&result.moves, out)?;
+        tally.links[1] += self.move_links(&result.moves, out)?;
         self.write_level(out)?;
         result.chunks.extend(keys);
         result.changed.clone_from(&result.chunks);
@@ -272,19 +279,20 @@ impl Geometry {
         EditError::new(Class::CountMismatch, text)
     }
 
-    /// Updates the ends of links for moved rows. Drops links with a removed end.
-    fn move_links(&mut self, moves: &RowMoves, out: &mut Changes) -> Result<()> {
+    /// Updates the ends of links for moved rows. Drops links with a removed end, and returns their number.
+    fn move_links(&mut self, moves: &RowMoves, out: &mut Changes) -> Result<u64> {
         if moves.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         self.withdraw_link_groups();
-        let Some(mut family) = self.links.take() else { return Ok(()) };
+        let Some(mut family) = self.links.take() else { return Ok(0) };
         let (snap, keys) = (Rc::clone(&self.snap), moves.keys().cloned().collect());
         let mut end = |chunk: &Chunk, row: u64| moved_end(&self.path, moves, chunk, row);
         family.load_cells_naming(&snap, &keys, &|_| true, &mut end)?;
         family.flush(&snap, &self.vertices, &|_| Ok(None), out)?;
+        let (before, after) = family.written; // no link is added
         self.links = Some(family);
-        Ok(())
+        Ok(before - after)
     }
 }
 

@@ -175,6 +175,27 @@ fn vacuum_removes_only_waste() {
 }
 
 #[test]
+fn vacuum_counts_the_links_that_go_with_rows_of_no_object() {
+    for id in ["gr3_links", "sl3_streamlines"] {
+        let store = Unpacked::new(id);
+        put_waste(store.path());
+        let stated = || {
+            let transaction = begin(store.path());
+            let family = transaction.kinds[0].links.as_ref().unwrap();
+            family.doc["attributes"]["num_links"].as_u64().unwrap()
+        };
+        let before = stated();
+        let report = vacuum(store.path(), false).unwrap();
+        let removed = before - stated();
+        assert!(removed > 0, "{id}: {report}");
+        assert_eq!(report["commits"][0]["links"]["removed"], removed, "{id}: {report}");
+        let text = report["notices"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with(&format!("{removed} links ended at rows")), "{id}: {text}");
+        assert_eq!(vacuum(store.path(), false).unwrap()["notices"], json!([]), "{id}");
+    }
+}
+
+#[test]
 fn vacuum_rewrites_only_chunks_with_waste() {
     let store = Unpacked::new("sl3_streamlines");
     put_waste(store.path());
