@@ -8,9 +8,10 @@ use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_model::Kind;
 use zvf_publish::CommitGate;
-use zvf_store::record::CommitRecord;
+use zvf_store::record::{CommitRecord, JOURNAL_VERSION};
 
 use crate::changes::Changes;
+use crate::documents::parse_doc;
 use crate::epoch::Epoch;
 use crate::error::{EditError, Result, fail, refused};
 use crate::journal::{Journal, Staged, log_key, need_listed};
@@ -158,8 +159,35 @@ pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc
     let journal = open_store_journal(&place)?;
     if journal.pinned.is_some() {
         journal.begin_writing()?; // refuses a tag before any work
+    } else if options.accept_foreign && !options.dry_run {
+        raise_mark(&journal)?;
     }
     Ok(journal)
+}
+
+/// Raises the mark of an earlier version, by a commit, where accepted bytes lie beside a record: a program of that version
+/// would undo the commit without them, as it does not know where they are.
+fn raise_mark(journal: &Arc<Journal>) -> Result<()> {
+    journal.begin_writing()?;
+    let head = journal.apply_all_pending()?;
+    let Some(old) = journal.store.get("zarr.json")?.filter(|_| head > 0) else { return Ok(()) };
+    let mut root = parse_doc(&old)?;
+    let mark = &mut root["attributes"]["zvf"]["journal"];
+    let is_accepted = |key: &String| key.split('/').nth(2) == Some("accepted"); // txn/<txid>/accepted/<key>
+    if *mark == JOURNAL_VERSION || !journal.side.walk("txn")?.iter().any(is_accepted) {
+        return Ok(());
+    }
+    *mark = json!(JOURNAL_VERSION);
+    let (mut changes, mut before) = (Changes::default(), Changes::default());
+    changes.put_doc("", &root)?;
+    before.insert("zarr.json".to_owned(), Some(old));
+    let message = Some(format!("the journal has version {JOURNAL_VERSION}"));
+    // It takes back itself, so that "undo" goes on with the commit before it.
+    let undoes = Some(vec![head + 1]);
+    let options = CommitOptions { message, undoes, ..CommitOptions::default() };
+    let text = report_rewrite(head + 1, options.message.as_deref(), &changes);
+    let body = (json!({"ids": [], "read": [], "written": []}), &[][..]);
+    commit_after(journal, (&changes, &before), text, body, head, &options).map(drop)
 }
 
 /// Opens the journal of a store that exists, or whose history does.

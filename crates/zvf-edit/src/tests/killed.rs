@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use archives::Unpacked;
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_publish::Disk;
 use zvf_store::{OpenOptions, Store};
@@ -80,6 +80,33 @@ fn foreign_bytes_that_are_accepted_are_the_old_ones_of_the_commit() {
     }
     open(CommitOptions::default()).unwrap();
     assert_eq!(std::fs::read(store.path().join(keys[0])).unwrap(), b"{}");
+}
+
+#[test]
+fn bytes_that_are_accepted_raise_the_mark_of_an_earlier_version() {
+    let store = Unpacked::new("sl3_streamlines");
+    let (path, key) = (store.path().join("zarr.json"), store.path().join("0/more"));
+    let root = || -> Value { serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap() };
+    let mark = || root()["attributes"]["zvf"]["journal"].clone();
+    let mut earlier = root();
+    earlier["attributes"]["zvf"]["journal"] = json!(1);
+    std::fs::write(&path, earlier.to_string()).unwrap();
+    std::fs::write(&key, "old").unwrap();
+    let journal = open(store.path());
+    commit_pending(&journal, 1, &[("0/more", Some("new"))]);
+    let open = |options| Editor::open(store.path(), Path::new("."), options).map(drop);
+    std::fs::write(&key, "of another program").unwrap();
+    open(CommitOptions::default()).unwrap_err();
+    assert_eq!((mark(), journal.head().unwrap()), (json!(1), 1));
+    open(accepting()).unwrap();
+    assert_eq!((mark(), journal.head().unwrap()), (json!(2), 2));
+    assert_eq!(std::fs::read(&key).unwrap(), b"new");
+    // Once is enough, and it does not hinder the undoing of the commit before it.
+    open(accepting()).unwrap();
+    assert_eq!(journal.head().unwrap(), 2);
+    undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
+    assert_eq!(std::fs::read(&key).unwrap(), b"of another program");
+    assert_eq!(mark(), json!(2));
 }
 
 #[test]
@@ -248,9 +275,8 @@ fn journals_of_earlier_versions_are_continued_and_those_of_later_ones_refused() 
     let remove = |id: i64| json!({"op": "object.remove", "objects": [id]});
     run(store.path(), &[remove(0)]).unwrap();
     let path = store.path().join("zarr.json");
-    let mark = || -> serde_json::Value {
-        let root: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let mark = || -> Value {
+        let root: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         root["attributes"]["zvf"]["journal"].clone()
     };
     let set_mark = |from: &str, to: &str| {
