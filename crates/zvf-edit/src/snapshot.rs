@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,11 +26,14 @@ pub(crate) struct Snapshot {
     later: RefCell<LaterCommits>,
     /// What was read, most of which lies in a scratch file.
     cache: RefCell<Changes>,
-    /// The keys of recent commits, each with the last transaction that wrote it and the span of its new bytes.
-    known_keys: HashMap<String, (Arc<str>, Option<StagedSpan>)>,
+    /// The keys of recent commits.
+    known_keys: Rc<KnownKeys>,
     /// The number of bytes read so far.
     pub(crate) bytes_read: Cell<u64>,
 }
+
+/// The last transaction that wrote a key, and the span of its new bytes, by key.
+type KnownKeys = HashMap<String, (Arc<str>, Option<StagedSpan>)>;
 
 /// The commits after the head that were noticed so far, and the keys at the head that the store may
 /// not have.
@@ -53,7 +57,7 @@ impl Snapshot {
         if head == 0 {
             journal.note_planned()?;
         }
-        let mut known_keys = HashMap::new();
+        let mut known_keys = KnownKeys::new();
         let checked = if journal.store.is_folder() { CHECKED_IN_FOLDERS } else { RECENT_COMMITS };
         let recent = head.saturating_sub(checked - 1).max(1)..=head;
         // A repository of versions has no records.
@@ -70,9 +74,24 @@ impl Snapshot {
             head,
             later,
             cache: RefCell::default(),
-            known_keys,
+            known_keys: Rc::new(known_keys),
             bytes_read: Cell::new(0),
         })
+    }
+
+    /// Returns the snapshot with these bytes under their keys, which no commit has.
+    pub(crate) fn with_bytes(&self, bytes: &KeyContents) -> Self {
+        let LaterCommits { last_seq, before } = &*self.later.borrow();
+        let mut before = before.clone();
+        before.extend(bytes.iter().map(|(key, blob)| (key.clone(), blob.clone())));
+        Self {
+            journal: Arc::clone(&self.journal),
+            head: self.head,
+            later: RefCell::new(LaterCommits { last_seq: *last_seq, before }),
+            cache: RefCell::default(),
+            known_keys: Rc::clone(&self.known_keys),
+            bytes_read: Cell::new(0),
+        }
     }
 
     /// Opens the store at an earlier head.
@@ -165,7 +184,7 @@ impl Snapshot {
         if !self.journal.place.accepts_foreign {
             return Ok(());
         }
-        for (key, (txid, span)) in &self.known_keys {
+        for (key, (txid, span)) in &*self.known_keys {
             if changes.keys.contains_key(key) {
                 continue;
             }

@@ -101,7 +101,8 @@ impl Transaction {
         Self::begin_on(Snapshot::open_at(journal, head)?)
     }
 
-    fn begin_on(snap: Snapshot) -> Result<Self> {
+    /// Begins a transaction on a snapshot.
+    pub(crate) fn begin_on(snap: Snapshot) -> Result<Self> {
         let snap = Rc::new(snap);
         let journal = &snap.journal;
         let root = read_doc(&snap, "")?.or_fail(zvf_format::Class::NotFound, || {
