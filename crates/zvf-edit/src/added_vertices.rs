@@ -312,11 +312,14 @@ impl Geometry {
         for most in [MAX_BATCH_LINKS, usize::MAX] {
             (family.written, family.has_strays) = ((0, 0), false); // it begins again
             for ((offsets, source), links) in &cells {
-                family.load_cell(&self.snap, offsets, source, &|_| true, &mut |chunk, row| {
-                    match moved_end(&self.path, &rebuilt.moves, chunk, row)? {
-                        End::Removed => Err(loose_end_error(&self.path)),
-                        end @ (End::Vertex(_) | End::Row(_)) => Ok(end),
-                    }
+                family.load_cell(offsets, source, &|_| true, &mut |chunk, row| match moved_end(
+                    &self.path,
+                    &rebuilt.moves,
+                    chunk,
+                    row,
+                )? {
+                    End::Removed => Err(loose_end_error(&self.path)),
+                    end @ (End::Vertex(_) | End::Row(_)) => Ok(end),
                 })?;
                 for at in links {
                     let ends = ends(*at).map(|(chunk, row)| End::row(&chunk, row));
@@ -324,10 +327,10 @@ impl Geometry {
                     family.records.push(ends, (NONE, 0), values);
                 }
                 if family.records.numbers().len() >= most {
-                    family.write_cells(&self.snap, &self.vertices, &|_| Ok(None))?;
+                    family.write_cells(&self.vertices, &|_| Ok(None))?;
                 }
             }
-            family.write_cells(&self.snap, &self.vertices, &|_| Ok(None))?;
+            family.write_cells(&self.vertices, &|_| Ok(None))?;
             if !family.has_strays {
                 break;
             }

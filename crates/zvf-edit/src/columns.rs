@@ -274,14 +274,14 @@ impl Geometry {
         let path = format!("{}/vertex_attributes/{to}", self.path);
         let at = self.need_column(name)?;
         self.load_values(at)?;
-        self.erased_arrays.push(self.columns[at].rename(&self.snap, &path, to)?);
+        self.erased_arrays.push(self.columns[at].rename(&path, to)?);
         Ok(())
     }
 
     fn rename_fragment_column(&mut self, name: &str, to: &str) -> Result<()> {
         let path = format!("{}/fragment_attributes/{to}", self.path);
         for column in self.fragment_columns.iter_mut().filter(|column| column.name == name) {
-            self.erased_arrays.push(column.rename(&self.snap, &path, to)?);
+            self.erased_arrays.push(column.rename(&path, to)?);
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Geometry {
         column.is_new = true;
         for (offsets, mut array) in old {
             let path = format!("{}/link_attributes/{to}/0/{offsets}", self.path);
-            self.erased_arrays.push(rename_array(&self.snap, &mut array, &path, to)?);
+            self.erased_arrays.push(rename_array(&mut array, &path, to)?);
             column.arrays.insert(offsets, array);
         }
         self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}/0", self.path)));

@@ -6,6 +6,8 @@
 //! face index    links within chunks are sorted by the fragment of their rows; the level says so
 //! ```
 
+use std::rc::Rc;
+
 use serde_json::{Value as Json, json};
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Offsets};
@@ -71,7 +73,7 @@ pub fn repair_data(store: impl Into<Place>, repair: DataRepair) -> Result<Json> 
 
 /// A level of a kind that is repaired.
 struct RepairedLevel<'a> {
-    snap: &'a Snapshot,
+    snap: &'a Rc<Snapshot>,
     path: &'a str,
     axes: usize,
 }
@@ -86,9 +88,9 @@ impl RepairedLevel<'_> {
         let segments = open_row_column(snap, &segments, SEGMENT_ID)?;
         let ids = index.numbers().map(|row| index.id_of_row(row)).collect();
         let (manifests, rank) = (&index.manifests.rows.now[..], index.rank);
-        let objects = LevelObjects { path, manifests, ids, rank };
-        objects.write_vertex_counts(snap, out)?;
-        objects.write_fragments(snap, None, segments.as_ref(), out)
+        let objects = LevelObjects { snap, path, manifests, ids, rank };
+        objects.write_vertex_counts(out)?;
+        objects.write_fragments(None, segments.as_ref(), out)
     }
 
     /// Writes cells of links with rows of two widths again, with rows of the width that their
@@ -102,14 +104,14 @@ impl RepairedLevel<'_> {
         for name in names {
             let (offsets, shape, intra) = family.describe(&name)?;
             for chunk in family.arrays[&name].chunks() {
-                let Some(bytes) = family.arrays[&name].read_stored(snap, &chunk)? else { continue };
+                let Some(bytes) = family.arrays[&name].read_stored(&chunk)? else { continue };
                 let body = if intra { Body::Flat } else { Body::Inline };
                 if shape.element().size() != 4 {
                     total += num::to_u64(LinkCell::parse(&bytes, body, shape)?.len());
                     continue;
                 }
                 let index = match (&family.fragments, intra) {
-                    (Some(fragments), true) => fragments.read_stored(snap, &chunk)?,
+                    (Some(fragments), true) => fragments.read_stored(&chunk)?,
                     _ => None,
                 };
                 let rows = self.rows_of_ends(&family, &vertex_fragments, (&chunk, &offsets))?;
@@ -144,7 +146,7 @@ impl RepairedLevel<'_> {
         }
         let arrays = family.arrays.values_mut().chain(family.fragments.iter_mut());
         for array in arrays.filter(|_| wide_cells > 0) {
-            array.flush(snap, out)?;
+            array.flush(out)?;
         }
         Ok(())
     }
@@ -158,7 +160,7 @@ impl RepairedLevel<'_> {
     ) -> Result<Vec<u64>> {
         let anchor = family.policy.anchor().map_chunk(&ChunkKey::new(source)?)?;
         let rows = end_chunks(source, &anchor, offsets)?.into_iter().map(|chunk| {
-            match fragments.read_stored(self.snap, &chunk)?.filter(|blob| !blob.is_empty()) {
+            match fragments.read_stored(&chunk)?.filter(|blob| !blob.is_empty()) {
                 Some(blob) => Ok(FragmentIndex::parse(&blob).at(&fragments.path)?.extent()),
                 None => Ok(0),
             }
@@ -195,9 +197,9 @@ impl RepairedLevel<'_> {
             link_fragments.extend_grid(&low, &high)?;
         }
         for chunk in vertex_fragments.chunks() {
-            let blob = vertex_fragments.read_stored(snap, &chunk)?.unwrap_or_default();
+            let blob = vertex_fragments.read_stored(&chunk)?.unwrap_or_default();
             let index = FragmentIndex::parse(&blob).at(&vertex_fragments.path)?;
-            let bytes = links.read_stored(snap, &chunk)?.unwrap_or_default();
+            let bytes = links.read_stored(&chunk)?.unwrap_or_default();
             let owners = group_links(&bytes, shape, &index);
             let owners = owners.at(&format!("{path}/links/0/{name} of chunk {chunk:?}"))?;
             let mut order: Vec<usize> = (0..owners.len()).collect();
@@ -207,7 +209,7 @@ impl RepairedLevel<'_> {
             link_fragments.put_chunk(&chunk, encode_spans(counts)?);
             links.put_chunk(&chunk, sort_rows(&bytes, shape.size().into(), &order)?);
             for (size, array) in &mut columns {
-                let values = array.read_stored(snap, &chunk)?.unwrap_or_default();
+                let values = array.read_stored(&chunk)?.unwrap_or_default();
                 // A cell without values: all are absent.
                 if !values.is_empty() {
                     array.put_chunk(&chunk, sort_rows(&values, *size, &order).at(&array.path)?);
@@ -217,7 +219,7 @@ impl RepairedLevel<'_> {
         links.set_attribute(LINK_GROUPS, json!("per_vertex_fragment"));
         let sorted = [&mut links, &mut link_fragments].into_iter();
         for array in sorted.chain(columns.iter_mut().map(|(_, array)| array)) {
-            array.flush(snap, out)?;
+            array.flush(out)?;
         }
         let Some(mut level) = read_doc(snap, path)? else { return Ok(()) };
         level["attributes"]["zarr_vectors_level"][GROUPED] = json!(true);

@@ -93,7 +93,7 @@ impl Geometry {
         }
         if let Some(family) = &mut self.links {
             // Only the counts of the cells are needed.
-            family.load_cells_naming(&self.snap, &keys, &|_| true, &mut |_, _| Ok(End::Removed))?;
+            family.load_cells_naming(&keys, &|_| true, &mut |_, _| Ok(End::Removed))?;
             family.clear_records();
             let blank = family.blank_values();
             for pair in pairs {
@@ -208,11 +208,11 @@ impl Geometry {
             let is_loose = place.is_none() && !existed && home.0 != NONE;
             if is_loose { Err(loose_end_error(&self.path)) } else { Ok(place) }
         };
-        let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
+        let changed = family.flush(&self.vertices, &place, out)?;
         self.links = Some(family);
         if changed && self.withdraw_link_groups() {
             let mut arrays = self.links.iter_mut().flat_map(|family| family.arrays.values_mut());
-            arrays.try_for_each(|array| array.flush(&self.snap, out))?;
+            arrays.try_for_each(|array| array.flush(out))?;
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Geometry {
                 let key = self.chunk_keys[*chunk as usize].clone();
                 let size = column.ty.size();
                 let count = self.chunks[chunk].fragments.len();
-                let mut bytes = match column.read_rows(&self.snap, &key, count)? {
+                let mut bytes = match column.read_rows(&key, count)? {
                     Some(bytes) => bytes.to_vec(),
                     None => column.fill.repeat(count),
                 };

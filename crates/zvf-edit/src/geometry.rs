@@ -306,7 +306,7 @@ impl Geometry {
         let width = if self.kind == Kind::Mesh { 3 } else { 2 };
         let family = match self.links.take() {
             Some(family) => family,
-            None => LinkFamily::create(&self.path, width, self.axes)?,
+            None => LinkFamily::create(&self.snap, &self.path, width, self.axes)?,
         };
         Ok(self.links.insert(family))
     }

@@ -192,9 +192,9 @@ impl Transaction {
                 open_row_column(&self.snap, &format!("{attributes}/{SEGMENT_ID}"), SEGMENT_ID)?;
             let (manifests, rank) = (&manifests.rows.now[..], objects.rank);
             let ids = (0..num::index_u32(count)).map(|row| objects.id_of_row(row)).collect();
-            let level_objects = LevelObjects { path, manifests, ids, rank };
+            let level_objects = LevelObjects { snap: &self.snap, path, manifests, ids, rank };
             let removed = Some(removed.as_slice());
-            level_objects.write_fragments(&self.snap, removed, segments.as_ref(), changes)?;
+            level_objects.write_fragments(removed, segments.as_ref(), changes)?;
         }
         let columns = match count == before {
             false => open_row_columns(&self.snap, &attributes)?,
@@ -293,8 +293,8 @@ impl Transaction {
                 family.extend_grids(&low, &high)?;
             }
             let is_fine = |place: usize| (place == 0) == (delta > 0);
-            family.load_cells_naming(&self.snap, &rebuilt.chunks, &is_fine, &mut end)?;
-            family.flush(&self.snap, like, &place, changes)?;
+            family.load_cells_naming(&rebuilt.chunks, &is_fine, &mut end)?;
+            family.flush(like, &place, changes)?;
         }
         Ok(())
     }

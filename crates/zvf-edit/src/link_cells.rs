@@ -28,12 +28,11 @@ impl LinkFamily {
     /// Writes the loaded cells and new ones, where they differ. Returns whether any did.
     pub(crate) fn flush(
         &mut self,
-        snap: &Snapshot,
         like: &CellArray,
         place: PlaceOf<'_>,
         out: &mut Changes,
     ) -> Result<bool> {
-        self.write_cells(snap, like, place)?;
+        self.write_cells(like, place)?;
         let ((before, after), changed) = (self.written, self.differs);
         if self.is_new && after == 0 {
             return Ok(false);
@@ -42,29 +41,29 @@ impl LinkFamily {
         let list = self.doc["attributes"].get(LinksFamily::SEGMENTS);
         let lists_others = list.is_some_and(|list| list["names"] != names);
         if before != after || self.is_new || lists_others {
-            self.write_document(snap, (before, after), out)?;
+            self.write_document((before, after), out)?;
         }
         for column in &mut self.columns {
             if column.is_new || before != after {
-                column.write_documents(snap, &self.path, (self.policy.delta(), &self.doc), out)?;
+                column.write_documents(
+                    &self.snap,
+                    &self.path,
+                    (self.policy.delta(), &self.doc),
+                    out,
+                )?;
             }
             for array in column.arrays.values_mut() {
-                array.flush(snap, out)?;
+                array.flush(out)?;
             }
         }
         for array in self.arrays.values_mut().chain(self.fragments.iter_mut()) {
-            array.flush(snap, out)?;
+            array.flush(out)?;
         }
         Ok(changed || before != after)
     }
 
     /// Writes the loaded cells and new ones, where they differ, and forgets their records.
-    pub(crate) fn write_cells(
-        &mut self,
-        snap: &Snapshot,
-        like: &CellArray,
-        place: PlaceOf<'_>,
-    ) -> Result<()> {
+    pub(crate) fn write_cells(&mut self, like: &CellArray, place: PlaceOf<'_>) -> Result<()> {
         for ((offsets, source), mut list) in self.place_records(place)? {
             list.sort_unstable();
             // A cell that was not loaded had no records.
@@ -87,7 +86,7 @@ impl LinkFamily {
                     })
                 });
                 let rows = rows.collect::<Result<Vec<LinkRecord>>>()?;
-                self.differs |= self.write_cell(snap, like, (&offsets, &source), (&list, &rows))?;
+                self.differs |= self.write_cell(like, (&offsets, &source), (&list, &rows))?;
             }
         }
         self.loaded.clear();
@@ -147,7 +146,6 @@ impl LinkFamily {
     /// Writes the records of a cell and their values. Returns whether the records differ from the stored ones.
     fn write_cell(
         &mut self,
-        snap: &Snapshot,
         like: &CellArray,
         (offsets, source): (&str, &Chunk),
         (list, rows): (&[PlacedRecord], &[LinkRecord]),
@@ -159,12 +157,12 @@ impl LinkFamily {
             Some(array) => array,
             None => self.create_array(like, offsets, (&parsed, intra)),
         };
-        let written = self.write_records(snap, &mut array, (source, intra), rows);
+        let written = self.write_records(&mut array, (source, intra), rows);
         let steps = array.attribute("offsets").clone();
         self.arrays.insert(offsets.to_owned(), array);
         let differs = written?;
         for at in 0..self.columns.len() {
-            self.write_column(snap, like, (offsets, source, &steps), (at, list))?;
+            self.write_column(like, (offsets, source, &steps), (at, list))?;
         }
         if intra && differs {
             self.write_fragments(like, source, list.len())?;
@@ -190,7 +188,6 @@ impl LinkFamily {
     /// Writes records to a cell, unless the same are stored. Returns whether they differ.
     fn write_records(
         &self,
-        snap: &Snapshot,
         array: &mut CellArray,
         (source, intra): (&Chunk, bool),
         rows: &[LinkRecord],
@@ -198,7 +195,7 @@ impl LinkFamily {
         let shape = self.row_shape(array, intra)?;
         let body = self.policy.body(intra);
         let bytes = if rows.is_empty() { Vec::new() } else { link::encode(&[rows], body, shape)? };
-        let stored = array.read_stored(snap, source)?;
+        let stored = array.read_stored(source)?;
         let same = stored.as_deref().unwrap_or_default() == bytes
             || stored.as_deref().is_some_and(|stored| same_records(stored, rows, body, shape));
         if !same {
@@ -210,7 +207,6 @@ impl LinkFamily {
     /// Writes the values of the records of a cell to the column `at`.
     fn write_column(
         &mut self,
-        snap: &Snapshot,
         like: &CellArray,
         (offsets, source, steps): (&str, &Chunk, &Json),
         (at, list): (usize, &[PlacedRecord]),
@@ -239,7 +235,7 @@ impl LinkFamily {
             column.arrays.insert(offsets.to_owned(), CellArray::create(like, &path, attrs));
         }
         if let Some(array) = column.arrays.get_mut(offsets)
-            && array.read(snap, source)?.as_deref().unwrap_or_default() != values
+            && array.read(source)?.as_deref().unwrap_or_default() != values
         {
             array.put_chunk(source, values);
         }
@@ -260,12 +256,7 @@ impl LinkFamily {
     }
 
     /// Writes the document of the family, after `before` of its records became `after`.
-    fn write_document(
-        &mut self,
-        snap: &Snapshot,
-        (before, after): (u64, u64),
-        out: &mut Changes,
-    ) -> Result<()> {
+    fn write_document(&mut self, (before, after): (u64, u64), out: &mut Changes) -> Result<()> {
         for name in ["num_links", "num_physical_records"] {
             // A count that is absent stays absent.
             let place = format!("{}/links/{}", self.path, self.delta_text);
@@ -286,7 +277,7 @@ impl LinkFamily {
         }
         let group = format!("{}/links", self.path);
         if self.is_new {
-            out.ensure_group(snap, &group)?;
+            out.ensure_group(&self.snap, &group)?;
         }
         out.put_doc(&format!("{group}/{}", self.delta_text), &self.doc)
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use std::rc::Rc;
 
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::{Class, num};
@@ -22,7 +21,7 @@ impl Geometry {
             return Ok(());
         }
         let key = self.chunk_keys[number as usize].clone();
-        let Some(positions) = self.vertices.read_stored(&self.snap, &key)? else {
+        let Some(positions) = self.vertices.read_stored(&key)? else {
             self.chunks.insert(number, ChunkState::default());
             return Ok(());
         };
@@ -64,7 +63,7 @@ impl Geometry {
         let end = vertex_number(self.vertex.list.len() + count)?;
         self.positions.append(&mut positions);
         for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
-            let rows = column.need_rows(&self.snap, key, count)?;
+            let rows = column.need_rows(key, count)?;
             column.data.push(&rows);
         }
         let (owner, parent, alive, existed) = (NONE, NONE, false, false);
@@ -84,7 +83,7 @@ impl Geometry {
         // The rows of a chunk were numbered one after the other. New vertices have values.
         for run in self.vertex.list.chunk_by(|a, b| a.home.0 == b.home.0) {
             let key = &self.chunk_keys[run[0].home.0 as usize];
-            let rows = column.need_rows(&self.snap, key, run.len())?;
+            let rows = column.need_rows(key, run.len())?;
             column.data.push(&rows);
         }
         Ok(())
@@ -118,7 +117,7 @@ impl Geometry {
     ///
     /// When rows have no fragments: taken for rows in no fragment, they would be given up.
     pub(crate) fn fragment_rows(&self, key: &Chunk, count: usize) -> Result<Vec<Vec<usize>>> {
-        let blob = self.fragments.read_stored(&self.snap, key)?.unwrap_or_default();
+        let blob = self.fragments.read_stored(key)?.unwrap_or_default();
         if blob.is_empty() {
             let text = format!(
                 "{} of chunk {key:?}: expected the fragments of {count} rows, found none; run \
@@ -275,9 +274,8 @@ impl Geometry {
             .iter()
             .map(|chunk| self.chunk_keys[num::usize_from_u32(*chunk)].clone())
             .collect();
-        let snap = Rc::clone(&self.snap);
         let before = family.records.numbers().end;
-        let loaded = family.load_cells_naming(&snap, &keys, &|_| true, &mut |chunk, row| {
+        let loaded = family.load_cells_naming(&keys, &|_| true, &mut |chunk, row| {
             self.vertex_at(chunk, row).map(End::Vertex)
         });
         let fresh = before..family.records.numbers().end;

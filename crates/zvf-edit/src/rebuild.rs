@@ -13,7 +13,6 @@
 //! Not here: the index of objects (`manifests`), removal of waste (`vacuum`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -356,8 +355,7 @@ impl Geometry {
 
     /// Flushes these arrays.
     pub(crate) fn flush_arrays(&mut self, out: &mut Changes) -> Result<()> {
-        let snap = Rc::clone(&self.snap);
-        self.arrays_mut().try_for_each(|array| array.flush(&snap, out))
+        self.arrays_mut().try_for_each(|array| array.flush(out))
     }
 
     /// Returns the future fragments of a rebuilt chunk in order. `piece_places` lists the pieces of changed objects in it, as
@@ -481,7 +479,7 @@ impl Geometry {
             let homes = vertices.clone().map(|v| self.vertex[*v].home.0);
             let read = |home: u32| {
                 let (key, rows) = (&self.chunk_keys[home as usize], &self.chunks[&home].rows);
-                Ok((home, column.need_rows(&self.snap, key, rows.len())?))
+                Ok((home, column.need_rows(key, rows.len())?))
             };
             let cells = homes.collect::<BTreeSet<_>>().into_iter().map(read);
             let (cells, size) = (cells.collect::<Result<HashMap<_, _>>>()?, column.ty.size());
@@ -564,7 +562,7 @@ impl Geometry {
         }
         let (size, old) = (column.ty.size(), old as usize);
         let chunk = &self.chunk_keys[home as usize];
-        let stored = column.read_rows(&self.snap, chunk, state.fragments.len())?;
+        let stored = column.read_rows(chunk, state.fragments.len())?;
         let row = stored.as_ref().and_then(|bytes| bytes.get(old * size..(old + 1) * size));
         Ok(row.map_or_else(|| column.fill.clone(), <[u8]>::to_vec))
     }

@@ -231,8 +231,9 @@ impl Transaction {
         let rank =
             read_count(&index, &doc["attributes"], "sid_ndim")?.unwrap_or(self.kinds[0].axes);
         let ids = (numbering.first..).take(count).collect();
-        let objects = LevelObjects { path, manifests: &manifests.rows.now, ids, rank };
-        objects.write_fragments(&self.snap, None, segments.as_ref(), changes)
+        let objects =
+            LevelObjects { snap: &self.snap, path, manifests: &manifests.rows.now, ids, rank };
+        objects.write_fragments(None, segments.as_ref(), changes)
     }
 
     /// Renumbers the column of a renumbered level that holds the ids of its objects at level 0.

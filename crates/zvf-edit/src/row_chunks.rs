@@ -206,11 +206,7 @@ impl RowChunks {
                 let plain = new.map_or_else(|| encode(rows(part), false), |new| Ok(Some(new)))?;
                 *cell = plain.map(|plain| self.coding.codecs.pack(plain.into())).transpose()?;
             }
-            let packed = match self.shard_chunks {
-                None => cells.pop().flatten(),
-                Some(_) => Some(self.coding.join_shard(&cells)?),
-            };
-            out.insert(self.key(file), packed);
+            out.insert(self.key(file), self.coding.join(cells, self.shard_chunks.is_some())?);
         }
         let before = if self.is_new { 0 } else { old_count.div_ceil(old_chunk).div_ceil(shard) };
         (parts.div_ceil(shard)..before).for_each(|file| out.insert(self.key(file), None));

@@ -325,7 +325,7 @@ impl Transaction {
         let number = geometry.chunk_number(key);
         geometry.load_chunk(number)?;
         let rows = geometry.chunks[&number].rows.clone();
-        let stored = geometry.vertices.read_stored(&geometry.snap, key)?;
+        let stored = geometry.vertices.read_stored(key)?;
         let size = geometry.scalar.size() * geometry.axes;
         // One for each row.
         let positions: Vec<&[u8]> =

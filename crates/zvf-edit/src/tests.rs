@@ -182,7 +182,7 @@ fn a_renamed_column_of_fragments_keeps_the_values_that_are_not_set() {
     let transaction = begin(store.path());
     let mut columns = transaction.kinds[0].fragment_columns.iter();
     let array = &columns.find(|column| column.name == "b").unwrap().array;
-    let cell = |chunk| array.read_stored(&transaction.snap, chunk).unwrap().unwrap();
+    let cell = |chunk| array.read_stored(chunk).unwrap().unwrap();
     let values =
         array.chunks().iter().map(|chunk| cell(chunk).to_vec()).collect::<Vec<_>>().concat();
     let values = values.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value));

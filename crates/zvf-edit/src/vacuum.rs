@@ -25,7 +25,6 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -145,7 +144,7 @@ impl Geometry {
     fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
         let key = &self.chunk_keys[chunk as usize];
         let size = self.position_size();
-        let positions = self.vertices.read_stored(&self.snap, key)?.unwrap_or_default();
+        let positions = self.vertices.read_stored(key)?.unwrap_or_default();
         if !positions.len().is_multiple_of(size) {
             return Ok(true); // loading it reports the error
         }
@@ -164,7 +163,7 @@ impl Geometry {
     /// Rebuilds chunks without fragments of no object and rows in no fragment.
     pub(crate) fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
-        let (snap, nobody) = (Rc::clone(&self.snap), HashSet::new());
+        let nobody = HashSet::new();
         // Flush copies of the arrays, as only the result is handed on.
         let mut arrays: Vec<CellArray> = self.arrays_mut().map(|array| array.clone()).collect();
         let mut result = RebuiltRows::default();
@@ -219,7 +218,7 @@ impl Geometry {
             result.chunks.insert(key, became);
         }
         for array in &mut arrays {
-            array.flush(&snap, &mut result.cells)?;
+            array.flush(&mut result.cells)?;
         }
         result.cells.keys.retain(|key, _| !key.ends_with("zarr.json"));
         Ok(result)
@@ -286,10 +285,10 @@ impl Geometry {
         }
         self.withdraw_link_groups();
         let Some(mut family) = self.links.take() else { return Ok(0) };
-        let (snap, keys) = (Rc::clone(&self.snap), moves.keys().cloned().collect());
+        let keys = moves.keys().cloned().collect();
         let mut end = |chunk: &Chunk, row: u64| moved_end(&self.path, moves, chunk, row);
-        family.load_cells_naming(&snap, &keys, &|_| true, &mut end)?;
-        family.flush(&snap, &self.vertices, &|_| Ok(None), out)?;
+        family.load_cells_naming(&keys, &|_| true, &mut end)?;
+        family.flush(&self.vertices, &|_| Ok(None), out)?;
         let (before, after) = family.written; // no link is added
         self.links = Some(family);
         Ok(before - after)

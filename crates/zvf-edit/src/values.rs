@@ -31,7 +31,7 @@ impl Geometry {
             self.load_chunk(chunk)?;
             let key = self.chunk_keys[chunk as usize].clone();
             let rows = self.chunks[&chunk].rows.clone().collect::<Vec<Vid>>();
-            let old_positions = self.vertices.read_stored(&self.snap, &key)?.unwrap_or_default();
+            let old_positions = self.vertices.read_stored(&key)?.unwrap_or_default();
             let differing = self.count_vertices(&key, &rows, &old_positions, tally)?;
             self.count_owners(&key, &differing, tally)?;
             if !differing.is_empty() {
@@ -98,7 +98,7 @@ impl Geometry {
         }
         for column in self.columns.iter().filter(|column| column.is_loaded && !column.is_new) {
             let width = column.ty.size();
-            let old = column.array.read_stored(&self.snap, key)?.unwrap_or_default();
+            let old = column.array.read_stored(key)?.unwrap_or_default();
             if column.array.path.is_empty() || old.is_empty() {
                 continue;
             }
@@ -146,7 +146,7 @@ impl Geometry {
         for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
             let mut bytes = Vec::with_capacity(rows.len() * column.ty.size());
             rows.iter().try_for_each(|v| column.data.copy_row(*v, &mut bytes))?;
-            if column.array.read(&self.snap, key)?.as_deref() != Some(&bytes[..]) {
+            if column.array.read(key)?.as_deref() != Some(&bytes[..]) {
                 column.array.put_chunk(key, bytes);
             }
         }

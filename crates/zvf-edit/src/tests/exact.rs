@@ -96,7 +96,7 @@ fn owners(store: &Path, level: u32) -> Vec<i64> {
     let snap = begin(store).snap;
     let path = format!("{level}/fragment_attributes/object_id");
     let column = CellArray::open(&snap, &path).unwrap().expect("levels say whose fragments are");
-    let cells = column.chunks().into_iter().map(|chunk| column.read(&snap, &chunk).unwrap());
+    let cells = column.chunks().into_iter().map(|chunk| column.read(&chunk).unwrap());
     let bytes: Vec<u8> = cells.flatten().flatten().collect();
     bytes.chunks_exact(8).map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect()
 }

@@ -152,8 +152,7 @@ fn fragments_of_coarser_levels_lose_removed_owners() {
             let snap = begin(store.path()).snap;
             let path = "1/fragment_attributes/object_id";
             let column = crate::arrays::CellArray::open(&snap, path).unwrap().expect("it is there");
-            let cells =
-                column.chunks().into_iter().map(|chunk| column.read(&snap, &chunk).unwrap());
+            let cells = column.chunks().into_iter().map(|chunk| column.read(&chunk).unwrap());
             let bytes: Vec<u8> = cells.flatten().flatten().collect();
             let rows = bytes.chunks_exact(8).map(|row| i64::from_le_bytes(row.try_into().unwrap()));
             rows.collect::<Vec<_>>()

@@ -41,20 +41,19 @@ fn put_waste(store: &Path) {
 }
 
 fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
-    let snap = std::rc::Rc::clone(&geometry.snap);
     let position = geometry.axes * geometry.scalar.size();
     for chunk in geometry.vertices.chunks().into_iter().step_by(2) {
         let columns =
             geometry.columns.iter_mut().map(|column| (&mut column.array, column.ty.size()));
         for (array, size) in columns.chain([(&mut geometry.vertices, position)]) {
-            let mut bytes = array.read_stored(&snap, &chunk).unwrap().unwrap().to_vec();
+            let mut bytes = array.read_stored(&chunk).unwrap().unwrap().to_vec();
             bytes.extend_from_within(..size);
             array.put_chunk(&chunk, bytes);
         }
     }
-    geometry.vertices.flush(&snap, changes).unwrap();
+    geometry.vertices.flush(changes).unwrap();
     for column in &mut geometry.columns {
-        column.array.flush(&snap, changes).unwrap();
+        column.array.flush(changes).unwrap();
     }
 }
 
@@ -77,13 +76,13 @@ fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes)
 /// Returns the chunks with waste: a fragment without an object, or a row in no fragment.
 fn find_waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
     let mut found = BTreeSet::new();
-    let (size, snap) = (geometry.axes * geometry.scalar.size(), std::rc::Rc::clone(&geometry.snap));
+    let size = geometry.axes * geometry.scalar.size();
     let chunks = geometry.all_chunks();
     let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
     for number in chunks {
         let key = geometry.chunk_keys[number as usize].clone();
-        let rows = geometry.vertices.read_stored(&snap, &key).unwrap().unwrap().len() / size;
-        let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap_or_default();
+        let rows = geometry.vertices.read_stored(&key).unwrap().unwrap().len() / size;
+        let blob = geometry.fragments.read_stored(&key).unwrap().unwrap_or_default();
         let mut rows_of_fragments = HashSet::new();
         for (at, fragment) in FragmentIndex::parse(&blob).unwrap().iter().enumerate() {
             rows_of_fragments.extend(fragment.rows());
@@ -114,10 +113,10 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
         geometry.load_all().unwrap();
         let chunks = geometry.all_chunks();
         let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk as usize].clone());
-        let (keys, snap) = (keys.collect(), std::rc::Rc::clone(&geometry.snap));
+        let keys = keys.collect();
         let Some(mut family) = geometry.links.take() else { continue };
         let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
-        family.load_cells_naming(&snap, &keys, &|_| true, &mut vertex).unwrap();
+        family.load_cells_naming(&keys, &|_| true, &mut vertex).unwrap();
         for number in family.records.numbers() {
             let ends = family.records.ends(number).iter().map(|end| match end {
                 End::Vertex(v) => *v,
@@ -141,7 +140,7 @@ fn counts(store: &Path) -> Vec<(usize, Option<u64>)> {
     let count = |geometry: &mut Geometry| {
         let size = geometry.axes * geometry.scalar.size();
         let chunks = geometry.vertices.chunks();
-        let bytes = chunks.iter().map(|chunk| geometry.vertices.read_stored(&geometry.snap, chunk));
+        let bytes = chunks.iter().map(|chunk| geometry.vertices.read_stored(chunk));
         let bytes: usize = bytes.map(|bytes| bytes.unwrap().unwrap().len()).sum();
         let level = &geometry.doc["attributes"]["zarr_vectors_level"];
         (bytes / size, level["vertex_count"].as_u64())
@@ -204,7 +203,7 @@ fn vacuum_rewrites_only_chunks_with_waste() {
     let cell = |chunk: &Chunk| -> Bytes {
         let transaction = begin(store.path());
         let geometry = &transaction.kinds[0];
-        geometry.vertices.read_stored(&geometry.snap, chunk).unwrap().unwrap_or_default()
+        geometry.vertices.read_stored(chunk).unwrap().unwrap_or_default()
     };
     let before: Vec<Bytes> = chunks.iter().map(cell).collect();
     vacuum(store.path(), false).unwrap();
@@ -221,7 +220,6 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let store = Unpacked::new(id);
         let mut transaction = begin(store.path());
         let geometry = &mut transaction.kinds[0];
-        let snap = std::rc::Rc::clone(&geometry.snap);
         let chunks = geometry.all_chunks();
         let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
         let shared_chunk = chunks.into_iter().find_map(|chunk| {
@@ -230,7 +228,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         });
         let (chunk, removed, _) = shared_chunk.unwrap();
         let key = geometry.chunk_keys[chunk as usize].clone();
-        let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap();
+        let blob = geometry.fragments.read_stored(&key).unwrap().unwrap();
         let old = FragmentIndex::parse(&blob).unwrap();
         let mut rows: Vec<Vec<u64>> =
             old.iter().map(|fragment| fragment.rows().collect()).collect();
@@ -240,7 +238,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         rows.iter().for_each(|rows| index.push_rows(rows).unwrap());
         geometry.fragments.put_chunk(&key, index.encode());
         let mut changes = Changes::default();
-        geometry.fragments.flush(&snap, &mut changes).unwrap();
+        geometry.fragments.flush(&mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
         let empty = manifest_bytes(objects.rank, &[]).unwrap();
         objects.manifests.rows.change()[removed as usize] = empty;

@@ -137,8 +137,7 @@ fn a_merge_names_a_link_to_a_row_of_no_fragment() {
     // One that the index has not is in no fragment, as a program that only writes links may
     // leave it.
     let mut changes = Changes::default();
-    let snap = std::rc::Rc::clone(&source.snap);
-    source.kinds[0].fragments.flush(&snap, &mut changes).unwrap();
+    source.kinds[0].fragments.flush(&mut changes).unwrap();
     for (key, bytes) in changes.read_all().unwrap() {
         fs::write(from.path().join(key), bytes.unwrap()).unwrap();
     }
