@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::columns::ColumnScope;
-use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
+use crate::columns::{ColumnScope, find, need_mut};
+use crate::error::{EditError, OrFail, Result, refused};
 use crate::fields::{Fields, read};
 use crate::scalar::{ColumnType, parse_number};
 use crate::transaction::{OperationResult, Transaction};
@@ -67,8 +67,7 @@ impl Transaction {
         }
         for (name, value) in expect.values.iter().flatten() {
             let many = value.as_array().is_some_and(|list| {
-                let column =
-                    self.kinds[selection.kind].columns.iter().find(|column| column.name == *name);
+                let column = find(&self.kinds[selection.kind].columns, name);
                 column.is_some_and(|column| column.ty.width == 1 || list.iter().any(Json::is_array))
             });
             for (i, v) in selection.vertices.iter().enumerate() {
@@ -123,9 +122,7 @@ impl Transaction {
             check(holds, || format!("object {id} has {n} vertices, expected {count}"))?;
         }
         for (name, value) in expect.values.iter().flatten() {
-            let column =
-                self.kinds[kind].object_columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| missing_column_error("objects", name))?;
+            let column = need_mut(&mut self.kinds[kind].object_columns, name, "objects")?;
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let ty = column.ty.clone();
             let found = self.kinds[kind].object_row(object, name);

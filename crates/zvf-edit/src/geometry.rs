@@ -17,7 +17,8 @@ use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
-use crate::dense::DenseArray;
+use crate::changes::Changes;
+use crate::columns::position;
 use crate::documents::{read_doc, read_grid};
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
@@ -69,10 +70,8 @@ pub(crate) struct Geometry {
     pub(crate) object_columns: Vec<RowColumn>,
     pub(crate) objects: Option<Objects>,
     pub(crate) links: Option<LinkFamily>,
-    /// Arrays to remove. Their keys are removed before anything is written.
-    pub(crate) erased_arrays: Vec<CellArray>,
-    pub(crate) erased_rows: Vec<DenseArray>,
-    pub(crate) erased_keys: Vec<String>,
+    /// The keys of dropped columns, which are removed before anything is written.
+    pub(crate) erased: Changes,
 
     pub(crate) chunk_keys: Vec<Chunk>,
     chunk_numbers: HashMap<Chunk, u32>,
@@ -151,9 +150,7 @@ impl Geometry {
             object_columns,
             objects,
             links,
-            erased_arrays: Vec::new(),
-            erased_rows: Vec::new(),
-            erased_keys: Vec::new(),
+            erased: Changes::default(),
             chunk_keys: Vec::new(),
             chunk_numbers: HashMap::new(),
             chunks: HashMap::new(),
@@ -313,7 +310,7 @@ impl Geometry {
 
     /// Returns the index of a column of vertices.
     pub(crate) fn need_column(&self, name: &str) -> Result<usize> {
-        let column = self.columns.iter().position(|column| column.name == name);
+        let column = position(&self.columns, name);
         column.ok_or_else(|| missing_column_error(format!("vertices of {}", self.kind), name))
     }
 

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Value as Json, json};
 use zvf_metadata::DtypeKind;
 
-use crate::error::{Result, missing_column_error, missing_value_error, refused};
+use crate::columns::need_mut;
+use crate::error::{Result, missing_value_error, refused};
 use crate::fields::Fields;
 use crate::groups::Group;
 use crate::transaction::{OperationResult, Transaction};
@@ -34,8 +35,7 @@ impl Transaction {
         let mut changed = false;
         for (name, value) in values {
             self.read_items.insert(format!("column:group:{name}"));
-            let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| missing_column_error("groups", name))?;
+            let column = need_mut(&mut self.groups.columns, name, "groups")?;
             let row = column.ty.encode_or(&column.ty.sentinel(), name, value)?;
             column.array.resize(self.groups.list.len());
             if column.array.row(group) != row {

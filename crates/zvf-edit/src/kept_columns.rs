@@ -22,6 +22,8 @@ use zvf_model::Value;
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::FragmentColumn;
 use crate::changes::Changes;
+use crate::columns::find;
+use crate::documents::doc_key;
 use crate::error::{At, EditError, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{RowColumn, column_type, open_row_column};
@@ -68,7 +70,7 @@ fn is_unsigned(ty: &ColumnType, bytes: usize) -> bool {
 impl Geometry {
     /// Returns the segment of an object after the edit.
     fn segment_of(&self, object: u32) -> Result<u64> {
-        let column = self.object_columns.iter().find(|column| column.name == SEGMENT_ID);
+        let column = find(&self.object_columns, SEGMENT_ID);
         let value = column.and_then(|column| column.segment(&self.object_row(object, SEGMENT_ID)?));
         // A new object gets the row of its number.
         let row = self.objects.as_ref().and_then(|objects| objects.row(object)).unwrap_or(object);
@@ -88,10 +90,10 @@ impl Geometry {
         let Some(at) = self.fragment_columns.iter().position(FragmentColumn::is_kept) else {
             return Ok(());
         };
-        let mut columns = self.object_columns.iter();
-        let is_new = columns.any(|column| column.name == SEGMENT_ID && column.array.stored.is_new);
+        let segments = find(&self.object_columns, SEGMENT_ID);
+        let is_new = segments.is_some_and(|column| column.array.stored.is_new);
         let path = format!("{}/object_attributes/{SEGMENT_ID}", self.path);
-        let is_erased = self.erased_rows.iter().any(|array| array.stored.path == path);
+        let is_erased = self.erased.keys.contains_key(&doc_key(&path));
         let all = self.fragment_columns[at].is_new || is_new || is_erased;
         for object in self.object_numbers() {
             let Some(objects) = &self.objects else { break };

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use serde_json::Value as Json;
 use zvf_model::Kind;
 
+use crate::columns::position;
 use crate::error::{OrFail, Result, missing_column_error, missing_value_error, refuse_if, refused};
 use crate::fields::{Fields, assignments, need_list_of};
 use crate::links::LinkFamily;
@@ -235,7 +236,7 @@ impl Transaction {
 
 impl LinkFamily {
     fn column_index(&self, kind: Kind, name: &str) -> Result<usize> {
-        let at = self.columns.iter().position(|column| column.name == name);
-        at.ok_or_else(|| missing_column_error(format!("links of {kind}"), name))
+        position(&self.columns, name)
+            .ok_or_else(|| missing_column_error(format!("links of {kind}"), name))
     }
 }

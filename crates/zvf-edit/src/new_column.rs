@@ -13,6 +13,7 @@ use crate::cell_column::CellColumn;
 use crate::columns::ColumnScope;
 use crate::dense::DenseArray;
 use crate::error::{OrFail, Result, refused};
+use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::links::LinkColumn;
@@ -64,34 +65,47 @@ impl NewColumn {
         if self.ty.width > 1 { json!([self.ty.width]) } else { json!([]) }
     }
 
-    /// Returns the attributes of a cell array for this column.
-    fn cell_attrs(&self, tag: &str) -> Json {
-        let mut attrs = self.attrs.clone();
+    /// Creates the column in the cells of `folder`, with these values.
+    fn in_cells<D>(self, level: &Geometry, (folder, tag): (&str, &str), data: D) -> CellColumn<D> {
+        let row_shape = self.row_shape();
+        let Self { name, ty, fill, mut attrs } = self;
         attrs["nonempty_chunks"] = json!([]);
         attrs["zv_array"] = json!(tag);
-        attrs["row_shape"] = self.row_shape();
-        if self.ty.width > 1 {
-            let channels: Vec<String> = (0..self.ty.width).map(|i| format!("ch{i}")).collect();
+        attrs["row_shape"] = row_shape;
+        if ty.width > 1 {
+            let channels: Vec<String> = (0..ty.width).map(|i| format!("ch{i}")).collect();
             attrs["channel_names"] = json!(channels);
         }
-        attrs
+        let path = format!("{}/{folder}/{name}", level.path);
+        let array = CellArray::create(&level.vertices, &path, attrs);
+        CellColumn { name, array, ty, data, is_loaded: false, fill, is_new: true }
     }
 
-    /// Creates a dense array with `count` absent rows.
-    fn create_dense(
+    /// Creates the array of a column in rows, with `count` absent rows.
+    fn create_rows(
         &self,
-        path: &str,
-        chunk_rows: usize,
-        count: usize,
-        attrs: Json,
+        folder: &str,
+        tag: &str,
+        (chunk_rows, count): (usize, usize),
     ) -> Result<DenseArray> {
         let ColumnType { scalar, width, categories: _ } = self.ty;
+        let mut attrs = self.attrs.clone();
+        attrs["zv_array"] = json!(tag);
+        attrs["shape"] = json!([]);
+        // Both values of `bool` are meant.
+        if tag == OBJECT_TAG && scalar.kind() != DtypeKind::Bool {
+            attrs["fill_sentinel_meaning"] = json!("absent");
+        }
         let fill = (to_json(&scalar.decode(&scalar.sentinel())), self.ty.sentinel());
-        let mut array = DenseArray::create(path, scalar, width, chunk_rows, fill, attrs)?;
+        let path = format!("{folder}/{}", self.name);
+        let mut array = DenseArray::create(&path, scalar, width, chunk_rows, fill, attrs)?;
         array.resize(count);
         Ok(array)
     }
 }
+
+/// The tag of columns of objects.
+const OBJECT_TAG: &str = "object_attribute";
 
 impl Transaction {
     pub(crate) fn add_column(&mut self, new: &AddColumn) -> Result<OperationResult> {
@@ -165,37 +179,32 @@ impl Transaction {
         column: NewColumn,
     ) -> Result<()> {
         zvf_store::Key::root().child(&column.name)?;
+        let geometry = &mut self.kinds[kind];
         match scope {
-            ColumnScope::Vertex => self.create_vertex_column(kind, column),
-            ColumnScope::Fragment => self.create_fragment_column(kind, column),
-            ColumnScope::Link => self.create_link_column(kind, column),
-            ColumnScope::Object => self.create_object_column(kind, column),
-            ColumnScope::Group => self.create_group_column(column),
+            ColumnScope::Vertex => {
+                geometry.load_all()?;
+                let mut data = RowPages::new(column.ty.size());
+                data.push(&column.fill.repeat(geometry.vertex.list.len()));
+                let column = column.in_cells(geometry, ("vertex_attributes", "attribute"), data);
+                geometry.columns.push(CellColumn { is_loaded: true, ..column });
+            }
+            ColumnScope::Fragment => {
+                let place = ("fragment_attributes", "fragment_attribute");
+                let column = column.in_cells(geometry, place, HashMap::new());
+                geometry.fragment_columns.push(column);
+            }
+            ColumnScope::Link => return self.create_link_column(kind, column),
+            ColumnScope::Object => return geometry.create_object_column(column),
+            ColumnScope::Group => {
+                let count = self.groups.list.len();
+                let tag = "groupings_attribute";
+                let mut array =
+                    column.create_rows(GROUP_COLUMNS_PATH, tag, (count.max(1), count))?;
+                (0..count).for_each(|row| array.set_row(row, &column.fill));
+                let NewColumn { name, ty, .. } = column;
+                self.groups.columns.push(RowColumn { name, array, ty });
+            }
         }
-    }
-
-    fn create_vertex_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
-        let geometry = &mut self.kinds[kind];
-        geometry.load_all()?;
-        let path = format!("{}/vertex_attributes/{}", geometry.path, column.name);
-        let array = CellArray::create(&geometry.vertices, &path, column.cell_attrs("attribute"));
-        let NewColumn { name, ty, fill, .. } = column;
-        let mut data = RowPages::new(ty.size());
-        data.push(&fill.repeat(geometry.vertex.list.len()));
-        let (is_loaded, is_new) = (true, true);
-        geometry.columns.push(CellColumn { name, array, ty, data, is_loaded, fill, is_new });
-        Ok(())
-    }
-
-    fn create_fragment_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
-        let geometry = &mut self.kinds[kind];
-        let path = format!("{}/fragment_attributes/{}", geometry.path, column.name);
-        let attrs = column.cell_attrs("fragment_attribute");
-        let array = CellArray::create(&geometry.vertices, &path, attrs);
-        let NewColumn { name, ty, fill, .. } = column;
-        let (data, is_loaded, is_new) = (HashMap::new(), false, true);
-        let column = CellColumn { name, array, ty, data, is_loaded, fill, is_new };
-        geometry.fragment_columns.push(column);
         Ok(())
     }
 
@@ -237,27 +246,23 @@ impl Transaction {
         }
         Ok(())
     }
+}
 
-    fn create_object_column(&mut self, kind: usize, column: NewColumn) -> Result<()> {
-        let geometry = &mut self.kinds[kind];
-        let count = geometry.objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
-        let path = format!("{}/object_attributes/{}", geometry.path, column.name);
-        let mut attrs = column.attrs.clone();
-        attrs["zv_array"] = json!("object_attribute");
-        attrs["shape"] = json!([]);
-        if column.ty.scalar.kind() != DtypeKind::Bool {
-            attrs["fill_sentinel_meaning"] = json!("absent"); // both values of `bool` are meant
-        }
-        let mut array = column.create_dense(&path, OBJECT_COLUMN_CHUNK_ROWS, count, attrs)?;
-        let ids = geometry.objects.iter().filter_map(|objects| objects.ids.as_ref());
-        let columns = geometry.object_columns.iter().map(|column| &column.array);
+impl Geometry {
+    fn create_object_column(&mut self, column: NewColumn) -> Result<()> {
+        let count = self.objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
+        let folder = format!("{}/object_attributes", self.path);
+        let counts = (OBJECT_COLUMN_CHUNK_ROWS, count);
+        let mut array = column.create_rows(&folder, OBJECT_TAG, counts)?;
+        let ids = self.objects.iter().filter_map(|objects| objects.ids.as_ref());
+        let columns = self.object_columns.iter().map(|column| &column.array);
         for like in ids.chain(columns) {
             if array.stored.shard_chunks.is_none() {
                 array.stored.shard_like(&like.stored)?;
             }
         }
         let NewColumn { name, ty, fill, .. } = column;
-        if let Some(objects) = &mut geometry.objects {
+        if let Some(objects) = &mut self.objects {
             for number in objects.numbers() {
                 match objects.row(number) {
                     Some(row) if objects.exists(number) => {
@@ -270,22 +275,7 @@ impl Transaction {
                 }
             }
         }
-        geometry.object_columns.push(RowColumn { name, array, ty });
-        Ok(())
-    }
-
-    fn create_group_column(&mut self, column: NewColumn) -> Result<()> {
-        let count = self.groups.list.len();
-        let path = format!("{GROUP_COLUMNS_PATH}/{}", column.name);
-        let mut attrs = column.attrs.clone();
-        attrs["zv_array"] = json!("groupings_attribute");
-        attrs["shape"] = json!([]);
-        let mut array = column.create_dense(&path, count.max(1), count, attrs)?;
-        let NewColumn { name, ty, fill, .. } = column;
-        for row in 0..count {
-            array.set_row(row, &fill);
-        }
-        self.groups.columns.push(RowColumn { name, array, ty });
+        self.object_columns.push(RowColumn { name, array, ty });
         Ok(())
     }
 }

@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 use zvf_query::predicate::Scope;
 
-use crate::error::{OrFail, Result, missing_column_error, missing_value_error, refuse_if, refused};
+use crate::columns::need_mut;
+use crate::error::{OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::fields::{Fields, assignments, need_list_of};
 use crate::geometry::Geometry;
 use crate::indexes::Objects;
@@ -164,8 +165,7 @@ impl Transaction {
     fn object_column_value(&mut self, kind: usize, name: &str, value: &Json) -> Result<Vec<u8>> {
         let geometry = &mut self.kinds[kind];
         self.read_items.insert(format!("column:object:{name}:{}", geometry.kind));
-        let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
-        let column = column.ok_or_else(|| missing_column_error("objects", name))?;
+        let column = need_mut(&mut geometry.object_columns, name, "objects")?;
         refuse_if(column.is_kept(), "vertex_count is kept by the store and never set")?;
         column.ty.encode_or(&column.array.fill, name, value)
     }

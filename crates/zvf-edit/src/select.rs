@@ -10,6 +10,7 @@ use zvf_model::Value;
 use zvf_publish::hash_bytes;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
+use crate::columns::{find, position};
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 use crate::fields::{self, checked_index, parse_vector};
 use crate::geometry::Geometry;
@@ -286,17 +287,15 @@ impl Transaction {
     ) -> Result<()> {
         for column in predicate.columns() {
             let geometry = &mut self.kinds[kind];
-            let at = geometry.columns.iter().position(|stored| stored.name == column.name);
+            let at = position(&geometry.columns, &column.name);
             let at = at.filter(|_| column.scope == Scope::Vertex);
             at.map_or(Ok(()), |at| geometry.load_values(at))?;
             let width = match column.scope {
                 scope if !scopes.contains(&scope) => None,
                 Scope::Vertex => at.map(|at| geometry.columns[at].ty.width),
-                Scope::Object => geometry
-                    .object_columns
-                    .iter()
-                    .find(|candidate| candidate.name == column.name)
-                    .map(|candidate| candidate.ty.width),
+                Scope::Object => {
+                    find(&geometry.object_columns, &column.name).map(|stored| stored.ty.width)
+                }
                 Scope::Fragment | Scope::Group | Scope::Link => None,
             };
             if width.is_none_or(|width| column.index >= width) {
@@ -387,8 +386,7 @@ impl Geometry {
 
     /// Returns the value of a column of an object; null when it is absent.
     pub(crate) fn object_value(&self, object: u32, column: &ColumnRef) -> Value {
-        let object_column = self.object_columns.iter().find(|stored| stored.name == column.name);
-        let Some(object_column) = object_column else {
+        let Some(object_column) = find(&self.object_columns, &column.name) else {
             return Value::Null;
         };
         let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
@@ -401,7 +399,7 @@ impl Geometry {
     /// Returns the encoded row of a column of an object.
     pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
         let objects = self.objects.as_ref().filter(|objects| object < objects.count)?;
-        let column = self.object_columns.iter().find(|column| column.name == name)?;
+        let column = find(&self.object_columns, name)?;
         if let Some(value) = objects.known.get(&object).and_then(|state| state.values.get(name)) {
             return Some(value.clone());
         }

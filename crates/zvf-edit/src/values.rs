@@ -22,7 +22,7 @@ impl Geometry {
         tally: &mut Tally,
         out: &mut Changes,
     ) -> Result<()> {
-        self.erase_arrays(out)?;
+        out.keys.append(&mut self.erased.keys);
         let mut chunks: BTreeSet<u32> = self.changed_chunks.iter().copied().collect();
         if self.columns.iter().any(|column| column.is_new) {
             chunks.extend(self.all_chunks());
@@ -56,20 +56,6 @@ impl Geometry {
                 tally.extend_box(&self.decimal_position(v));
             }
         }
-    }
-
-    /// Removes the arrays and documents of dropped columns.
-    fn erase_arrays(&mut self, out: &mut Changes) -> Result<()> {
-        for array in std::mem::take(&mut self.erased_arrays) {
-            array.push_removal(out)?;
-        }
-        for array in std::mem::take(&mut self.erased_rows) {
-            array.push_removal(out);
-        }
-        for key in std::mem::take(&mut self.erased_keys) {
-            out.insert(key, None);
-        }
-        Ok(())
     }
 
     /// Counts the moved, changed and removed vertices of a chunk. Returns those that moved or changed.
