@@ -115,7 +115,7 @@ impl Geometry {
             }
         } else if object != NONE {
             let mut sorted = chunks.clone();
-            sorted.sort_unstable_by_key(|chunk| &self.chunk_keys[usize_from_u32(*chunk)]);
+            sorted.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk]);
             sorted.dedup();
             let all: HashMap<u32, u32> = sorted.iter().copied().zip(index_u32(first)..).collect();
             pieces = chunks.iter().map(|chunk| all[chunk]).collect();
@@ -290,9 +290,8 @@ impl Geometry {
         family: &mut LinkFamily,
         rebuilt: &RebuildResult,
     ) -> Result<()> {
-        let end = |piece: &AddedPiece, row: u32| {
-            (self.chunk_keys[usize_from_u32(piece.chunk)].clone(), u64::from(row))
-        };
+        let end =
+            |piece: &AddedPiece, row: u32| (self.chunk_keys[piece.chunk].clone(), u64::from(row));
         let ends = |at: u32| {
             let [a, b] = [0, 1].map(|n| &self.pieces[usize_from_u32(at) + n]);
             [end(a, a.row + a.count - 1), end(b, b.row)]

@@ -456,7 +456,7 @@ impl Transaction {
         for geometry in &self.kinds {
             let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
             let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
-            let rows = i64::from(num::index_u32(objects.manifests.rows.now.len()));
+            let rows = i64::from(num::index_u32(objects.manifests.len()));
             let hidden = |all: bool| {
                 objects.numbers().any(|number| {
                     let known = objects.known.get(&number);

@@ -73,7 +73,7 @@ impl Geometry {
             return Ok(());
         }
         let keys: BTreeSet<Chunk> =
-            rebuilt.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone()).collect();
+            rebuilt.iter().map(|chunk| self.chunk_keys[*chunk].clone()).collect();
         let mut lines = self.line_objects.clone();
         let known = self.objects.iter().flat_map(|objects| &objects.known);
         lines.extend(known.filter(|(_, state)| state.touched).map(|(object, _)| *object));
@@ -223,9 +223,7 @@ impl Geometry {
             let (home, _) = self.vertex[v].home;
             let chunks = [home, self.vertex[v].chunk].into_iter();
             let chunks = chunks.filter(|chunk| *chunk != NONE);
-            result
-                .linked_chunks
-                .extend(chunks.map(|chunk| self.chunk_keys[chunk as usize].clone()));
+            result.linked_chunks.extend(chunks.map(|chunk| self.chunk_keys[chunk].clone()));
             result.linked_objects.extend(self.object_id(self.vertex[v].owner));
         }
     }
@@ -240,7 +238,7 @@ impl Geometry {
             }
             for chunk in chunks.difference(rebuilt) {
                 self.load_chunk(*chunk)?;
-                let key = self.chunk_keys[*chunk as usize].clone();
+                let key = self.chunk_keys[*chunk].clone();
                 let size = column.ty.size();
                 let count = self.chunks[chunk].fragments.len();
                 let mut bytes = match column.read_rows(&key, count)? {

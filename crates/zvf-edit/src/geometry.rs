@@ -23,7 +23,7 @@ use crate::documents::{read_doc, read_grid};
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
-use crate::numbers::{NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
+use crate::numbers::{ChunkKeys, NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
 use crate::snapshot::Snapshot;
@@ -73,8 +73,7 @@ pub(crate) struct Geometry {
     /// The keys of dropped columns, which are removed before anything is written.
     pub(crate) erased: Changes,
 
-    pub(crate) chunk_keys: Vec<Chunk>,
-    chunk_numbers: HashMap<Chunk, u32>,
+    pub(crate) chunk_keys: ChunkKeys,
     pub(crate) chunks: HashMap<u32, ChunkState>,
 
     /// Vertices that were added and have no numbers yet: chunk, piece, position and values of each.
@@ -151,8 +150,7 @@ impl Geometry {
             objects,
             links,
             erased: Changes::default(),
-            chunk_keys: Vec::new(),
-            chunk_numbers: HashMap::new(),
+            chunk_keys: ChunkKeys::default(),
             chunks: HashMap::new(),
             added: None,
             pieces: Vec::new(),
@@ -181,13 +179,7 @@ impl Geometry {
 
     /// Returns the number of a chunk, a new one for a new chunk.
     pub(crate) fn chunk_number(&mut self, key: &[i64]) -> u32 {
-        if let Some(number) = self.chunk_numbers.get(key) {
-            return *number;
-        }
-        let number = num::index_u32(self.chunk_keys.len());
-        self.chunk_keys.push(key.to_vec());
-        self.chunk_numbers.insert(key.to_vec(), number);
-        number
+        self.chunk_keys.number(key)
     }
 
     /// Returns the position of a vertex, widened to `f64`.
@@ -409,7 +401,7 @@ impl Geometry {
                 (chunk, list.into_iter().map(|(_, _, v)| v).collect())
             })
             .collect();
-        pieces.sort_by(|a, b| self.chunk_keys[a.0 as usize].cmp(&self.chunk_keys[b.0 as usize]));
+        pieces.sort_by_key(|(chunk, _)| &self.chunk_keys[*chunk]);
         pieces
     }
 }

@@ -100,7 +100,7 @@ impl Objects {
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
         let Some(manifests) = RowArray::open_manifests(snap, path)? else { return Ok(None) };
-        let rows = manifests.rows.now.len();
+        let rows = manifests.len();
         let count = read_count(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
             let text = format!(
@@ -178,7 +178,7 @@ impl Objects {
     }
 
     pub(crate) fn exists(&self, number: u32) -> bool {
-        let is_stored = || has_references(&self.manifests.rows.now[num::usize_from_u32(number)]);
+        let is_stored = || has_references(self.manifests.row(number));
         self.known.get(&number).map_or_else(is_stored, |object| object.exists)
     }
 
@@ -238,7 +238,7 @@ impl Objects {
 
 /// Sets the counts of an index in its attributes. The second is optional.
 pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool) {
-    attrs["num_objects"] = manifests.rows.now.len().into();
+    attrs["num_objects"] = manifests.len().into();
     if is_new || attrs.get("num_present").is_some() {
         let present = manifests.rows.now.iter().filter(|row| has_references(row));
         attrs["num_present"] = present.count().into();
@@ -347,13 +347,16 @@ pub(crate) fn has_references(manifest: &[u8]) -> bool {
 }
 
 /// Encodes a manifest that names these fragments. Of each it is known whether another line starts with it.
-pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32, bool)]) -> Result<Bytes> {
+pub(crate) fn manifest_bytes<'a>(
+    rank: usize,
+    references: impl IntoIterator<Item = (&'a Chunk, u32, bool)>,
+) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(num::to_u64(rank))?;
     for (chunk, fragment, starts_line) in references {
-        if *starts_line {
+        if starts_line {
             builder.push_explicit(chunk, &[])?;
         }
-        builder.push_single(chunk, u64::from(*fragment))?;
+        builder.push_single(chunk, u64::from(fragment))?;
     }
     Ok(builder.encode().into())
 }

@@ -173,14 +173,14 @@ impl Transaction {
             return Ok(());
         };
         let mut ids = DenseArray::open_ids(&self.snap, &index)?;
-        let count = objects.manifests.rows.now.len();
-        let before = manifests.rows.now.len();
-        let empty = manifest_bytes(objects.rank, &[])?;
+        let count = objects.manifests.len();
+        let before = manifests.len();
+        let empty = manifest_bytes(objects.rank, [])?;
         manifests.rows.now.extend((before..count).map(|_| empty.clone()));
         let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
         for object in objects.known.values().filter(|object| object.existed && !object.exists) {
             let row = object.row.map(num::usize_from_u32);
-            if let Some(row) = row.filter(|row| *row < manifests.rows.now.len()) {
+            if let Some(row) = row.filter(|row| *row < manifests.len()) {
                 let blob = &mut manifests.rows.change()[row];
                 removed.push(std::mem::replace(blob, empty.clone()));
                 emptied.insert(row);
@@ -273,6 +273,7 @@ impl Transaction {
             }
             let found = geometry
                 .chunk_keys
+                .list
                 .iter()
                 .position(|key| key == chunk)
                 .and_then(|number| geometry.chunks.get(&u32::try_from(number).ok()?));

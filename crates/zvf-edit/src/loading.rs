@@ -20,7 +20,7 @@ impl Geometry {
         if self.chunks.contains_key(&number) {
             return Ok(());
         }
-        let key = self.chunk_keys[number as usize].clone();
+        let key = self.chunk_keys[number].clone();
         let Some(positions) = self.vertices.read_stored(&key)? else {
             self.chunks.insert(number, ChunkState::default());
             return Ok(());
@@ -82,7 +82,7 @@ impl Geometry {
         }
         // The rows of a chunk were numbered one after the other. New vertices have values.
         for run in self.vertex.list.chunk_by(|a, b| a.home.0 == b.home.0) {
-            let key = &self.chunk_keys[run[0].home.0 as usize];
+            let key = &self.chunk_keys[run[0].home.0];
             let rows = column.need_rows(key, run.len())?;
             column.data.push(&rows);
         }
@@ -232,8 +232,8 @@ impl Geometry {
             all.extend(self.vertices_of(*number));
         }
         let mut free = self.free_vertices();
-        let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.len())).collect();
-        chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk as usize]);
+        let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.list.len())).collect();
+        chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk]);
         let mut places = vec![0; chunks.len()];
         (0_u32..).zip(chunks).for_each(|(place, chunk)| places[chunk as usize] = place);
         free.sort_unstable_by_key(|v| {
@@ -270,10 +270,8 @@ impl Geometry {
             return Ok(()); // recreated from the objects
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
-        let keys: BTreeSet<Chunk> = chunks
-            .iter()
-            .map(|chunk| self.chunk_keys[num::usize_from_u32(*chunk)].clone())
-            .collect();
+        let keys: BTreeSet<Chunk> =
+            chunks.iter().map(|chunk| self.chunk_keys[*chunk].clone()).collect();
         let before = family.records.numbers().end;
         let loaded = family.load_cells_naming(&keys, &|_| true, &mut |chunk, row| {
             self.vertex_at(chunk, row).map(End::Vertex)

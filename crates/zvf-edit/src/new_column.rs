@@ -250,7 +250,7 @@ impl Transaction {
 
 impl Geometry {
     fn create_object_column(&mut self, column: NewColumn) -> Result<()> {
-        let count = self.objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
+        let count = self.objects.as_ref().map_or(0, |objects| objects.manifests.len());
         let folder = format!("{}/object_attributes", self.path);
         let counts = (OBJECT_COLUMN_CHUNK_ROWS, count);
         let mut array = column.create_rows(&folder, OBJECT_TAG, counts)?;

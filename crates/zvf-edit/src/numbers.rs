@@ -1,10 +1,12 @@
 //! The vertices and fragments of an edit by number, and the sentinel for none.
 
+use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
 
 use zvf_format::Class;
 use zvf_format::num::{index_u32, usize_from_u32};
 
+use crate::arrays::Chunk;
 use crate::error::{OrFail, Result};
 
 /// The number of a vertex within its kind.
@@ -44,6 +46,34 @@ impl Index<Vid> for Vertices {
 impl IndexMut<Vid> for Vertices {
     fn index_mut(&mut self, v: Vid) -> &mut Vertex {
         &mut self.list[usize_from_u32(v)]
+    }
+}
+
+/// The keys of chunks by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChunkKeys {
+    pub(crate) list: Vec<Chunk>,
+    numbers: HashMap<Chunk, u32>,
+}
+
+impl ChunkKeys {
+    /// Returns the number of a chunk, a new one for a new chunk.
+    pub(crate) fn number(&mut self, key: &[i64]) -> u32 {
+        if let Some(number) = self.numbers.get(key) {
+            return *number;
+        }
+        let number = index_u32(self.list.len());
+        self.list.push(key.to_vec());
+        self.numbers.insert(key.to_vec(), number);
+        number
+    }
+}
+
+impl Index<u32> for ChunkKeys {
+    type Output = Chunk;
+
+    fn index(&self, number: u32) -> &Chunk {
+        &self.list[usize_from_u32(number)]
     }
 }
 

@@ -300,7 +300,7 @@ impl Transaction {
             // The row is the id, which other layouts state.
             let ids = DenseArray::open_ids(&self.snap, &index)?;
             let mut ids = ids.map_or_else(|| DenseArray::create_ids(&index), Ok)?;
-            let rows = 0..num::to_u64(manifests.rows.now.len());
+            let rows = 0..num::to_u64(manifests.len());
             *ids.bytes.change() = rows.flat_map(u64::to_le_bytes).collect();
             ids.flush(changes, true)?;
         }

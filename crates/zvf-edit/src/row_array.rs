@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_format::vlen::{VlenRows, encode_rows};
 
 use crate::changes::Changes;
@@ -87,6 +87,14 @@ impl RowArray {
             }),
         )?;
         Ok(Self { stored, table: None, rows: Edited::default() })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.now.len()
+    }
+
+    pub(crate) fn row(&self, row: u32) -> &Bytes {
+        &self.rows.now[usize_from_u32(row)]
     }
 
     /// Drops all rows behind the first `count`, as if they had never been. None was changed.

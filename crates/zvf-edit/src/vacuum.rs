@@ -110,7 +110,7 @@ impl Transaction {
             }
             let last = objects.manifests.rows.now.iter().rposition(|row| has_references(row));
             let rows = last.map_or(0, |last| last + 1);
-            if rows == objects.manifests.rows.now.len() {
+            if rows == objects.manifests.len() {
                 continue;
             }
             objects.drop_rows(rows);
@@ -142,7 +142,7 @@ impl Geometry {
 
     /// Returns whether a chunk has waste. Its `named` fragments have objects.
     fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
-        let key = &self.chunk_keys[chunk as usize];
+        let key = &self.chunk_keys[chunk];
         let size = self.position_size();
         let positions = self.vertices.read_stored(key)?.unwrap_or_default();
         if !positions.len().is_multiple_of(size) {
@@ -175,7 +175,7 @@ impl Geometry {
                     list.iter().for_each(|v| self.vertex[*v].alive = false);
                 }
             }
-            let key = self.chunk_keys[*chunk as usize].clone();
+            let key = self.chunk_keys[*chunk].clone();
             let old = self.fragment_rows(&key, state.rows.len())?;
             let held: usize = old.iter().map(Vec::len).sum();
             let mut became = RebuiltChunk {
@@ -236,7 +236,7 @@ impl Geometry {
         let keys: Vec<Chunk> = rows.chunks.keys().cloned().collect();
         let chunks: HashSet<u32> = keys.iter().map(|key| self.chunk_number(key)).collect();
         for ((chunk, old), objects) in self.owners_in(&chunks)? {
-            let became = rows.chunks.get(&self.chunk_keys[chunk as usize]);
+            let became = rows.chunks.get(&self.chunk_keys[chunk]);
             let new = became.and_then(|became| became.fragments.get(old as usize));
             let new = *new
                 .filter(|new| **new != NONE)
@@ -270,7 +270,7 @@ impl Geometry {
     }
 
     fn dangling_reference_error(&self, chunk: u32, fragment: u32) -> EditError {
-        let key = &self.chunk_keys[chunk as usize];
+        let key = &self.chunk_keys[chunk];
         let text = format!(
             "{} of chunk {key:?}: expected fragment {fragment}, which an object has, among those that were written again, found it gone; plan again",
             self.fragments.path

@@ -29,7 +29,7 @@ impl Geometry {
         }
         for chunk in chunks.union(rebuilt).copied().collect::<Vec<_>>() {
             self.load_chunk(chunk)?;
-            let key = self.chunk_keys[chunk as usize].clone();
+            let key = self.chunk_keys[chunk].clone();
             let rows = self.chunks[&chunk].rows.clone().collect::<Vec<Vid>>();
             let old_positions = self.vertices.read_stored(&key)?.unwrap_or_default();
             let differing = self.count_vertices(&key, &rows, &old_positions, tally)?;

@@ -196,7 +196,7 @@ impl Transaction {
         let geometry = &self.kinds[kind];
         let (chunk, _) = geometry.vertex[v].home;
         if geometry.vertex[v].owner == NONE && chunk != NONE {
-            let item = geometry.chunk_item(&geometry.chunk_keys[chunk as usize]);
+            let item = geometry.chunk_item(&geometry.chunk_keys[chunk]);
             self.mark_written(item);
         }
     }

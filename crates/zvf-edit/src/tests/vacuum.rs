@@ -59,7 +59,7 @@ fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
 
 fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes) {
     let Some(objects) = &mut geometry.objects else { return };
-    let empty = manifest_bytes(objects.rank, &[]).unwrap();
+    let empty = manifest_bytes(objects.rank, []).unwrap();
     let rows = objects.manifests.rows.change();
     let count = rows.len();
     for (number, row) in rows.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ fn find_waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
     let chunks = geometry.all_chunks();
     let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
     for number in chunks {
-        let key = geometry.chunk_keys[number as usize].clone();
+        let key = geometry.chunk_keys[number].clone();
         let rows = geometry.vertices.read_stored(&key).unwrap().unwrap().len() / size;
         let blob = geometry.fragments.read_stored(&key).unwrap().unwrap_or_default();
         let mut rows_of_fragments = HashSet::new();
@@ -112,7 +112,7 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
     for geometry in &mut begin(store).kinds {
         geometry.load_all().unwrap();
         let chunks = geometry.all_chunks();
-        let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk as usize].clone());
+        let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk].clone());
         let keys = keys.collect();
         let Some(mut family) = geometry.links.take() else { continue };
         let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
@@ -227,7 +227,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
             Some((chunk, first?[0], second?[0])).filter(|(_, first, second)| first != second)
         });
         let (chunk, removed, _) = shared_chunk.unwrap();
-        let key = geometry.chunk_keys[chunk as usize].clone();
+        let key = geometry.chunk_keys[chunk].clone();
         let blob = geometry.fragments.read_stored(&key).unwrap().unwrap();
         let old = FragmentIndex::parse(&blob).unwrap();
         let mut rows: Vec<Vec<u64>> =
@@ -240,7 +240,7 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let mut changes = Changes::default();
         geometry.fragments.flush(&mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
-        let empty = manifest_bytes(objects.rank, &[]).unwrap();
+        let empty = manifest_bytes(objects.rank, []).unwrap();
         objects.manifests.rows.change()[removed as usize] = empty;
         objects.manifests.flush(&mut changes, 16384).unwrap();
         for (key, bytes) in changes.read_all().unwrap() {

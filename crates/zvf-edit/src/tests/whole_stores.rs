@@ -130,7 +130,7 @@ fn a_merge_names_a_link_to_a_row_of_no_fragment() {
     kind.load_all_links().unwrap();
     let end = kind.links.as_ref().unwrap().records.vertices(0).next().unwrap();
     let (chunk, row) = kind.vertex[end].home;
-    let key = kind.chunk_keys[chunk as usize].clone();
+    let key = kind.chunk_keys[chunk].clone();
     let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
     index.push_range(0, u64::from(row)).unwrap();
     kind.fragments.put_chunk(&key, index.encode());
