@@ -17,17 +17,15 @@ use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::Kind;
 
 use crate::arrays::Chunk;
-use crate::changes::{Changes, read_blob};
+use crate::changes::{Changes, RowPages, read_blob};
 use crate::error::Result;
 use crate::geometry::{AddedPiece, Geometry};
 use crate::journal::need_listed;
 use crate::levels::list_coarser;
 use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
-use crate::numbers::{FragmentNumbers, NONE, Vid, vertex_number};
+use crate::numbers::{End, FragmentNumbers, NONE, Vid, vertex_number};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
-use crate::records::End;
-use crate::row_pages::RowPages;
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
 #[derive(Debug, Default)]

@@ -20,9 +20,8 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
 use crate::changes::{Blob, Changes, read_blob};
-use crate::documents::doc_key;
 use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_key};
 
 /// The absolute coordinates of a spatial chunk.
 pub(crate) type Chunk = Vec<i64>;

@@ -11,11 +11,10 @@ use zvf_metadata::{Dtype, DtypeKind, path_segment};
 use zvf_model::Value;
 
 use crate::columns::ColumnScope;
-use crate::commit::{commit_operation, open_journal};
+use crate::commit::{CommitOptions, commit_operation, open_journal};
 use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
+use crate::medium::Place;
 use crate::new_column::NewColumn;
-use crate::options::CommitOptions;
-use crate::place::Place;
 use crate::scalar::{ColumnType, Scalar, to_json};
 use crate::transaction::Transaction;
 

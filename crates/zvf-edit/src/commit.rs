@@ -1,4 +1,6 @@
 //! Commits transactions and changes, and reports what was committed.
+//!
+//! The options of a commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,15 +13,12 @@ use zvf_publish::CommitGate;
 use zvf_store::record::{CommitRecord, JOURNAL_VERSION};
 
 use crate::changes::Changes;
-use crate::documents::parse_doc;
-use crate::epoch::Epoch;
+use crate::epoch::{Epoch, new_txid, utc_timestamp, writer_name};
 use crate::error::{EditError, Result, fail, refused};
 use crate::journal::{Journal, Staged, log_key, need_listed};
-use crate::options::CommitOptions;
-use crate::place::Place;
-use crate::plan::Plan;
-use crate::stamp::{new_txid, utc_timestamp, writer_name};
-use crate::transaction::{NamedSelection, Transaction};
+use crate::medium::Place;
+use crate::snapshot::parse_doc;
+use crate::transaction::{NamedSelection, Plan, Transaction};
 
 /// Returns the report of a command that writes.
 pub(crate) fn report(
@@ -482,3 +481,35 @@ const EVERY_ITEM: &str = "*";
 
 /// Maximum number of attempts to commit, each on a later head.
 const MAX_COMMIT_TRIES: u32 = 20;
+
+/// The treatment of coarser levels by a commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refresh {
+    /// Levels keep their vertices and are marked as stale.
+    #[default]
+    None,
+    /// The stale parts of levels are rebuilt.
+    Stale,
+    /// All levels are rebuilt.
+    All,
+}
+
+/// The options of a commit.
+#[derive(Clone, Debug, Default)]
+pub struct CommitOptions {
+    /// The message for the log.
+    pub message: Option<String>,
+    /// The required head of the store.
+    pub if_head: Option<u64>,
+    /// Whether vertices outside of the bounds are refused, rather than extending the bounds.
+    pub refuse_bounds: bool,
+    /// The treatment of coarser levels.
+    pub refresh: Refresh,
+    /// Whether to plan only and write nothing.
+    pub dry_run: bool,
+    /// Whether changes by programs that do not know the journal are accepted.
+    pub accept_foreign: bool,
+    /// The commits that this one undoes.
+    pub undoes: Option<Vec<u64>>,
+}

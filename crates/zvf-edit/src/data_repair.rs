@@ -17,15 +17,14 @@ use zvf_model::read_two_widths;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
-use crate::documents::read_doc;
 use crate::error::{At, OrFail, Result, fail, refused};
-use crate::follow::LINK_GROUPS;
 use crate::indexes::{Objects, open_row_column, read_count};
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
+use crate::linking::LINK_GROUPS;
 use crate::links::{LinkFamily, end_chunks};
-use crate::place::Place;
+use crate::medium::Place;
 use crate::renumber::{commit_whole, set_capability};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, read_doc};
 
 /// A repair of data that other data determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

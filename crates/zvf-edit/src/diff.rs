@@ -13,8 +13,8 @@ use serde_json::{Value as Json, json};
 use crate::commit::open_store_journal;
 use crate::error::{Result, refused};
 use crate::geometry::Geometry;
+use crate::medium::Place;
 use crate::numbers::{NONE, Vid};
-use crate::place::Place;
 use crate::scalar::{ColumnType, row_json};
 use crate::transaction::Transaction;
 

@@ -16,17 +16,14 @@ use zvf_metadata::{DtypeKind, LinksConvention, Token};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk};
-use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
-use crate::changes::Changes;
-use crate::columns::position;
-use crate::documents::{read_doc, read_grid};
+use crate::changes::{Changes, RowPages};
+use crate::columns::{CellColumn, FragmentColumn, VertexColumn, count_fragments, position};
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
 use crate::numbers::{ChunkKeys, NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
-use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, read_doc, read_grid};
 
 /// The vertices of a chunk that was read.
 #[derive(Clone, Debug, Default)]

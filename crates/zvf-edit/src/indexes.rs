@@ -12,13 +12,11 @@ use zvf_metadata::DtypeKind;
 
 use crate::arrays::Chunk;
 use crate::dense::DenseArray;
-use crate::documents::{doc_key, read_doc};
 use crate::error::{OrFail, Result, fail, unsupported};
-use crate::manifest_table::{DENSE_LAYOUT, ManifestTable};
 use crate::numbers::{NONE, Vid};
-use crate::row_array::RowArray;
+use crate::row_array::{DENSE_LAYOUT, ManifestTable, RowArray};
 use crate::scalar::{Categories, ColumnType, Scalar};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_key, read_doc};
 
 /// An object that was loaded, changed or added.
 #[derive(Clone, Debug, Default)]

@@ -17,17 +17,16 @@ use zvf_pyramid::Stale;
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::documents::{doc_key, parse_doc, read_doc, read_sizes, root_chunk_shape};
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{count_objects, manifest_bytes, open_row_column, open_row_columns};
 use crate::kept_columns::{LevelObjects, SEGMENT_ID, VERTEX_COUNT};
 use crate::links::{LinkFamily, moved_end};
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
+use crate::numbers::End;
 use crate::rebuild::{RebuildResult, Tally};
-use crate::records::End;
 use crate::row_array::RowArray;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_key, parse_doc, read_doc, read_sizes, root_chunk_shape};
 use crate::transaction::Transaction;
 
 /// Lists the numbers of the coarser levels.

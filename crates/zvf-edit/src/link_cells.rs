@@ -14,8 +14,7 @@ use crate::changes::Changes;
 use crate::error::{OrFail, Result};
 use crate::indexes::read_count;
 use crate::links::{LinkColumn, LinkFamily};
-use crate::numbers::{NONE, Vid};
-use crate::records::End;
+use crate::numbers::{End, NONE, Vid};
 use crate::snapshot::Snapshot;
 
 /// A record with its sort key: whether it is new in the cell and its old row, then its number.

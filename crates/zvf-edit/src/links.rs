@@ -19,14 +19,12 @@ use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
-use crate::cell_column::{check_size, declared_link_width};
-use crate::documents::read_doc;
+use crate::columns::{check_size, declared_link_width};
 use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
-use crate::numbers::{NONE, Vid};
-use crate::records::{End, Records};
+use crate::numbers::{End, NONE, Records, Vid};
 use crate::scalar::ColumnType;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, read_doc};
 
 /// By rebuilt chunk: the new row of each old row, `NONE` where it was removed.
 pub(crate) type RowMoves = BTreeMap<Chunk, Vec<u32>>;

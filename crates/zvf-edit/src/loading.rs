@@ -11,8 +11,7 @@ use crate::arrays::Chunk;
 use crate::error::{At, Result, fail};
 use crate::geometry::{ChunkState, Geometry};
 use crate::links::missing_row_error;
-use crate::numbers::{NONE, Vertex, Vid, vertex_number};
-use crate::records::End;
+use crate::numbers::{End, NONE, Vertex, Vid, vertex_number};
 
 impl Geometry {
     /// Loads a chunk, unless it is loaded.

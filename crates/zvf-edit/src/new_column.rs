@@ -9,15 +9,14 @@ use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 
 use crate::arrays::CellArray;
-use crate::cell_column::CellColumn;
-use crate::columns::ColumnScope;
+use crate::changes::RowPages;
+use crate::columns::{CellColumn, ColumnScope};
 use crate::dense::DenseArray;
 use crate::error::{OrFail, Result, refused};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::links::LinkColumn;
-use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar, to_json};
 use crate::transaction::{OperationResult, Transaction};
 

@@ -19,27 +19,27 @@
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-#[cfg(feature = "reference")]
-use zvf_format::num;
 use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
 use zvf_pyramid::{KindOptions, Method, Options, PyramidEvent, Reuse, Stale};
-#[cfg(feature = "reference")]
-use zvf_pyramid::{LevelContent, Reference};
 use zvf_store::BuildOptions;
 
 use crate::changes::Changes;
-use crate::documents::{parse_doc, read_doc};
+use crate::commit::Refresh;
 use crate::error::{EditError, Result};
 #[cfg(feature = "reference")]
 use crate::indexes::has_references;
 use crate::levels::{COLUMNS_CHANGED, list_coarser, read_stale};
 use crate::medium::block_on;
-use crate::options::Refresh;
+use crate::rewrite::StoreCopy;
 #[cfg(feature = "reference")]
 use crate::row_array::RowArray;
-use crate::store_copy::StoreCopy;
+use crate::snapshot::{parse_doc, read_doc};
 use crate::transaction::Transaction;
+#[cfg(feature = "reference")]
+use zvf_format::num;
+#[cfg(feature = "reference")]
+use zvf_pyramid::{LevelContent, Reference};
 
 /// The rebuilt levels.
 #[derive(Debug, Default)]

@@ -17,21 +17,19 @@ use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::Changes;
 use crate::commit::{
-    CommitResult, commit_after, open_store_journal, report_commit, report_rewrite,
+    CommitOptions, CommitResult, commit_after, open_store_journal, report_commit, report_rewrite,
 };
 use crate::dense::DenseArray;
-use crate::documents::{parse_doc, read_doc};
 use crate::error::{At, OrFail, Result, unsupported};
 use crate::geometry::Geometry;
 use crate::indexes::{count_objects, open_row_column, open_row_columns, read_count};
 use crate::journal::Journal;
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::levels::list_coarser;
-use crate::manifest_table::DENSE_LAYOUT;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
-use crate::options::CommitOptions;
-use crate::place::Place;
-use crate::row_array::RowArray;
+use crate::medium::Place;
+use crate::row_array::{DENSE_LAYOUT, RowArray};
+use crate::snapshot::{parse_doc, read_doc};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.

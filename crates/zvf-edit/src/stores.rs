@@ -13,17 +13,15 @@ use zvf_publish::{Disk, StagingDir, StagingOptions, TargetLock};
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::changes::{Changes, KeyContents, read_blob};
-use crate::commit::open_store_journal;
-use crate::documents::{doc_bytes, parse_doc};
+use crate::commit::{CommitOptions, open_store_journal};
 use crate::error::{Result, fail, missing_column_error, missing_commit_error, refused};
 use crate::geometry::Geometry;
 use crate::history::{hold_for_reading, plan_undo};
 use crate::journal::{Journal, need_listed};
+use crate::medium::{Place, journal_folder};
 use crate::numbers::{NONE, Vid};
-use crate::options::CommitOptions;
-use crate::place::{Place, journal_folder};
 use crate::scalar::to_json;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_bytes, parse_doc};
 use crate::transaction::Transaction;
 
 /// Begins a folder that appears under the name `out` once it is whole. Refuses a name that is

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use crate::arrays::{Chunk, chunk_text};
 use crate::changes::Changes;
-use crate::documents::read_doc;
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vertex, Vid};
 use crate::rebuild::{RebuildResult, Tally};
+use crate::snapshot::read_doc;
 
 impl Geometry {
     /// Writes the values of chunks whose rows stay and of new columns, and counts the changed vertices.

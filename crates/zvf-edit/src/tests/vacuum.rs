@@ -19,7 +19,7 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::geometry::Geometry;
 use crate::indexes::manifest_bytes;
-use crate::records::End;
+use crate::numbers::End;
 use crate::{
     CommitOptions, Place, Undo, VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum,
     undo, vacuum,
