@@ -272,7 +272,7 @@ impl Geometry {
     }
 
     /// Forgets all vertices. Their changes are staged.
-    pub(crate) fn forget_vertices(&mut self) {
+    fn forget_vertices(&mut self) {
         self.positions.clear();
         self.vertex.list.clear();
         self.free_changed.clear();

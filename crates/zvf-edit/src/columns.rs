@@ -305,7 +305,7 @@ impl LinkColumn {
 
 impl Geometry {
     /// Returns the columns of links.
-    pub(crate) fn link_columns(&self) -> impl Iterator<Item = &LinkColumn> {
+    fn link_columns(&self) -> impl Iterator<Item = &LinkColumn> {
         self.links.iter().flat_map(|family| &family.columns)
     }
 
@@ -435,7 +435,7 @@ impl<D> CellColumn<D> {
     }
 
     /// Moves the column to another name and array. Returns the old array.
-    pub(crate) fn rename(&mut self, path: &str, to: &str) -> Result<CellArray> {
+    fn rename(&mut self, path: &str, to: &str) -> Result<CellArray> {
         to.clone_into(&mut self.name);
         rename_array(&mut self.array, path, to)
     }
@@ -459,7 +459,7 @@ impl VertexColumn {
 }
 
 /// Replaces the array of a column by its copy at `path`, with the name `to`. Returns the old one.
-pub(crate) fn rename_array(array: &mut CellArray, path: &str, to: &str) -> Result<CellArray> {
+fn rename_array(array: &mut CellArray, path: &str, to: &str) -> Result<CellArray> {
     let mut copy = array.copy_to(path)?;
     copy.set_attribute("name", json!(to));
     Ok(std::mem::replace(array, copy))
@@ -478,7 +478,7 @@ pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
 /// # Errors
 ///
 /// When a chunk cannot be read now.
-pub(crate) fn first_rows(
+fn first_rows(
     array: &CellArray,
     count: impl Fn(&[u8]) -> Option<u64>,
 ) -> Result<Option<(Chunk, u64)>> {
@@ -505,10 +505,7 @@ pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
 /// # Errors
 ///
 /// When the rows of that chunk cannot be read: the declared width may not be theirs.
-pub(crate) fn resolve_column_type(
-    array: &CellArray,
-    first: Option<&(Chunk, u64)>,
-) -> Result<ColumnType> {
+fn resolve_column_type(array: &CellArray, first: Option<&(Chunk, u64)>) -> Result<ColumnType> {
     let attrs = &array.doc["attributes"];
     let declared = || checked_width(Column::parse(attributes_object(attrs))?.declared_columns());
     let width = declared().at(&array.path)?;

@@ -205,7 +205,7 @@ pub(crate) fn open_store_journal(place: &Place) -> Result<Arc<Journal>> {
 
 /// Stages changes, creates the record `head` and applies it. Returns the report and a notice; `None` when another commit
 /// has this number.
-pub(crate) fn commit_changes(
+fn commit_changes(
     journal: &Arc<Journal>,
     changes: &Changes,
     before: &Changes,
@@ -338,7 +338,7 @@ pub(crate) fn enter_gate(gate: &CommitGate) -> Result<()> {
 
 /// Runs `commit`, which makes a commit take effect, unless a stop was requested before. Where it
 /// returns nothing, the gate is open again.
-pub(crate) fn pass_gate<T>(
+fn pass_gate<T>(
     gate: &CommitGate,
     commit: impl FnOnce() -> Result<Option<T>>,
 ) -> Result<Option<T>> {

@@ -279,7 +279,7 @@ impl<T: Clone> Edited<T> {
 pub(crate) struct RowChunks {
     pub(crate) path: String,
     pub(crate) doc: Json,
-    pub(crate) coding: Coding,
+    coding: Coding,
     pub(crate) chunk_rows: usize,
     /// The number of chunks in a shard, where the array is sharded.
     pub(crate) shard_chunks: Option<usize>,

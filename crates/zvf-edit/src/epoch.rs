@@ -138,7 +138,7 @@ pub(crate) fn writer_name() -> String {
 }
 
 /// Returns the time since 1970. Refuses a clock before that.
-pub(crate) fn since_1970() -> Result<Duration> {
+fn since_1970() -> Result<Duration> {
     SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| {
         let text = "the clock of this machine is before 1970; set it, as commits state their time";
         EditError::new(Class::Unavailable, text).with_cause(error)

@@ -108,7 +108,7 @@ pub(crate) fn need_list_of<'a>(list: &'a Json, count: usize, name: &str) -> Resu
 }
 
 /// A value that an operation sets: the column, the value, and the range of items that get it.
-pub(crate) type Assignment<'a> = (&'a str, &'a Json, Range<usize>);
+type Assignment<'a> = (&'a str, &'a Json, Range<usize>);
 
 /// Returns what an operation sets on `count` items: `values` on all, `each` on one each.
 pub(crate) fn assignments<'a>(

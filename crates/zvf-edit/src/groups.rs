@@ -53,9 +53,9 @@ pub(crate) struct Groups {
     pub(crate) list: Vec<Group>,
     pub(crate) columns: Vec<RowColumn>,
     pub(crate) erased: Changes,
-    pub(crate) changed: bool,
+    changed: bool,
     /// The number of groups before the edit.
-    pub(crate) count_before: usize,
+    count_before: usize,
 }
 
 /// One group.
@@ -133,7 +133,7 @@ impl Groups {
     }
 
     /// Removes a member. Returns whether it existed.
-    pub(crate) fn remove_member(&mut self, group: usize, id: i64) -> bool {
+    fn remove_member(&mut self, group: usize, id: i64) -> bool {
         let members = &mut self.list[group].members;
         let before = members.len();
         members.retain(|member| *member != id);

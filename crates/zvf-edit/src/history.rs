@@ -248,7 +248,7 @@ pub fn find_commit(store: impl Into<Place>, id: &str) -> Result<u64> {
 
 /// The report and the written items of an undo.
 pub(crate) struct UndoSummary {
-    pub(crate) report: Json,
+    report: Json,
     written: BTreeSet<String>,
 }
 

@@ -88,7 +88,7 @@ impl Journal {
     }
 
     /// Opens the journal of a store at a version of its repository.
-    pub(crate) fn from_version(place: &Place, pinned: Pinned) -> Result<Self> {
+    fn from_version(place: &Place, pinned: Pinned) -> Result<Self> {
         let Some((_, options)) = place.versions() else { return Self::open(place) };
         Ok(Self::with_media(place, pinned.open_media(options)?, Some(pinned)))
     }

@@ -244,7 +244,7 @@ impl Geometry {
     }
 
     /// Returns the loaded vertices without objects.
-    pub(crate) fn free_vertices(&self) -> Vec<Vid> {
+    fn free_vertices(&self) -> Vec<Vid> {
         let is_free = |v: &Vid| self.vertex[*v].alive && self.vertex[*v].owner == NONE;
         (0..num::index_u32(self.vertex.list.len())).filter(is_free).collect()
     }

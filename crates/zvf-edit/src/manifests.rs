@@ -372,7 +372,7 @@ pub(crate) fn read_references(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u3
 }
 
 /// Converts the number of a fragment to 32 bits, or refuses it.
-pub(crate) fn fragment_number(fragment: u64) -> Result<u32> {
+fn fragment_number(fragment: u64) -> Result<u32> {
     u32::try_from(fragment).ok().or_fail(Class::OutOfBounds, || {
         format!("expected a fragment below 2^32, found {fragment}; run \"zvf validate\"")
     })

@@ -313,7 +313,7 @@ impl Transaction {
 
 impl Geometry {
     /// Sets the parents of new vertices from a list with exactly one null.
-    pub(crate) fn set_parents(&mut self, vertices: &[Vid], parents: &[Json]) -> Result<()> {
+    fn set_parents(&mut self, vertices: &[Vid], parents: &[Json]) -> Result<()> {
         let mut roots = 0;
         for (v, parent) in vertices.iter().zip(parents) {
             self.vertex[*v].parent = match parent.is_null() {

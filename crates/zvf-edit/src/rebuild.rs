@@ -131,7 +131,7 @@ fn group_by_chunk(pieces: &[(u32, Vec<Vid>)]) -> BTreeMap<u32, Vec<&[Vid]>> {
 }
 
 /// The payloads of a chunk in the order of [`Geometry::arrays_mut`], all empty for a chunk without rows.
-pub(crate) type ChunkPayload = Vec<Vec<u8>>;
+type ChunkPayload = Vec<Vec<u8>>;
 
 /// The objects that name each fragment, by chunk and fragment number.
 type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
@@ -331,7 +331,7 @@ impl Geometry {
     }
 
     /// Stages the payloads of a chunk with these fragments. Returns its key.
-    pub(crate) fn put_pieces(&mut self, chunk: u32, pieces: &[Piece]) -> Result<Chunk> {
+    fn put_pieces(&mut self, chunk: u32, pieces: &[Piece]) -> Result<Chunk> {
         let payload = self.chunk_payload(chunk, pieces)?;
         let key = self.chunk_keys[chunk].clone();
         self.arrays_mut().zip(payload).for_each(|(array, bytes)| array.put_chunk(&key, bytes));

@@ -142,7 +142,7 @@ fn merge_stale(marks: &[Json], axes: usize) -> Option<Stale> {
 
 /// The method and options to rebuild levels.
 #[derive(Clone, Debug)]
-pub(crate) enum Recipe {
+enum Recipe {
     /// Levels of zvf.
     Own(Box<Options>),
     /// Levels of the reference implementation.
@@ -163,7 +163,7 @@ fn parse_numbers(value: &Json) -> Option<Vec<f64>> {
 
 impl Transaction {
     /// Returns how the levels were built.
-    pub(crate) fn read_recipe(&self, levels: &[u32]) -> Result<Recipe> {
+    fn read_recipe(&self, levels: &[u32]) -> Result<Recipe> {
         for (expected, level) in (1_u32..).zip(levels) {
             if *level != expected {
                 return Err(unsupported_level(*level, "there is none below it"));

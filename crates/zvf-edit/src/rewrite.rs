@@ -340,7 +340,7 @@ impl StoreCopy {
 
 /// Compares keys of the store, which has those of `stored`, with a folder. Returns the changes, and
 /// the bytes of the store under their keys.
-pub(crate) fn compare<'a>(
+fn compare<'a>(
     journal: &Journal,
     stored: &BTreeSet<String>,
     keys: impl Iterator<Item = &'a String>,

@@ -165,7 +165,7 @@ pub(crate) struct ManifestTable {
 impl ManifestTable {
     /// Opens the arrays of the index at `index`, where it has them. Returns them with a blob for
     /// each row.
-    pub(crate) fn open(snap: &Snapshot, index: &str) -> Result<Option<(Self, Vec<Bytes>)>> {
+    fn open(snap: &Snapshot, index: &str) -> Result<Option<(Self, Vec<Bytes>)>> {
         let open = |name: &str, widths| {
             DenseArray::open_integers(snap, &format!("{index}/{name}"), widths)
         };
@@ -232,12 +232,7 @@ impl ManifestTable {
     }
 
     /// Adds the changes of the arrays to `out`, for `rows` that were `old_rows`.
-    pub(crate) fn flush(
-        &mut self,
-        rows: &[Bytes],
-        old_rows: &[Bytes],
-        out: &mut Changes,
-    ) -> Result<()> {
+    fn flush(&mut self, rows: &[Bytes], old_rows: &[Bytes], out: &mut Changes) -> Result<()> {
         let rank = self.blocks.size / 8 - 1;
         if self.is_packed {
             self.blocks.resize(0);
@@ -261,7 +256,7 @@ impl ManifestTable {
     }
 
     /// Adds the removal of the arrays to `out`.
-    pub(crate) fn push_removal(&self, out: &mut Changes) {
+    fn push_removal(&self, out: &mut Changes) {
         self.spans.push_removal(out);
         self.blocks.push_removal(out);
     }

@@ -240,7 +240,7 @@ pub fn refresh(store: impl Into<Place>, how: Refresh, options: &CommitOptions) -
 /// One line of a script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) enum Operation {
+enum Operation {
     #[serde(rename = "begin")]
     Begin { message: Option<String>, if_head: Option<u64>, bounds: Option<Bounds> },
     #[serde(rename = "commit")]
@@ -330,14 +330,14 @@ pub(crate) enum Operation {
 /// How a commit treats a vertex outside the bounds of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Bounds {
+enum Bounds {
     Grow,
     Refuse,
 }
 
 impl Operation {
     /// Parses a line of a script.
-    pub(crate) fn parse(line: &Json) -> Result<Self> {
+    fn parse(line: &Json) -> Result<Self> {
         let members = line.as_object();
         let mut members = members.or_refused(|| "the line is no JSON object".to_owned())?.clone();
         match members.shift_remove("op") {
@@ -358,11 +358,7 @@ impl Transaction {
     }
 
     /// Applies the operation that a line states.
-    pub(crate) fn apply_operation(
-        &mut self,
-        operation: Operation,
-        line: &Json,
-    ) -> Result<OperationResult> {
+    fn apply_operation(&mut self, operation: Operation, line: &Json) -> Result<OperationResult> {
         if !matches!(operation, Operation::Append(_)) {
             self.kinds.iter_mut().try_for_each(Geometry::number_added)?;
         }

@@ -46,7 +46,7 @@ impl OperationResult {
 }
 
 /// Rows that selectors named, by kind, chunk and row: the bytes of their position, and the index among rows with the same.
-pub(crate) type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
+type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
 
 /// The vertices of a name: by number before a commit, by chunk and row after it.
 #[derive(Clone, Debug)]
@@ -111,9 +111,8 @@ impl Transaction {
     pub(crate) fn begin_on(snap: Snapshot) -> Result<Self> {
         let snap = Rc::new(snap);
         let journal = &snap.journal;
-        let root = read_doc(&snap, "")?.or_fail(Class::NotFound, || {
-            format!("{}: there is no store", journal.place)
-        })?;
+        let root = read_doc(&snap, "")?
+            .or_fail(Class::NotFound, || format!("{}: there is no store", journal.place))?;
         let zv = &root["attributes"]["zarr_vectors"];
         if !zv.is_object() {
             return refused(format!(

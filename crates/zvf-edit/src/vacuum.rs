@@ -71,7 +71,7 @@ pub(crate) fn commit_vacuum(journal: &Arc<Journal>, dry_run: bool) -> Result<Com
 }
 
 /// Commits the rebuilt chunks of each kind, and drops empty rows at the end of indexes.
-pub(crate) fn commit_rebuilt(
+fn commit_rebuilt(
     journal: &Arc<Journal>,
     mut transaction: Transaction,
     rebuilt: Vec<RebuiltRows>,
@@ -123,7 +123,7 @@ impl Transaction {
 
 impl Geometry {
     /// Returns the chunks with a row in no fragment or a fragment of no object. Does not keep chunks in memory.
-    pub(crate) fn find_waste(&mut self, chunks: &[u32]) -> Result<BTreeSet<u32>> {
+    fn find_waste(&mut self, chunks: &[u32]) -> Result<BTreeSet<u32>> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
         let mut named: HashMap<u32, BTreeSet<u32>> = HashMap::new();
         for (chunk, fragment) in owners.into_keys() {
@@ -160,7 +160,7 @@ impl Geometry {
     }
 
     /// Rebuilds chunks without fragments of no object and rows in no fragment.
-    pub(crate) fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
+    fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
         let nobody = HashSet::new();
         // Flush copies of the arrays, as only the result is handed on.
