@@ -17,7 +17,7 @@ use crate::epoch::{Epoch, new_txid, utc_timestamp, writer_name};
 use crate::error::{EditError, Result, fail, refused};
 use crate::journal::{Journal, Staged, log_key, need_listed};
 use crate::medium::Place;
-use crate::snapshot::parse_doc;
+use crate::snapshot::{mark_journal, parse_doc};
 use crate::transaction::{NamedSelection, Plan, Transaction};
 
 /// Returns the report of a command that writes.
@@ -59,17 +59,6 @@ pub(crate) fn report_commit(
     committed: &CommitResult,
 ) -> Json {
     report(journal, head, dry_run, committed.report.as_slice(), &committed.notices, None)
-}
-
-/// Returns the report of a commit that rewrites the store, as its record holds it.
-pub(crate) fn report_rewrite(head: u64, message: Option<&str>, changes: &Changes) -> Json {
-    let bytes = changes.byte_len();
-    let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
-    json!({
-        "head": head, "txid": Json::Null, "message": message, "operations": 1, "vertices": none.clone(),
-        "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
-        "keys": changes.keys.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
-    })
 }
 
 /// The result of a commit.
@@ -171,12 +160,12 @@ fn raise_mark(journal: &Arc<Journal>) -> Result<()> {
     let head = journal.apply_all_pending()?;
     let Some(old) = journal.store.get("zarr.json")?.filter(|_| head > 0) else { return Ok(()) };
     let mut root = parse_doc(&old)?;
-    let mark = &mut root["attributes"]["zvf"]["journal"];
+    let mark = &root["attributes"]["zvf"]["journal"];
     let is_accepted = |key: &String| key.split('/').nth(2) == Some("accepted"); // txn/<txid>/accepted/<key>
     if *mark == JOURNAL_VERSION || !journal.side.walk("txn")?.iter().any(is_accepted) {
         return Ok(());
     }
-    *mark = json!(JOURNAL_VERSION);
+    mark_journal(&mut root);
     let (mut changes, mut before) = (Changes::default(), Changes::default());
     changes.put_doc("", &root)?;
     before.insert("zarr.json".to_owned(), Some(old));
@@ -184,9 +173,7 @@ fn raise_mark(journal: &Arc<Journal>) -> Result<()> {
     // It takes back itself, so that "undo" goes on with the commit before it.
     let undoes = Some(vec![head + 1]);
     let options = CommitOptions { message, undoes, ..CommitOptions::default() };
-    let text = report_rewrite(head + 1, options.message.as_deref(), &changes);
-    let body = (json!({"ids": [], "read": [], "written": []}), &[][..]);
-    commit_after(journal, (&changes, &before), text, body, head, &options).map(drop)
+    commit_rewrite(journal, head, (&changes, &before), (json!([]), &[]), false, &options).map(drop)
 }
 
 /// Opens the journal of a store that exists, or whose history does.
@@ -286,6 +273,28 @@ pub(crate) fn commit_after(
     };
     let notices = late.into_iter().collect();
     Ok(CommitResult { report: Some(done), notices, ..CommitResult::default() })
+}
+
+/// Commits changes that no transaction planned as the commit after `head`. Its record says which items it changed.
+pub(crate) fn commit_rewrite(
+    journal: &Arc<Journal>,
+    head: u64,
+    (changes, before): (&Changes, &Changes),
+    (items, operations): (Json, &[Json]),
+    is_irreversible: bool,
+    options: &CommitOptions,
+) -> Result<CommitResult> {
+    let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
+    let mut text = json!({
+        "head": head + 1, "txid": Json::Null, "message": options.message, "operations": 1, "vertices": none.clone(),
+        "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
+        "keys": changes.keys.len(), "bytes": changes.byte_len(), "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
+    });
+    if is_irreversible {
+        text["irreversible"] = json!(true);
+    }
+    let body = json!({"ids": [], "read": items, "written": items});
+    commit_after(journal, (changes, before), text, (body, operations), head, options)
 }
 
 /// Creates the record `head`. Returns `None` when another commit has this number.

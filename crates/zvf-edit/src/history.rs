@@ -7,7 +7,6 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::{Changes, KeyContents, read_blob};
 use crate::commit::{
@@ -18,7 +17,7 @@ use crate::error::{
 };
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::medium::Place;
-use crate::snapshot::{Snapshot, doc_bytes, parse_doc};
+use crate::snapshot::{Snapshot, doc_bytes, mark_journal, parse_doc};
 use crate::transaction::Transaction;
 
 /// The commits to undo.
@@ -280,7 +279,7 @@ pub(crate) fn plan_undo(
             }
             ("zarr.json", Some(bytes), None) => {
                 let mut root: Json = parse_doc(&bytes)?;
-                root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+                mark_journal(&mut root);
                 Some(doc_bytes(&root)?)
             }
             (_, bytes, _) => bytes,
@@ -336,9 +335,8 @@ fn reverse_commits(
 #[derive(Debug, Default)]
 struct ReversedCommits {
     written: BTreeSet<String>,
-    added: BTreeSet<i64>,
-    removed: BTreeSet<i64>,
-    changed: BTreeSet<i64>,
+    /// The ids of objects that are added, removed and changed.
+    objects: [BTreeSet<i64>; 3],
     counts: [i64; 7],
 }
 
@@ -346,21 +344,15 @@ impl ReversedCommits {
     /// Adds the body of a record.
     fn add(&mut self, body: &Json) -> Result<()> {
         let report = &body["report"];
-        let ids = |name: &str| -> BTreeSet<i64> {
-            let list = report["objects"][name].as_array();
-            list.into_iter().flatten().filter_map(Json::as_i64).collect()
-        };
-        self.added.extend(ids("removed"));
-        self.removed.extend(ids("added"));
-        self.changed.extend(ids("changed"));
-        for (at, (part, name)) in REPORT_COUNTS.into_iter().enumerate() {
+        for (ids, name) in self.objects.iter_mut().zip(["removed", "added", "changed"]) {
+            let list = report["objects"][name].as_array().into_iter().flatten();
+            ids.extend(list.filter_map(Json::as_i64));
+        }
+        for (sum, (part, name)) in self.counts.iter_mut().zip(REVERSED_COUNTS) {
             let count = report[part][name].as_i64().unwrap_or(0); // an absent count is 0
-            self.counts[at] =
-                self.counts[at].checked_add(count).or_fail(Class::Overflow, || {
-                    format!(
-                        "the commits to undo, {part}.{name}: expected a sum of 64 bits, found more"
-                    )
-                })?;
+            *sum = sum.checked_add(count).or_fail(Class::Overflow, || {
+                format!("the commits to undo, {part}.{name}: expected a sum of 64 bits, found more")
+            })?;
         }
         let items = body["written"].as_array().into_iter().flatten();
         self.written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));
@@ -368,29 +360,29 @@ impl ReversedCommits {
     }
 
     fn into_summary(self, bounds: Json) -> UndoSummary {
-        let Self { written, added, removed, changed, counts } = self;
+        let ([added, removed, changed], counts) = (self.objects, self.counts);
         // An object that was added and removed is in neither list.
-        let only_added: Vec<i64> = added.difference(&removed).copied().collect();
-        let only_removed: Vec<i64> = removed.difference(&added).copied().collect();
+        let only =
+            |a: &BTreeSet<i64>, b: &BTreeSet<i64>| json!(a.difference(b).collect::<Vec<_>>());
         let report = json!({
             "operations": 0,
-            "vertices": {"added": counts[1], "removed": counts[0], "moved": counts[2], "changed": counts[3]},
-            "links": {"added": counts[5], "removed": counts[4], "changed": counts[6]},
-            "objects": {"added": only_added, "removed": only_removed, "changed": changed},
+            "vertices": {"added": counts[0], "removed": counts[1], "moved": counts[2], "changed": counts[3]},
+            "links": {"added": counts[4], "removed": counts[5], "changed": counts[6]},
+            "objects": {"added": only(&added, &removed), "removed": only(&removed, &added), "changed": changed},
             "groups": [], "columns": [], "chunks": 0, "levels_stale": [], "levels_refreshed": [], "bounds": bounds,
         });
-        UndoSummary { report, written }
+        UndoSummary { report, written: self.written }
     }
 }
 
-/// The counts of a report, by part and name.
-const REPORT_COUNTS: [(&str, &str); 7] = [
-    ("vertices", "added"),
+/// The counts of a report by part and name: what was removed is added, and the reverse.
+const REVERSED_COUNTS: [(&str, &str); 7] = [
     ("vertices", "removed"),
+    ("vertices", "added"),
     ("vertices", "moved"),
     ("vertices", "changed"),
-    ("links", "added"),
     ("links", "removed"),
+    ("links", "added"),
     ("links", "changed"),
 ];
 

@@ -13,11 +13,10 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::Changes;
 use crate::commit::{
-    CommitOptions, CommitResult, commit_after, open_store_journal, report_commit, report_rewrite,
+    CommitOptions, CommitResult, commit_rewrite, open_store_journal, report_commit,
 };
 use crate::dense::DenseArray;
 use crate::error::{At, OrFail, Result, unsupported};
@@ -29,7 +28,7 @@ use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::medium::Place;
 use crate::row_array::{DENSE_LAYOUT, RowArray};
-use crate::snapshot::{parse_doc, read_doc};
+use crate::snapshot::{mark_journal, parse_doc, read_doc};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -85,20 +84,15 @@ fn commit_rewritten(
     let root = changes.get("zarr.json")?.flatten();
     let mut root = root.map_or_else(|| Ok(transaction.root.clone()), |root| parse_doc(&root))?;
     if journal.pinned.is_none() {
-        root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+        mark_journal(&mut root);
     }
     changes.put_doc("", &root)?;
     transaction.drop_unchanged(&mut changes, &mut before)?;
-    let head = transaction.head();
-    let mut text = report_rewrite(head + 1, Some(operation), &changes);
-    if is_irreversible {
-        text["irreversible"] = json!(true);
-    }
     let message = Some(operation.to_owned());
     let options = CommitOptions { message, dry_run, ..CommitOptions::default() };
-    let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
-    let operations = [json!({"op": operation})];
-    commit_after(journal, (&changes, &before), text, (body, &operations), head, &options)
+    let items = (json!(["*"]), &[json!({"op": operation})][..]);
+    let bytes = (&changes, &before);
+    commit_rewrite(journal, transaction.head(), bytes, items, is_irreversible, &options)
 }
 
 impl Transaction {

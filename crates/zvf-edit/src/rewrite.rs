@@ -21,16 +21,13 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_metadata::{DataTypeKind, Node};
 use zvf_publish::{Disk, KeyedFolder, ScratchDir};
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::Changes;
-use crate::commit::{
-    CommitOptions, commit_after, open_store_journal, report, report_commit, report_rewrite,
-};
+use crate::commit::{CommitOptions, commit_rewrite, open_store_journal, report, report_commit};
 use crate::error::{EditError, Result, fail, unsupported};
 use crate::journal::{Guard, Journal, need_listed};
 use crate::medium::Place;
-use crate::snapshot::{Snapshot, parse_doc};
+use crate::snapshot::{Snapshot, mark_journal, parse_doc};
 
 /// A temporary copy of a store with a journal, for a program that replaces stores.
 #[derive(Debug)]
@@ -169,7 +166,7 @@ fn mark_root(journal: &Journal, (changes, before): &mut Differences) -> Result<(
     let new = changes.get(ROOT)?.flatten().or_else(|| stored.clone());
     let new = need_listed(ROOT, new)?;
     let mut root = parse_doc(&new)?;
-    root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+    mark_journal(&mut root);
     changes.put_doc("", &root)?;
     before.insert(ROOT.to_owned(), stored);
     Ok(())
@@ -189,12 +186,12 @@ fn commit_differences(
     if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT)?, before.get(ROOT)?) {
         // The rewritten root may lack the attributes of the journal.
         let (mut root, old): (Json, Json) = (parse_doc(&new)?, parse_doc(&old)?);
-        let (old, new) = (&old["attributes"]["zvf"], &mut root["attributes"]["zvf"]);
+        let old = &old["attributes"]["zvf"];
         if !old["journal"].is_null() {
-            new["journal"] = json!(JOURNAL_VERSION);
+            mark_journal(&mut root);
         }
         if !old["next_id"].is_null() {
-            new["next_id"] = old["next_id"].clone();
+            root["attributes"]["zvf"]["next_id"] = old["next_id"].clone();
         }
         changes.put_doc("", &root)?;
     }
@@ -202,10 +199,8 @@ fn commit_differences(
         changes.keys.retain(|key, _| key != ROOT);
     }
     before.keys.retain(|key, _| changes.keys.contains_key(key));
-    let text = report_rewrite(head + 1, options.message.as_deref(), &changes);
-    let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
-    let body = (body, std::slice::from_ref(operation));
-    let done = commit_after(journal, (&changes, &before), text, body, head, options)?;
+    let items = (json!(["*"]), std::slice::from_ref(operation));
+    let done = commit_rewrite(journal, head, (&changes, &before), items, false, options)?;
     let head = head + u64::from(!options.dry_run);
     Ok(report_commit(journal, head, options.dry_run, &done))
 }

@@ -13,7 +13,6 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_model::Kind;
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::Chunk;
 use crate::changes::Changes;
@@ -26,7 +25,7 @@ use crate::journal::Journal;
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::{RebuildResult, RebuiltRows, Tally};
 use crate::refresh::RefreshResult;
-use crate::snapshot::{Snapshot, doc_key, read_doc};
+use crate::snapshot::{Snapshot, doc_key, mark_journal, read_doc};
 
 /// The result of an operation, for a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -333,7 +332,7 @@ impl Transaction {
         }
         if !changes.is_empty() {
             if self.snap.journal.pinned.is_none() {
-                root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+                mark_journal(&mut root);
             }
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
             changes.put_doc("", &root)?;
