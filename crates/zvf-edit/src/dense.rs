@@ -174,6 +174,15 @@ impl DenseArray {
         }
     }
 
+    /// Sets ids from a row on, which are the last rows then.
+    pub(crate) fn set_ids(&mut self, from: usize, ids: impl IntoIterator<Item = i64>) {
+        let ids: Vec<u8> = ids.into_iter().flat_map(i64::to_le_bytes).collect();
+        self.resize(from + ids.len() / 8);
+        if self.bytes.now[from * 8..] != ids {
+            self.bytes.change()[from * 8..].copy_from_slice(&ids);
+        }
+    }
+
     /// Appends fill rows or drops rows, so that there are `count`.
     pub(crate) fn resize(&mut self, count: usize) {
         let missing = count.checked_sub(self.len());

@@ -213,10 +213,8 @@ impl Transaction {
             column.array.flush(changes, false)?;
         }
         if let Some(ids) = &mut ids {
-            ids.resize(count);
-            for row in before..count {
-                ids.set_row(row, &objects.id_of_row(num::index_u32(row)).to_le_bytes());
-            }
+            let new = before..count.max(before);
+            ids.set_ids(before, new.map(|row| objects.id_of_row(num::index_u32(row))));
             ids.flush(changes, true)?;
         }
         manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;

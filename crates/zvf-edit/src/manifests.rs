@@ -189,18 +189,14 @@ impl Objects {
             None => {
                 // From this row on, ids differ from rows: create the list of ids.
                 let mut ids = DenseArray::create_ids(&format!("{path}/object_index"))?;
-                ids.resize(num::usize_from_u32(row));
-                for earlier in 0..row {
-                    ids.set_row(num::usize_from_u32(earlier), &i64::from(earlier).to_le_bytes());
-                }
+                ids.set_ids(0, 0..i64::from(row));
                 if self.manifests.table.is_none() {
                     self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
                 }
                 self.ids.insert(ids)
             }
         };
-        ids.resize(num::usize_from_u32(row) + 1);
-        ids.set_row(num::usize_from_u32(row), &id.to_le_bytes());
+        ids.set_ids(num::usize_from_u32(row), [id]);
         Ok(())
     }
 

@@ -187,10 +187,7 @@ impl Transaction {
         manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
         match DenseArray::open_ids(&self.snap, &index)? {
             Some(mut ids) => {
-                ids.resize(count);
-                for (row, id) in (numbering.first..).take(count).enumerate() {
-                    ids.set_row(row, &id.to_le_bytes());
-                }
+                ids.set_ids(0, (numbering.first..).take(count));
                 ids.flush(changes, true)?;
             }
             None if numbering.first == 0 => {}
@@ -292,8 +289,7 @@ impl Transaction {
             // The row is the id, which other layouts state.
             let ids = DenseArray::open_ids(&self.snap, &index)?;
             let mut ids = ids.map_or_else(|| DenseArray::create_ids(&index), Ok)?;
-            let rows = 0..num::to_u64(manifests.len());
-            *ids.bytes.change() = rows.flat_map(u64::to_le_bytes).collect();
+            ids.set_ids(0, (0..).take(manifests.len()));
             ids.flush(changes, true)?;
         }
         doc["attributes"]["layout"] = json!(if dense { DENSE_LAYOUT } else { "vlen_manifests_v2" });
