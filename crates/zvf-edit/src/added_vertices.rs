@@ -282,8 +282,9 @@ impl Geometry {
         }
     }
 
-    /// Writes the links between added pieces, and the links of moved rows, few cells at a time.
-    pub(crate) fn write_added_links(
+    /// Writes the links between added pieces, and the links of moved rows, few cells at a time. Links of rows that a vacuum
+    /// removed are dropped.
+    pub(crate) fn write_moved_links(
         &self,
         family: &mut LinkFamily,
         rebuilt: &RebuildResult,
@@ -300,9 +301,8 @@ impl Geometry {
         }
         for (at, pair) in (0_u32..).zip(self.pieces.windows(2)) {
             if pair[0].object == pair[1].object && !pair[1].starts_line {
-                for (cell, _) in family.placements(&ends(at))? {
-                    cells.entry(cell).or_default().push(at);
-                }
+                let (cell, _) = family.placement(&ends(at))?;
+                cells.entry(cell).or_default().push(at);
             }
         }
         // A link may belong to another cell than its own, of another batch: then there is one.
@@ -315,8 +315,8 @@ impl Geometry {
                     chunk,
                     row,
                 )? {
-                    End::Removed => Err(loose_end_error(&self.path)),
-                    end @ (End::Vertex(_) | End::Row(_)) => Ok(end),
+                    End::Removed if !self.pieces.is_empty() => Err(loose_end_error(&self.path)),
+                    end => Ok(end),
                 })?;
                 for at in links {
                     let ends = ends(*at).map(|(chunk, row)| End::row(&chunk, row));

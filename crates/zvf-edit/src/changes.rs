@@ -3,7 +3,7 @@
 //! A commit may change every byte of a store. What exceeds the room in memory is written out at once, and read again
 //! where it is needed.
 //!
-//! Rows by number. A scratch file holds them; the page that was used last is in memory.
+//! Rows by number lie in pages of such a file; the page that was used last is in memory.
 //!
 //! ```text
 //! push       new rows go to the tail; a full page of them is written out

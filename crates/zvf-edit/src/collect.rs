@@ -1,6 +1,4 @@
-//! Garbage collection of a journal.
-//!
-//! Checks a journal, and the store against it.
+//! Care of a journal: garbage collection, and checks of it and of the store against it.
 //!
 //! ```text
 //! records      each parses, has a valid checksum, and links to its predecessor by checksum
@@ -9,7 +7,7 @@
 //! ids          the next id is above all ids that commits allocated
 //! ```
 //!
-//! The check changes nothing. Not here: what the store's bytes mean, which `zvf validate` checks.
+//! A check changes nothing. Not here: what the store's bytes mean, which `zvf validate` checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,5 @@
-//! Operations that drop and rename columns of every scope, and set values of fragments.
-//!
-//! Columns with a row for each vertex or fragment, in a cell for each chunk.
+//! Columns of every scope: how they are found, dropped and renamed, and those with a row for each vertex or fragment, in a cell
+//! for each chunk.
 
 use std::collections::HashMap;
 use std::fmt::Display;

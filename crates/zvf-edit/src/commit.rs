@@ -1,6 +1,4 @@
-//! Commits transactions and changes, and reports what was committed.
-//!
-//! The options of a commit.
+//! Commits transactions and changes, and reports what was committed; the options of a commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;

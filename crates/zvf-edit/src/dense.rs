@@ -1,7 +1,6 @@
 //! Arrays of fixed-length rows: ids, columns of objects and groups. They are held in memory and written chunk by chunk.
 //!
-//! The stored form of an array of rows during an edit: its document, and its chunks, which may lie
-//! in shards.
+//! Also here: the stored form of all arrays of rows, which is a document and chunks that may lie in shards.
 
 use std::ops::{Range, RangeInclusive};
 

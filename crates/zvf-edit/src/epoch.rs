@@ -11,9 +11,7 @@
 //! of the backend is relied on: a writer lists the epochs after it created its own, and ends that
 //! if it finds one that was not there before. Lists must show what was put before them.
 //!
-//! Not here: the journal.
-//!
-//! The transaction id, writer and time of a commit.
+//! Also here: the transaction id, writer and time of a commit. Not here: the journal.
 
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};

@@ -1,6 +1,4 @@
-//! Groups of objects: names, members and columns, stored at level 0 and held in memory.
-//!
-//! Operations on groups: members, names and values of columns.
+//! Groups of objects: names, members and columns, stored at level 0 and held in memory; and the operations on them.
 
 use std::collections::{HashMap, HashSet};
 

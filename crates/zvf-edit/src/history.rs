@@ -76,8 +76,8 @@ pub fn head(store: impl Into<Place>) -> Result<Option<u64>> {
 pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
     let place = store.into();
     let journal = open_store_journal(&place)?;
-    if let (Some(pinned), Some((_, options))) = (&journal.pinned, place.versions()) {
-        return pinned.show(head, options);
+    if let Some(pinned) = &journal.pinned {
+        return pinned.show(head, &place.options);
     }
     let record = journal.read_record(head)?;
     let Some(record) = record else {
@@ -308,9 +308,8 @@ fn reverse_commits(
 ) -> Result<(KeyContents, ReversedCommits)> {
     let mut reversed = ReversedCommits::default();
     let mut then = KeyContents::new();
-    let pinned = journal.pinned.as_ref().zip(journal.place.versions());
-    if let Some((pinned, (_, options))) = pinned {
-        let (contents, bodies) = pinned.contents_since(target, options)?;
+    if let Some(pinned) = &journal.pinned {
+        let (contents, bodies) = pinned.contents_since(target, &journal.place.options)?;
         bodies.iter().try_for_each(|body| reversed.add(body))?;
         return Ok((contents, reversed));
     }

@@ -80,39 +80,29 @@ pub(crate) struct Guard {
 impl Journal {
     /// Opens the journal of the store at a place.
     pub(crate) fn open(place: &Place) -> Result<Self> {
-        if let Some((versions, _)) = place.versions() {
-            return Self::from_version(place, Pinned::open_latest(versions)?);
-        }
-        let (store, side) = place.open_media()?;
-        Ok(Self::with_media(place, (store, side), None))
+        Self::at(place, place.versions().map(Pinned::open_latest).transpose()?)
     }
 
-    /// Opens the journal of a store at a version of its repository.
-    fn from_version(place: &Place, pinned: Pinned) -> Result<Self> {
-        let Some((_, options)) = place.versions() else { return Self::open(place) };
-        Ok(Self::with_media(place, pinned.open_media(options)?, Some(pinned)))
-    }
-
-    fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
-        let (place, epoch) = (place.clone(), OnceLock::new());
-        Self { place, store, side, epoch, planned_on: Mutex::default(), pinned }
+    /// Opens the journal of a store, at a version where it lies in a repository.
+    fn at(place: &Place, pinned: Option<Pinned>) -> Result<Self> {
+        let (store, side) = match &pinned {
+            Some(pinned) => pinned.open_media(&place.options)?,
+            None => place.open_media()?,
+        };
+        let (place, epoch, planned_on) = (place.clone(), OnceLock::new(), Mutex::default());
+        Ok(Self { place, store, side, epoch, planned_on, pinned })
     }
 
     /// Opens the journal at the version of an earlier head. Outside of repositories it is the same journal.
     pub(crate) fn open_at(&self, number: u64) -> Result<Self> {
-        match &self.pinned {
-            Some(pinned) => Self::from_version(&self.place, pinned.open_at(number)?),
-            None => Self::open(&self.place),
-        }
+        let pinned = self.pinned.as_ref().map(|pinned| pinned.open_at(number));
+        Self::at(&self.place, pinned.transpose()?)
     }
 
     /// Opens the journal at the latest version of a repository. Outside of repositories it is the same journal.
     pub(crate) fn reopen(self: &Arc<Self>) -> Result<Arc<Self>> {
         match &self.pinned {
-            Some(pinned) => Ok(Arc::new(Self::from_version(
-                &self.place,
-                Pinned::open_latest(&pinned.versions)?,
-            )?)),
+            Some(_) => Ok(Arc::new(Self::open(&self.place)?)),
             None => Ok(Arc::clone(self)),
         }
     }

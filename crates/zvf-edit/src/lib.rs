@@ -28,20 +28,17 @@
 //! # Modules
 //!
 //! ```text
-//! transaction, snapshot, geometry, loading, links, records,   the state of a store during an edit, loaded on demand
-//!   groups, arrays, documents, cell_column, row_chunks,
-//!   row_array, row_pages, dense, manifest_table, indexes,
+//! transaction, snapshot, geometry, loading, links,            the state of a store during an edit, loaded on demand, and
+//!   groups, arrays, columns, dense, row_array, indexes,       the plan of a commit
 //!   kept_columns, numbers, scalar
-//! script, operation, fields, select, objects, reshape,        operations of a script
-//!   parts, vertices, new_rows, added_vertices, append,
-//!   linking, grouping, columns, new_column, expect
-//! plan, rebuild, values, manifests, follow, link_cells,       from a transaction to new bytes by key
-//!   changes
-//! commit, options, journal, apply, epoch, stamp, medium,      the write-ahead log, and where store and log lie
-//!   place
-//! history, diff, audit, collect, stores, merge                log, undo, diff, checks, gc, checkout, merge
+//! script, fields, select, objects, reshape, vertices,         operations of a script
+//!   new_rows, added_vertices, append, linking,
+//!   new_column, expect
+//! rebuild, values, manifests, link_cells, changes             from a transaction to new bytes by key
+//! commit, journal, apply, epoch, medium                       the write-ahead log, and where store and log lie
+//! history, diff, collect, stores, merge                       log, undo, diff, checks, gc, checkout, merge
 //! levels, refresh                                             coarser levels in a commit
-//! vacuum, renumber, rewrite, store_copy, data_repair, attach  commands that change a whole store in one commit
+//! vacuum, renumber, rewrite, data_repair, attach              commands that change a whole store in one commit
 //! versions                                                    stores in repositories of versions
 //! error
 //! ```
@@ -103,8 +100,7 @@ mod versions;
 mod vertices;
 
 pub use attach::{Join, attach};
-pub use collect::{Collect, gc, parse_duration};
-pub use collect::{JournalFinding, check_journal};
+pub use collect::{Collect, JournalFinding, check_journal, gc, parse_duration};
 pub use commit::{CommitOptions, Refresh};
 pub use data_repair::{DataRepair, repair_data};
 pub use diff::{Side, diff};
@@ -117,5 +113,4 @@ pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};
 pub use stores::{Division, checkout, split};
 pub use transaction::{OperationResult, Transaction};
-pub use vacuum::vacuum;
-pub use vacuum::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
+pub use vacuum::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum, vacuum};

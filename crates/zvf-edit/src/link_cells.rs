@@ -76,13 +76,11 @@ impl LinkFamily {
             if old > 0 || !list.is_empty() {
                 let rows = list.iter().map(|(_, number)| {
                     // The record was placed here, so that all its ends were found.
-                    let ends = self.find_ends(*number, place)?;
-                    let cells = ends.map(|ends| self.placements(&ends)).transpose()?;
-                    let mut cells = cells.into_iter().flatten();
-                    let here = cells.find(|((at, from), _)| (at, from) == (&offsets, &source));
-                    here.map(|(_, row)| row).or_fail(Class::CountMismatch, || {
-                        format!("{}/links: a link left its cell; this is a bug in zvf", self.path)
-                    })
+                    let ends =
+                        self.find_ends(*number, place)?.or_fail(Class::CountMismatch, || {
+                            format!("{}/links: a link lost an end; this is a bug in zvf", self.path)
+                        })?;
+                    self.placement(&ends).map(|(_, row)| row)
                 });
                 let rows = rows.collect::<Result<Vec<LinkRecord>>>()?;
                 self.differs |= self.write_cell(like, (&offsets, &source), (&list, &rows))?;
@@ -105,10 +103,9 @@ impl LinkFamily {
             let Some(found) = self.find_ends(number, place)? else { continue };
             let (old, row) = self.records[number].cell;
             let old = self.cells.get(num::usize_from_u32(old));
-            for (cell, _) in self.placements(&found)? {
-                let key = if old == Some(&cell) { (false, row) } else { (true, number) };
-                cells.entry(cell).or_default().push((key, number));
-            }
+            let (cell, _) = self.placement(&found)?;
+            let key = if old == Some(&cell) { (false, row) } else { (true, number) };
+            cells.entry(cell).or_default().push((key, number));
         }
         Ok(cells)
     }
@@ -123,23 +120,20 @@ impl LinkFamily {
         found.collect()
     }
 
-    /// Returns the cells of a record with these ends, and its form in each.
-    pub(crate) fn placements(
-        &self,
-        ends: &[(Chunk, u64)],
-    ) -> Result<Vec<((String, Chunk), LinkRecord)>> {
+    /// Returns the cell of a record with these ends, and its form there: families that store a record twice are not edited.
+    pub(crate) fn placement(&self, ends: &[(Chunk, u64)]) -> Result<((String, Chunk), LinkRecord)> {
         let ends = ends.iter().map(|(chunk, row)| Ok((ChunkKey::new(chunk)?, *row)));
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let ends: Vec<Endpoint<'_>> =
             ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
-        let placements = self.policy.place(&ends)?.map(|placement| {
-            let offsets = match self.policy.link_width() {
-                1 => "self".to_owned(),
-                _ => placement.offsets().to_string(),
-            };
-            ((offsets, placement.source().components().to_vec()), placement.record())
-        });
-        Ok(placements.collect())
+        let placement = self.policy.place(&ends)?.next().or_fail(Class::CountMismatch, || {
+            format!("{}/links: a link has no cell; this is a bug in zvf", self.path)
+        })?;
+        let offsets = match self.policy.link_width() {
+            1 => "self".to_owned(),
+            _ => placement.offsets().to_string(),
+        };
+        Ok(((offsets, placement.source().components().to_vec()), placement.record()))
     }
 
     /// Writes the records of a cell and their values. Returns whether the records differ from the stored ones.
@@ -149,9 +143,7 @@ impl LinkFamily {
         (offsets, source): (&str, &Chunk),
         (list, rows): (&[PlacedRecord], &[LinkRecord]),
     ) -> Result<bool> {
-        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
-        let parsed = Offsets::parse(offsets, rank, width)?;
-        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        let (parsed, intra) = self.parse_offsets(offsets)?;
         let mut array = match self.arrays.remove(offsets) {
             Some(array) => array,
             None => self.create_array(like, offsets, (&parsed, intra)),

@@ -1,7 +1,7 @@
-//! Operations on links of graphs and meshes.
+//! Links: the operations on those of graphs and meshes, and those that objects imply.
 //!
-//! Links implied by objects: between the runs of a chain, between the ends of a line, from a vertex of a tree to its
-//! parent. An edit recreates those of the changed objects, and writes them with the rows of the rebuilt chunks.
+//! Objects imply links between the runs of a chain, between the ends of a line, and from a vertex of a tree to its parent. An
+//! edit recreates those of the changed objects, and writes them with the rows of the rebuilt chunks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -421,8 +421,10 @@ impl Geometry {
             self.links_or_new()?;
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
-        if !self.pieces.is_empty() {
-            self.write_added_links(&mut family, result)?;
+        if !self.pieces.is_empty() || !result.moves.is_empty() {
+            self.write_moved_links(&mut family, result)?;
+            let (before, after) = family.written;
+            tally.links[1] += before.saturating_sub(after); // those of added pieces are not counted
         }
         for number in family.records.numbers() {
             let record = &family.records[number];

@@ -6,7 +6,7 @@
 //! delta -n    stored at level n: the first end is a row of level n, the others are vertices of level 0
 //! ```
 //!
-//! Only cells that name a chunk of interest are read. Not here: which links exist (`linking`, `follow`).
+//! Only cells that name a chunk of interest are read. Not here: which links exist (`linking`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -207,11 +207,16 @@ impl LinkFamily {
     /// Returns the offsets of an array, the shape of its rows, and whether it has the links within
     /// chunks.
     pub(crate) fn describe(&self, offsets: &str) -> Result<(Offsets, link::RowShape, bool)> {
-        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
-        let parsed = Offsets::parse(offsets, rank, width)?;
-        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        let (parsed, intra) = self.parse_offsets(offsets)?;
         let shape = self.row_shape(&self.arrays[offsets], intra)?;
         Ok((parsed, shape, intra))
+    }
+
+    /// Parses the offsets that an array is named after. Returns them, and whether its links are within chunks.
+    pub(crate) fn parse_offsets(&self, offsets: &str) -> Result<(Offsets, bool)> {
+        let parsed = Offsets::parse(offsets, self.policy.sid_ndim(), self.policy.link_width())?;
+        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        Ok((parsed, intra))
     }
 
     /// Loads the records of a cell, unless they are loaded. `end` maps a row of level 0 to an end.
@@ -288,8 +293,7 @@ impl LinkFamily {
         chunks: &BTreeSet<Chunk>,
         level_zero: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<Chunk>> {
-        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
-        let parsed = Offsets::parse(offsets, rank, width)?;
+        let (parsed, _) = self.parse_offsets(offsets)?;
         let array = &self.arrays[offsets];
         let mut sources = BTreeSet::new();
         if self.policy.delta() == Delta::SAME {

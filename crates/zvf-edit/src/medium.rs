@@ -1,4 +1,5 @@
-//! The storage of a store or its journal: objects by key, in a folder or an object store.
+//! The place of a store and the storage of it and its journal: objects by key, in a folder, below a prefix of an object store,
+//! or in a repository of versions.
 //!
 //! ```text
 //! folder     files; changed under the lock of the journal, synced for durability
@@ -6,8 +7,6 @@
 //! ```
 //!
 //! Not here: atomicity of several changes (`journal`).
-//!
-//! The place of a store: a local folder, a prefix of an object store, or a repository of versions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -443,10 +442,10 @@ impl Place {
         matches!(self.location, Location::Versions(..))
     }
 
-    /// Returns the repository of versions and its options; `None` for other places.
-    pub(crate) fn versions(&self) -> Option<(&Arc<dyn Versions>, &OpenOptions)> {
+    /// Returns the repository of versions; `None` for other places.
+    pub(crate) fn versions(&self) -> Option<&Arc<dyn Versions>> {
         match &self.location {
-            Location::Versions(versions) => Some((versions, &self.options)),
+            Location::Versions(versions) => Some(versions),
             Location::Folder(..) | Location::Backend(..) => None,
         }
     }

@@ -1,6 +1,5 @@
-//! The vertices and fragments of an edit by number, and the sentinel for none.
-//!
-//! The records of a family of links during an edit, by number. Each is held in few bytes.
+//! What an edit numbers: vertices, chunks, fragments, and the links of a family, each of which is held in few bytes; and the
+//! sentinel for none.
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut, Range};

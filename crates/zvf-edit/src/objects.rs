@@ -1,6 +1,5 @@
-//! Operations on objects.
-//!
-//! The structure of objects: trees and their roots, connected components, chains and their ends.
+//! Objects: the operations on them, and their structure, which is trees and their roots, connected components, chains and their
+//! ends.
 
 use std::collections::{HashMap, HashSet};
 

@@ -156,14 +156,20 @@ impl Piece {
 
 impl Geometry {
     /// Writes the changes of this kind.
+    ///
+    /// A vacuum has rebuilt chunks before, in which nothing else is changed.
     pub(crate) fn rebuild(
         &mut self,
+        rows: Option<RebuiltRows>,
         out: &mut Changes,
         tally: &mut Tally,
     ) -> Result<RebuildResult> {
         let mut result = RebuildResult::default();
         self.update_segments()?;
-        let mut renumbered = self.rebuild_added(&mut result, tally)?;
+        let mut renumbered = match rows {
+            Some(rows) => self.take_rebuilt(rows, &mut result, tally, out)?,
+            None => self.rebuild_added(&mut result, tally)?,
+        };
         let objects = self.compare_objects(tally);
         let rebuilt: BTreeSet<u32> = &objects.rebuilt | &self.free_chunks();
         let involved: Vec<u32> = rebuilt.union(&objects.chunks).copied().collect();

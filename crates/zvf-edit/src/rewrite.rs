@@ -1,4 +1,4 @@
-//! Commits changes that another program makes to a copy of a store: levels, shards, codecs, repairs.
+//! Copies of a store, and commits of what another program changes in one: levels, shards, codecs, repairs.
 //!
 //! ```text
 //! <root>.zvf/txn/.rewrite.zvf-build-ID/copy/<name>    a copy of hard links, which the program
@@ -8,8 +8,6 @@
 //! The commit contains the differences between the copy and the store, and can be undone. It conflicts with every
 //! transaction that began before it. Levels are also committed from a folder that holds only them, so that a store on an
 //! object store is not copied. Not here: the changes themselves.
-//!
-//! A temporary copy of a store, for changes that one commit takes over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

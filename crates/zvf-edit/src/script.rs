@@ -1,6 +1,4 @@
-//! Runs scripts: applies lines to transactions, and commits these.
-//!
-//! The operations of scripts: their names, their members, and what these must be.
+//! Scripts: their operations, with the members of each, and the editor that applies lines to transactions and commits these.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

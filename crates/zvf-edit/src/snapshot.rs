@@ -4,9 +4,8 @@
 //! may have restored outdated bytes or removed newer ones. There, bytes are verified against the checksums of the log, and
 //! read from the staged files if they differ.
 //!
-//! Documents of nodes. They are kept as JSON, so that unknown fields are preserved.
-//!
-//! Not here: when they change, which is written with the arrays and groups.
+//! Documents of nodes are kept as JSON, so that unknown fields are preserved. Not here: when they change, which is written with
+//! the arrays and groups.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};

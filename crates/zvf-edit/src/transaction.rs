@@ -1,8 +1,5 @@
-//! A transaction: the state of a store as of a head, with operations applied to it in memory.
-//!
-//! Not here: the changes of a commit (`plan`).
-//!
-//! The plan of a commit: new bytes by key, and a report.
+//! A transaction: the state of a store as of a head, with operations applied to it in memory, and the plan of its commit: new
+//! bytes by key, and a report.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -23,7 +20,7 @@ use crate::groups::Groups;
 use crate::indexes::Objects;
 use crate::journal::Journal;
 use crate::numbers::{NONE, Vid};
-use crate::rebuild::{RebuildResult, RebuiltRows, Tally};
+use crate::rebuild::{RebuiltRows, Tally};
 use crate::refresh::RefreshResult;
 use crate::snapshot::{Snapshot, doc_key, mark_journal, read_doc};
 
@@ -302,7 +299,10 @@ impl Transaction {
     pub(crate) fn plan(&mut self, options: &CommitOptions) -> Result<Plan> {
         let mut changes = Changes::default();
         let mut tally = Tally::default();
-        let rebuilt = self.rebuild_kinds(&mut changes, &mut tally)?;
+        let mut rows = self.rebuilt_rows.take().into_iter().flatten();
+        let kinds = self.kinds.iter_mut();
+        let rebuilt = kinds.map(|kind| kind.rebuild(rows.next(), &mut changes, &mut tally));
+        let rebuilt = rebuilt.collect::<Result<Vec<_>>>()?;
         self.groups.flush(&self.snap, &mut changes)?;
         self.update_kind_counts(&mut changes)?;
         let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
@@ -352,21 +352,6 @@ impl Transaction {
             report["irreversible"] = json!(true);
         }
         Ok(Plan { changes, before, report, written, named: self.locate_named() })
-    }
-
-    /// Writes the changes of every kind.
-    fn rebuild_kinds(
-        &mut self,
-        changes: &mut Changes,
-        tally: &mut Tally,
-    ) -> Result<Vec<RebuildResult>> {
-        let kinds = self.kinds.iter_mut();
-        match self.rebuilt_rows.take() {
-            Some(all) => {
-                kinds.zip(all).map(|(kind, rows)| kind.rebuild_rest(rows, changes, tally)).collect()
-            }
-            None => kinds.map(|kind| kind.rebuild(changes, tally)).collect(),
-        }
     }
 
     /// Converts named vertices to their chunks and rows after the commit.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rebuild_rows    chunks with waste -> their new cells, and the new numbers of rows and fragments
-//! rebuild_rest    these             -> manifests, links, counts, coarser levels
+//! take_rebuilt    these             -> manifests, links, counts, coarser levels
 //! ```
 //!
 //! The first reads only chunks, so that processes can share it; the second reads no chunks.
@@ -41,7 +41,6 @@ use crate::geometry::Geometry;
 use crate::indexes::has_references;
 use crate::journal::Journal;
 use crate::levels::list_coarser;
-use crate::links::{RowMoves, moved_end};
 use crate::medium::Place;
 use crate::numbers::{FragmentNumber, FragmentNumbers, NONE};
 use crate::rebuild::{RebuildResult, RebuiltChunk, RebuiltRows, Tally};
@@ -223,17 +222,16 @@ impl Geometry {
         Ok(result)
     }
 
-    /// Writes rebuilt chunks with the manifests, links and documents of the level that depend on them.
-    pub(crate) fn rebuild_rest(
+    /// Takes over rebuilt chunks, on which the rest of the level depends. Returns the new numbers of their fragments.
+    pub(crate) fn take_rebuilt(
         &mut self,
         rows: RebuiltRows,
-        out: &mut Changes,
+        result: &mut RebuildResult,
         tally: &mut Tally,
-    ) -> Result<RebuildResult> {
-        let mut result = RebuildResult::default();
+        out: &mut Changes,
+    ) -> Result<FragmentNumbers> {
         let mut numbers = FragmentNumbers::new();
-        let keys: Vec<Chunk> = rows.chunks.keys().cloned().collect();
-        let chunks: HashSet<u32> = keys.iter().map(|key| self.chunk_number(key)).collect();
+        let chunks: HashSet<u32> = rows.chunks.keys().map(|key| self.chunk_number(key)).collect();
         for ((chunk, old), objects) in self.owners_in(&chunks)? {
             let became = rows.chunks.get(&self.chunk_keys[chunk]);
             let new = became.and_then(|became| became.fragments.get(old as usize));
@@ -244,28 +242,22 @@ impl Geometry {
             numbers.extend(objects.into_iter().map(number));
         }
         let mut change = 0_i64;
-        for (key, became) in &rows.chunks {
+        for (key, became) in rows.chunks {
             let [now, before] = became.held;
             change += i64::from(now) - i64::from(before);
             if became.removed > 0 {
                 tally.vertices[1] += u64::from(became.removed);
-                tally.free_chunks.insert(self.chunk_item(key));
+                tally.free_chunks.insert(self.chunk_item(&key));
             }
             if now == 0 {
-                self.arrays_mut().for_each(|array| array.remove_chunk(key));
+                self.arrays_mut().for_each(|array| array.remove_chunk(&key));
             }
+            result.chunks.insert(key.clone());
+            result.moves.insert(key, became.rows);
         }
         self.count_rows(change);
-        self.flush_arrays(out)?;
         out.keys.extend(rows.cells.keys);
-        self.write_objects(&[], numbers, false, tally, out)?;
-        result.moves = rows.chunks.into_iter().map(|(key, became)| (key, became.rows)).collect();
-        tally.links[1] += self.move_links(&result.moves, out)?;
-        self.write_level(out)?;
-        result.chunks.extend(keys);
-        result.changed.clone_from(&result.chunks);
-        tally.chunks += to_u64(result.changed.len());
-        Ok(result)
+        Ok(numbers)
     }
 
     fn dangling_reference_error(&self, chunk: u32, fragment: u32) -> EditError {
@@ -275,22 +267,6 @@ impl Geometry {
             self.fragments.path
         );
         EditError::new(Class::CountMismatch, text)
-    }
-
-    /// Updates the ends of links for moved rows. Drops links with a removed end, and returns their number.
-    fn move_links(&mut self, moves: &RowMoves, out: &mut Changes) -> Result<u64> {
-        if moves.is_empty() {
-            return Ok(0);
-        }
-        self.withdraw_link_groups();
-        let Some(mut family) = self.links.take() else { return Ok(0) };
-        let keys = moves.keys().cloned().collect();
-        let mut end = |chunk: &Chunk, row: u64| moved_end(&self.path, moves, chunk, row);
-        family.load_cells_naming(&keys, &|_| true, &mut end)?;
-        family.flush(&self.vertices, &|_| Ok(None), out)?;
-        let (before, after) = family.written; // no link is added
-        self.links = Some(family);
-        Ok(before - after)
     }
 }
 
