@@ -10,15 +10,14 @@ use zvf_error::join_causes;
 use zvf_format::{Class, num};
 use zvf_metadata::path_segment;
 use zvf_model::flow::Piece;
-use zvf_model::{Batch, Column, Field, Kind, Value};
+use zvf_model::{Batch, Column, Field, Kind};
 
 use crate::added_vertices::SortedParts;
 use crate::error::{EditError, OrFail, Result, fail, refused};
-use crate::fields::Fields;
-use crate::new_rows::NewRows;
+use crate::new_rows::{Fields, NewRows};
 use crate::numbers::{Vid, vertex_number};
 use crate::objects::NewObject;
-use crate::scalar::to_json;
+use crate::scalar::{as_integer, to_json};
 use crate::transaction::{OperationResult, Transaction};
 
 /// A file to append.
@@ -309,11 +308,7 @@ impl<'a> FileContents<'a> {
     fn element_ends(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
         let end = |c: usize| {
             let found = rows.value(n, c);
-            let number = match &found {
-                Value::Int(number) => usize::try_from(*number).ok(),
-                Value::UInt(number) => usize::try_from(*number).ok(),
-                Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
-            };
+            let number = as_integer(&found).and_then(|number| usize::try_from(number).ok());
             number.or_refused(|| {
                 format!(
                     "{}: element {n}: expected the number of a vertex, found {}",

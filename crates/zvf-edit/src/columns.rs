@@ -18,12 +18,12 @@ use crate::arrays::{CellArray, Chunk};
 use crate::changes::{Changes, RowPages};
 use crate::dense::DenseArray;
 use crate::error::{At, OrFail, Result, fail, missing_column_error, refused};
-use crate::fields::{Fields, checked_index};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::{RowColumn, column_type, list_children};
 use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
 use crate::links::LinkColumn;
+use crate::new_rows::{Fields, checked_index};
 use crate::scalar::ColumnType;
 use crate::snapshot::{Snapshot, doc_key};
 use crate::transaction::{OperationResult, Transaction};
@@ -233,7 +233,7 @@ impl Transaction {
         index: Option<i64>,
     ) -> Result<(usize, u32, u32)> {
         let (kind, object) = self.need_object(id)?;
-        self.mark_written(format!("object:{id}"));
+        self.mark_object(id);
         let references = self.kinds[kind].references(object)?;
         let n = index.or_refused(|| "missing field `index`".to_owned())?;
         let found = checked_index(n, references.len()).map(|at| references[at]);

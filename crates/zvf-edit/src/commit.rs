@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
-use zvf_model::Kind;
 use zvf_publish::CommitGate;
 use zvf_store::record::{CommitRecord, JOURNAL_VERSION};
 
@@ -460,8 +459,8 @@ impl Transaction {
             return notices;
         }
         for geometry in &self.kinds {
-            let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
-            let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
+            let objects = geometry.objects.as_ref().filter(|_| geometry.is_ordered());
+            let Some(objects) = objects else { continue };
             let rows = i64::from(num::index_u32(objects.manifests.len()));
             let hidden = |all: bool| {
                 objects.numbers().any(|number| {

@@ -83,8 +83,7 @@ impl RepairedLevel<'_> {
         let (snap, path, axes) = (self.snap, self.path, self.axes);
         let index = format!("{path}/object_index");
         let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
-        let segments = format!("{path}/object_attributes/{SEGMENT_ID}");
-        let segments = open_row_column(snap, &segments, SEGMENT_ID)?;
+        let segments = open_row_column(snap, &format!("{path}/object_attributes"), SEGMENT_ID)?;
         let ids = index.numbers().map(|row| index.id_of_row(row)).collect();
         let (manifests, rank) = (&index.manifests.rows.now[..], index.rank);
         let objects = LevelObjects { snap, path, manifests, ids, rank };
@@ -179,14 +178,8 @@ impl RepairedLevel<'_> {
         }
         let Some((shape, name)) = within else { return Ok(()) };
         let vertex_fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
-        let mut link_fragments = match family.fragments.take() {
-            Some(array) => array,
-            None => CellArray::create(
-                &vertex_fragments,
-                &format!("{path}/link_fragments"),
-                json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"}),
-            ),
-        };
+        family.fragments_or_new(&vertex_fragments);
+        let Some(mut link_fragments) = family.fragments.take() else { return Ok(()) };
         let Some(mut links) = family.arrays.remove(&name) else { return Ok(()) };
         let mut columns: Vec<(usize, CellArray)> = Vec::new();
         for column in &mut family.columns {
@@ -274,7 +267,7 @@ fn sort_rows(bytes: &[u8], size: usize, order: &[usize]) -> Result<Vec<u8>> {
 }
 
 /// Encodes consecutive spans of these lengths.
-fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
+pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
     let (mut index, mut start) = (FragmentIndexBuilder::new(), 0);
     for count in counts {
         index.push_range(start, count)?;

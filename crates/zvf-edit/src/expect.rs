@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use crate::columns::{ColumnScope, find, need_mut};
 use crate::error::{EditError, OrFail, Result, refused};
-use crate::fields::{Fields, read};
+use crate::new_rows::{Fields, read_members};
 use crate::scalar::{ColumnType, parse_number};
 use crate::transaction::{OperationResult, Transaction};
 
@@ -50,10 +50,10 @@ impl Transaction {
         let named: Vec<&str> =
             subjects.into_iter().filter(|name| fields.contains_key(*name)).collect();
         match named[..] {
-            ["vertices"] => self.expect_vertices(&read(fields)?),
-            ["object"] => self.expect_object(&read(fields)?),
-            ["group"] => self.expect_group(&read(fields)?),
-            ["column"] => self.expect_column(&read(fields)?),
+            ["vertices"] => self.expect_vertices(&read_members(fields)?),
+            ["object"] => self.expect_object(&read_members(fields)?),
+            ["group"] => self.expect_group(&read_members(fields)?),
+            ["column"] => self.expect_column(&read_members(fields)?),
             _ => refused(format!("one of {} is wanted", subjects.join(", "))),
         }
     }
@@ -111,7 +111,7 @@ impl Transaction {
 
     fn expect_object(&mut self, expect: &ExpectObject) -> Result<OperationResult> {
         let id = expect.object;
-        self.read_items.insert(format!("object:{id}"));
+        self.read_object(id);
         let found = self.find_object(id);
         check_exists(expect.exists, found.is_some(), || format!("object {id}"))?;
         let Some((kind, object)) = found else { return Ok(OperationResult::default()) };

@@ -166,7 +166,7 @@ impl Geometry {
 
     /// Returns whether the vertices of an object have an order.
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self.kind, Kind::Line | Kind::Polyline | Kind::Streamline)
+        self.kind.is_chain()
     }
 
     /// Returns whether links are stored explicitly, rather than implied by objects.

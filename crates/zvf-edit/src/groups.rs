@@ -10,8 +10,8 @@ use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupsDoc
 use crate::changes::Changes;
 use crate::columns::{attributes_object, need_mut};
 use crate::error::{At, OrFail, Result, fail, missing_value_error, refused};
-use crate::fields::Fields;
 use crate::indexes::{RowColumn, open_row_columns};
+use crate::new_rows::Fields;
 use crate::row_array::RowArray;
 use crate::snapshot::Snapshot;
 use crate::transaction::{OperationResult, Transaction};
@@ -209,7 +209,7 @@ pub(crate) const GROUP_COLUMNS_PATH: &str = "0/group_attributes";
 impl Transaction {
     /// Adds an object to a group.
     pub(crate) fn join_group(&mut self, group: usize, id: i64) -> bool {
-        self.read_items.insert(format!("object:{id}"));
+        self.read_object(id);
         let joined = self.groups.add_member(group, id);
         // The number of a new group is final only after the commit.
         if joined && group < self.groups.count_before && !self.unrequested_ids.contains(&id) {

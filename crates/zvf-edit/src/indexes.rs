@@ -325,18 +325,18 @@ pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
 /// Opens the columns of objects or groups in a group.
 pub(crate) fn open_row_columns(snap: &Snapshot, group: &str) -> Result<Vec<RowColumn>> {
     let names = list_children(snap, group)?.into_iter();
-    let columns = names.map(|name| open_row_column(snap, &format!("{group}/{name}"), &name));
+    let columns = names.map(|name| open_row_column(snap, group, &name));
     columns.filter_map(Result::transpose).collect()
 }
 
-/// Opens a column of objects or groups.
+/// Opens a column of objects or groups in a group.
 pub(crate) fn open_row_column(
     snap: &Snapshot,
-    path: &str,
+    group: &str,
     name: &str,
 ) -> Result<Option<RowColumn>> {
-    let Some((array, ty)) = DenseArray::open(snap, path)? else { return Ok(None) };
-    Ok(Some(RowColumn { name: name.to_owned(), array, ty }))
+    let opened = DenseArray::open(snap, &format!("{group}/{name}"))?;
+    Ok(opened.map(|(array, ty)| RowColumn { name: name.to_owned(), array, ty }))
 }
 
 /// Returns whether a manifest names any fragment. Its first four bytes are their number.

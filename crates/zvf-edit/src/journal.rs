@@ -151,7 +151,8 @@ impl Journal {
         may_begin_later: bool,
     ) -> Result<Vec<CommitRecord>> {
         let keys: Vec<String> = seqs.iter().map(|seq| log_key(*seq)).collect();
-        let texts = self.side.read_all(&keys)?;
+        let texts = self.side.get_all(&keys.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let texts: Vec<_> = texts.into_iter().map(|found| Some(found?.bytes)).collect();
         let first = texts.iter().position(Option::is_some).filter(|_| may_begin_later);
         let records = seqs.iter().zip(texts).skip(first.unwrap_or(0)); // without any, the first is missing
         let parse = |(seq, text): (&u64, _)| {

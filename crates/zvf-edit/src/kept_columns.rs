@@ -260,8 +260,8 @@ impl LevelObjects<'_> {
 
     /// Writes the numbers of vertices of all objects of the level, where it has a column of them.
     pub(crate) fn write_vertex_counts(&self, out: &mut Changes) -> Result<()> {
-        let path = format!("{}/object_attributes/{VERTEX_COUNT}", self.path);
-        let column = open_row_column(self.snap, &path, VERTEX_COUNT)?.filter(RowColumn::is_kept);
+        let group = format!("{}/object_attributes", self.path);
+        let column = open_row_column(self.snap, &group, VERTEX_COUNT)?.filter(RowColumn::is_kept);
         let Some(mut column) = column else { return Ok(()) };
         let fragments = CellArray::need(self.snap, &format!("{}/vertex_fragments", self.path))?;
         let mut counts: BTreeMap<Chunk, Vec<usize>> = BTreeMap::new();

@@ -187,8 +187,7 @@ impl Transaction {
         }
         let attributes = format!("{path}/object_attributes");
         if !removed.is_empty() {
-            let segments =
-                open_row_column(&self.snap, &format!("{attributes}/{SEGMENT_ID}"), SEGMENT_ID)?;
+            let segments = open_row_column(&self.snap, &attributes, SEGMENT_ID)?;
             let (manifests, rank) = (&manifests.rows.now[..], objects.rank);
             let ids = (0..num::index_u32(count)).map(|row| objects.id_of_row(row)).collect();
             let level_objects = LevelObjects { snap: &self.snap, path, manifests, ids, rank };
@@ -198,10 +197,7 @@ impl Transaction {
         let columns = match count == before {
             false => open_row_columns(&self.snap, &attributes)?,
             true if emptied.is_empty() => Vec::new(),
-            true => {
-                let path = format!("{attributes}/{VERTEX_COUNT}");
-                open_row_column(&self.snap, &path, VERTEX_COUNT)?.into_iter().collect()
-            }
+            true => open_row_column(&self.snap, &attributes, VERTEX_COUNT)?.into_iter().collect(),
         };
         for mut column in columns {
             column.array.resize(count);

@@ -31,14 +31,13 @@
 //! transaction, snapshot, geometry, loading, links,            the state of a store during an edit, loaded on demand, and
 //!   groups, arrays, columns, dense, row_array, indexes,       the plan of a commit
 //!   kept_columns, numbers, scalar
-//! script, fields, select, objects, reshape, vertices,         operations of a script
-//!   new_rows, added_vertices, append, linking,
-//!   new_column, expect
-//! rebuild, values, manifests, link_cells, changes             from a transaction to new bytes by key
+//! script, select, objects, reshape, vertices, new_rows,       operations of a script
+//!   added_vertices, append, linking, new_column, expect
+//! rebuild, manifests, link_cells, changes                     from a transaction to new bytes by key
 //! commit, journal, apply, epoch, medium                       the write-ahead log, and where store and log lie
 //! history, diff, collect, stores, merge                       log, undo, diff, checks, gc, checkout, merge
 //! levels, refresh                                             coarser levels in a commit
-//! vacuum, renumber, rewrite, data_repair, attach              commands that change a whole store in one commit
+//! vacuum, renumber, rewrite, data_repair                      commands that change a whole store in one commit
 //! versions                                                    stores in repositories of versions
 //! error
 //! ```
@@ -50,7 +49,6 @@ mod added_vertices;
 mod append;
 mod apply;
 mod arrays;
-mod attach;
 mod changes;
 mod collect;
 mod columns;
@@ -61,7 +59,6 @@ mod diff;
 mod epoch;
 mod error;
 mod expect;
-mod fields;
 mod geometry;
 mod groups;
 mod history;
@@ -95,11 +92,9 @@ mod stores;
 mod tests;
 mod transaction;
 mod vacuum;
-mod values;
 mod versions;
 mod vertices;
 
-pub use attach::{Join, attach};
 pub use collect::{Collect, JournalFinding, check_journal, gc, parse_duration};
 pub use commit::{CommitOptions, Refresh};
 pub use data_repair::{DataRepair, repair_data};
@@ -108,6 +103,7 @@ pub use error::EditError;
 pub use history::{Undo, failure, find_commit, has_objects, head, log, settle, show, undo};
 pub use medium::Place;
 pub use merge::{MergeIds, merge};
+pub use new_column::{Join, attach};
 pub use renumber::rewrite_manifests;
 pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Endpoint, LinkCell, LinkRecord};
 use zvf_format::{Class, num};
@@ -11,6 +10,7 @@ use zvf_metadata::arrays::LinksFamily;
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::Changes;
+use crate::data_repair::encode_spans;
 use crate::error::{OrFail, Result};
 use crate::indexes::read_count;
 use crate::links::{LinkColumn, LinkFamily};
@@ -235,15 +235,18 @@ impl LinkFamily {
 
     /// Writes one fragment with all records within a chunk.
     fn write_fragments(&mut self, like: &CellArray, source: &Chunk, count: usize) -> Result<()> {
-        let path = format!("{}/link_fragments", self.path);
-        let fragments = self.fragments.get_or_insert_with(|| {
-            let attrs = json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"});
-            CellArray::create(like, &path, attrs)
-        });
-        let mut index = FragmentIndexBuilder::new();
-        index.push_range(0, num::to_u64(count))?;
-        fragments.put_chunk(source, if count == 0 { Vec::new() } else { index.encode() });
+        let index = encode_spans([num::to_u64(count)])?;
+        let index = if count == 0 { Vec::new() } else { index };
+        self.fragments_or_new(like).put_chunk(source, index);
         Ok(())
+    }
+
+    /// Returns the fragments of the links within chunks, none where there is no array of them.
+    pub(crate) fn fragments_or_new(&mut self, like: &CellArray) -> &mut CellArray {
+        self.fragments.get_or_insert_with(|| {
+            let attrs = json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"});
+            CellArray::create(like, &format!("{}/link_fragments", self.path), attrs)
+        })
     }
 
     /// Writes the document of the family, after `before` of its records became `after`.

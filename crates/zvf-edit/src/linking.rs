@@ -14,9 +14,9 @@ use crate::columns::position;
 use crate::error::{
     OrFail, Result, missing_column_error, missing_value_error, refuse_if, refused, unsupported,
 };
-use crate::fields::{Fields, assignments, need_list_of};
 use crate::geometry::Geometry;
 use crate::links::{LinkFamily, loose_end_error};
+use crate::new_rows::{Fields, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vertex, Vid};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
 use crate::transaction::{OperationResult, Transaction};

@@ -104,17 +104,6 @@ impl Medium {
         }
     }
 
-    /// Reads several objects.
-    pub(crate) fn read_all(&self, keys: &[String]) -> Result<Vec<Option<Bytes>>> {
-        match self {
-            Self::Folder(_) => keys.iter().map(|key| self.get(key)).collect(),
-            Self::Objects(objects) => {
-                let reads = stream::iter(keys.iter().map(|key| objects.read(key)));
-                Ok(block_on(reads.buffered(MAX_REQUESTS).try_collect())?)
-            }
-        }
-    }
-
     /// Reads several objects with their versions.
     pub(crate) fn get_all(&self, keys: &[&str]) -> Result<Vec<Option<CurrentObject>>> {
         match self {

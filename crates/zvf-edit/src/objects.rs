@@ -10,10 +10,9 @@ use zvf_query::predicate::Scope;
 
 use crate::columns::need_mut;
 use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
-use crate::fields::{Fields, assignments, need_list_of};
 use crate::geometry::Geometry;
 use crate::indexes::Objects;
-use crate::new_rows::NewRows;
+use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vid};
 use crate::select::parse_condition;
 use crate::transaction::{OperationResult, Transaction};
@@ -179,7 +178,7 @@ impl Transaction {
             }
         }
         let (kind, object) = self.need_object(id)?;
-        self.mark_written(format!("object:{id}"));
+        self.mark_object(id);
         self.kinds[kind].mark_object_changed(object)?;
         let old: HashSet<Vid> = self.kinds[kind].vertices_of(object).into_iter().collect();
         self.drop_links(kind, &old)?;
@@ -240,7 +239,7 @@ impl Transaction {
         let mut found = Vec::new();
         for id in list {
             fingerprint.extend(id.to_le_bytes());
-            self.read_items.insert(format!("object:{id}"));
+            self.read_object(id);
             found.extend(self.find_object(id));
         }
         self.selections.push(zvf_publish::hash_bytes(&fingerprint));
@@ -261,7 +260,7 @@ impl Transaction {
         let state = self.kinds[kind].known_object(object)?;
         let id = state.id;
         let removed: HashSet<Vid> = state.vertices.iter().copied().collect();
-        self.mark_written(format!("object:{id}"));
+        self.mark_object(id);
         self.drop_links(kind, &removed)?;
         for v in removed {
             self.kinds[kind].vertex[v].alive = false;
@@ -287,7 +286,7 @@ impl Transaction {
             for (kind, object) in &list[items] {
                 let row = self.object_column_value(*kind, name, value)?;
                 let id = self.kinds[*kind].known_id(*object)?;
-                self.mark_written(format!("object:{id}"));
+                self.mark_object(id);
                 if self.kinds[*kind].object_row(*object, name).as_deref() != Some(&row) {
                     self.kinds[*kind].object_mut(*object)?.values.insert(name.to_owned(), row);
                     changed.insert((*kind, *object));

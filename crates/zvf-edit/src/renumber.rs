@@ -143,7 +143,7 @@ impl Transaction {
         if is_first || block["preserves_object_ids"] == true {
             self.renumber_index(path, numbering, changes)?;
         } else if let Some(name) = block["zvf.coarsening"]["source_id"].as_str() {
-            self.renumber_sources(&format!("{path}/object_attributes/{name}"), name, new, changes)?;
+            self.renumber_sources(&format!("{path}/object_attributes"), name, new, changes)?;
         }
         let old = level.clone();
         let attributes = &mut level["attributes"];
@@ -228,19 +228,20 @@ impl Transaction {
     /// Renumbers the column of a renumbered level that holds the ids of its objects at level 0.
     fn renumber_sources(
         &self,
-        path: &str,
+        group: &str,
         name: &str,
         new: &HashMap<i64, i64>,
         changes: &mut Changes,
     ) -> Result<()> {
-        let Some(mut column) = open_row_column(&self.snap, path, name)? else { return Ok(()) };
+        let Some(mut column) = open_row_column(&self.snap, group, name)? else { return Ok(()) };
+        let path = column.array.stored.path.clone();
         for row in 0..column.array.len() {
             let old = column.ty.scalar.to_i64(column.array.row(row));
             let id = match old.and_then(|old| new.get(&old)) {
                 Some(id) => column.ty.scalar.encode_id(*id),
                 None => Ok(column.array.fill.clone()), // of a removed object
             };
-            column.array.set_row(row, &id.at(path)?);
+            column.array.set_row(row, &id.at(&path)?);
         }
         column.array.flush(changes, false)
     }

@@ -371,18 +371,9 @@ impl ColumnType {
         let size = self.scalar.size();
         let value = self.scalar.decode(&row[index * size..(index + 1) * size]);
         let Some(categories) = &self.categories else { return value };
-        let code = match value {
-            Value::Int(n) => n,
-            Value::UInt(n) => match i64::try_from(n) {
-                Ok(n) => n,
-                Err(_no_category) => return Value::Null,
-            },
-            Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => return Value::Null,
-        };
-        if categories.missing == Some(code) {
-            return Value::Null;
-        }
-        match usize::try_from(code).ok().and_then(|at| categories.values.get(at)) {
+        let is_meant = |code: &i128| categories.missing.map(i128::from) != Some(*code);
+        let code = as_integer(&value).filter(is_meant).and_then(|code| usize::try_from(code).ok());
+        match code.and_then(|at| categories.values.get(at)) {
             Some(Json::String(text)) => Value::from(text.as_str()),
             Some(Json::Bool(flag)) => Value::from(*flag),
             Some(Json::Number(n)) => match (n.as_i64(), n.as_f64()) {
@@ -392,6 +383,15 @@ impl ColumnType {
             },
             _ => Value::Null,
         }
+    }
+}
+
+/// Returns a value of a column of integers; `None` for others.
+pub(crate) fn as_integer(value: &Value) -> Option<i128> {
+    match value {
+        Value::Int(n) => Some((*n).into()),
+        Value::UInt(n) => Some((*n).into()),
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
     }
 }
 

@@ -13,11 +13,11 @@ use crate::commit::{
     CommitOptions, Refresh, check_head, commit, commit_operation, open_journal, report,
 };
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
-use crate::fields::{self, Fields};
 use crate::geometry::Geometry;
 use crate::journal::Journal;
 use crate::medium::Place;
 use crate::new_column::AddColumn;
+use crate::new_rows::{Fields, read_named};
 use crate::objects::{NewObject, ObjectSelector};
 use crate::reshape::{Merge, Split};
 use crate::transaction::{NamedSelection, OperationResult, Transaction};
@@ -339,7 +339,7 @@ impl Operation {
         let members = line.as_object();
         let mut members = members.or_refused(|| "the line is no JSON object".to_owned())?.clone();
         match members.shift_remove("op") {
-            Some(Json::String(name)) => fields::read_named(name, members),
+            Some(Json::String(name)) => read_named(name, members),
             _ => refused("the field \"op\" is missing"),
         }
     }

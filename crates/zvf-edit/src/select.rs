@@ -12,8 +12,8 @@ use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
 use crate::columns::{find, position};
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
-use crate::fields::{self, checked_index, parse_vector};
 use crate::geometry::Geometry;
+use crate::new_rows::{checked_index, parse_vector, read_members};
 use crate::numbers::Vid;
 use crate::scalar::parse_number;
 use crate::transaction::{NamedSelection, Transaction};
@@ -94,7 +94,7 @@ impl Transaction {
                 "a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}"
             ));
         };
-        let selector: Selector = fields::read(fields.clone())?;
+        let selector: Selector = read_members(fields.clone())?;
         selector.check()?;
         let selection = self.evaluate(&selector)?;
         if let Some(count) = selector.count
@@ -206,7 +206,7 @@ impl Transaction {
         let mut found = Vec::new();
         for id in ids {
             if let Some(number) = self.kinds[kind].find_object(id) {
-                self.read_items.insert(format!("object:{id}"));
+                self.read_object(id);
                 self.kinds[kind].load_object(number)?;
                 found.extend(self.kinds[kind].vertices_of(number));
             }
@@ -428,7 +428,7 @@ pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
     match (index.as_array(), index.as_object()) {
         (Some(items), _) => items.iter().map(vertex).collect(),
         (None, Some(range)) => {
-            let range: IndexRange = fields::read(range.clone())?;
+            let range: IndexRange = read_members(range.clone())?;
             let end = |end: Option<i64>, missing: usize| match end {
                 None => Ok(missing),
                 Some(i) if usize::try_from(i) == Ok(length) => Ok(length), // behind the last

@@ -70,29 +70,30 @@ impl StoreContent {
         Self { changed, kept }
     }
 
-    /// Writes it below a prefix of a folder, without the history of the store, which stays with that.
+    /// Writes it below a prefix of a folder, without the history of the store, which stays with that. The root is last.
     fn write(&self, from: &Journal, (staging, prefix): (&StagingDir, &str)) -> Result<()> {
-        let put = |key: &str, bytes: Bytes| -> Result<()> {
-            staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(zvf_error::Error::from)?;
-            Ok(())
-        };
-        let kept: Vec<&str> = self.kept.iter().map(String::as_str).collect();
         let mut root = None;
-        for keys in kept.chunks(COPIED_KEYS) {
-            for (key, found) in keys.iter().zip(from.store.get_all(keys)?) {
-                let bytes = need_listed(key, found.map(|object| object.bytes))?;
-                if *key == ROOT { root = Some(bytes) } else { put(key, bytes)? }
+        let mut put = |key: &str, bytes: Option<Bytes>| -> Result<()> {
+            let bytes = need_listed(key, bytes)?;
+            if key == ROOT {
+                root = Some(bytes);
+                return Ok(());
+            }
+            Ok(staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(zvf_error::Error::from)?)
+        };
+        for keys in self.kept.chunks(COPIED_KEYS) {
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            for (key, found) in keys.iter().zip(from.store.get_all(&keys)?) {
+                put(key, found.map(|object| object.bytes))?;
             }
         }
-        for (key, blob) in &self.changed {
-            let bytes = need_listed(key, read_blob(blob)?)?;
-            if key == ROOT { root = Some(bytes) } else { put(key, bytes)? }
-        }
+        self.changed.iter().try_for_each(|(key, blob)| put(key, read_blob(blob)?))?;
         let mut root: Json = parse_doc(&need_listed(ROOT, root)?)?;
         if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
             extension.shift_remove("journal");
         }
-        put(ROOT, doc_bytes(&root)?)
+        let root = doc_bytes(&root)?;
+        Ok(staging.put(&format!("{prefix}{ROOT}"), &[root]).map_err(zvf_error::Error::from)?)
     }
 }
 

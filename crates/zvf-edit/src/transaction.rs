@@ -222,8 +222,18 @@ impl Transaction {
 
     /// Finds the kind and the number of an object, and marks it as read. Refuses an unknown id.
     pub(crate) fn need_object(&mut self, id: i64) -> Result<(usize, u32)> {
-        self.read_items.insert(format!("object:{id}"));
+        self.read_object(id);
         self.find_object(id).or_refused(|| format!("object {id} is not there"))
+    }
+
+    /// Marks an object as read.
+    pub(crate) fn read_object(&mut self, id: i64) {
+        self.read_items.insert(format!("object:{id}"));
+    }
+
+    /// Marks an object as written.
+    pub(crate) fn mark_object(&mut self, id: i64) {
+        self.mark_written(format!("object:{id}"));
     }
 
     pub(crate) fn mark_written(&mut self, item: String) {
@@ -240,7 +250,7 @@ impl Transaction {
             }
             last = owner;
             if let Some(id) = self.kinds[kind].object_id(owner) {
-                self.written_items.insert(format!("object:{id}"));
+                self.mark_object(id);
             }
         }
         Ok(())
@@ -274,7 +284,7 @@ impl Transaction {
         let next = id.checked_add(1).or_refused(|| "there is no id above".to_owned())?;
         self.next_id = self.next_id.max(next);
         match requested {
-            Some(_) => self.mark_written(format!("object:{id}")),
+            Some(_) => self.mark_object(id),
             None => {
                 self.unrequested_ids.insert(id);
             }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+use zvf_error::format_count;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, num};
 
@@ -86,10 +87,11 @@ fn commit_rebuilt(
     let mut committed = commit(journal, transaction, &options)?;
     let report = committed.report.as_ref();
     let removed = report.and_then(|report| report["links"]["removed"].as_u64());
-    committed.notices.extend(removed.filter(|removed| *removed > 0).map(|removed| {
-        let text = format!("{removed} links ended at rows that no object has, and went with them");
-        json!({"code": "links_removed", "text": text})
-    }));
+    if let Some(removed) = removed.filter(|removed| *removed > 0) {
+        let links = format_count(removed, "link");
+        let text = format!("{links} went with the rows of no object at which they ended");
+        committed.notices.push(json!({"code": "links_removed", "text": text}));
+    }
     Ok(committed)
 }
 

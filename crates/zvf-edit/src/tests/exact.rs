@@ -124,8 +124,8 @@ fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
     let (_folder, store) = polylines(&[LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID]);
     add_level(&store, Options { renumber: true, ..Options::default() });
     let sources = || {
-        let path = "1/object_attributes/source_id";
-        let column = open_row_column(&begin(&store).snap, path, "source_id").unwrap().unwrap();
+        let snap = begin(&store).snap;
+        let column = open_row_column(&snap, "1/object_attributes", "source_id").unwrap().unwrap();
         let rows = column.array.bytes.now.chunks_exact(8);
         rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
     };
@@ -316,7 +316,7 @@ fn refuses_object_columns_with_malformed_width() {
         let doc = |doc: &mut Json| doc["shape"] = malformed.clone();
         change_document(&store, path, doc);
         let snap = Snapshot::open(&open(&store)).unwrap();
-        let error = open_row_column(&snap, path, "mass").unwrap_err();
+        let error = open_row_column(&snap, "0/object_attributes", "mass").unwrap_err();
         assert!(
             [Class::BadShape, Class::BadTag, Class::Negative].contains(&error.class),
             "{malformed} {error}"

@@ -189,7 +189,7 @@ fn vacuum_counts_the_links_that_go_with_rows_of_no_object() {
         assert!(removed > 0, "{id}: {report}");
         assert_eq!(report["commits"][0]["links"]["removed"], removed, "{id}: {report}");
         let text = report["notices"][0]["text"].as_str().unwrap();
-        assert!(text.starts_with(&format!("{removed} links ended at rows")), "{id}: {text}");
+        assert!(text.starts_with(&format!("{removed} links went with")), "{id}: {text}");
         assert_eq!(vacuum(store.path(), false).unwrap()["notices"], json!([]), "{id}");
     }
 }
