@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
@@ -273,9 +272,11 @@ pub(crate) fn plan_undo(
         let now = snap.get(&key)?;
         let bytes = match (&*key, bytes, &now) {
             ("zarr.json", Some(bytes), Some(now)) => {
-                let (root, bytes) = restore_root(&bytes, now)?;
+                // The root document of an earlier head gets the current attributes of edits.
+                let (mut root, current): (Json, Json) = (parse_doc(&bytes)?, parse_doc(now)?);
+                root["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
                 bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
-                Some(bytes)
+                Some(if root == current { now.clone() } else { doc_bytes(&root)? })
             }
             ("zarr.json", Some(bytes), None) => {
                 let mut root: Json = parse_doc(&bytes)?;
@@ -290,14 +291,6 @@ pub(crate) fn plan_undo(
         }
     }
     Ok((changes, before, reversed.into_summary(bounds)))
-}
-
-/// Combines the root document of an earlier head with the current attributes of edits. Returns it, and its bytes.
-fn restore_root(then: &[u8], now: &Bytes) -> Result<(Json, Bytes)> {
-    let (mut doc, current): (Json, Json) = (parse_doc(then)?, parse_doc(now)?);
-    doc["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
-    let bytes = if doc == current { now.clone() } else { doc_bytes(&doc)? };
-    Ok((doc, bytes))
 }
 
 /// Returns the bytes that every changed key had at `target`, and the reversed reports of the commits since.

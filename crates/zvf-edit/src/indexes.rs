@@ -16,7 +16,7 @@ use crate::error::{OrFail, Result, fail, unsupported};
 use crate::numbers::{NONE, Vid};
 use crate::row_array::{DENSE_LAYOUT, ManifestTable, RowArray};
 use crate::scalar::{Categories, ColumnType, Scalar};
-use crate::snapshot::{Snapshot, doc_key, read_doc};
+use crate::snapshot::{Snapshot, doc_key, read_doc, read_member};
 
 /// An object that was loaded, changed or added.
 #[derive(Clone, Debug, Default)]
@@ -127,10 +127,7 @@ impl Objects {
         }
         let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let stored = object_number(count)?;
-        let (known, added) = (BTreeMap::new(), FxHashMap::default());
-        let (is_new, order, count) = (false, None, stored);
-        let mut objects =
-            Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added };
+        let mut objects = Self::new((doc, manifests, ids), rank, stored);
         if !(1..stored).all(|row| objects.id_of_row(row - 1) <= objects.id_of_row(row)) {
             let mut order: Vec<u32> = (0..stored).collect();
             // Of two rows with an id, the later one is last.
@@ -148,9 +145,17 @@ impl Objects {
         let mut manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
         manifests.table = is_dense.then(|| ManifestTable::create(path, axes)).transpose()?;
         let ids = DenseArray::create_ids(path)?;
-        let (known, added) = (BTreeMap::new(), FxHashMap::default());
-        let (is_new, ids, rank, stored, order, count) = (true, Some(ids), axes, 0, None, 0);
-        Ok(Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added })
+        Ok(Self { is_new: true, ..Self::new((doc, manifests, Some(ids)), axes, 0) })
+    }
+
+    fn new(
+        (doc, manifests, ids): (Json, RowArray, Option<DenseArray>),
+        rank: usize,
+        count: u32,
+    ) -> Self {
+        let (known, added, stored) = (BTreeMap::new(), FxHashMap::default(), count);
+        let (is_new, order) = (false, None);
+        Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added }
     }
 
     /// Returns the numbers of all objects, removed ones included.
@@ -250,13 +255,11 @@ pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool
 /// When the value is not a count.
 pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<usize>> {
     let value = &attrs[name];
-    if value.is_null() {
-        return Ok(None);
-    }
-    let number = value.as_u64().and_then(num::checked_usize);
-    number.map(Some).or_fail(Class::Encoding, || {
-        format!("{path}, {name}: expected a number that is not negative, found {value}")
-    })
+    read_member(
+        value,
+        |value| value.as_u64().and_then(num::checked_usize),
+        || format!("{path}, {name}: expected a number that is not negative, found {value}"),
+    )
 }
 
 /// Returns the number of the next object after `count` others.

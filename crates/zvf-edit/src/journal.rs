@@ -296,7 +296,7 @@ impl Journal {
     /// Refuses to write to a backend without conditional puts, unless the caller declares a single writer.
     pub(crate) fn begin_writing(&self) -> Result<Option<&Epoch>> {
         if let Some(pinned) = &self.pinned {
-            return match pinned.read_only() {
+            return match pinned.versions.read_only_reason() {
                 None => Ok(None),
                 Some(reason) => unsupported(format!("{}: {reason}", self.place)),
             };
@@ -378,8 +378,7 @@ impl Journal {
                 self.place
             ));
         }
-        let Some(lock) = self.wait_for_target(folder)? else { return Ok(None) };
-        Ok(Some(lock))
+        self.wait_for_target(folder)
     }
 
     /// Waits for the lock of the whole folder. Returns `None` when another process created the journal meanwhile.

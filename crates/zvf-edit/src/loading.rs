@@ -235,7 +235,9 @@ impl Geometry {
         for number in by_id.values() {
             all.extend(self.vertices_of(*number));
         }
-        let mut free = self.free_vertices();
+        let is_free = |v: &Vid| self.vertex[*v].alive && self.vertex[*v].owner == NONE;
+        let mut free: Vec<Vid> =
+            (0..num::index_u32(self.vertex.list.len())).filter(is_free).collect();
         let mut chunks: Vec<u32> = (0..num::index_u32(self.chunk_keys.list.len())).collect();
         chunks.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk]);
         let mut places = vec![0; chunks.len()];
@@ -246,12 +248,6 @@ impl Geometry {
         });
         all.extend(free);
         Ok(all)
-    }
-
-    /// Returns the loaded vertices without objects.
-    fn free_vertices(&self) -> Vec<Vid> {
-        let is_free = |v: &Vid| self.vertex[*v].alive && self.vertex[*v].owner == NONE;
-        (0..num::index_u32(self.vertex.list.len())).filter(is_free).collect()
     }
 
     /// Loads the links at vertices.

@@ -331,13 +331,21 @@ pub(crate) fn root_chunk_shape(zv: &Json) -> Result<ChunkShape> {
 
 /// Reads one size for each axis. Returns `None` where they are not stated.
 pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
-    let value = &block[name];
-    if value.is_null() {
-        return Ok(None);
-    }
     let floats =
-        value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
-    floats.map(Some).or_fail(Class::Encoding, || missing_sizes(name))
+        |value: &Json| value.as_array()?.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>();
+    read_member(&block[name], floats, || missing_sizes(name))
+}
+
+/// Reads a member of a document. Returns `None` where it is absent, and fails where it is not what `read` takes.
+pub(crate) fn read_member<T>(
+    value: &Json,
+    read: impl FnOnce(&Json) -> Option<T>,
+    wrong: impl FnOnce() -> String,
+) -> Result<Option<T>> {
+    match value.is_null() {
+        true => Ok(None),
+        false => read(value).map(Some).or_fail(Class::Encoding, wrong),
+    }
 }
 
 fn missing_sizes(name: &str) -> String {

@@ -16,6 +16,7 @@ use crate::changes::{Changes, KeyContents, read_blob};
 use crate::commit::{CommitOptions, open_store_journal};
 use crate::error::{Result, fail, missing_column_error, missing_commit_error, refused};
 use crate::geometry::Geometry;
+use crate::groups::Group;
 use crate::history::{hold_for_reading, plan_undo};
 use crate::journal::{Journal, need_listed};
 use crate::medium::{Place, journal_folder};
@@ -175,7 +176,7 @@ pub fn split(
     let journal = open_store_journal(&store)?;
     let held = hold_for_reading(&store)?;
     let whole = Transaction::begin(&journal)?;
-    let Parts { list, without_value } = find_parts(&whole, by)?;
+    let (list, without_value) = find_parts(&whole, by)?;
     let names = name_parts(&list);
     let named = || list.iter().zip(&names);
     if !dry_run {
@@ -252,46 +253,43 @@ impl Splitting<'_> {
     }
 }
 
-/// The parts of a split.
-#[derive(Default)]
-struct Parts {
-    /// The name and the content of each part.
-    list: Vec<(String, PartContent)>,
-    /// The number of objects in no part, as the column of the split has no value for them.
-    without_value: u64,
-}
+/// The name and the content of each part of a split.
+type Parts = Vec<(String, PartContent)>;
 
-fn find_parts(transaction: &Transaction, by: &Division) -> Result<Parts> {
-    let mut parts = Parts::default();
-    match by {
+/// Finds the parts of a split. Returns them, and the number of objects in no part, as the column of the split has no value
+/// for them.
+fn find_parts(transaction: &Transaction, by: &Division) -> Result<(Parts, u64)> {
+    let parts: Parts = match by {
         Division::Groups => {
-            for (number, group) in transaction.groups.list.iter().enumerate() {
+            let groups = transaction.groups.list.iter().enumerate();
+            let part = |(number, group): (usize, &Group)| {
                 let members = group.members.iter().copied().collect();
-                parts.list.push((transaction.groups.name(number), PartContent::Objects(members)));
-            }
+                (transaction.groups.name(number), PartContent::Objects(members))
+            };
+            groups.map(part).collect()
         }
         Division::Objects => {
-            for id in transaction.object_ids() {
-                parts.list.push((id.to_string(), PartContent::Objects(HashSet::from([id]))));
-            }
+            let part = |id: i64| (id.to_string(), PartContent::Objects(HashSet::from([id])));
+            transaction.object_ids().into_iter().map(part).collect()
         }
-        Division::Attribute(name) => parts = find_parts_by_value(transaction, name)?,
+        Division::Attribute(name) => return find_parts_by_value(transaction, name),
         Division::Boxes(boxes) => {
             let axes = transaction.kinds[0].axes;
-            for (number, [low, high]) in boxes.iter().enumerate() {
+            let part = |(number, [low, high]): (usize, &[Vec<f64>; 2])| {
                 if low.len() != axes || high.len() != low.len() {
                     let found = low.len();
                     return refused(format!("box {number} has {found} values, expected {axes}"));
                 }
-                parts.list.push((number.to_string(), PartContent::Box(low.clone(), high.clone())));
-            }
+                Ok((number.to_string(), PartContent::Box(low.clone(), high.clone())))
+            };
+            boxes.iter().enumerate().map(part).collect::<Result<_>>()?
         }
-    }
-    Ok(parts)
+    };
+    Ok((parts, 0))
 }
 
 /// Returns one part for each value of a column of objects.
-fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
+fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<(Parts, u64)> {
     let name = name.strip_prefix("object.").unwrap_or(name);
     let mut columns = transaction.kinds.iter().flat_map(|kind| &kind.object_columns);
     if !columns.any(|column| column.name == name) {
@@ -301,15 +299,12 @@ fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
     let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
     for (id, kind, object) in transaction.existing_objects() {
         match transaction.kinds[kind].object_text(object, name) {
-            Some(text) => {
-                by_value.entry(text).or_default().insert(id);
-            }
+            Some(text) => drop(by_value.entry(text).or_default().insert(id)),
             None => without_value += 1,
         }
     }
-    let list = by_value.into_iter().map(|(value, ids)| (value, PartContent::Objects(ids)));
-    let list = list.collect();
-    Ok(Parts { list, without_value })
+    let parts = by_value.into_iter().map(|(value, ids)| (value, PartContent::Objects(ids)));
+    Ok((parts.collect(), without_value))
 }
 
 /// Returns the names of the stores of parts: short, distinct where names are compared without case

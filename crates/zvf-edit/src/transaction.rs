@@ -22,7 +22,7 @@ use crate::journal::Journal;
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::{RebuiltRows, Tally};
 use crate::refresh::RefreshResult;
-use crate::snapshot::{Snapshot, doc_key, mark_journal, read_doc};
+use crate::snapshot::{Snapshot, doc_key, mark_journal, read_doc, read_member};
 
 /// The result of an operation, for a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,17 +79,6 @@ pub struct Transaction {
     pub(crate) is_irreversible: bool,
     /// The rebuilt chunks of each kind, for a vacuum.
     pub(crate) rebuilt_rows: Option<Vec<RebuiltRows>>,
-}
-
-/// Reads the id of the next object from the root.
-fn next_id_of(root: &Json) -> Result<Option<i64>> {
-    let value = &root["attributes"]["zvf"]["next_id"];
-    if value.is_null() {
-        return Ok(None);
-    }
-    value.as_i64().map(Some).or_fail(Class::Encoding, || {
-        format!("zarr.json, zvf.next_id: expected an id, found {value}")
-    })
 }
 
 impl Transaction {
@@ -158,8 +147,12 @@ impl Transaction {
             .filter_map(|kind| kind.objects.as_ref())
             .filter_map(Objects::highest_id)
             .max();
-        let stored = next_id_of(&root)?.unwrap_or(0); // no edit allocated an id yet
-        let next_id = stored.max(highest.map_or(0, |id| id.saturating_add(1))); // none is given above the last of all
+        let stored = &root["attributes"]["zvf"]["next_id"];
+        let stored = read_member(stored, Json::as_i64, || {
+            format!("zarr.json, zvf.next_id: expected an id, found {stored}")
+        })?;
+        // Without one, no edit allocated an id yet.
+        let next_id = stored.unwrap_or(0).max(highest.map_or(0, |id| id.saturating_add(1))); // none is given above the last of all
         Ok(Self {
             snap,
             folder: ".".into(),
