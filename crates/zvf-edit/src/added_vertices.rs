@@ -17,7 +17,7 @@ use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::Kind;
 
 use crate::arrays::Chunk;
-use crate::changes::{Changes, RowPages, read_blob};
+use crate::changes::{Changes, read_blob};
 use crate::error::Result;
 use crate::geometry::{AddedPiece, Geometry};
 use crate::journal::need_listed;
@@ -26,6 +26,7 @@ use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
 use crate::numbers::{End, FragmentNumbers, NONE, Vid, vertex_number};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
+use crate::row_pages::RowPages;
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
 #[derive(Debug, Default)]
@@ -282,8 +283,8 @@ impl Geometry {
         }
     }
 
-    /// Writes the links between added pieces, and the links of moved rows, few cells at a time. Links of rows that a vacuum
-    /// removed are dropped.
+    /// Writes the links between added pieces, and the links of moved rows, few cells at a time.
+    /// Links of rows that a vacuum removed are dropped.
     pub(crate) fn write_moved_links(
         &self,
         family: &mut LinkFamily,

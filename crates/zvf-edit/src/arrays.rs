@@ -294,7 +294,8 @@ impl CellArray {
         }
     }
 
-    /// Returns the file of the cell of a chunk in the grid with this origin, and the index of the cell in it.
+    /// Returns the file of the cell of a chunk in the grid with this origin, and the index of the
+    /// cell in it.
     fn locate(&self, chunk: &[i64], origin: &[i64]) -> Result<(Vec<i64>, usize)> {
         let at = cell_coordinates(&self.path, chunk, origin)?;
         let Some(shard) = &self.shard else { return Ok((at, 0)) };

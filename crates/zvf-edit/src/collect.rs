@@ -20,7 +20,8 @@ use zvf_store::record::{CommitRecord, StagedSpan};
 use crate::commit::{STAGING_GRACE, enter_gate, open_store_journal, report};
 use crate::error::{EditError, Result, unsupported};
 use crate::journal::{Journal, LOCK_TIMEOUT};
-use crate::medium::{Medium, Place};
+use crate::medium::Medium;
+use crate::place::Place;
 use crate::renumber::commit_renumbering;
 use crate::vacuum::commit_vacuum;
 

@@ -1,4 +1,4 @@
-//! Commits transactions and changes, and reports what was committed; the options of a commit.
+//! Commits transactions and changes, and reports what was committed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,12 +10,15 @@ use zvf_publish::CommitGate;
 use zvf_store::record::{CommitRecord, JOURNAL_VERSION};
 
 use crate::changes::Changes;
-use crate::epoch::{Epoch, new_txid, utc_timestamp, writer_name};
+use crate::epoch::Epoch;
 use crate::error::{EditError, Result, fail, refused};
 use crate::journal::{Journal, Staged, log_key, need_listed};
-use crate::medium::Place;
+use crate::options::CommitOptions;
+use crate::place::Place;
+use crate::plan::Plan;
 use crate::snapshot::{mark_journal, parse_doc};
-use crate::transaction::{NamedSelection, Plan, Transaction};
+use crate::stamp::{new_txid, utc_timestamp, writer_name};
+use crate::transaction::{NamedSelection, Transaction};
 
 /// Returns the report of a command that writes.
 pub(crate) fn report(
@@ -150,8 +153,8 @@ pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc
     Ok(journal)
 }
 
-/// Raises the mark of an earlier version, by a commit, where accepted bytes lie beside a record: a program of that version
-/// would undo the commit without them, as it does not know where they are.
+/// Raises the mark of an earlier version, by a commit, where accepted bytes lie beside a record: a
+/// program of that version would undo the commit without them, as it does not know where they are.
 fn raise_mark(journal: &Arc<Journal>) -> Result<()> {
     journal.begin_writing()?;
     let head = journal.apply_all_pending()?;
@@ -272,7 +275,8 @@ pub(crate) fn commit_after(
     Ok(CommitResult { report: Some(done), notices, ..CommitResult::default() })
 }
 
-/// Commits changes that no transaction planned as the commit after `head`. Its record says which items it changed.
+/// Commits changes that no transaction planned as the commit after `head`. Its record says which
+/// items it changed.
 pub(crate) fn commit_rewrite(
     journal: &Arc<Journal>,
     head: u64,
@@ -487,35 +491,3 @@ const EVERY_ITEM: &str = "*";
 
 /// Maximum number of attempts to commit, each on a later head.
 const MAX_COMMIT_TRIES: u32 = 20;
-
-/// The treatment of coarser levels by a commit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refresh {
-    /// Levels keep their vertices and are marked as stale.
-    #[default]
-    None,
-    /// The stale parts of levels are rebuilt.
-    Stale,
-    /// All levels are rebuilt.
-    All,
-}
-
-/// The options of a commit.
-#[derive(Clone, Debug, Default)]
-pub struct CommitOptions {
-    /// The message for the log.
-    pub message: Option<String>,
-    /// The required head of the store.
-    pub if_head: Option<u64>,
-    /// Whether vertices outside of the bounds are refused, rather than extending the bounds.
-    pub refuse_bounds: bool,
-    /// The treatment of coarser levels.
-    pub refresh: Refresh,
-    /// Whether to plan only and write nothing.
-    pub dry_run: bool,
-    /// Whether changes by programs that do not know the journal are accepted.
-    pub accept_foreign: bool,
-    /// The commits that this one undoes.
-    pub undoes: Option<Vec<u64>>,
-}

@@ -22,7 +22,7 @@ use crate::indexes::{Objects, open_row_column, read_count};
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::linking::LINK_GROUPS;
 use crate::links::{LinkFamily, end_chunks};
-use crate::medium::Place;
+use crate::place::Place;
 use crate::renumber::{commit_whole, set_capability};
 use crate::snapshot::{Snapshot, read_doc};
 

@@ -1,6 +1,7 @@
 //! Arrays of fixed-length rows: ids, columns of objects and groups. They are held in memory and written chunk by chunk.
 //!
-//! Also here: the stored form of all arrays of rows, which is a document and chunks that may lie in shards.
+//! Also here: the stored form of all arrays of rows, which is a document and chunks that may lie in
+//! shards.
 
 use std::ops::{Range, RangeInclusive};
 

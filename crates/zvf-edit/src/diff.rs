@@ -14,8 +14,8 @@ use crate::commit::open_store_journal;
 use crate::error::{Result, refused};
 use crate::geometry::Geometry;
 use crate::groups::Group;
-use crate::medium::Place;
 use crate::numbers::{NONE, Vid};
+use crate::place::Place;
 use crate::scalar::{ColumnType, row_json};
 use crate::transaction::Transaction;
 

@@ -11,11 +11,9 @@
 //! of the backend is relied on: a writer lists the epochs after it created its own, and ends that
 //! if it finds one that was not there before. Lists must show what was put before them.
 //!
-//! Also here: the transaction id, writer and time of a commit. Not here: the journal.
+//! Not here: the journal.
 
-use std::fs::File;
-use std::hash::{BuildHasher as _, RandomState};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -23,6 +21,7 @@ use zvf_format::Class;
 
 use crate::error::{EditError, Result, fail};
 use crate::medium::Medium;
+use crate::stamp::{new_txid, since_1970, writer_name};
 
 /// The exclusive right to write.
 #[derive(Debug)]
@@ -113,47 +112,3 @@ const END: &str = ".end";
 
 /// How long an epoch that has not ended refuses other writers.
 const EPOCH_LEASE: Duration = Duration::from_secs(600);
-
-/// Returns a unique transaction id.
-pub(crate) fn new_txid() -> String {
-    let random = || {
-        let mut bytes = [0_u8; 16];
-        let filled = File::open("/dev/urandom")
-            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
-        filled.map(|()| u128::from_le_bytes(bytes))
-    };
-    // Where there is no such file, a hash with a random key.
-    let hashed = || u128::from(RandomState::new().hash_one(std::process::id()));
-    format!("{:032x}", random().unwrap_or_else(|_error| (hashed() << 64) | hashed()))
-}
-
-/// Returns the user and the process that write.
-pub(crate) fn writer_name() -> String {
-    let user = std::env::var("USER")
-        .or_else(|_unset| std::env::var("LOGNAME"))
-        .unwrap_or_else(|_unset| "unknown".to_owned());
-    format!("{user}, process {}", std::process::id())
-}
-
-/// Returns the time since 1970. Refuses a clock before that.
-fn since_1970() -> Result<Duration> {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| {
-        let text = "the clock of this machine is before 1970; set it, as commits state their time";
-        EditError::new(Class::Unavailable, text).with_cause(error)
-    })
-}
-
-/// Formats the current time in UTC, to the millisecond.
-pub(crate) fn utc_timestamp() -> Result<String> {
-    let since = since_1970()?;
-    let (days, rest) = (since.as_secs() / 86400, since.as_secs() % 86400);
-    // Civil date from days, by eras of 400 years.
-    let (year, month, day) = zvf_convert::civil_date(days.into());
-    Ok(format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60,
-        since.subsec_millis()
-    ))
-}

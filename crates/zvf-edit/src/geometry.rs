@@ -16,13 +16,14 @@ use zvf_metadata::{DtypeKind, LinksConvention, Token};
 use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk};
-use crate::changes::{Changes, RowPages};
-use crate::columns::{CellColumn, FragmentColumn, VertexColumn, count_fragments, position};
+use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
+use crate::changes::Changes;
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
 use crate::numbers::{ChunkKeys, NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
-use crate::scalar::{ColumnType, Scalar};
+use crate::row_pages::RowPages;
+use crate::scalar::{ColumnType, Scalar, position};
 use crate::snapshot::{Snapshot, read_doc, read_grid};
 
 /// The vertices of a chunk that was read.

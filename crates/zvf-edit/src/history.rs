@@ -8,14 +8,13 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use crate::changes::{Changes, KeyContents, read_blob};
-use crate::commit::{
-    CommitOptions, commit_after, open_journal, open_store_journal, report, report_commit,
-};
+use crate::commit::{commit_after, open_journal, open_store_journal, report, report_commit};
 use crate::error::{
     EditError, OrFail, Result, fail, foreign_change_error, missing_commit_error, refused,
 };
 use crate::journal::{Guard, Journal, log_key, need_listed};
-use crate::medium::Place;
+use crate::options::CommitOptions;
+use crate::place::Place;
 use crate::snapshot::{Snapshot, doc_bytes, mark_journal, parse_doc};
 use crate::transaction::Transaction;
 

@@ -15,7 +15,7 @@ use crate::dense::DenseArray;
 use crate::error::{OrFail, Result, fail, unsupported};
 use crate::numbers::{NONE, Vid};
 use crate::row_array::{DENSE_LAYOUT, ManifestTable, RowArray};
-use crate::scalar::{Categories, ColumnType, Scalar};
+use crate::scalar::{Categories, ColumnType, Named, Scalar};
 use crate::snapshot::{Snapshot, doc_key, read_doc, read_member};
 
 /// An object that was loaded, changed or added.
@@ -62,6 +62,12 @@ pub(crate) struct RowColumn {
     pub(crate) name: String,
     pub(crate) array: DenseArray,
     pub(crate) ty: ColumnType,
+}
+
+impl Named for RowColumn {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl RowColumn {

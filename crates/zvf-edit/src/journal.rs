@@ -42,7 +42,8 @@ use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark}
 use crate::changes::{Blob, Changes, KeyContents};
 use crate::epoch::Epoch;
 use crate::error::{At, EditError, OrFail, Result, fail, replaced_store_error, unsupported};
-use crate::medium::{Medium, Place, PreparedFiles, PutRequest};
+use crate::medium::{Medium, PreparedFiles, PutRequest};
+use crate::place::Place;
 use crate::versions::Pinned;
 
 /// A store with its journal.

@@ -20,14 +20,14 @@ use zvf_metadata::DtypeKind;
 use zvf_model::Value;
 
 use crate::arrays::{CellArray, Chunk};
+use crate::cell_column::FragmentColumn;
 use crate::changes::Changes;
-use crate::columns::{FragmentColumn, find};
 use crate::error::{At, EditError, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{RowColumn, column_type, open_row_column};
 use crate::manifests::{missing_fragment_error, read_references};
 use crate::rebuild::{ChangedObject, Piece};
-use crate::scalar::{ColumnType, Scalar};
+use crate::scalar::{ColumnType, Scalar, find};
 use crate::snapshot::{Snapshot, doc_key};
 
 pub(crate) const VERTEX_COUNT: &str = "vertex_count";

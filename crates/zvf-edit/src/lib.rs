@@ -28,16 +28,18 @@
 //! # Modules
 //!
 //! ```text
-//! transaction, snapshot, geometry, loading, links,            the state of a store during an edit, loaded on demand, and
-//!   groups, arrays, columns, dense, row_array, indexes,       the plan of a commit
-//!   kept_columns, numbers, scalar
+//! transaction, snapshot, geometry, loading, links,            the state of a store during an edit, loaded on demand
+//!   groups, arrays, cell_column, dense, row_array, row_pages,
+//!   indexes, kept_columns, numbers, scalar
 //! script, select, objects, reshape, vertices, new_rows,       operations of a script
-//!   added_vertices, append, linking, new_column, expect
-//! rebuild, manifests, link_cells, changes                     from a transaction to new bytes by key
-//! commit, journal, apply, epoch, medium                       the write-ahead log, and where store and log lie
+//!   added_vertices, append, linking, grouping, columns,
+//!   new_column, expect
+//! plan, rebuild, manifests, link_cells, changes               from a transaction to new bytes by key
+//! commit, options, journal, apply, epoch, stamp, medium,      the write-ahead log, and where store and log lie
+//!   place
 //! history, diff, collect, stores, merge                       log, undo, diff, checks, gc, checkout, merge
 //! levels, refresh                                             coarser levels in a commit
-//! vacuum, renumber, rewrite, data_repair                      commands that change a whole store in one commit
+//! vacuum, renumber, rewrite, store_copy, data_repair          commands that change a whole store in one commit
 //! versions                                                    stores in repositories of versions
 //! error
 //! ```
@@ -49,6 +51,7 @@ mod added_vertices;
 mod append;
 mod apply;
 mod arrays;
+mod cell_column;
 mod changes;
 mod collect;
 mod columns;
@@ -60,6 +63,7 @@ mod epoch;
 mod error;
 mod expect;
 mod geometry;
+mod grouping;
 mod groups;
 mod history;
 mod indexes;
@@ -77,16 +81,22 @@ mod new_column;
 mod new_rows;
 mod numbers;
 mod objects;
+mod options;
+mod place;
+mod plan;
 mod rebuild;
 mod refresh;
 mod renumber;
 mod reshape;
 mod rewrite;
 mod row_array;
+mod row_pages;
 mod scalar;
 mod script;
 mod select;
 mod snapshot;
+mod stamp;
+mod store_copy;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -96,14 +106,14 @@ mod versions;
 mod vertices;
 
 pub use collect::{Collect, JournalFinding, check_journal, gc, parse_duration};
-pub use commit::{CommitOptions, Refresh};
 pub use data_repair::{DataRepair, repair_data};
 pub use diff::{Side, diff};
 pub use error::EditError;
 pub use history::{Undo, failure, find_commit, has_objects, head, log, settle, show, undo};
-pub use medium::Place;
 pub use merge::{MergeIds, merge};
 pub use new_column::{Join, attach};
+pub use options::{CommitOptions, Refresh};
+pub use place::Place;
 pub use renumber::rewrite_manifests;
 pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};

@@ -120,7 +120,8 @@ impl LinkFamily {
         found.collect()
     }
 
-    /// Returns the cell of a record with these ends, and its form there: families that store a record twice are not edited.
+    /// Returns the cell of a record with these ends, and its form there: families that store a
+    /// record twice are not edited.
     pub(crate) fn placement(&self, ends: &[(Chunk, u64)]) -> Result<((String, Chunk), LinkRecord)> {
         let ends = ends.iter().map(|(chunk, row)| Ok((ChunkKey::new(chunk)?, *row)));
         let ends = ends.collect::<Result<Vec<_>>>()?;

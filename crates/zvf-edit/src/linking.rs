@@ -1,7 +1,8 @@
 //! Links: the operations on those of graphs and meshes, and those that objects imply.
 //!
-//! Objects imply links between the runs of a chain, between the ends of a line, and from a vertex of a tree to its parent. An
-//! edit recreates those of the changed objects, and writes them with the rows of the rebuilt chunks.
+//! Objects imply links between the runs of a chain, between the ends of a line, and from a vertex
+//! of a tree to its parent. An edit recreates those of the changed objects, and writes them with
+//! the rows of the rebuilt chunks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,7 +11,6 @@ use zvf_model::Kind;
 
 use crate::arrays::Chunk;
 use crate::changes::Changes;
-use crate::columns::position;
 use crate::error::{
     OrFail, Result, missing_column_error, missing_value_error, refuse_if, refused, unsupported,
 };
@@ -19,6 +19,7 @@ use crate::links::{LinkFamily, loose_end_error};
 use crate::new_rows::{Fields, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vertex, Vid};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
+use crate::scalar::position;
 use crate::transaction::{OperationResult, Transaction};
 
 impl Transaction {

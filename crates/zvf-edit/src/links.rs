@@ -19,11 +19,11 @@ use zvf_format::{Class, num};
 use zvf_metadata::DtypeKind;
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
-use crate::columns::{check_size, declared_link_width};
+use crate::cell_column::{check_size, declared_link_width};
 use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
 use crate::numbers::{End, NONE, Records, Vid};
-use crate::scalar::ColumnType;
+use crate::scalar::{ColumnType, Named};
 use crate::snapshot::{Snapshot, read_doc};
 
 /// By rebuilt chunk: the new row of each old row, `NONE` where it was removed.
@@ -60,6 +60,12 @@ pub(crate) struct LinkColumn {
     pub(crate) arrays: BTreeMap<String, CellArray>,
     pub(crate) fill: Vec<u8>,
     pub(crate) is_new: bool,
+}
+
+impl Named for LinkColumn {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// A family of links.
@@ -212,7 +218,8 @@ impl LinkFamily {
         Ok((parsed, shape, intra))
     }
 
-    /// Parses the offsets that an array is named after. Returns them, and whether its links are within chunks.
+    /// Parses the offsets that an array is named after. Returns them, and whether its links are
+    /// within chunks.
     pub(crate) fn parse_offsets(&self, offsets: &str) -> Result<(Offsets, bool)> {
         let parsed = Offsets::parse(offsets, self.policy.sid_ndim(), self.policy.link_width())?;
         let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();

@@ -1,5 +1,5 @@
-//! Loads the chunks, objects, values and links of one kind of a store, and writes the values of chunks whose rows stay and of
-//! new columns, with the document of a level.
+//! Loads the chunks, objects, values and links of one kind of a store, and writes the values of
+//! chunks whose rows stay and of new columns, with the document of a level.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;

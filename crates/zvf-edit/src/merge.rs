@@ -10,17 +10,18 @@ use zvf_format::Class;
 use zvf_metadata::DtypeKind;
 
 use crate::append::ObjectData;
-use crate::columns::{ColumnScope, need_mut};
-use crate::commit::{CommitOptions, commit_operation, open_journal, open_store_journal};
+use crate::columns::ColumnScope;
+use crate::commit::{commit_operation, open_journal, open_store_journal};
 use crate::error::{At, OrFail, Result, fail, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::indexes::RowColumn;
 use crate::links::loose_end_error;
-use crate::medium::Place;
 use crate::new_column::NewColumn;
 use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid};
-use crate::scalar::row_json;
+use crate::options::CommitOptions;
+use crate::place::Place;
+use crate::scalar::{need_mut, row_json};
 use crate::transaction::Transaction;
 
 /// The treatment of ids when stores are merged.

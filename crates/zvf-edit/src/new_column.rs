@@ -1,5 +1,6 @@
-//! New columns: the operation `column.add`, for columns of every scope, their declaration in the root, and their arrays; and the
-//! command `attach`, which joins the columns of a CSV or TSV table to objects, by id or by a column.
+//! New columns: the operation `column.add`, for columns of every scope, their declaration in the
+//! root, and their arrays; and the command `attach`, which joins the columns of a CSV or TSV table
+//! to objects, by id or by a column.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error as _;
@@ -14,16 +15,18 @@ use zvf_metadata::{Dtype, DtypeKind, path_segment};
 use zvf_model::{Kind, Value};
 
 use crate::arrays::CellArray;
-use crate::changes::RowPages;
-use crate::columns::{CellColumn, ColumnScope};
-use crate::commit::{CommitOptions, commit_operation, open_journal};
+use crate::cell_column::CellColumn;
+use crate::columns::ColumnScope;
+use crate::commit::{commit_operation, open_journal};
 use crate::dense::DenseArray;
 use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::links::LinkColumn;
-use crate::medium::Place;
+use crate::options::CommitOptions;
+use crate::place::Place;
+use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar, to_json};
 use crate::transaction::{OperationResult, Transaction};
 

@@ -1,5 +1,5 @@
-//! Objects: the operations on them, and their structure, which is trees and their roots, connected components, chains and their
-//! ends.
+//! Objects: the operations on them, and their structure, which is trees and their roots, connected
+//! components, chains and their ends.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,12 +8,12 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 use zvf_query::predicate::Scope;
 
-use crate::columns::need_mut;
 use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::indexes::Objects;
 use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vid};
+use crate::scalar::need_mut;
 use crate::select::parse_condition;
 use crate::transaction::{OperationResult, Transaction};
 

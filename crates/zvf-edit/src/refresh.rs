@@ -25,16 +25,16 @@ use zvf_pyramid::{KindOptions, Method, Options, PyramidEvent, Reuse, Stale};
 use zvf_store::BuildOptions;
 
 use crate::changes::Changes;
-use crate::commit::Refresh;
 use crate::error::{EditError, Result};
 #[cfg(feature = "reference")]
 use crate::indexes::has_references;
 use crate::levels::{COLUMNS_CHANGED, list_coarser, read_stale};
 use crate::medium::block_on;
-use crate::rewrite::StoreCopy;
+use crate::options::Refresh;
 #[cfg(feature = "reference")]
 use crate::row_array::RowArray;
 use crate::snapshot::{parse_doc, read_doc};
+use crate::store_copy::StoreCopy;
 use crate::transaction::Transaction;
 #[cfg(feature = "reference")]
 use zvf_format::num;

@@ -15,9 +15,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 
 use crate::changes::Changes;
-use crate::commit::{
-    CommitOptions, CommitResult, commit_rewrite, open_store_journal, report_commit,
-};
+use crate::commit::{CommitResult, commit_rewrite, open_store_journal, report_commit};
 use crate::dense::DenseArray;
 use crate::error::{At, OrFail, Result, unsupported};
 use crate::geometry::Geometry;
@@ -26,7 +24,8 @@ use crate::journal::Journal;
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
-use crate::medium::Place;
+use crate::options::CommitOptions;
+use crate::place::Place;
 use crate::row_array::{DENSE_LAYOUT, RowArray};
 use crate::snapshot::{mark_journal, parse_doc, read_doc};
 use crate::transaction::Transaction;

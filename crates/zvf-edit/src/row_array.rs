@@ -1,5 +1,5 @@
-//! Arrays of variable-length rows during an edit: groups, and manifests, which an index of the layout `dense_manifests_v1` has
-//! as numbers.
+//! Arrays of variable-length rows during an edit: groups, and manifests, which an index of the
+//! layout `dense_manifests_v1` has as numbers.
 //!
 //! ```text
 //! manifest_spans    int64 [n, 2]       start, count: the blocks of row r

@@ -14,7 +14,7 @@ use zvf_format::num;
 use zvf_metadata::{Dtype, DtypeKind, Fill};
 use zvf_model::Value;
 
-use crate::error::{At, EditError, OrFail, Result, refused, unsupported};
+use crate::error::{At, EditError, OrFail, Result, missing_column_error, refused, unsupported};
 
 /// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -419,6 +419,40 @@ pub(crate) fn row_json(ty: &ColumnType, row: &[u8]) -> Json {
             (0..num::usize_from_u32(width)).map(|i| to_json(&ty.decode_value(row, i))).collect(),
         ),
     }
+}
+
+/// A column of any scope.
+pub(crate) trait Named {
+    fn name(&self) -> &str;
+}
+
+/// Finds the index of a column.
+pub(crate) fn position(columns: &[impl Named], name: &str) -> Option<usize> {
+    columns.iter().position(|column| column.name() == name)
+}
+
+/// Finds a column.
+pub(crate) fn find<'a, C: Named>(columns: &'a [C], name: &str) -> Option<&'a C> {
+    position(columns, name).map(|at| &columns[at])
+}
+
+/// Finds a column, to change it.
+pub(crate) fn find_mut<'a, C: Named>(columns: &'a mut [C], name: &str) -> Option<&'a mut C> {
+    columns.iter_mut().find(|column| column.name() == name)
+}
+
+/// Removes a column from a list.
+pub(crate) fn take<C: Named>(columns: &mut Vec<C>, name: &str) -> Option<C> {
+    position(columns, name).map(|at| columns.remove(at))
+}
+
+/// Finds a column of `things`, to encode a value of it, or refuses its name.
+pub(crate) fn need_mut<'a, C: Named>(
+    columns: &'a mut [C],
+    name: &str,
+    things: impl Display,
+) -> Result<&'a mut C> {
+    find_mut(columns, name).ok_or_else(|| missing_column_error(things, name))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Scripts: their operations, with the members of each, and the editor that applies lines to transactions and commits these.
+//! Scripts: their operations, with the members of each, and the editor that applies lines to
+//! transactions and commits these.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,16 +10,15 @@ use serde_json::{Value as Json, json};
 
 use crate::append::Append;
 use crate::columns::ColumnScope;
-use crate::commit::{
-    CommitOptions, Refresh, check_head, commit, commit_operation, open_journal, report,
-};
+use crate::commit::{check_head, commit, commit_operation, open_journal, report};
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::journal::Journal;
-use crate::medium::Place;
 use crate::new_column::AddColumn;
 use crate::new_rows::{Fields, read_named};
 use crate::objects::{NewObject, ObjectSelector};
+use crate::options::{CommitOptions, Refresh};
+use crate::place::Place;
 use crate::reshape::{Merge, Split};
 use crate::transaction::{NamedSelection, OperationResult, Transaction};
 use crate::vertices::{AddVertices, Affine};

@@ -4,8 +4,8 @@
 //! may have restored outdated bytes or removed newer ones. There, bytes are verified against the checksums of the log, and
 //! read from the staged files if they differ.
 //!
-//! Documents of nodes are kept as JSON, so that unknown fields are preserved. Not here: when they change, which is written with
-//! the arrays and groups.
+//! Documents of nodes are kept as JSON, so that unknown fields are preserved. Not here: when they
+//! change, which is written with the arrays and groups.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -336,7 +336,8 @@ pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
     read_member(&block[name], floats, || missing_sizes(name))
 }
 
-/// Reads a member of a document. Returns `None` where it is absent, and fails where it is not what `read` takes.
+/// Reads a member of a document. Returns `None` where it is absent, and fails where it is not what
+/// `read` takes.
 pub(crate) fn read_member<T>(
     value: &Json,
     read: impl FnOnce(&Json) -> Option<T>,

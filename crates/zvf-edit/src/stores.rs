@@ -13,14 +13,15 @@ use zvf_publish::{Disk, StagingDir, StagingOptions, TargetLock};
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::changes::{Changes, KeyContents, read_blob};
-use crate::commit::{CommitOptions, open_store_journal};
+use crate::commit::open_store_journal;
 use crate::error::{Result, fail, missing_column_error, missing_commit_error, refused};
 use crate::geometry::Geometry;
 use crate::groups::Group;
 use crate::history::{hold_for_reading, plan_undo};
 use crate::journal::{Journal, need_listed};
-use crate::medium::{Place, journal_folder};
 use crate::numbers::{NONE, Vid};
+use crate::options::CommitOptions;
+use crate::place::{Place, journal_folder};
 use crate::scalar::to_json;
 use crate::snapshot::{Snapshot, doc_bytes, parse_doc};
 use crate::transaction::Transaction;
@@ -71,7 +72,8 @@ impl StoreContent {
         Self { changed, kept }
     }
 
-    /// Writes it below a prefix of a folder, without the history of the store, which stays with that. The root is last.
+    /// Writes it below a prefix of a folder, without the history of the store, which stays with
+    /// that. The root is last.
     fn write(&self, from: &Journal, (staging, prefix): (&StagingDir, &str)) -> Result<()> {
         let mut root = None;
         let mut put = |key: &str, bytes: Option<Bytes>| -> Result<()> {
@@ -181,7 +183,8 @@ pub fn split(
     let named = || list.iter().zip(&names);
     if !dry_run {
         let staging = begin_output(&journal, folder)?;
-        let parts: Vec<Part<'_>> = named().map(|((_, keep), name)| (name.as_str(), keep)).collect();
+        let parts: Vec<NamedPart<'_>> =
+            named().map(|((_, keep), name)| (name.as_str(), keep)).collect();
         let splitting = Splitting { snap: Rc::clone(&whole.snap), staging: &staging, half_open };
         splitting.write_parts(whole, &StoreContent::of(&journal)?, &parts)?;
         check_read(&journal, &store, splitting.snap.head, held.is_some())?;
@@ -199,7 +202,7 @@ pub fn split(
 }
 
 /// A part to write: the name of its store, and what is in it.
-type Part<'a> = (&'a str, &'a PartContent);
+type NamedPart<'a> = (&'a str, &'a PartContent);
 
 /// How parts of a store are written.
 struct Splitting<'a> {
@@ -211,16 +214,17 @@ struct Splitting<'a> {
 impl Splitting<'_> {
     /// Writes the stores of parts of `whole`, which has `content`.
     ///
-    /// Many parts of objects are halved first: what is left of the store for each half is planned, and then read for its
-    /// parts alone. So an object is read as often as parts are halved, and not once for each part.
+    /// Many parts of objects are halved first: what is left of the store for each half is planned,
+    /// and then read for its parts alone. So an object is read as often as parts are halved, and
+    /// not once for each part.
     fn write_parts(
         &self,
         mut whole: Transaction,
         content: &StoreContent,
-        parts: &[Part<'_>],
+        parts: &[NamedPart<'_>],
     ) -> Result<()> {
         // What several parts need is read once; boxes are few, and each reads what it needs.
-        let of_objects = |part: &Part<'_>| matches!(part.1, PartContent::Objects(_));
+        let of_objects = |part: &NamedPart<'_>| matches!(part.1, PartContent::Objects(_));
         let is_by_object = parts.iter().all(of_objects);
         for kind in whole.kinds.iter_mut().filter(|_| is_by_object) {
             kind.load_all()?;
@@ -256,8 +260,8 @@ impl Splitting<'_> {
 /// The name and the content of each part of a split.
 type Parts = Vec<(String, PartContent)>;
 
-/// Finds the parts of a split. Returns them, and the number of objects in no part, as the column of the split has no value
-/// for them.
+/// Finds the parts of a split. Returns them, and the number of objects in no part, as the column of
+/// the split has no value for them.
 fn find_parts(transaction: &Transaction, by: &Division) -> Result<(Parts, u64)> {
     let parts: Parts = match by {
         Division::Groups => {
@@ -332,7 +336,7 @@ enum PartContent {
 
 impl PartContent {
     /// Joins parts of objects to one.
-    fn join(parts: &[Part<'_>]) -> Self {
+    fn join(parts: &[NamedPart<'_>]) -> Self {
         let ids = parts.iter().filter_map(|(_, part)| match part {
             Self::Objects(ids) => Some(ids),
             Self::Box(..) => None,

@@ -23,11 +23,11 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
 use crate::changes::Changes;
-use crate::commit::CommitOptions;
-use crate::epoch::new_txid;
 use crate::error::EditError;
 use crate::history::hold_for_reading;
 use crate::journal::Journal;
+use crate::options::CommitOptions;
+use crate::stamp::new_txid;
 use crate::transaction::Transaction;
 use crate::{Collect, Editor, Place, Undo, log, undo};
 

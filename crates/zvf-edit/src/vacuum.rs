@@ -36,14 +36,15 @@ use zvf_format::{Class, num};
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::{Blob, Changes};
-use crate::commit::{CommitOptions, CommitResult, commit, open_store_journal, report_commit};
+use crate::commit::{CommitResult, commit, open_store_journal, report_commit};
 use crate::error::{EditError, Result, unsupported};
 use crate::geometry::Geometry;
 use crate::indexes::has_references;
 use crate::journal::Journal;
 use crate::levels::list_coarser;
-use crate::medium::Place;
 use crate::numbers::{FragmentNumber, FragmentNumbers, NONE};
+use crate::options::CommitOptions;
+use crate::place::Place;
 use crate::rebuild::{RebuildResult, RebuiltChunk, RebuiltRows, Tally};
 use crate::rewrite::{check_is_at, is_committed};
 use crate::transaction::Transaction;
@@ -224,7 +225,8 @@ impl Geometry {
         Ok(result)
     }
 
-    /// Takes over rebuilt chunks, on which the rest of the level depends. Returns the new numbers of their fragments.
+    /// Takes over rebuilt chunks, on which the rest of the level depends. Returns the new numbers
+    /// of their fragments.
     pub(crate) fn take_rebuilt(
         &mut self,
         rows: RebuiltRows,

@@ -19,10 +19,10 @@ use zvf_format::{Class, num};
 use zvf_store::{Backend, CommitNote, CommittedVersion, Objects, OpenOptions, Versions};
 
 use crate::changes::{Blob, Changes, KeyContents};
-use crate::commit::CommitOptions;
-use crate::epoch::{new_txid, writer_name};
 use crate::error::{EditError, Result, missing_commit_error, refused};
 use crate::medium::{Medium, block_on};
+use crate::options::CommitOptions;
+use crate::stamp::{new_txid, writer_name};
 
 /// A repository, pinned to one of its versions.
 #[derive(Debug)]

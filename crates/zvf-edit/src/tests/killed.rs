@@ -13,8 +13,8 @@ use zvf_store::{OpenOptions, Store};
 
 use super::{GC, open, run, tree};
 use crate::changes::{Blob, Changes};
-use crate::commit::CommitOptions;
 use crate::journal::Journal;
+use crate::options::CommitOptions;
 use crate::{Collect, EditError, Editor, Place, Undo, checkout, gc, log, undo};
 
 /// Returns the folders below a folder.

@@ -13,9 +13,9 @@ use zvf_pyramid::{Method, Options, Strategy, build};
 use zvf_store::BuildOptions;
 
 use super::{GC, begin, move_all, positions, run, tree};
-use crate::commit::{CommitOptions, Refresh};
 use crate::levels::read_stale;
 use crate::medium::block_on;
+use crate::options::{CommitOptions, Refresh};
 use crate::{Collect, Rewrite, Undo, check_journal, gc, refresh, undo};
 
 fn build_options() -> BuildOptions {
@@ -216,7 +216,7 @@ fn check_journal_finds_foreign_changes_and_damage() {
     let original = std::fs::read(&cell).unwrap();
     assert_eq!(found(&|| std::fs::write(&cell, b"foreign").unwrap()), [json!([2, "Conflict"])]);
     std::fs::write(&cell, original).unwrap();
-    let log = crate::medium::journal_folder(store.path()).unwrap().join(format!("log/{:020}", 1));
+    let log = crate::place::journal_folder(store.path()).unwrap().join(format!("log/{:020}", 1));
     let text = std::fs::read_to_string(&log).unwrap();
     let damaged =
         found(&|| std::fs::write(&log, text.replacen("vertex.move", "vertex.mobe", 1)).unwrap());

@@ -12,12 +12,12 @@ use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
 use super::{GC, begin_on, run};
-use crate::commit::CommitOptions;
 use crate::commit::commit;
 use crate::epoch::Epoch;
 use crate::error::EditError;
 use crate::journal::Journal;
 use crate::medium::block_on;
+use crate::options::CommitOptions;
 use crate::{Place, Undo, gc, log, undo};
 
 /// The names and contents of the objects of a backend.

@@ -12,9 +12,9 @@ use zvf_store::record::CommitRecord;
 
 use super::{GC, begin, begin_on, move_all, open, positions, run, tree};
 use crate::changes::Changes;
-use crate::commit::CommitOptions;
 use crate::commit::commit;
-use crate::medium::journal_folder;
+use crate::options::CommitOptions;
+use crate::place::journal_folder;
 use crate::{Division, Rewrite, Undo, checkout, commit_levels, find_commit, gc, log, split, undo};
 
 #[test]

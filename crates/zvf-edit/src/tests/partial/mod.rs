@@ -18,8 +18,8 @@ use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use super::run;
-use crate::commit::{CommitOptions, Refresh};
 use crate::medium::block_on;
+use crate::options::{CommitOptions, Refresh};
 use crate::refresh;
 
 /// A linear congruential generator of pseudorandom numbers.
