@@ -310,14 +310,12 @@ impl Geometry {
         for most in [MAX_BATCH_LINKS, usize::MAX] {
             (family.written, family.has_strays) = ((0, 0), false); // it begins again
             for ((offsets, source), links) in &cells {
-                family.load_cell(offsets, source, &|_| true, &mut |chunk, row| match moved_end(
-                    &self.path,
-                    &rebuilt.moves,
-                    chunk,
-                    row,
-                )? {
-                    End::Removed if !self.pieces.is_empty() => Err(loose_end_error(&self.path)),
-                    end => Ok(end),
+                family.load_cell(offsets, source, &|_| true, &mut |chunk, row| {
+                    let end = moved_end(&self.path, &rebuilt.moves, chunk, row)?;
+                    if matches!(end, End::Removed) && !self.pieces.is_empty() {
+                        return Err(loose_end_error(&self.path));
+                    }
+                    Ok(end)
                 })?;
                 for at in links {
                     let ends = ends(*at).map(|(chunk, row)| End::row(&chunk, row));

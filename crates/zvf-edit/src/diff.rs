@@ -55,19 +55,14 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
         report[name] = json!({"store": side.place.to_string(), "head": head});
     }
     let is_empty = |value: &Json| value.as_array().is_none_or(Vec::is_empty);
-    let is_same = |part: &str| match &report[part] {
-        Json::Object(lists) if COUNTED.contains(&part) => {
-            lists["added"] == 0 && lists["removed"] == 0
-        }
-        lists => lists.as_object().is_none_or(|lists| lists.values().all(is_empty)),
-    };
-    let same = ["objects", "columns", "groups"].into_iter().chain(COUNTED).all(is_same);
+    let has_no_lists =
+        |part: &str| report[part].as_object().is_none_or(|lists| lists.values().all(is_empty));
+    let counts_none = |part: &str| report[part]["added"] == 0 && report[part]["removed"] == 0;
+    let same = ["objects", "columns", "groups"].into_iter().all(has_no_lists)
+        && ["vertices", "links"].into_iter().all(counts_none);
     report["same"] = json!(same);
     Ok(report)
 }
-
-/// The parts of a report that are counted.
-const COUNTED: [&str; 2] = ["vertices", "links"];
 
 fn open(side: &Side) -> Result<Transaction> {
     let journal = open_store_journal(&side.place)?;
