@@ -24,9 +24,8 @@ use crate::journal::need_listed;
 use crate::levels::list_coarser;
 use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
-use crate::numbers::{FragmentNumbers, NONE, Vid, vertex_number};
+use crate::numbers::{End, FragmentNumbers, NONE, Vid, vertex_number};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
-use crate::records::End;
 use crate::row_pages::RowPages;
 
 /// Bytes by a number, in the order in which they were added. Most of them lie in a scratch file.
@@ -115,7 +114,7 @@ impl Geometry {
             }
         } else if object != NONE {
             let mut sorted = chunks.clone();
-            sorted.sort_unstable_by_key(|chunk| &self.chunk_keys[usize_from_u32(*chunk)]);
+            sorted.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk]);
             sorted.dedup();
             let all: HashMap<u32, u32> = sorted.iter().copied().zip(index_u32(first)..).collect();
             pieces = chunks.iter().map(|chunk| all[chunk]).collect();
@@ -274,7 +273,7 @@ impl Geometry {
     }
 
     /// Forgets all vertices. Their changes are staged.
-    pub(crate) fn forget_vertices(&mut self) {
+    fn forget_vertices(&mut self) {
         self.positions.clear();
         self.vertex.list.clear();
         self.free_changed.clear();
@@ -285,14 +284,14 @@ impl Geometry {
     }
 
     /// Writes the links between added pieces, and the links of moved rows, few cells at a time.
-    pub(crate) fn write_added_links(
+    /// Links of rows that a vacuum removed are dropped.
+    pub(crate) fn write_moved_links(
         &self,
         family: &mut LinkFamily,
         rebuilt: &RebuildResult,
     ) -> Result<()> {
-        let end = |piece: &AddedPiece, row: u32| {
-            (self.chunk_keys[usize_from_u32(piece.chunk)].clone(), u64::from(row))
-        };
+        let end =
+            |piece: &AddedPiece, row: u32| (self.chunk_keys[piece.chunk].clone(), u64::from(row));
         let ends = |at: u32| {
             let [a, b] = [0, 1].map(|n| &self.pieces[usize_from_u32(at) + n]);
             [end(a, a.row + a.count - 1), end(b, b.row)]
@@ -303,20 +302,20 @@ impl Geometry {
         }
         for (at, pair) in (0_u32..).zip(self.pieces.windows(2)) {
             if pair[0].object == pair[1].object && !pair[1].starts_line {
-                for (cell, _) in family.placements(&ends(at))? {
-                    cells.entry(cell).or_default().push(at);
-                }
+                let (cell, _) = family.placement(&ends(at))?;
+                cells.entry(cell).or_default().push(at);
             }
         }
         // A link may belong to another cell than its own, of another batch: then there is one.
         for most in [MAX_BATCH_LINKS, usize::MAX] {
             (family.written, family.has_strays) = ((0, 0), false); // it begins again
             for ((offsets, source), links) in &cells {
-                family.load_cell(&self.snap, offsets, source, &|_| true, &mut |chunk, row| {
-                    match moved_end(&self.path, &rebuilt.moves, chunk, row)? {
-                        End::Removed => Err(loose_end_error(&self.path)),
-                        end @ (End::Vertex(_) | End::Row(_)) => Ok(end),
+                family.load_cell(offsets, source, &|_| true, &mut |chunk, row| {
+                    let end = moved_end(&self.path, &rebuilt.moves, chunk, row)?;
+                    if matches!(end, End::Removed) && !self.pieces.is_empty() {
+                        return Err(loose_end_error(&self.path));
                     }
+                    Ok(end)
                 })?;
                 for at in links {
                     let ends = ends(*at).map(|(chunk, row)| End::row(&chunk, row));
@@ -324,10 +323,10 @@ impl Geometry {
                     family.records.push(ends, (NONE, 0), values);
                 }
                 if family.records.numbers().len() >= most {
-                    family.write_cells(&self.snap, &self.vertices, &|_| Ok(None))?;
+                    family.write_cells(&self.vertices, &|_| Ok(None))?;
                 }
             }
-            family.write_cells(&self.snap, &self.vertices, &|_| Ok(None))?;
+            family.write_cells(&self.vertices, &|_| Ok(None))?;
             if !family.has_strays {
                 break;
             }

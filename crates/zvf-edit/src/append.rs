@@ -10,15 +10,14 @@ use zvf_error::join_causes;
 use zvf_format::{Class, num};
 use zvf_metadata::path_segment;
 use zvf_model::flow::Piece;
-use zvf_model::{Batch, Column, Field, Kind, Value};
+use zvf_model::{Batch, Column, Field, Kind};
 
 use crate::added_vertices::SortedParts;
 use crate::error::{EditError, OrFail, Result, fail, refused};
-use crate::fields::Fields;
-use crate::new_rows::NewRows;
+use crate::new_rows::{Fields, NewRows};
 use crate::numbers::{Vid, vertex_number};
 use crate::objects::NewObject;
-use crate::scalar::to_json;
+use crate::scalar::{as_integer, to_json};
 use crate::transaction::{OperationResult, Transaction};
 
 /// A file to append.
@@ -98,8 +97,12 @@ impl Transaction {
             contents.take_piece(piece, &rows)?;
         }
         let FileContents { objects, mut rows, place, links, .. } = contents;
-        let keep = append.keep_ids == Some(true);
-        let shift = if keep { 0 } else { self.id_shift(&objects, file)? };
+        // All ids of the file, negative ones included, are to be new in the store.
+        let lowest = objects.keys().flatten().min().map_or(0, |id| (*id).min(0));
+        let shift = match append.keep_ids {
+            Some(true) => 0,
+            _ => self.next_id.checked_sub(lowest).ok_or_else(|| id_overflow(file, lowest))?,
+        };
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
         for (owner, mut data) in objects {
             let Some(number) = data.number else { continue }; // it has values alone
@@ -128,12 +131,6 @@ impl Transaction {
             self.add_records(kind, vec![ends], (!attributes.is_empty()).then_some(&attributes))?;
         }
         Ok(done)
-    }
-
-    /// Returns the number to add to all ids of a file, negative ones included, so that they are new in the store.
-    fn id_shift(&self, objects: &BTreeMap<Option<i64>, ObjectData>, file: &str) -> Result<i64> {
-        let lowest = objects.keys().flatten().min().map_or(0, |id| (*id).min(0));
-        self.next_id.checked_sub(lowest).ok_or_else(|| id_overflow(file, lowest))
     }
 
     /// Adds an object, or vertices without one where there is no `id`. Returns the vertices, unless
@@ -309,11 +306,7 @@ impl<'a> FileContents<'a> {
     fn element_ends(&self, rows: &Column, n: usize) -> Result<Vec<usize>> {
         let end = |c: usize| {
             let found = rows.value(n, c);
-            let number = match &found {
-                Value::Int(number) => usize::try_from(*number).ok(),
-                Value::UInt(number) => usize::try_from(*number).ok(),
-                Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
-            };
+            let number = as_integer(&found).and_then(|number| usize::try_from(number).ok());
             number.or_refused(|| {
                 format!(
                     "{}: element {n}: expected the number of a vertex, found {}",

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
@@ -19,9 +20,8 @@ use zvf_metadata::{ArrayDoc, CodecKind};
 use zvf_store::CodecPipeline;
 
 use crate::changes::{Blob, Changes, read_blob};
-use crate::documents::doc_key;
 use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_key};
 
 /// The absolute coordinates of a spatial chunk.
 pub(crate) type Chunk = Vec<i64>;
@@ -94,11 +94,20 @@ impl Coding {
         Ok((0..count).map(|i| index.get(i).map(|span| shard.part(to_usize(&span)))).collect())
     }
 
-    /// Returns the shard of these cells.
-    pub(crate) fn join_shard(&self, cells: &[Option<Bytes>]) -> Result<Bytes> {
+    /// Returns the file of these cells, or of the one; `None` without cells.
+    pub(crate) fn join(
+        &self,
+        mut cells: Vec<Option<Bytes>>,
+        is_shard: bool,
+    ) -> Result<Option<Bytes>> {
+        if !is_shard {
+            return Ok(cells.pop().flatten());
+        } else if cells.iter().all(Option::is_none) {
+            return Ok(None);
+        }
         let mut body = Vec::new();
         let mut spans: Vec<Option<Range<u64>>> = Vec::new();
-        for cell in cells {
+        for cell in &cells {
             spans.push(cell.as_ref().map(|cell| {
                 let from = to_u64(body.len());
                 body.extend_from_slice(cell);
@@ -106,13 +115,14 @@ impl Coding {
             }));
         }
         body.extend(encode_index(&spans, self.checksum)?);
-        Ok(body.into())
+        Ok(Some(body.into()))
     }
 }
 
 /// An array with one payload for each spatial chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct CellArray {
+    snap: Rc<Snapshot>,
     pub(crate) path: String,
     pub(crate) doc: Json,
     origin: Vec<i64>,
@@ -128,7 +138,7 @@ pub(crate) struct CellArray {
 }
 
 impl CellArray {
-    pub(crate) fn open(snap: &Snapshot, path: &str) -> Result<Option<Self>> {
+    pub(crate) fn open(snap: &Rc<Snapshot>, path: &str) -> Result<Option<Self>> {
         let Some(text) = snap.get(&doc_key(path))? else { return Ok(None) };
         let doc: Json = serde_json::from_slice(&text).at(path)?;
         if doc["node_type"] != "array" {
@@ -166,6 +176,7 @@ impl CellArray {
             format!("{path}: nonempty_chunks contains an invalid chunk key")
         })?;
         Ok(Some(Self {
+            snap: Rc::clone(snap),
             path: path.to_owned(),
             doc,
             origin,
@@ -181,7 +192,7 @@ impl CellArray {
     }
 
     /// Opens an array that must be there.
-    pub(crate) fn need(snap: &Snapshot, path: &str) -> Result<Self> {
+    pub(crate) fn need(snap: &Rc<Snapshot>, path: &str) -> Result<Self> {
         Self::open(snap, path)?
             .or_fail(Class::NotFound, || format!("{path}/zarr.json: the array is not there"))
     }
@@ -203,10 +214,10 @@ impl CellArray {
     }
 
     /// Copies all cells to a new array at `path`.
-    pub(crate) fn copy_to(&self, snap: &Snapshot, path: &str) -> Result<Self> {
+    pub(crate) fn copy_to(&self, path: &str) -> Result<Self> {
         let mut copy = Self::create(self, path, self.doc["attributes"].clone());
         for chunk in self.chunks() {
-            if let Some(payload) = self.read(snap, &chunk)? {
+            if let Some(payload) = self.read(&chunk)? {
                 copy.put_chunk(&chunk, payload);
             }
         }
@@ -237,57 +248,59 @@ impl CellArray {
     /// # Errors
     ///
     /// When a chunk that is listed is not stored: taken for an empty one, its rows would be given up.
-    pub(crate) fn read_stored(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
+    pub(crate) fn read_stored(&self, chunk: &[i64]) -> Result<Option<Bytes>> {
         if self.is_new || !self.present.contains(chunk) {
             return Ok(None);
         }
         let origin = self.old_grid.as_ref().map_or(&self.origin, |(origin, _)| origin);
-        let at = cell_coordinates(&self.path, chunk, origin)?;
-        let missing = |key: &str| {
+        let (file, place) = self.locate(chunk, origin)?;
+        let key = cell_key(&self.path, &file);
+        let cell = self.open_file(&file)?.swap_remove(place).ok_or_else(|| {
+            let key = match self.shard {
+                Some(_) => format!("{key}, {}", chunk_text(chunk)),
+                None => key.clone(),
+            };
             let text = format!(
                 "{key}: nonempty_chunks names the chunk, but nothing is stored; run \"zvf repair\""
             );
             EditError::new(Class::NotFound, text)
-        };
-        let plain = match &self.shard {
-            None => {
-                let key = cell_key(&self.path, &at);
-                let bytes = snap.get(&key)?.ok_or_else(|| missing(&key))?;
-                self.coding.codecs.unpack(bytes, MAX_CELL_BYTES).at(&key)?
-            }
-            Some(shard) => {
-                let (outer, place) = (shard_of(&at, shard), place_in_shard(&at, shard)?);
-                let cell = self.open_shard(snap, shard, &outer)?[place].take();
-                let cell = cell.ok_or_else(|| {
-                    missing(&format!("{}, {}", cell_key(&self.path, &outer), chunk_text(chunk)))
-                })?;
-                self.coding.codecs.unpack(cell.read()?, MAX_CELL_BYTES)?
-            }
-        };
+        })?;
+        let plain = self.coding.codecs.unpack(cell.read()?, MAX_CELL_BYTES);
+        let plain = if self.shard.is_some() { plain? } else { plain.at(&key)? };
         let cell = VlenCell::parse(&plain).at(&self.path)?;
         Ok(Some(plain.slice_ref(cell.payload())))
     }
 
     /// Reads the payload of a chunk, staged changes included.
-    pub(crate) fn read(&self, snap: &Snapshot, chunk: &[i64]) -> Result<Option<Bytes>> {
+    pub(crate) fn read(&self, chunk: &[i64]) -> Result<Option<Bytes>> {
         match self.staged.get(chunk)? {
             Some(bytes) => Ok(bytes),
-            None => self.read_stored(snap, chunk),
+            None => self.read_stored(chunk),
         }
     }
 
-    /// Opens the cells of a shard, all of which are missing where there is no such shard.
-    fn open_shard(
-        &self,
-        snap: &Snapshot,
-        shard: &[i64],
-        outer: &[i64],
-    ) -> Result<Vec<Option<Blob>>> {
-        let count = count_cells(shard)?;
-        match snap.open_object(&cell_key(&self.path, outer))? {
-            Some(blob) => self.coding.split_shard(&blob, count),
-            None => Ok(vec![None; count]),
+    /// Returns the cells of a file that is not there.
+    fn no_cells(&self) -> Result<Vec<Option<Blob>>> {
+        Ok(vec![None; self.shard.as_deref().map_or(Ok(1), count_cells)?])
+    }
+
+    /// Opens the cells of a file: those of a shard, or one.
+    fn open_file(&self, file: &[i64]) -> Result<Vec<Option<Blob>>> {
+        let none = self.no_cells()?;
+        match self.snap.open_object(&cell_key(&self.path, file))? {
+            Some(blob) if self.shard.is_some() => self.coding.split_shard(&blob, none.len()),
+            Some(blob) => Ok(vec![Some(blob)]),
+            None => Ok(none),
         }
+    }
+
+    /// Returns the file of the cell of a chunk in the grid with this origin, and the index of the
+    /// cell in it.
+    fn locate(&self, chunk: &[i64], origin: &[i64]) -> Result<(Vec<i64>, usize)> {
+        let at = cell_coordinates(&self.path, chunk, origin)?;
+        let Some(shard) = &self.shard else { return Ok((at, 0)) };
+        let file = at.iter().zip(shard).map(|(a, side)| a.div_euclid(*side)).collect();
+        Ok((file, place_in_shard(&at, shard)?))
     }
 
     /// Stages the payload of a chunk. An empty payload removes the chunk.
@@ -368,14 +381,14 @@ impl CellArray {
     }
 
     /// Adds the changes of the array to `out`.
-    pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
+    pub(crate) fn flush(&mut self, out: &mut Changes) -> Result<()> {
         let now: BTreeSet<Chunk> = self.chunks().into_iter().collect();
         let mut staged = std::mem::take(&mut self.staged);
         if let Some((_, present)) = &self.old_grid {
             // A new origin gives every cell a new key.
             for chunk in present.clone() {
                 if !staged.keys.contains_key(&chunk) {
-                    let bytes = self.read_stored(snap, &chunk)?;
+                    let bytes = self.read_stored(&chunk)?;
                     staged.insert(chunk, bytes);
                 }
             }
@@ -384,11 +397,7 @@ impl CellArray {
         if let Some((origin, present)) = &old_grid {
             self.push_cell_removals(origin, present, out)?;
         }
-        let moved = old_grid.is_some();
-        match self.shard.clone() {
-            None => self.flush_cells(snap, &staged.keys, moved, out)?,
-            Some(shard) => self.flush_shards(snap, &staged.keys, &shard, moved, out)?,
-        }
+        self.flush_cells(&staged.keys, old_grid.is_some(), out)?;
         let presence_changed = now != self.present;
         self.present = now;
         if presence_changed || self.changed || self.is_new {
@@ -399,70 +408,42 @@ impl CellArray {
         Ok(())
     }
 
+    /// Adds the files of staged cells to `out`: each has one cell, or those of a shard.
     fn flush_cells(
-        &mut self,
-        snap: &Snapshot,
+        &self,
         staged: &BTreeMap<Chunk, Option<Blob>>,
         moved: bool,
         out: &mut Changes,
     ) -> Result<()> {
+        let mut files: BTreeMap<Vec<i64>, Vec<(&Chunk, Option<&Blob>)>> = BTreeMap::new();
         for (chunk, blob) in staged {
-            let key = self.stored_key(chunk, &self.origin)?;
-            match blob {
-                Some(blob) => {
-                    let bytes = blob.read()?;
-                    if !moved && self.read_stored(snap, chunk)?.as_ref() == Some(&bytes) {
-                        continue;
-                    }
-                    let framed = encode_cell(&bytes)?;
-                    out.insert(key, Some(self.coding.codecs.pack(framed.into())?));
-                }
-                None if !moved && self.present.contains(chunk) => {
-                    out.insert(key, None);
-                }
-                None => {}
-            }
+            let (file, _) = self.locate(chunk, &self.origin)?;
+            files.entry(file).or_default().push((chunk, blob.as_ref()));
         }
-        Ok(())
-    }
-
-    fn flush_shards(
-        &mut self,
-        snap: &Snapshot,
-        staged: &BTreeMap<Chunk, Option<Blob>>,
-        shard: &[i64],
-        moved: bool,
-        out: &mut Changes,
-    ) -> Result<()> {
-        let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Blob>)>> = BTreeMap::new();
-        for (chunk, blob) in staged {
-            let at = cell_coordinates(&self.path, chunk, &self.origin)?;
-            let cell = (place_in_shard(&at, shard)?, blob.as_ref());
-            shards.entry(shard_of(&at, shard)).or_default().push(cell);
-        }
-        for (outer, cells) in shards {
-            let count = count_cells(shard)?;
-            let old = match moved {
-                true => vec![None; count],
-                false => self.open_shard(snap, shard, &outer)?,
-            };
+        for (file, cells) in files {
+            // A file of one cell that is not listed has nothing to keep.
+            let is_new = moved || self.shard.is_none() && !self.present.contains(cells[0].0);
+            let old = if is_new { self.no_cells()? } else { self.open_file(&file)? };
             let old = old.iter().map(read_blob).collect::<Result<Vec<Option<Bytes>>>>()?;
             let mut new = old.clone();
-            for (place, blob) in cells {
-                let packed = blob.map(|blob| -> Result<Bytes> {
-                    Ok(self.coding.codecs.pack(encode_cell(&blob.read()?)?.into())?)
-                });
-                new[place] = packed.transpose()?;
+            for (chunk, blob) in cells {
+                let bytes = blob.map(Blob::read).transpose()?;
+                // Another program may have packed the same bytes in another way.
+                if self.shard.is_none() && !is_new && self.read_stored(chunk)? == bytes {
+                    continue;
+                }
+                let pack = |bytes: Bytes| -> Result<Bytes> {
+                    Ok(self.coding.codecs.pack(encode_cell(&bytes)?.into())?)
+                };
+                let (_, place) = self.locate(chunk, &self.origin)?;
+                new[place] = bytes.map(pack).transpose()?;
             }
-            if new == old {
-                continue;
+            if new != old {
+                out.insert(
+                    cell_key(&self.path, &file),
+                    self.coding.join(new, self.shard.is_some())?,
+                );
             }
-            let key = cell_key(&self.path, &outer);
-            if new.iter().all(Option::is_none) {
-                out.insert(key, None);
-                continue;
-            }
-            out.insert(key, Some(self.coding.join_shard(&new)?));
         }
         Ok(())
     }
@@ -504,18 +485,9 @@ impl CellArray {
         out: &mut Changes,
     ) -> Result<()> {
         for chunk in present {
-            out.insert(self.stored_key(chunk, origin)?, None);
+            out.insert(cell_key(&self.path, &self.locate(chunk, origin)?.0), None);
         }
         Ok(())
-    }
-
-    /// Returns the key of the cell of a chunk, or of its shard.
-    fn stored_key(&self, chunk: &[i64], origin: &[i64]) -> Result<String> {
-        let at = cell_coordinates(&self.path, chunk, origin)?;
-        Ok(match &self.shard {
-            Some(shard) => cell_key(&self.path, &shard_of(&at, shard)),
-            None => cell_key(&self.path, &at),
-        })
     }
 }
 
@@ -553,11 +525,6 @@ fn uncountable_cells(shard: &[i64]) -> EditError {
     let text =
         format!("shards of {shard:?} cells: expected at most {MAX_SHARD_CELLS} cells in one");
     EditError::new(Class::BadShape, text)
-}
-
-/// Returns the coordinates of the shard of a cell.
-fn shard_of(at: &[i64], shard: &[i64]) -> Vec<i64> {
-    at.iter().zip(shard).map(|(a, side)| a.div_euclid(*side)).collect()
 }
 
 /// Returns the index of a cell in its shard.

@@ -1,6 +1,7 @@
 //! Columns with a row for each vertex or fragment, in a cell for each chunk.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -14,7 +15,7 @@ use crate::arrays::{CellArray, Chunk};
 use crate::error::{At, OrFail, Result, fail};
 use crate::indexes::{column_type, list_children};
 use crate::row_pages::RowPages;
-use crate::scalar::ColumnType;
+use crate::scalar::{ColumnType, Named};
 use crate::snapshot::Snapshot;
 
 /// A column. `D` holds values after the edit.
@@ -32,6 +33,12 @@ pub(crate) struct CellColumn<D> {
     pub(crate) is_new: bool,
 }
 
+impl<D> Named for CellColumn<D> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// A column of vertices, with the rows of all vertices loaded so far, once a value is needed.
 pub(crate) type VertexColumn = CellColumn<RowPages>;
 
@@ -41,16 +48,16 @@ pub(crate) type FragmentColumn = CellColumn<HashMap<(u32, u32), Vec<u8>>>;
 impl<D> CellColumn<D> {
     /// Opens the columns of a group. `like` has as many rows in each chunk, which `count` counts.
     pub(crate) fn open_all(
-        snap: &Snapshot,
+        snap: &Rc<Snapshot>,
         group: &str,
         (like, count): (&CellArray, impl Fn(&[u8]) -> Option<u64>),
         data: impl Fn(&ColumnType) -> D,
     ) -> Result<Vec<Self>> {
         let names = list_children(snap, group)?;
-        let first = if names.is_empty() { None } else { first_rows(snap, like, count)? };
+        let first = if names.is_empty() { None } else { first_rows(like, count)? };
         let open = |name: String| {
             let array = CellArray::need(snap, &format!("{group}/{name}"))?;
-            let ty = resolve_column_type(snap, &array, first.as_ref())?;
+            let ty = resolve_column_type(&array, first.as_ref())?;
             let (fill, data) = (ty.sentinel(), data(&ty));
             Ok(Self { name, array, ty, data, is_loaded: false, fill, is_new: false })
         };
@@ -62,14 +69,9 @@ impl<D> CellColumn<D> {
     /// # Errors
     ///
     /// When the number of rows is not `count`.
-    pub(crate) fn read_rows(
-        &self,
-        snap: &Snapshot,
-        chunk: &[i64],
-        count: usize,
-    ) -> Result<Option<Bytes>> {
-        let stored = self.array.read_stored(snap, chunk)?;
-        let bytes = stored.map_or_else(|| self.array.read(snap, chunk), |bytes| Ok(Some(bytes)))?;
+    pub(crate) fn read_rows(&self, chunk: &[i64], count: usize) -> Result<Option<Bytes>> {
+        let stored = self.array.read_stored(chunk)?;
+        let bytes = stored.map_or_else(|| self.array.read(chunk), |bytes| Ok(Some(bytes)))?;
         if let Some(bytes) = &bytes {
             check_size(&self.array.path, chunk, bytes.len(), count * self.ty.size())?;
         }
@@ -77,16 +79,16 @@ impl<D> CellColumn<D> {
     }
 
     /// Moves the column to another name and array. Returns the old array.
-    pub(crate) fn rename(&mut self, snap: &Snapshot, path: &str, to: &str) -> Result<CellArray> {
+    pub(crate) fn rename(&mut self, path: &str, to: &str) -> Result<CellArray> {
         to.clone_into(&mut self.name);
-        rename_array(snap, &mut self.array, path, to)
+        rename_array(&mut self.array, path, to)
     }
 }
 
 impl VertexColumn {
     /// Reads the rows of a chunk of `count` vertices, which all have a value.
-    pub(crate) fn need_rows(&self, snap: &Snapshot, key: &[i64], count: usize) -> Result<Bytes> {
-        match self.read_rows(snap, key, count)? {
+    pub(crate) fn need_rows(&self, key: &[i64], count: usize) -> Result<Bytes> {
+        match self.read_rows(key, count)? {
             Some(bytes) => Ok(bytes),
             None if self.is_new => Ok(self.fill.repeat(count).into()),
             None => fail(
@@ -101,13 +103,8 @@ impl VertexColumn {
 }
 
 /// Replaces the array of a column by its copy at `path`, with the name `to`. Returns the old one.
-pub(crate) fn rename_array(
-    snap: &Snapshot,
-    array: &mut CellArray,
-    path: &str,
-    to: &str,
-) -> Result<CellArray> {
-    let mut copy = array.copy_to(snap, path)?;
+pub(crate) fn rename_array(array: &mut CellArray, path: &str, to: &str) -> Result<CellArray> {
+    let mut copy = array.copy_to(path)?;
     copy.set_attribute("name", json!(to));
     Ok(std::mem::replace(array, copy))
 }
@@ -126,12 +123,11 @@ pub(crate) fn declared_link_width(attrs: &Json) -> Result<u32> {
 ///
 /// When a chunk cannot be read now.
 pub(crate) fn first_rows(
-    snap: &Snapshot,
     array: &CellArray,
     count: impl Fn(&[u8]) -> Option<u64>,
 ) -> Result<Option<(Chunk, u64)>> {
     for chunk in array.chunks() {
-        let bytes = match array.read_stored(snap, &chunk) {
+        let bytes = match array.read_stored(&chunk) {
             Err(error) if error.class.is_damage() || error.class == Class::NotFound => continue,
             bytes => bytes?,
         };
@@ -154,7 +150,6 @@ pub(crate) fn count_fragments(bytes: &[u8]) -> Option<u64> {
 ///
 /// When the rows of that chunk cannot be read: the declared width may not be theirs.
 pub(crate) fn resolve_column_type(
-    snap: &Snapshot,
     array: &CellArray,
     first: Option<&(Chunk, u64)>,
 ) -> Result<ColumnType> {
@@ -163,7 +158,7 @@ pub(crate) fn resolve_column_type(
     let width = declared().at(&array.path)?;
     let mut ty = column_type(attrs, width)?;
     let Some((chunk, rows)) = first else { return Ok(ty) };
-    let Some(bytes) = array.read_stored(snap, chunk)? else { return Ok(ty) };
+    let Some(bytes) = array.read_stored(chunk)? else { return Ok(ty) };
     let values = to_u64(bytes.len() / ty.scalar.size().max(1));
     // If no width fits the chunk, loading it reports the mismatch.
     if let Ok(width) = zvf_metadata::columns(width.into(), [(*rows, values)]) {

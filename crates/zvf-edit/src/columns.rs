@@ -1,18 +1,21 @@
-//! Operations that drop and rename columns of every scope, and set values of fragments.
+//! Columns of every scope: how they are found, dropped and renamed.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::num;
 
 use crate::cell_column::rename_array;
+use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::documents::doc_key;
-use crate::error::{OrFail, Result, missing_column_error, refused};
-use crate::fields::{Fields, checked_index};
+use crate::error::{OrFail, Result, refused};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
 use crate::kept_columns::{SEGMENT_ID, VERTEX_COUNT};
+use crate::links::LinkColumn;
+use crate::new_rows::{Fields, checked_index};
+use crate::scalar::{find, find_mut, need_mut, position, take};
+use crate::snapshot::doc_key;
 use crate::transaction::{OperationResult, Transaction};
 
 /// The things that a column has a row for.
@@ -58,16 +61,11 @@ impl Transaction {
     pub(crate) fn column_exists(&self, scope: ColumnScope, kind: usize, name: &str) -> bool {
         let geometry = &self.kinds[kind];
         match scope {
-            ColumnScope::Vertex => geometry.columns.iter().any(|column| column.name == name),
-            ColumnScope::Object => geometry.object_columns.iter().any(|column| column.name == name),
-            ColumnScope::Link => geometry
-                .links
-                .as_ref()
-                .is_some_and(|family| family.columns.iter().any(|column| column.name == name)),
-            ColumnScope::Fragment => {
-                geometry.fragment_columns.iter().any(|column| column.name == name)
-            }
-            ColumnScope::Group => self.groups.columns.iter().any(|column| column.name == name),
+            ColumnScope::Vertex => find(&geometry.columns, name).is_some(),
+            ColumnScope::Object => find(&geometry.object_columns, name).is_some(),
+            ColumnScope::Link => geometry.link_columns().any(|column| column.name == name),
+            ColumnScope::Fragment => find(&geometry.fragment_columns, name).is_some(),
+            ColumnScope::Group => find(&self.groups.columns, name).is_some(),
         }
     }
 
@@ -126,39 +124,35 @@ impl Transaction {
     ) -> Result<OperationResult> {
         let (name, kind) = self.begin_change(scope, name, token)?;
         let geometry = &mut self.kinds[kind];
+        let erased = &mut geometry.erased;
         match scope {
             ColumnScope::Vertex => {
-                let column = take_column(&mut geometry.columns, |column| column.name == name);
-                geometry.erased_arrays.extend(column.map(|(_, column)| column.array));
+                let column = take(&mut geometry.columns, &name);
+                column.map_or(Ok(()), |column| column.array.push_removal(erased))?;
             }
             ColumnScope::Fragment => {
-                let columns = &mut geometry.fragment_columns;
-                let column = take_column(columns, |column| column.name == name);
-                geometry.erased_arrays.extend(column.map(|(_, column)| column.array));
+                let column = take(&mut geometry.fragment_columns, &name);
+                column.map_or(Ok(()), |column| column.array.push_removal(erased))?;
             }
             ColumnScope::Object => {
-                let columns = &mut geometry.object_columns;
-                let column = take_column(columns, |column| column.name == name);
-                geometry.erased_rows.extend(column.map(|(_, column)| column.array));
-                if let Some(objects) = &mut geometry.objects {
-                    objects.known.values_mut().for_each(|object| drop(object.values.remove(&name)));
-                }
+                let column = take(&mut geometry.object_columns, &name).into_iter();
+                column.for_each(|column| column.array.push_removal(erased));
+                let known = geometry.objects.iter_mut().flat_map(|objects| &mut objects.known);
+                known.for_each(|(_, object)| drop(object.values.remove(&name)));
             }
             ColumnScope::Link => {
-                let path = geometry.path.clone();
-                let Some(family) = &mut geometry.links else {
-                    return Ok(OperationResult::default());
-                };
-                let column = take_column(&mut family.columns, |column| column.name == name);
-                let Some((at, column)) = column else { return Ok(OperationResult::default()) };
-                family.records.columns.remove(at);
-                geometry.erased_arrays.extend(column.arrays.into_values());
-                geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}/0")));
-                geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}")));
+                let columns = geometry.links.as_mut().map(|family| {
+                    let at = position(&family.columns, &name);
+                    at.map(|at| family.records.columns.remove(at));
+                    take(&mut family.columns, &name)
+                });
+                let column = columns.flatten();
+                column
+                    .map_or(Ok(()), |column| column.push_removal(&geometry.path, &name, erased))?;
             }
             ColumnScope::Group => {
-                let column = take_column(&mut self.groups.columns, |column| column.name == name);
-                self.groups.erased_columns.extend(column.map(|(_, column)| column.array));
+                let column = take(&mut self.groups.columns, &name).into_iter();
+                column.for_each(|column| column.array.push_removal(&mut self.groups.erased));
             }
         }
         if let Some(specs) = self.column_specs(scope) {
@@ -181,12 +175,38 @@ impl Transaction {
             return refused(format!("{to} is kept by the store; make it with column.add"));
         }
         self.mark_column(scope, kind, &to);
+        let geometry = &mut self.kinds[kind];
+        let path = |folder: &str| format!("{}/{folder}/{to}", geometry.path);
         match scope {
-            ColumnScope::Vertex => self.kinds[kind].rename_vertex_column(&name, &to)?,
-            ColumnScope::Fragment => self.kinds[kind].rename_fragment_column(&name, &to)?,
-            ColumnScope::Object => self.kinds[kind].rename_object_column(&name, &to),
-            ColumnScope::Link => self.kinds[kind].rename_link_column(&name, &to)?,
-            ColumnScope::Group => self.rename_group_column(&name, &to),
+            ColumnScope::Vertex => {
+                let (at, path) = (geometry.need_column(&name)?, path("vertex_attributes"));
+                geometry.load_values(at)?;
+                geometry.columns[at].rename(&path, &to)?.push_removal(&mut geometry.erased)?;
+            }
+            ColumnScope::Fragment => {
+                let path = path("fragment_attributes");
+                if let Some(column) = find_mut(&mut geometry.fragment_columns, &name) {
+                    column.rename(&path, &to)?.push_removal(&mut geometry.erased)?;
+                }
+            }
+            ColumnScope::Object => {
+                let path = path("object_attributes");
+                if let Some(column) = find_mut(&mut geometry.object_columns, &name) {
+                    column.rename(&path, &to).push_removal(&mut geometry.erased);
+                }
+                let known = geometry.objects.iter_mut().flat_map(|objects| &mut objects.known);
+                for (_, object) in known {
+                    let value = object.values.remove(&name);
+                    object.values.extend(value.map(|value| (to.clone(), value)));
+                }
+            }
+            ColumnScope::Link => geometry.rename_link_column(&name, &to)?,
+            ColumnScope::Group => {
+                if let Some(column) = find_mut(&mut self.groups.columns, &name) {
+                    let old = column.rename(&format!("{GROUP_COLUMNS_PATH}/{to}"), &to);
+                    old.push_removal(&mut self.groups.erased);
+                }
+            }
         }
         if let Some(specs) = self.column_specs(scope)
             && let Some(spec) = specs.shift_remove(&name)
@@ -196,13 +216,6 @@ impl Transaction {
         Ok(OperationResult::new(1, 1))
     }
 
-    fn rename_group_column(&mut self, name: &str, to: &str) {
-        let Some(column) = self.groups.columns.iter_mut().find(|column| column.name == name) else {
-            return;
-        };
-        self.groups.erased_columns.push(column.rename(&format!("{GROUP_COLUMNS_PATH}/{to}"), to));
-    }
-
     /// Finds a fragment of an object by its index. Returns its kind, chunk and number.
     pub(crate) fn fragment_of_object(
         &mut self,
@@ -210,7 +223,7 @@ impl Transaction {
         index: Option<i64>,
     ) -> Result<(usize, u32, u32)> {
         let (kind, object) = self.need_object(id)?;
-        self.mark_written(format!("object:{id}"));
+        self.mark_object(id);
         let references = self.kinds[kind].references(object)?;
         let n = index.or_refused(|| "missing field `index`".to_owned())?;
         let found = checked_index(n, references.len()).map(|at| references[at]);
@@ -247,8 +260,7 @@ impl Transaction {
         let geometry = &mut self.kinds[kind];
         geometry.load_chunk(chunk)?;
         for (name, value) in values {
-            let column = geometry.fragment_columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| missing_column_error("fragments", name))?;
+            let column = need_mut(&mut geometry.fragment_columns, name, "fragments")?;
             if name == "object_id" || column.is_kept() {
                 return refused(format!("{name} is kept by the store and never set"));
             }
@@ -269,60 +281,38 @@ impl RowColumn {
     }
 }
 
+impl LinkColumn {
+    /// Adds the removal of the column, which has this name at `level`, to `out`.
+    fn push_removal(self, level: &str, name: &str, out: &mut Changes) -> Result<()> {
+        self.arrays.values().try_for_each(|array| array.push_removal(out))?;
+        let group = format!("{level}/link_attributes/{name}");
+        out.insert(doc_key(&format!("{group}/0")), None);
+        out.insert(doc_key(&group), None);
+        Ok(())
+    }
+}
+
 impl Geometry {
-    fn rename_vertex_column(&mut self, name: &str, to: &str) -> Result<()> {
-        let path = format!("{}/vertex_attributes/{to}", self.path);
-        let at = self.need_column(name)?;
-        self.load_values(at)?;
-        self.erased_arrays.push(self.columns[at].rename(&self.snap, &path, to)?);
-        Ok(())
-    }
-
-    fn rename_fragment_column(&mut self, name: &str, to: &str) -> Result<()> {
-        let path = format!("{}/fragment_attributes/{to}", self.path);
-        for column in self.fragment_columns.iter_mut().filter(|column| column.name == name) {
-            self.erased_arrays.push(column.rename(&self.snap, &path, to)?);
-        }
-        Ok(())
-    }
-
-    fn rename_object_column(&mut self, name: &str, to: &str) {
-        let path = format!("{}/object_attributes/{to}", self.path);
-        if let Some(column) = self.object_columns.iter_mut().find(|column| column.name == name) {
-            self.erased_rows.push(column.rename(&path, to));
-        }
-        for object in self.objects.iter_mut().flat_map(|objects| objects.known.values_mut()) {
-            if let Some(value) = object.values.remove(name) {
-                object.values.insert(to.to_owned(), value);
-            }
-        }
+    /// Returns the columns of links.
+    fn link_columns(&self) -> impl Iterator<Item = &LinkColumn> {
+        self.links.iter().flat_map(|family| &family.columns)
     }
 
     fn rename_link_column(&mut self, name: &str, to: &str) -> Result<()> {
         self.load_all()?;
         self.load_all_links()?;
-        let column = self
-            .links
-            .as_mut()
-            .and_then(|family| family.columns.iter_mut().find(|column| column.name == name));
-        let Some(column) = column else { return Ok(()) };
-        let old = std::mem::take(&mut column.arrays);
-        column.attrs["name"] = json!(to);
-        to.clone_into(&mut column.name);
-        column.is_new = true;
-        for (offsets, mut array) in old {
-            let path = format!("{}/link_attributes/{to}/0/{offsets}", self.path);
-            self.erased_arrays.push(rename_array(&self.snap, &mut array, &path, to)?);
-            column.arrays.insert(offsets, array);
+        let (level, erased) = (&self.path, &mut self.erased);
+        let columns = self.links.iter_mut().flat_map(|family| &mut family.columns);
+        for column in columns.filter(|column| column.name == name) {
+            let old = column.clone();
+            column.attrs["name"] = json!(to);
+            to.clone_into(&mut column.name);
+            column.is_new = true;
+            for (offsets, array) in &mut column.arrays {
+                rename_array(array, &format!("{level}/link_attributes/{to}/0/{offsets}"), to)?;
+            }
+            old.push_removal(level, name, erased)?;
         }
-        self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}/0", self.path)));
-        self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}", self.path)));
         Ok(())
     }
-}
-
-/// Removes the first column that matches from a list. Returns its index and itself.
-fn take_column<C>(columns: &mut Vec<C>, matches: impl Fn(&C) -> bool) -> Option<(usize, C)> {
-    let at = columns.iter().position(matches)?;
-    Some((at, columns.remove(at)))
 }

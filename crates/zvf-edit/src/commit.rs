@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
-use zvf_model::Kind;
 use zvf_publish::CommitGate;
-use zvf_store::record::CommitRecord;
+use zvf_store::record::{CommitRecord, JOURNAL_VERSION};
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
@@ -17,6 +16,7 @@ use crate::journal::{Journal, Staged, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::plan::Plan;
+use crate::snapshot::{mark_journal, parse_doc};
 use crate::stamp::{new_txid, utc_timestamp, writer_name};
 use crate::transaction::{NamedSelection, Transaction};
 
@@ -59,17 +59,6 @@ pub(crate) fn report_commit(
     committed: &CommitResult,
 ) -> Json {
     report(journal, head, dry_run, committed.report.as_slice(), &committed.notices, None)
-}
-
-/// Returns the report of a commit that rewrites the store, as its record holds it.
-pub(crate) fn report_rewrite(head: u64, message: Option<&str>, changes: &Changes) -> Json {
-    let bytes = changes.byte_len();
-    let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
-    json!({
-        "head": head, "txid": Json::Null, "message": message, "operations": 1, "vertices": none.clone(),
-        "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
-        "keys": changes.keys.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
-    })
 }
 
 /// The result of a commit.
@@ -158,8 +147,33 @@ pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc
     let journal = open_store_journal(&place)?;
     if journal.pinned.is_some() {
         journal.begin_writing()?; // refuses a tag before any work
+    } else if options.accept_foreign && !options.dry_run {
+        raise_mark(&journal)?;
     }
     Ok(journal)
+}
+
+/// Raises the mark of an earlier version, by a commit, where accepted bytes lie beside a record: a
+/// program of that version would undo the commit without them, as it does not know where they are.
+fn raise_mark(journal: &Arc<Journal>) -> Result<()> {
+    journal.begin_writing()?;
+    let head = journal.apply_all_pending()?;
+    let Some(old) = journal.store.get("zarr.json")?.filter(|_| head > 0) else { return Ok(()) };
+    let mut root = parse_doc(&old)?;
+    let mark = &root["attributes"]["zvf"]["journal"];
+    let is_accepted = |key: &String| key.split('/').nth(2) == Some("accepted"); // txn/<txid>/accepted/<key>
+    if *mark == JOURNAL_VERSION || !journal.side.walk("txn")?.iter().any(is_accepted) {
+        return Ok(());
+    }
+    mark_journal(&mut root);
+    let (mut changes, mut before) = (Changes::default(), Changes::default());
+    changes.put_doc("", &root)?;
+    before.insert("zarr.json".to_owned(), Some(old));
+    let message = Some(format!("the journal has version {JOURNAL_VERSION}"));
+    // It takes back itself, so that "undo" goes on with the commit before it.
+    let undoes = Some(vec![head + 1]);
+    let options = CommitOptions { message, undoes, ..CommitOptions::default() };
+    commit_rewrite(journal, head, (&changes, &before), (json!([]), &[]), false, &options).map(drop)
 }
 
 /// Opens the journal of a store that exists, or whose history does.
@@ -178,7 +192,7 @@ pub(crate) fn open_store_journal(place: &Place) -> Result<Arc<Journal>> {
 
 /// Stages changes, creates the record `head` and applies it. Returns the report and a notice; `None` when another commit
 /// has this number.
-pub(crate) fn commit_changes(
+fn commit_changes(
     journal: &Arc<Journal>,
     changes: &Changes,
     before: &Changes,
@@ -261,6 +275,29 @@ pub(crate) fn commit_after(
     Ok(CommitResult { report: Some(done), notices, ..CommitResult::default() })
 }
 
+/// Commits changes that no transaction planned as the commit after `head`. Its record says which
+/// items it changed.
+pub(crate) fn commit_rewrite(
+    journal: &Arc<Journal>,
+    head: u64,
+    (changes, before): (&Changes, &Changes),
+    (items, operations): (Json, &[Json]),
+    is_irreversible: bool,
+    options: &CommitOptions,
+) -> Result<CommitResult> {
+    let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
+    let mut text = json!({
+        "head": head + 1, "txid": Json::Null, "message": options.message, "operations": 1, "vertices": none.clone(),
+        "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
+        "keys": changes.keys.len(), "bytes": changes.byte_len(), "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
+    });
+    if is_irreversible {
+        text["irreversible"] = json!(true);
+    }
+    let body = json!({"ids": [], "read": items, "written": items});
+    commit_after(journal, (changes, before), text, (body, operations), head, options)
+}
+
 /// Creates the record `head`. Returns `None` when another commit has this number.
 fn create_record(
     journal: &Journal,
@@ -311,7 +348,7 @@ pub(crate) fn enter_gate(gate: &CommitGate) -> Result<()> {
 
 /// Runs `commit`, which makes a commit take effect, unless a stop was requested before. Where it
 /// returns nothing, the gate is open again.
-pub(crate) fn pass_gate<T>(
+fn pass_gate<T>(
     gate: &CommitGate,
     commit: impl FnOnce() -> Result<Option<T>>,
 ) -> Result<Option<T>> {
@@ -426,9 +463,9 @@ impl Transaction {
             return notices;
         }
         for geometry in &self.kinds {
-            let chains = matches!(geometry.kind, Kind::Line | Kind::Polyline | Kind::Streamline);
-            let Some(objects) = geometry.objects.as_ref().filter(|_| chains) else { continue };
-            let rows = i64::from(num::index_u32(objects.manifests.rows.now.len()));
+            let objects = geometry.objects.as_ref().filter(|_| geometry.is_ordered());
+            let Some(objects) = objects else { continue };
+            let rows = i64::from(num::index_u32(objects.manifests.len()));
             let hidden = |all: bool| {
                 objects.numbers().any(|number| {
                     let known = objects.known.get(&number);

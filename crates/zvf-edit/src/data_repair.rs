@@ -6,6 +6,8 @@
 //! face index    links within chunks are sorted by the fragment of their rows; the level says so
 //! ```
 
+use std::rc::Rc;
+
 use serde_json::{Value as Json, json};
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Offsets};
@@ -15,15 +17,14 @@ use zvf_model::read_two_widths;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
-use crate::documents::read_doc;
 use crate::error::{At, OrFail, Result, fail, refused};
-use crate::follow::LINK_GROUPS;
 use crate::indexes::{Objects, open_row_column, read_count};
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
+use crate::linking::LINK_GROUPS;
 use crate::links::{LinkFamily, end_chunks};
 use crate::place::Place;
 use crate::renumber::{commit_whole, set_capability};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, read_doc};
 
 /// A repair of data that other data determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +72,7 @@ pub fn repair_data(store: impl Into<Place>, repair: DataRepair) -> Result<Json> 
 
 /// A level of a kind that is repaired.
 struct RepairedLevel<'a> {
-    snap: &'a Snapshot,
+    snap: &'a Rc<Snapshot>,
     path: &'a str,
     axes: usize,
 }
@@ -82,13 +83,12 @@ impl RepairedLevel<'_> {
         let (snap, path, axes) = (self.snap, self.path, self.axes);
         let index = format!("{path}/object_index");
         let Some(index) = Objects::open(snap, &index, axes)? else { return Ok(()) };
-        let segments = format!("{path}/object_attributes/{SEGMENT_ID}");
-        let segments = open_row_column(snap, &segments, SEGMENT_ID)?;
+        let segments = open_row_column(snap, &format!("{path}/object_attributes"), SEGMENT_ID)?;
         let ids = index.numbers().map(|row| index.id_of_row(row)).collect();
         let (manifests, rank) = (&index.manifests.rows.now[..], index.rank);
-        let objects = LevelObjects { path, manifests, ids, rank };
-        objects.write_vertex_counts(snap, out)?;
-        objects.write_fragments(snap, None, segments.as_ref(), out)
+        let objects = LevelObjects { snap, path, manifests, ids, rank };
+        objects.write_vertex_counts(out)?;
+        objects.write_fragments(None, segments.as_ref(), out)
     }
 
     /// Writes cells of links with rows of two widths again, with rows of the width that their
@@ -102,14 +102,14 @@ impl RepairedLevel<'_> {
         for name in names {
             let (offsets, shape, intra) = family.describe(&name)?;
             for chunk in family.arrays[&name].chunks() {
-                let Some(bytes) = family.arrays[&name].read_stored(snap, &chunk)? else { continue };
+                let Some(bytes) = family.arrays[&name].read_stored(&chunk)? else { continue };
                 let body = if intra { Body::Flat } else { Body::Inline };
                 if shape.element().size() != 4 {
                     total += num::to_u64(LinkCell::parse(&bytes, body, shape)?.len());
                     continue;
                 }
                 let index = match (&family.fragments, intra) {
-                    (Some(fragments), true) => fragments.read_stored(snap, &chunk)?,
+                    (Some(fragments), true) => fragments.read_stored(&chunk)?,
                     _ => None,
                 };
                 let rows = self.rows_of_ends(&family, &vertex_fragments, (&chunk, &offsets))?;
@@ -144,7 +144,7 @@ impl RepairedLevel<'_> {
         }
         let arrays = family.arrays.values_mut().chain(family.fragments.iter_mut());
         for array in arrays.filter(|_| wide_cells > 0) {
-            array.flush(snap, out)?;
+            array.flush(out)?;
         }
         Ok(())
     }
@@ -158,7 +158,7 @@ impl RepairedLevel<'_> {
     ) -> Result<Vec<u64>> {
         let anchor = family.policy.anchor().map_chunk(&ChunkKey::new(source)?)?;
         let rows = end_chunks(source, &anchor, offsets)?.into_iter().map(|chunk| {
-            match fragments.read_stored(self.snap, &chunk)?.filter(|blob| !blob.is_empty()) {
+            match fragments.read_stored(&chunk)?.filter(|blob| !blob.is_empty()) {
                 Some(blob) => Ok(FragmentIndex::parse(&blob).at(&fragments.path)?.extent()),
                 None => Ok(0),
             }
@@ -178,14 +178,8 @@ impl RepairedLevel<'_> {
         }
         let Some((shape, name)) = within else { return Ok(()) };
         let vertex_fragments = CellArray::need(snap, &format!("{path}/vertex_fragments"))?;
-        let mut link_fragments = match family.fragments.take() {
-            Some(array) => array,
-            None => CellArray::create(
-                &vertex_fragments,
-                &format!("{path}/link_fragments"),
-                json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"}),
-            ),
-        };
+        family.fragments_or_new(&vertex_fragments);
+        let Some(mut link_fragments) = family.fragments.take() else { return Ok(()) };
         let Some(mut links) = family.arrays.remove(&name) else { return Ok(()) };
         let mut columns: Vec<(usize, CellArray)> = Vec::new();
         for column in &mut family.columns {
@@ -195,9 +189,9 @@ impl RepairedLevel<'_> {
             link_fragments.extend_grid(&low, &high)?;
         }
         for chunk in vertex_fragments.chunks() {
-            let blob = vertex_fragments.read_stored(snap, &chunk)?.unwrap_or_default();
+            let blob = vertex_fragments.read_stored(&chunk)?.unwrap_or_default();
             let index = FragmentIndex::parse(&blob).at(&vertex_fragments.path)?;
-            let bytes = links.read_stored(snap, &chunk)?.unwrap_or_default();
+            let bytes = links.read_stored(&chunk)?.unwrap_or_default();
             let owners = group_links(&bytes, shape, &index);
             let owners = owners.at(&format!("{path}/links/0/{name} of chunk {chunk:?}"))?;
             let mut order: Vec<usize> = (0..owners.len()).collect();
@@ -207,7 +201,7 @@ impl RepairedLevel<'_> {
             link_fragments.put_chunk(&chunk, encode_spans(counts)?);
             links.put_chunk(&chunk, sort_rows(&bytes, shape.size().into(), &order)?);
             for (size, array) in &mut columns {
-                let values = array.read_stored(snap, &chunk)?.unwrap_or_default();
+                let values = array.read_stored(&chunk)?.unwrap_or_default();
                 // A cell without values: all are absent.
                 if !values.is_empty() {
                     array.put_chunk(&chunk, sort_rows(&values, *size, &order).at(&array.path)?);
@@ -217,7 +211,7 @@ impl RepairedLevel<'_> {
         links.set_attribute(LINK_GROUPS, json!("per_vertex_fragment"));
         let sorted = [&mut links, &mut link_fragments].into_iter();
         for array in sorted.chain(columns.iter_mut().map(|(_, array)| array)) {
-            array.flush(snap, out)?;
+            array.flush(out)?;
         }
         let Some(mut level) = read_doc(snap, path)? else { return Ok(()) };
         level["attributes"]["zarr_vectors_level"][GROUPED] = json!(true);
@@ -273,7 +267,7 @@ fn sort_rows(bytes: &[u8], size: usize, order: &[usize]) -> Result<Vec<u8>> {
 }
 
 /// Encodes consecutive spans of these lengths.
-fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
+pub(crate) fn encode_spans(counts: impl IntoIterator<Item = u64>) -> Result<Vec<u8>> {
     let (mut index, mut start) = (FragmentIndexBuilder::new(), 0);
     for count in counts {
         index.push_range(start, count)?;

@@ -13,6 +13,7 @@ use serde_json::{Value as Json, json};
 use crate::commit::open_store_journal;
 use crate::error::{Result, refused};
 use crate::geometry::Geometry;
+use crate::groups::Group;
 use crate::numbers::{NONE, Vid};
 use crate::place::Place;
 use crate::scalar::{ColumnType, row_json};
@@ -53,16 +54,13 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
     for (name, side, head) in [("before", before, old.head()), ("after", after, new.head())] {
         report[name] = json!({"store": side.place.to_string(), "head": head});
     }
-    let empty = |value: &Json| value.as_array().is_none_or(Vec::is_empty);
-    let same = ["objects", "columns", "groups"]
-        .iter()
-        .all(|part| report[*part].as_object().is_none_or(|lists| lists.values().all(empty)));
-    report["same"] = json!(
-        same && report["vertices"]["added"] == 0
-            && report["vertices"]["removed"] == 0
-            && report["links"]["added"] == 0
-            && report["links"]["removed"] == 0
-    );
+    let is_empty = |value: &Json| value.as_array().is_none_or(Vec::is_empty);
+    let has_no_lists =
+        |part: &str| report[part].as_object().is_none_or(|lists| lists.values().all(is_empty));
+    let counts_none = |part: &str| report[part]["added"] == 0 && report[part]["removed"] == 0;
+    let same = ["objects", "columns", "groups"].into_iter().all(has_no_lists)
+        && ["vertices", "links"].into_iter().all(counts_none);
+    report["same"] = json!(same);
     Ok(report)
 }
 
@@ -269,36 +267,34 @@ fn compare(old: &StoreContent, new: &StoreContent) -> Json {
         (v, l)
     };
     for id in ids {
-        match (old.objects.get(&id), new.objects.get(&id)) {
-            (Some(a), Some(b)) if a == b => {}
-            (Some(a), Some(b)) => {
-                let (v, l) = sum(a, b);
-                let names: BTreeSet<&String> = a.values.keys().chain(b.values.keys()).collect();
-                let columns: Vec<&String> = names
-                    .into_iter()
-                    .filter(|name| a.values.get(*name) != b.values.get(*name))
-                    .collect();
-                changed.push(json!({
-                    "id": id, "kind": b.kind,
-                    "vertices": {"added": v[0], "removed": v[1], "before": a.vertices.len(), "after": b.vertices.len()},
-                    "links": {"added": l[0], "removed": l[1]},
-                    "columns": columns,
-                    "reordered": v == [0, 0] && a.vertices != b.vertices,
-                    "groups": {
-                        "joined": b.groups.difference(&a.groups).collect::<Vec<_>>(),
-                        "left": a.groups.difference(&b.groups).collect::<Vec<_>>(),
-                    },
-                }));
-            }
-            (Some(a), None) => {
-                sum(a, &nothing);
-                removed.push(id);
-            }
-            (None, b) => {
-                sum(&nothing, b.unwrap_or(&nothing));
-                added.push(id);
-            }
+        let (a, b) = (old.objects.get(&id), new.objects.get(&id));
+        if a == b {
+            continue;
         }
+        let (is_new, is_gone) = (a.is_none(), b.is_none());
+        let (a, b) = (a.unwrap_or(&nothing), b.unwrap_or(&nothing));
+        let (v, l) = sum(a, b);
+        if is_new || is_gone {
+            if is_new {
+                added.push(id)
+            } else {
+                removed.push(id)
+            }
+            continue;
+        }
+        let names: BTreeSet<&String> = a.values.keys().chain(b.values.keys()).collect();
+        let is_other = |name: &&String| a.values.get(*name) != b.values.get(*name);
+        changed.push(json!({
+            "id": id, "kind": b.kind,
+            "vertices": {"added": v[0], "removed": v[1], "before": a.vertices.len(), "after": b.vertices.len()},
+            "links": {"added": l[0], "removed": l[1]},
+            "columns": names.into_iter().filter(is_other).collect::<Vec<_>>(),
+            "reordered": v == [0, 0] && a.vertices != b.vertices,
+            "groups": {
+                "joined": b.groups.difference(&a.groups).collect::<Vec<_>>(),
+                "left": a.groups.difference(&b.groups).collect::<Vec<_>>(),
+            },
+        }));
     }
     sum(&old.rest, &new.rest);
     let total = |side: &StoreContent, what: fn(&ObjectContent) -> usize| -> usize {
@@ -318,11 +314,12 @@ fn column_differences(old: &Transaction, new: &Transaction) -> Json {
     let names = |side: &Transaction| -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for kind in &side.kinds {
-            let token = kind.kind.token();
-            names.extend(vertex_columns(kind).iter().map(|name| format!("vertex.{token}.{name}")));
-            names.extend(link_columns(kind).iter().map(|name| format!("link.{token}.{name}")));
-            let objects = kind.object_columns.iter();
-            names.extend(objects.map(|column| format!("object.{token}.{}", column.name)));
+            let objects = kind.object_columns.iter().map(|column| column.name.clone()).collect();
+            let scopes = [("vertex", vertex_columns(kind)), ("link", link_columns(kind))];
+            for (scope, columns) in scopes.into_iter().chain([("object", objects)]) {
+                let name = |name: &String| format!("{scope}.{}.{name}", kind.kind.token());
+                names.extend(columns.iter().map(name));
+            }
         }
         names.extend(side.groups.columns.iter().map(|column| format!("group.{}", column.name)));
         names
@@ -335,21 +332,20 @@ fn column_differences(old: &Transaction, new: &Transaction) -> Json {
 }
 
 fn group_differences(old: &Transaction, new: &Transaction) -> Json {
-    let groups = |side: &Transaction| -> BTreeMap<String, BTreeSet<i64>> {
-        let all = side.groups.list.iter().enumerate();
-        all.map(|(number, group)| {
+    type Groups = BTreeMap<String, BTreeSet<i64>>;
+    let groups = |side: &Transaction| -> Groups {
+        let group = |(number, group): (usize, &Group)| {
             (side.groups.name(number), group.members.iter().copied().collect())
-        })
-        .collect()
+        };
+        side.groups.list.iter().enumerate().map(group).collect()
     };
     let (old, new) = (groups(old), groups(new));
-    let only = |a: &BTreeMap<String, BTreeSet<i64>>, b: &BTreeMap<String, BTreeSet<i64>>| {
-        a.keys().filter(|name| !b.contains_key(*name)).cloned().collect::<Vec<_>>()
+    let names = |a: &Groups, is_meant: &dyn Fn(&str, &BTreeSet<i64>) -> bool| -> Vec<String> {
+        a.iter().filter(|(name, ids)| is_meant(name, ids)).map(|(name, _)| name.clone()).collect()
     };
-    let changed: Vec<&String> = old
-        .iter()
-        .filter(|(name, members)| new.get(*name).is_some_and(|new_members| new_members != *members))
-        .map(|(name, _)| name)
-        .collect();
-    json!({"added": only(&new, &old), "removed": only(&old, &new), "changed": changed})
+    json!({
+        "added": names(&new, &|name, _| !old.contains_key(name)),
+        "removed": names(&old, &|name, _| !new.contains_key(name)),
+        "changed": names(&old, &|name, ids| new.get(name).is_some_and(|new| new != ids)),
+    })
 }

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::columns::ColumnScope;
-use crate::error::{EditError, OrFail, Result, missing_column_error, refused};
-use crate::fields::{Fields, read};
-use crate::scalar::{ColumnType, parse_number};
+use crate::error::{EditError, OrFail, Result, refused};
+use crate::new_rows::{Fields, read_members};
+use crate::scalar::{ColumnType, find, need_mut, parse_number};
 use crate::transaction::{OperationResult, Transaction};
 
 #[derive(Debug, Deserialize)]
@@ -50,10 +50,10 @@ impl Transaction {
         let named: Vec<&str> =
             subjects.into_iter().filter(|name| fields.contains_key(*name)).collect();
         match named[..] {
-            ["vertices"] => self.expect_vertices(&read(fields)?),
-            ["object"] => self.expect_object(&read(fields)?),
-            ["group"] => self.expect_group(&read(fields)?),
-            ["column"] => self.expect_column(&read(fields)?),
+            ["vertices"] => self.expect_vertices(&read_members(fields)?),
+            ["object"] => self.expect_object(&read_members(fields)?),
+            ["group"] => self.expect_group(&read_members(fields)?),
+            ["column"] => self.expect_column(&read_members(fields)?),
             _ => refused(format!("one of {} is wanted", subjects.join(", "))),
         }
     }
@@ -67,8 +67,7 @@ impl Transaction {
         }
         for (name, value) in expect.values.iter().flatten() {
             let many = value.as_array().is_some_and(|list| {
-                let column =
-                    self.kinds[selection.kind].columns.iter().find(|column| column.name == *name);
+                let column = find(&self.kinds[selection.kind].columns, name);
                 column.is_some_and(|column| column.ty.width == 1 || list.iter().any(Json::is_array))
             });
             for (i, v) in selection.vertices.iter().enumerate() {
@@ -112,7 +111,7 @@ impl Transaction {
 
     fn expect_object(&mut self, expect: &ExpectObject) -> Result<OperationResult> {
         let id = expect.object;
-        self.read_items.insert(format!("object:{id}"));
+        self.read_object(id);
         let found = self.find_object(id);
         check_exists(expect.exists, found.is_some(), || format!("object {id}"))?;
         let Some((kind, object)) = found else { return Ok(OperationResult::default()) };
@@ -123,9 +122,7 @@ impl Transaction {
             check(holds, || format!("object {id} has {n} vertices, expected {count}"))?;
         }
         for (name, value) in expect.values.iter().flatten() {
-            let column =
-                self.kinds[kind].object_columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| missing_column_error("objects", name))?;
+            let column = need_mut(&mut self.kinds[kind].object_columns, name, "objects")?;
             let row = column.ty.encode(value)?.unwrap_or_else(|| column.array.fill.clone());
             let ty = column.ty.clone();
             let found = self.kinds[kind].object_row(object, name);

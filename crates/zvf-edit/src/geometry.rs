@@ -17,15 +17,14 @@ use zvf_model::Kind;
 
 use crate::arrays::{CellArray, Chunk};
 use crate::cell_column::{CellColumn, FragmentColumn, VertexColumn, count_fragments};
-use crate::dense::DenseArray;
-use crate::documents::{read_doc, read_grid};
+use crate::changes::Changes;
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
-use crate::numbers::{NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
+use crate::numbers::{ChunkKeys, NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
 use crate::row_pages::RowPages;
-use crate::scalar::{ColumnType, Scalar};
-use crate::snapshot::Snapshot;
+use crate::scalar::{ColumnType, Scalar, position};
+use crate::snapshot::{Snapshot, read_doc, read_grid};
 
 /// The vertices of a chunk that was read.
 #[derive(Clone, Debug, Default)]
@@ -69,13 +68,10 @@ pub(crate) struct Geometry {
     pub(crate) object_columns: Vec<RowColumn>,
     pub(crate) objects: Option<Objects>,
     pub(crate) links: Option<LinkFamily>,
-    /// Arrays to remove. Their keys are removed before anything is written.
-    pub(crate) erased_arrays: Vec<CellArray>,
-    pub(crate) erased_rows: Vec<DenseArray>,
-    pub(crate) erased_keys: Vec<String>,
+    /// The keys of dropped columns, which are removed before anything is written.
+    pub(crate) erased: Changes,
 
-    pub(crate) chunk_keys: Vec<Chunk>,
-    chunk_numbers: HashMap<Chunk, u32>,
+    pub(crate) chunk_keys: ChunkKeys,
     pub(crate) chunks: HashMap<u32, ChunkState>,
 
     /// Vertices that were added and have no numbers yet: chunk, piece, position and values of each.
@@ -151,11 +147,8 @@ impl Geometry {
             object_columns,
             objects,
             links,
-            erased_arrays: Vec::new(),
-            erased_rows: Vec::new(),
-            erased_keys: Vec::new(),
-            chunk_keys: Vec::new(),
-            chunk_numbers: HashMap::new(),
+            erased: Changes::default(),
+            chunk_keys: ChunkKeys::default(),
             chunks: HashMap::new(),
             added: None,
             pieces: Vec::new(),
@@ -174,7 +167,7 @@ impl Geometry {
 
     /// Returns whether the vertices of an object have an order.
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self.kind, Kind::Line | Kind::Polyline | Kind::Streamline)
+        self.kind.is_chain()
     }
 
     /// Returns whether links are stored explicitly, rather than implied by objects.
@@ -184,13 +177,7 @@ impl Geometry {
 
     /// Returns the number of a chunk, a new one for a new chunk.
     pub(crate) fn chunk_number(&mut self, key: &[i64]) -> u32 {
-        if let Some(number) = self.chunk_numbers.get(key) {
-            return *number;
-        }
-        let number = num::index_u32(self.chunk_keys.len());
-        self.chunk_keys.push(key.to_vec());
-        self.chunk_numbers.insert(key.to_vec(), number);
-        number
+        self.chunk_keys.number(key)
     }
 
     /// Returns the position of a vertex, widened to `f64`.
@@ -306,14 +293,14 @@ impl Geometry {
         let width = if self.kind == Kind::Mesh { 3 } else { 2 };
         let family = match self.links.take() {
             Some(family) => family,
-            None => LinkFamily::create(&self.path, width, self.axes)?,
+            None => LinkFamily::create(&self.snap, &self.path, width, self.axes)?,
         };
         Ok(self.links.insert(family))
     }
 
     /// Returns the index of a column of vertices.
     pub(crate) fn need_column(&self, name: &str) -> Result<usize> {
-        let column = self.columns.iter().position(|column| column.name == name);
+        let column = position(&self.columns, name);
         column.ok_or_else(|| missing_column_error(format!("vertices of {}", self.kind), name))
     }
 
@@ -412,7 +399,7 @@ impl Geometry {
                 (chunk, list.into_iter().map(|(_, _, v)| v).collect())
             })
             .collect();
-        pieces.sort_by(|a, b| self.chunk_keys[a.0 as usize].cmp(&self.chunk_keys[b.0 as usize]));
+        pieces.sort_by_key(|(chunk, _)| &self.chunk_keys[*chunk]);
         pieces
     }
 }

@@ -5,15 +5,16 @@ use std::collections::HashSet;
 use serde_json::{Value as Json, json};
 use zvf_metadata::DtypeKind;
 
-use crate::error::{Result, missing_column_error, missing_value_error, refused};
-use crate::fields::Fields;
+use crate::error::{Result, missing_value_error, refused};
 use crate::groups::Group;
+use crate::new_rows::Fields;
+use crate::scalar::need_mut;
 use crate::transaction::{OperationResult, Transaction};
 
 impl Transaction {
     /// Adds an object to a group.
     pub(crate) fn join_group(&mut self, group: usize, id: i64) -> bool {
-        self.read_items.insert(format!("object:{id}"));
+        self.read_object(id);
         let joined = self.groups.add_member(group, id);
         // The number of a new group is final only after the commit.
         if joined && group < self.groups.count_before && !self.unrequested_ids.contains(&id) {
@@ -34,8 +35,7 @@ impl Transaction {
         let mut changed = false;
         for (name, value) in values {
             self.read_items.insert(format!("column:group:{name}"));
-            let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
-            let column = column.ok_or_else(|| missing_column_error("groups", name))?;
+            let column = need_mut(&mut self.groups.columns, name, "groups")?;
             let row = column.ty.encode_or(&column.ty.sentinel(), name, value)?;
             column.array.resize(self.groups.list.len());
             if column.array.row(group) != row {

@@ -8,7 +8,6 @@ use zvf_metadata::arrays::{ArrayAttributes as _, GroupRange, Groups as GroupsDoc
 
 use crate::cell_column::attributes_object;
 use crate::changes::Changes;
-use crate::dense::DenseArray;
 use crate::error::{At, OrFail, Result, fail};
 use crate::indexes::{RowColumn, open_row_columns};
 use crate::row_array::RowArray;
@@ -48,7 +47,7 @@ pub(crate) struct Groups {
     array: Option<RowArray>,
     pub(crate) list: Vec<Group>,
     pub(crate) columns: Vec<RowColumn>,
-    pub(crate) erased_columns: Vec<DenseArray>,
+    pub(crate) erased: Changes,
     pub(crate) changed: bool,
     /// The number of groups before the edit.
     pub(crate) count_before: usize,
@@ -83,7 +82,7 @@ impl Groups {
         }
         let columns = open_row_columns(snap, GROUP_COLUMNS_PATH)?;
         let count_before = list.len();
-        Ok(Self { array, list, columns, erased_columns: Vec::new(), changed: false, count_before })
+        Ok(Self { array, list, columns, erased: Changes::default(), changed: false, count_before })
     }
 
     /// Returns the name of a group; `group_<number>` for one without.
@@ -153,9 +152,7 @@ impl Groups {
     }
 
     pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
-        for array in std::mem::take(&mut self.erased_columns) {
-            array.push_removal(out);
-        }
+        out.keys.append(&mut self.erased.keys);
         if self.array.is_none() && !self.list.is_empty() {
             self.array = Some(RowArray::create(
                 GROUPS_PATH,

@@ -3,22 +3,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::{Changes, KeyContents, read_blob};
 use crate::commit::{commit_after, open_journal, open_store_journal, report, report_commit};
-use crate::documents::{doc_bytes, parse_doc};
 use crate::error::{
     EditError, OrFail, Result, fail, foreign_change_error, missing_commit_error, refused,
 };
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_bytes, mark_journal, parse_doc};
 use crate::transaction::Transaction;
 
 /// The commits to undo.
@@ -77,8 +74,8 @@ pub fn head(store: impl Into<Place>) -> Result<Option<u64>> {
 pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
     let place = store.into();
     let journal = open_store_journal(&place)?;
-    if let (Some(pinned), Some((_, options))) = (&journal.pinned, place.versions()) {
-        return pinned.show(head, options);
+    if let Some(pinned) = &journal.pinned {
+        return pinned.show(head, &place.options);
     }
     let record = journal.read_record(head)?;
     let Some(record) = record else {
@@ -248,7 +245,7 @@ pub fn find_commit(store: impl Into<Place>, id: &str) -> Result<u64> {
 
 /// The report and the written items of an undo.
 pub(crate) struct UndoSummary {
-    pub(crate) report: Json,
+    report: Json,
     written: BTreeSet<String>,
 }
 
@@ -274,13 +271,15 @@ pub(crate) fn plan_undo(
         let now = snap.get(&key)?;
         let bytes = match (&*key, bytes, &now) {
             ("zarr.json", Some(bytes), Some(now)) => {
-                let (root, bytes) = restore_root(&bytes, now)?;
+                // The root document of an earlier head gets the current attributes of edits.
+                let (mut root, current): (Json, Json) = (parse_doc(&bytes)?, parse_doc(now)?);
+                root["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
                 bounds = root["attributes"]["zarr_vectors"]["bounds"].clone();
-                Some(bytes)
+                Some(if root == current { now.clone() } else { doc_bytes(&root)? })
             }
             ("zarr.json", Some(bytes), None) => {
                 let mut root: Json = parse_doc(&bytes)?;
-                root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+                mark_journal(&mut root);
                 Some(doc_bytes(&root)?)
             }
             (_, bytes, _) => bytes,
@@ -293,14 +292,6 @@ pub(crate) fn plan_undo(
     Ok((changes, before, reversed.into_summary(bounds)))
 }
 
-/// Combines the root document of an earlier head with the current attributes of edits. Returns it, and its bytes.
-fn restore_root(then: &[u8], now: &Bytes) -> Result<(Json, Bytes)> {
-    let (mut doc, current): (Json, Json) = (parse_doc(then)?, parse_doc(now)?);
-    doc["attributes"]["zvf"] = current["attributes"]["zvf"].clone();
-    let bytes = if doc == current { now.clone() } else { doc_bytes(&doc)? };
-    Ok((doc, bytes))
-}
-
 /// Returns the bytes that every changed key had at `target`, and the reversed reports of the commits since.
 fn reverse_commits(
     journal: &Journal,
@@ -309,9 +300,8 @@ fn reverse_commits(
 ) -> Result<(KeyContents, ReversedCommits)> {
     let mut reversed = ReversedCommits::default();
     let mut then = KeyContents::new();
-    let pinned = journal.pinned.as_ref().zip(journal.place.versions());
-    if let Some((pinned, (_, options))) = pinned {
-        let (contents, bodies) = pinned.contents_since(target, options)?;
+    if let Some(pinned) = &journal.pinned {
+        let (contents, bodies) = pinned.contents_since(target, &journal.place.options)?;
         bodies.iter().try_for_each(|body| reversed.add(body))?;
         return Ok((contents, reversed));
     }
@@ -336,9 +326,8 @@ fn reverse_commits(
 #[derive(Debug, Default)]
 struct ReversedCommits {
     written: BTreeSet<String>,
-    added: BTreeSet<i64>,
-    removed: BTreeSet<i64>,
-    changed: BTreeSet<i64>,
+    /// The ids of objects that are added, removed and changed.
+    objects: [BTreeSet<i64>; 3],
     counts: [i64; 7],
 }
 
@@ -346,21 +335,15 @@ impl ReversedCommits {
     /// Adds the body of a record.
     fn add(&mut self, body: &Json) -> Result<()> {
         let report = &body["report"];
-        let ids = |name: &str| -> BTreeSet<i64> {
-            let list = report["objects"][name].as_array();
-            list.into_iter().flatten().filter_map(Json::as_i64).collect()
-        };
-        self.added.extend(ids("removed"));
-        self.removed.extend(ids("added"));
-        self.changed.extend(ids("changed"));
-        for (at, (part, name)) in REPORT_COUNTS.into_iter().enumerate() {
+        for (ids, name) in self.objects.iter_mut().zip(["removed", "added", "changed"]) {
+            let list = report["objects"][name].as_array().into_iter().flatten();
+            ids.extend(list.filter_map(Json::as_i64));
+        }
+        for (sum, (part, name)) in self.counts.iter_mut().zip(REVERSED_COUNTS) {
             let count = report[part][name].as_i64().unwrap_or(0); // an absent count is 0
-            self.counts[at] =
-                self.counts[at].checked_add(count).or_fail(Class::Overflow, || {
-                    format!(
-                        "the commits to undo, {part}.{name}: expected a sum of 64 bits, found more"
-                    )
-                })?;
+            *sum = sum.checked_add(count).or_fail(Class::Overflow, || {
+                format!("the commits to undo, {part}.{name}: expected a sum of 64 bits, found more")
+            })?;
         }
         let items = body["written"].as_array().into_iter().flatten();
         self.written.extend(items.filter_map(|item| item.as_str().map(str::to_owned)));
@@ -368,29 +351,29 @@ impl ReversedCommits {
     }
 
     fn into_summary(self, bounds: Json) -> UndoSummary {
-        let Self { written, added, removed, changed, counts } = self;
+        let ([added, removed, changed], counts) = (self.objects, self.counts);
         // An object that was added and removed is in neither list.
-        let only_added: Vec<i64> = added.difference(&removed).copied().collect();
-        let only_removed: Vec<i64> = removed.difference(&added).copied().collect();
+        let only =
+            |a: &BTreeSet<i64>, b: &BTreeSet<i64>| json!(a.difference(b).collect::<Vec<_>>());
         let report = json!({
             "operations": 0,
-            "vertices": {"added": counts[1], "removed": counts[0], "moved": counts[2], "changed": counts[3]},
-            "links": {"added": counts[5], "removed": counts[4], "changed": counts[6]},
-            "objects": {"added": only_added, "removed": only_removed, "changed": changed},
+            "vertices": {"added": counts[0], "removed": counts[1], "moved": counts[2], "changed": counts[3]},
+            "links": {"added": counts[4], "removed": counts[5], "changed": counts[6]},
+            "objects": {"added": only(&added, &removed), "removed": only(&removed, &added), "changed": changed},
             "groups": [], "columns": [], "chunks": 0, "levels_stale": [], "levels_refreshed": [], "bounds": bounds,
         });
-        UndoSummary { report, written }
+        UndoSummary { report, written: self.written }
     }
 }
 
-/// The counts of a report, by part and name.
-const REPORT_COUNTS: [(&str, &str); 7] = [
-    ("vertices", "added"),
+/// The counts of a report by part and name: what was removed is added, and the reverse.
+const REVERSED_COUNTS: [(&str, &str); 7] = [
     ("vertices", "removed"),
+    ("vertices", "added"),
     ("vertices", "moved"),
     ("vertices", "changed"),
-    ("links", "added"),
     ("links", "removed"),
+    ("links", "added"),
     ("links", "changed"),
 ];
 

@@ -12,13 +12,11 @@ use zvf_metadata::DtypeKind;
 
 use crate::arrays::Chunk;
 use crate::dense::DenseArray;
-use crate::documents::{doc_key, read_doc};
 use crate::error::{OrFail, Result, fail, unsupported};
-use crate::manifest_table::{DENSE_LAYOUT, ManifestTable};
 use crate::numbers::{NONE, Vid};
-use crate::row_array::RowArray;
-use crate::scalar::{Categories, ColumnType, Scalar};
-use crate::snapshot::Snapshot;
+use crate::row_array::{DENSE_LAYOUT, ManifestTable, RowArray};
+use crate::scalar::{Categories, ColumnType, Named, Scalar};
+use crate::snapshot::{Snapshot, doc_key, read_doc, read_member};
 
 /// An object that was loaded, changed or added.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +64,12 @@ pub(crate) struct RowColumn {
     pub(crate) ty: ColumnType,
 }
 
+impl Named for RowColumn {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl RowColumn {
     /// Returns whether the document says that the fill value means absent.
     fn states_absence(&self) -> bool {
@@ -100,7 +104,7 @@ impl Objects {
         let Some(doc) = read_doc(snap, path)? else { return Ok(None) };
         let attrs = &doc["attributes"];
         let Some(manifests) = RowArray::open_manifests(snap, path)? else { return Ok(None) };
-        let rows = manifests.rows.now.len();
+        let rows = manifests.len();
         let count = read_count(path, attrs, "num_objects")?.unwrap_or(rows);
         if count > rows {
             let text = format!(
@@ -129,10 +133,7 @@ impl Objects {
         }
         let rank = read_count(path, attrs, "sid_ndim")?.unwrap_or(axes);
         let stored = object_number(count)?;
-        let (known, added) = (BTreeMap::new(), FxHashMap::default());
-        let (is_new, order, count) = (false, None, stored);
-        let mut objects =
-            Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added };
+        let mut objects = Self::new((doc, manifests, ids), rank, stored);
         if !(1..stored).all(|row| objects.id_of_row(row - 1) <= objects.id_of_row(row)) {
             let mut order: Vec<u32> = (0..stored).collect();
             // Of two rows with an id, the later one is last.
@@ -150,9 +151,17 @@ impl Objects {
         let mut manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
         manifests.table = is_dense.then(|| ManifestTable::create(path, axes)).transpose()?;
         let ids = DenseArray::create_ids(path)?;
-        let (known, added) = (BTreeMap::new(), FxHashMap::default());
-        let (is_new, ids, rank, stored, order, count) = (true, Some(ids), axes, 0, None, 0);
-        Ok(Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added })
+        Ok(Self { is_new: true, ..Self::new((doc, manifests, Some(ids)), axes, 0) })
+    }
+
+    fn new(
+        (doc, manifests, ids): (Json, RowArray, Option<DenseArray>),
+        rank: usize,
+        count: u32,
+    ) -> Self {
+        let (known, added, stored) = (BTreeMap::new(), FxHashMap::default(), count);
+        let (is_new, order) = (false, None);
+        Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added }
     }
 
     /// Returns the numbers of all objects, removed ones included.
@@ -178,7 +187,7 @@ impl Objects {
     }
 
     pub(crate) fn exists(&self, number: u32) -> bool {
-        let is_stored = || has_references(&self.manifests.rows.now[num::usize_from_u32(number)]);
+        let is_stored = || has_references(self.manifests.row(number));
         self.known.get(&number).map_or_else(is_stored, |object| object.exists)
     }
 
@@ -238,7 +247,7 @@ impl Objects {
 
 /// Sets the counts of an index in its attributes. The second is optional.
 pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool) {
-    attrs["num_objects"] = manifests.rows.now.len().into();
+    attrs["num_objects"] = manifests.len().into();
     if is_new || attrs.get("num_present").is_some() {
         let present = manifests.rows.now.iter().filter(|row| has_references(row));
         attrs["num_present"] = present.count().into();
@@ -252,13 +261,11 @@ pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool
 /// When the value is not a count.
 pub(crate) fn read_count(path: &str, attrs: &Json, name: &str) -> Result<Option<usize>> {
     let value = &attrs[name];
-    if value.is_null() {
-        return Ok(None);
-    }
-    let number = value.as_u64().and_then(num::checked_usize);
-    number.map(Some).or_fail(Class::Encoding, || {
-        format!("{path}, {name}: expected a number that is not negative, found {value}")
-    })
+    read_member(
+        value,
+        |value| value.as_u64().and_then(num::checked_usize),
+        || format!("{path}, {name}: expected a number that is not negative, found {value}"),
+    )
 }
 
 /// Returns the number of the next object after `count` others.
@@ -327,18 +334,18 @@ pub(crate) fn column_type(attrs: &Json, width: u32) -> Result<ColumnType> {
 /// Opens the columns of objects or groups in a group.
 pub(crate) fn open_row_columns(snap: &Snapshot, group: &str) -> Result<Vec<RowColumn>> {
     let names = list_children(snap, group)?.into_iter();
-    let columns = names.map(|name| open_row_column(snap, &format!("{group}/{name}"), &name));
+    let columns = names.map(|name| open_row_column(snap, group, &name));
     columns.filter_map(Result::transpose).collect()
 }
 
-/// Opens a column of objects or groups.
+/// Opens a column of objects or groups in a group.
 pub(crate) fn open_row_column(
     snap: &Snapshot,
-    path: &str,
+    group: &str,
     name: &str,
 ) -> Result<Option<RowColumn>> {
-    let Some((array, ty)) = DenseArray::open(snap, path)? else { return Ok(None) };
-    Ok(Some(RowColumn { name: name.to_owned(), array, ty }))
+    let opened = DenseArray::open(snap, &format!("{group}/{name}"))?;
+    Ok(opened.map(|(array, ty)| RowColumn { name: name.to_owned(), array, ty }))
 }
 
 /// Returns whether a manifest names any fragment. Its first four bytes are their number.
@@ -347,13 +354,16 @@ pub(crate) fn has_references(manifest: &[u8]) -> bool {
 }
 
 /// Encodes a manifest that names these fragments. Of each it is known whether another line starts with it.
-pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32, bool)]) -> Result<Bytes> {
+pub(crate) fn manifest_bytes<'a>(
+    rank: usize,
+    references: impl IntoIterator<Item = (&'a Chunk, u32, bool)>,
+) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(num::to_u64(rank))?;
     for (chunk, fragment, starts_line) in references {
-        if *starts_line {
+        if starts_line {
             builder.push_explicit(chunk, &[])?;
         }
-        builder.push_single(chunk, u64::from(*fragment))?;
+        builder.push_single(chunk, u64::from(fragment))?;
     }
     Ok(builder.encode().into())
 }

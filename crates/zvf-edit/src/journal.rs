@@ -81,39 +81,29 @@ pub(crate) struct Guard {
 impl Journal {
     /// Opens the journal of the store at a place.
     pub(crate) fn open(place: &Place) -> Result<Self> {
-        if let Some((versions, _)) = place.versions() {
-            return Self::from_version(place, Pinned::open_latest(versions)?);
-        }
-        let (store, side) = place.open_media()?;
-        Ok(Self::with_media(place, (store, side), None))
+        Self::at(place, place.versions().map(Pinned::open_latest).transpose()?)
     }
 
-    /// Opens the journal of a store at a version of its repository.
-    pub(crate) fn from_version(place: &Place, pinned: Pinned) -> Result<Self> {
-        let Some((_, options)) = place.versions() else { return Self::open(place) };
-        Ok(Self::with_media(place, pinned.open_media(options)?, Some(pinned)))
-    }
-
-    fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
-        let (place, epoch) = (place.clone(), OnceLock::new());
-        Self { place, store, side, epoch, planned_on: Mutex::default(), pinned }
+    /// Opens the journal of a store, at a version where it lies in a repository.
+    fn at(place: &Place, pinned: Option<Pinned>) -> Result<Self> {
+        let (store, side) = match &pinned {
+            Some(pinned) => pinned.open_media(&place.options)?,
+            None => place.open_media()?,
+        };
+        let (place, epoch, planned_on) = (place.clone(), OnceLock::new(), Mutex::default());
+        Ok(Self { place, store, side, epoch, planned_on, pinned })
     }
 
     /// Opens the journal at the version of an earlier head. Outside of repositories it is the same journal.
     pub(crate) fn open_at(&self, number: u64) -> Result<Self> {
-        match &self.pinned {
-            Some(pinned) => Self::from_version(&self.place, pinned.open_at(number)?),
-            None => Self::open(&self.place),
-        }
+        let pinned = self.pinned.as_ref().map(|pinned| pinned.open_at(number));
+        Self::at(&self.place, pinned.transpose()?)
     }
 
     /// Opens the journal at the latest version of a repository. Outside of repositories it is the same journal.
     pub(crate) fn reopen(self: &Arc<Self>) -> Result<Arc<Self>> {
         match &self.pinned {
-            Some(pinned) => Ok(Arc::new(Self::from_version(
-                &self.place,
-                Pinned::open_latest(&pinned.versions)?,
-            )?)),
+            Some(_) => Ok(Arc::new(Self::open(&self.place)?)),
             None => Ok(Arc::clone(self)),
         }
     }
@@ -162,7 +152,8 @@ impl Journal {
         may_begin_later: bool,
     ) -> Result<Vec<CommitRecord>> {
         let keys: Vec<String> = seqs.iter().map(|seq| log_key(*seq)).collect();
-        let texts = self.side.read_all(&keys)?;
+        let texts = self.side.get_all(&keys.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let texts: Vec<_> = texts.into_iter().map(|found| Some(found?.bytes)).collect();
         let first = texts.iter().position(Option::is_some).filter(|_| may_begin_later);
         let records = seqs.iter().zip(texts).skip(first.unwrap_or(0)); // without any, the first is missing
         let parse = |(seq, text): (&u64, _)| {
@@ -306,7 +297,7 @@ impl Journal {
     /// Refuses to write to a backend without conditional puts, unless the caller declares a single writer.
     pub(crate) fn begin_writing(&self) -> Result<Option<&Epoch>> {
         if let Some(pinned) = &self.pinned {
-            return match pinned.read_only() {
+            return match pinned.versions.read_only_reason() {
                 None => Ok(None),
                 Some(reason) => unsupported(format!("{}: {reason}", self.place)),
             };
@@ -388,8 +379,7 @@ impl Journal {
                 self.place
             ));
         }
-        let Some(lock) = self.wait_for_target(folder)? else { return Ok(None) };
-        Ok(Some(lock))
+        self.wait_for_target(folder)
     }
 
     /// Waits for the lock of the whole folder. Returns `None` when another process created the journal meanwhile.

@@ -11,6 +11,7 @@
 //! to the user.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use bytes::Bytes;
 use zvf_format::fragment::FragmentIndex;
@@ -26,8 +27,8 @@ use crate::geometry::Geometry;
 use crate::indexes::{RowColumn, column_type, open_row_column};
 use crate::manifests::{missing_fragment_error, read_references};
 use crate::rebuild::{ChangedObject, Piece};
-use crate::scalar::{ColumnType, Scalar};
-use crate::snapshot::Snapshot;
+use crate::scalar::{ColumnType, Scalar, find};
+use crate::snapshot::{Snapshot, doc_key};
 
 pub(crate) const VERTEX_COUNT: &str = "vertex_count";
 pub(crate) const SEGMENT_ID: &str = "segment_id";
@@ -67,7 +68,7 @@ fn is_unsigned(ty: &ColumnType, bytes: usize) -> bool {
 impl Geometry {
     /// Returns the segment of an object after the edit.
     fn segment_of(&self, object: u32) -> Result<u64> {
-        let column = self.object_columns.iter().find(|column| column.name == SEGMENT_ID);
+        let column = find(&self.object_columns, SEGMENT_ID);
         let value = column.and_then(|column| column.segment(&self.object_row(object, SEGMENT_ID)?));
         // A new object gets the row of its number.
         let row = self.objects.as_ref().and_then(|objects| objects.row(object)).unwrap_or(object);
@@ -87,10 +88,10 @@ impl Geometry {
         let Some(at) = self.fragment_columns.iter().position(FragmentColumn::is_kept) else {
             return Ok(());
         };
-        let mut columns = self.object_columns.iter();
-        let is_new = columns.any(|column| column.name == SEGMENT_ID && column.array.stored.is_new);
+        let segments = find(&self.object_columns, SEGMENT_ID);
+        let is_new = segments.is_some_and(|column| column.array.stored.is_new);
         let path = format!("{}/object_attributes/{SEGMENT_ID}", self.path);
-        let is_erased = self.erased_rows.iter().any(|array| array.stored.path == path);
+        let is_erased = self.erased.keys.contains_key(&doc_key(&path));
         let all = self.fragment_columns[at].is_new || is_new || is_erased;
         for object in self.object_numbers() {
             let Some(objects) = &self.objects else { break };
@@ -169,6 +170,7 @@ fn vertex_count(count: usize) -> Result<[u8; 4]> {
 
 /// The objects of a level, from which its columns of fragments follow.
 pub(crate) struct LevelObjects<'a> {
+    pub(crate) snap: &'a Rc<Snapshot>,
     /// The path of the level.
     pub(crate) path: &'a str,
     /// A manifest and an id for each row.
@@ -184,20 +186,19 @@ impl LevelObjects<'_> {
     /// of objects, where there is one.
     pub(crate) fn write_fragments(
         &self,
-        snap: &Snapshot,
         emptied: Option<&[Bytes]>,
         segments: Option<&RowColumn>,
         out: &mut Changes,
     ) -> Result<()> {
-        if let Some((column, scalar)) = self.open_column(snap, "object_id")? {
+        if let Some((column, scalar)) = self.open_column("object_id")? {
             let owner = |rows: &[usize]| match rows {
                 [] => scalar.encode_id(NO_OWNER),
                 [row] => scalar.encode_id(self.ids[*row]),
                 _ => scalar.encode_id(SEVERAL_OWNERS),
             };
-            self.write_column(snap, emptied, column, &owner, out)?;
+            self.write_column(emptied, column, &owner, out)?;
         }
-        let column = self.open_column(snap, SEGMENT_ID)?;
+        let column = self.open_column(SEGMENT_ID)?;
         let is_kept = |scalar: Scalar| is_unsigned(&ColumnType::from_scalar(scalar), 8);
         let Some((column, _)) = column.filter(|(_, scalar)| is_kept(*scalar)) else {
             return Ok(());
@@ -208,12 +209,12 @@ impl LevelObjects<'_> {
             let value = column.and_then(|column| column.segment(column.array.row(row)));
             Ok::<_, EditError>(value.unwrap_or(num::to_u64(row)).to_le_bytes().to_vec())
         };
-        self.write_column(snap, emptied, column, &segment, out)
+        self.write_column(emptied, column, &segment, out)
     }
 
-    fn open_column(&self, snap: &Snapshot, name: &str) -> Result<Option<(CellArray, Scalar)>> {
+    fn open_column(&self, name: &str) -> Result<Option<(CellArray, Scalar)>> {
         let path = format!("{}/fragment_attributes/{name}", self.path);
-        let Some(column) = CellArray::open(snap, &path)? else { return Ok(None) };
+        let Some(column) = CellArray::open(self.snap, &path)? else { return Ok(None) };
         let scalar = column_type(&column.doc["attributes"], 1)?.scalar;
         Ok(Some((column, scalar)))
     }
@@ -221,7 +222,6 @@ impl LevelObjects<'_> {
     /// Writes a column: for each fragment the value of the rows that name it.
     fn write_column(
         &self,
-        snap: &Snapshot,
         emptied: Option<&[Bytes]>,
         mut column: CellArray,
         value: &dyn Fn(&[usize]) -> Result<Vec<u8>>,
@@ -240,13 +240,13 @@ impl LevelObjects<'_> {
                 named.entry(chunk).or_default().push((fragment, row))
             });
         }
-        let fragments = CellArray::need(snap, &format!("{}/vertex_fragments", self.path))?;
+        let fragments = CellArray::need(self.snap, &format!("{}/vertex_fragments", self.path))?;
         for chunk in fragments.chunks().into_iter().filter(is_written) {
             let mut list = named.remove(&chunk).unwrap_or_default(); // no object is here
             list.sort_unstable();
             list.dedup();
             let (mut cell, mut list) = (Vec::new(), list.into_iter().peekable());
-            for fragment in 0..num::index_u32(read_counts(snap, &fragments, &chunk)?.len()) {
+            for fragment in 0..num::index_u32(read_counts(&fragments, &chunk)?.len()) {
                 let mut rows = Vec::new();
                 while let Some((_, row)) = list.next_if(|(named, _)| *named == fragment) {
                     rows.push(row);
@@ -255,18 +255,18 @@ impl LevelObjects<'_> {
             }
             column.put_chunk(&chunk, cell);
         }
-        column.flush(snap, out)
+        column.flush(out)
     }
 
     /// Writes the numbers of vertices of all objects of the level, where it has a column of them.
-    pub(crate) fn write_vertex_counts(&self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
-        let path = format!("{}/object_attributes/{VERTEX_COUNT}", self.path);
-        let column = open_row_column(snap, &path, VERTEX_COUNT)?.filter(RowColumn::is_kept);
+    pub(crate) fn write_vertex_counts(&self, out: &mut Changes) -> Result<()> {
+        let group = format!("{}/object_attributes", self.path);
+        let column = open_row_column(self.snap, &group, VERTEX_COUNT)?.filter(RowColumn::is_kept);
         let Some(mut column) = column else { return Ok(()) };
-        let fragments = CellArray::need(snap, &format!("{}/vertex_fragments", self.path))?;
+        let fragments = CellArray::need(self.snap, &format!("{}/vertex_fragments", self.path))?;
         let mut counts: BTreeMap<Chunk, Vec<usize>> = BTreeMap::new();
         for chunk in fragments.chunks() {
-            let found = read_counts(snap, &fragments, &chunk)?;
+            let found = read_counts(&fragments, &chunk)?;
             counts.insert(chunk, found);
         }
         resize_counts(&mut column, self.manifests.len());
@@ -284,8 +284,8 @@ impl LevelObjects<'_> {
 }
 
 /// Reads the number of rows of each fragment of a chunk.
-fn read_counts(snap: &Snapshot, fragments: &CellArray, chunk: &Chunk) -> Result<Vec<usize>> {
-    let Some(blob) = fragments.read_stored(snap, chunk)? else { return Ok(Vec::new()) };
+fn read_counts(fragments: &CellArray, chunk: &Chunk) -> Result<Vec<usize>> {
+    let Some(blob) = fragments.read_stored(chunk)? else { return Ok(Vec::new()) };
     let index = FragmentIndex::parse(&blob).at(&fragments.path)?;
     Ok(index.iter().map(|fragment| num::saturating_usize(fragment.len())).collect())
 }

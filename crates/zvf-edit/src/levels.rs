@@ -17,17 +17,16 @@ use zvf_pyramid::Stale;
 use crate::arrays::{CellArray, Chunk, bounding_chunks};
 use crate::changes::Changes;
 use crate::dense::DenseArray;
-use crate::documents::{doc_key, parse_doc, read_doc, read_sizes, root_chunk_shape};
 use crate::error::{At, OrFail, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{count_objects, manifest_bytes, open_row_column, open_row_columns};
 use crate::kept_columns::{LevelObjects, SEGMENT_ID, VERTEX_COUNT};
 use crate::links::{LinkFamily, moved_end};
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
+use crate::numbers::End;
 use crate::rebuild::{RebuildResult, Tally};
-use crate::records::End;
 use crate::row_array::RowArray;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_key, parse_doc, read_doc, read_sizes, root_chunk_shape};
 use crate::transaction::Transaction;
 
 /// Lists the numbers of the coarser levels.
@@ -173,14 +172,14 @@ impl Transaction {
             return Ok(());
         };
         let mut ids = DenseArray::open_ids(&self.snap, &index)?;
-        let count = objects.manifests.rows.now.len();
-        let before = manifests.rows.now.len();
-        let empty = manifest_bytes(objects.rank, &[])?;
+        let count = objects.manifests.len();
+        let before = manifests.len();
+        let empty = manifest_bytes(objects.rank, [])?;
         manifests.rows.now.extend((before..count).map(|_| empty.clone()));
         let (mut removed, mut emptied) = (Vec::new(), BTreeSet::new());
         for object in objects.known.values().filter(|object| object.existed && !object.exists) {
             let row = object.row.map(num::usize_from_u32);
-            if let Some(row) = row.filter(|row| *row < manifests.rows.now.len()) {
+            if let Some(row) = row.filter(|row| *row < manifests.len()) {
                 let blob = &mut manifests.rows.change()[row];
                 removed.push(std::mem::replace(blob, empty.clone()));
                 emptied.insert(row);
@@ -188,21 +187,17 @@ impl Transaction {
         }
         let attributes = format!("{path}/object_attributes");
         if !removed.is_empty() {
-            let segments =
-                open_row_column(&self.snap, &format!("{attributes}/{SEGMENT_ID}"), SEGMENT_ID)?;
+            let segments = open_row_column(&self.snap, &attributes, SEGMENT_ID)?;
             let (manifests, rank) = (&manifests.rows.now[..], objects.rank);
             let ids = (0..num::index_u32(count)).map(|row| objects.id_of_row(row)).collect();
-            let level_objects = LevelObjects { path, manifests, ids, rank };
+            let level_objects = LevelObjects { snap: &self.snap, path, manifests, ids, rank };
             let removed = Some(removed.as_slice());
-            level_objects.write_fragments(&self.snap, removed, segments.as_ref(), changes)?;
+            level_objects.write_fragments(removed, segments.as_ref(), changes)?;
         }
         let columns = match count == before {
             false => open_row_columns(&self.snap, &attributes)?,
             true if emptied.is_empty() => Vec::new(),
-            true => {
-                let path = format!("{attributes}/{VERTEX_COUNT}");
-                open_row_column(&self.snap, &path, VERTEX_COUNT)?.into_iter().collect()
-            }
+            true => open_row_column(&self.snap, &attributes, VERTEX_COUNT)?.into_iter().collect(),
         };
         for mut column in columns {
             column.array.resize(count);
@@ -214,10 +209,8 @@ impl Transaction {
             column.array.flush(changes, false)?;
         }
         if let Some(ids) = &mut ids {
-            ids.resize(count);
-            for row in before..count {
-                ids.set_row(row, &objects.id_of_row(num::index_u32(row)).to_le_bytes());
-            }
+            let new = before..count.max(before);
+            ids.set_ids(before, new.map(|row| objects.id_of_row(num::index_u32(row))));
             ids.flush(changes, true)?;
         }
         manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
@@ -273,6 +266,7 @@ impl Transaction {
             }
             let found = geometry
                 .chunk_keys
+                .list
                 .iter()
                 .position(|key| key == chunk)
                 .and_then(|number| geometry.chunks.get(&u32::try_from(number).ok()?));
@@ -293,8 +287,8 @@ impl Transaction {
                 family.extend_grids(&low, &high)?;
             }
             let is_fine = |place: usize| (place == 0) == (delta > 0);
-            family.load_cells_naming(&self.snap, &rebuilt.chunks, &is_fine, &mut end)?;
-            family.flush(&self.snap, like, &place, changes)?;
+            family.load_cells_naming(&rebuilt.chunks, &is_fine, &mut end)?;
+            family.flush(like, &place, changes)?;
         }
         Ok(())
     }

@@ -28,20 +28,18 @@
 //! # Modules
 //!
 //! ```text
-//! transaction, snapshot, geometry, loading, links, records,   the state of a store during an edit, loaded on demand
-//!   groups, arrays, documents, cell_column, row_chunks,
-//!   row_array, row_pages, dense, manifest_table, indexes,
-//!   kept_columns, numbers, scalar
-//! script, operation, fields, select, objects, reshape,        operations of a script
-//!   parts, vertices, new_rows, added_vertices, append,
-//!   linking, grouping, columns, new_column, expect
-//! plan, rebuild, values, manifests, follow, link_cells,       from a transaction to new bytes by key
-//!   changes
+//! transaction, snapshot, geometry, loading, links,            the state of a store during an edit, loaded on demand
+//!   groups, arrays, cell_column, dense, row_array, row_pages,
+//!   indexes, kept_columns, numbers, scalar
+//! script, select, objects, reshape, vertices, new_rows,       operations of a script
+//!   added_vertices, append, linking, grouping, columns,
+//!   new_column, expect
+//! plan, rebuild, manifests, link_cells, changes               from a transaction to new bytes by key
 //! commit, options, journal, apply, epoch, stamp, medium,      the write-ahead log, and where store and log lie
 //!   place
-//! history, diff, audit, collect, stores, merge                log, undo, diff, checks, gc, checkout, merge
+//! history, diff, collect, stores, merge                       log, undo, diff, checks, gc, checkout, merge
 //! levels, refresh                                             coarser levels in a commit
-//! vacuum, renumber, rewrite, store_copy, data_repair, attach  commands that change a whole store in one commit
+//! vacuum, renumber, rewrite, store_copy, data_repair          commands that change a whole store in one commit
 //! versions                                                    stores in repositories of versions
 //! error
 //! ```
@@ -53,8 +51,6 @@ mod added_vertices;
 mod append;
 mod apply;
 mod arrays;
-mod attach;
-mod audit;
 mod cell_column;
 mod changes;
 mod collect;
@@ -63,12 +59,9 @@ mod commit;
 mod data_repair;
 mod dense;
 mod diff;
-mod documents;
 mod epoch;
 mod error;
 mod expect;
-mod fields;
-mod follow;
 mod geometry;
 mod grouping;
 mod groups;
@@ -81,7 +74,6 @@ mod link_cells;
 mod linking;
 mod links;
 mod loading;
-mod manifest_table;
 mod manifests;
 mod medium;
 mod merge;
@@ -89,19 +81,15 @@ mod new_column;
 mod new_rows;
 mod numbers;
 mod objects;
-mod operation;
 mod options;
-mod parts;
 mod place;
 mod plan;
 mod rebuild;
-mod records;
 mod refresh;
 mod renumber;
 mod reshape;
 mod rewrite;
 mod row_array;
-mod row_chunks;
 mod row_pages;
 mod scalar;
 mod script;
@@ -114,18 +102,16 @@ mod stores;
 mod tests;
 mod transaction;
 mod vacuum;
-mod values;
 mod versions;
 mod vertices;
 
-pub use attach::{Join, attach};
-pub use audit::{JournalFinding, check_journal};
-pub use collect::{Collect, gc, parse_duration};
+pub use collect::{Collect, JournalFinding, check_journal, gc, parse_duration};
 pub use data_repair::{DataRepair, repair_data};
 pub use diff::{Side, diff};
 pub use error::EditError;
 pub use history::{Undo, failure, find_commit, has_objects, head, log, settle, show, undo};
 pub use merge::{MergeIds, merge};
+pub use new_column::{Join, attach};
 pub use options::{CommitOptions, Refresh};
 pub use place::Place;
 pub use renumber::rewrite_manifests;
@@ -133,5 +119,4 @@ pub use rewrite::{Rewrite, commit_levels, is_committed};
 pub use script::{Editor, Reply, refresh};
 pub use stores::{Division, checkout, split};
 pub use transaction::{OperationResult, Transaction};
-pub use vacuum::vacuum;
-pub use vacuum::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
+pub use vacuum::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum, vacuum};

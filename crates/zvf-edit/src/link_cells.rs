@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
-use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{self, Endpoint, LinkCell, LinkRecord};
 use zvf_format::{Class, num};
@@ -11,11 +10,11 @@ use zvf_metadata::arrays::LinksFamily;
 
 use crate::arrays::{CellArray, Chunk};
 use crate::changes::Changes;
+use crate::data_repair::encode_spans;
 use crate::error::{OrFail, Result};
 use crate::indexes::read_count;
 use crate::links::{LinkColumn, LinkFamily};
-use crate::numbers::{NONE, Vid};
-use crate::records::End;
+use crate::numbers::{End, NONE, Vid};
 use crate::snapshot::Snapshot;
 
 /// A record with its sort key: whether it is new in the cell and its old row, then its number.
@@ -28,12 +27,11 @@ impl LinkFamily {
     /// Writes the loaded cells and new ones, where they differ. Returns whether any did.
     pub(crate) fn flush(
         &mut self,
-        snap: &Snapshot,
         like: &CellArray,
         place: PlaceOf<'_>,
         out: &mut Changes,
     ) -> Result<bool> {
-        self.write_cells(snap, like, place)?;
+        self.write_cells(like, place)?;
         let ((before, after), changed) = (self.written, self.differs);
         if self.is_new && after == 0 {
             return Ok(false);
@@ -42,29 +40,29 @@ impl LinkFamily {
         let list = self.doc["attributes"].get(LinksFamily::SEGMENTS);
         let lists_others = list.is_some_and(|list| list["names"] != names);
         if before != after || self.is_new || lists_others {
-            self.write_document(snap, (before, after), out)?;
+            self.write_document((before, after), out)?;
         }
         for column in &mut self.columns {
             if column.is_new || before != after {
-                column.write_documents(snap, &self.path, (self.policy.delta(), &self.doc), out)?;
+                column.write_documents(
+                    &self.snap,
+                    &self.path,
+                    (self.policy.delta(), &self.doc),
+                    out,
+                )?;
             }
             for array in column.arrays.values_mut() {
-                array.flush(snap, out)?;
+                array.flush(out)?;
             }
         }
         for array in self.arrays.values_mut().chain(self.fragments.iter_mut()) {
-            array.flush(snap, out)?;
+            array.flush(out)?;
         }
         Ok(changed || before != after)
     }
 
     /// Writes the loaded cells and new ones, where they differ, and forgets their records.
-    pub(crate) fn write_cells(
-        &mut self,
-        snap: &Snapshot,
-        like: &CellArray,
-        place: PlaceOf<'_>,
-    ) -> Result<()> {
+    pub(crate) fn write_cells(&mut self, like: &CellArray, place: PlaceOf<'_>) -> Result<()> {
         for ((offsets, source), mut list) in self.place_records(place)? {
             list.sort_unstable();
             // A cell that was not loaded had no records.
@@ -78,16 +76,14 @@ impl LinkFamily {
             if old > 0 || !list.is_empty() {
                 let rows = list.iter().map(|(_, number)| {
                     // The record was placed here, so that all its ends were found.
-                    let ends = self.find_ends(*number, place)?;
-                    let cells = ends.map(|ends| self.placements(&ends)).transpose()?;
-                    let mut cells = cells.into_iter().flatten();
-                    let here = cells.find(|((at, from), _)| (at, from) == (&offsets, &source));
-                    here.map(|(_, row)| row).or_fail(Class::CountMismatch, || {
-                        format!("{}/links: a link left its cell; this is a bug in zvf", self.path)
-                    })
+                    let ends =
+                        self.find_ends(*number, place)?.or_fail(Class::CountMismatch, || {
+                            format!("{}/links: a link lost an end; this is a bug in zvf", self.path)
+                        })?;
+                    self.placement(&ends).map(|(_, row)| row)
                 });
                 let rows = rows.collect::<Result<Vec<LinkRecord>>>()?;
-                self.differs |= self.write_cell(snap, like, (&offsets, &source), (&list, &rows))?;
+                self.differs |= self.write_cell(like, (&offsets, &source), (&list, &rows))?;
             }
         }
         self.loaded.clear();
@@ -107,10 +103,9 @@ impl LinkFamily {
             let Some(found) = self.find_ends(number, place)? else { continue };
             let (old, row) = self.records[number].cell;
             let old = self.cells.get(num::usize_from_u32(old));
-            for (cell, _) in self.placements(&found)? {
-                let key = if old == Some(&cell) { (false, row) } else { (true, number) };
-                cells.entry(cell).or_default().push((key, number));
-            }
+            let (cell, _) = self.placement(&found)?;
+            let key = if old == Some(&cell) { (false, row) } else { (true, number) };
+            cells.entry(cell).or_default().push((key, number));
         }
         Ok(cells)
     }
@@ -125,46 +120,41 @@ impl LinkFamily {
         found.collect()
     }
 
-    /// Returns the cells of a record with these ends, and its form in each.
-    pub(crate) fn placements(
-        &self,
-        ends: &[(Chunk, u64)],
-    ) -> Result<Vec<((String, Chunk), LinkRecord)>> {
+    /// Returns the cell of a record with these ends, and its form there: families that store a
+    /// record twice are not edited.
+    pub(crate) fn placement(&self, ends: &[(Chunk, u64)]) -> Result<((String, Chunk), LinkRecord)> {
         let ends = ends.iter().map(|(chunk, row)| Ok((ChunkKey::new(chunk)?, *row)));
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let ends: Vec<Endpoint<'_>> =
             ends.iter().map(|(chunk, row)| Endpoint { chunk, row: *row }).collect();
-        let placements = self.policy.place(&ends)?.map(|placement| {
-            let offsets = match self.policy.link_width() {
-                1 => "self".to_owned(),
-                _ => placement.offsets().to_string(),
-            };
-            ((offsets, placement.source().components().to_vec()), placement.record())
-        });
-        Ok(placements.collect())
+        let placement = self.policy.place(&ends)?.next().or_fail(Class::CountMismatch, || {
+            format!("{}/links: a link has no cell; this is a bug in zvf", self.path)
+        })?;
+        let offsets = match self.policy.link_width() {
+            1 => "self".to_owned(),
+            _ => placement.offsets().to_string(),
+        };
+        Ok(((offsets, placement.source().components().to_vec()), placement.record()))
     }
 
     /// Writes the records of a cell and their values. Returns whether the records differ from the stored ones.
     fn write_cell(
         &mut self,
-        snap: &Snapshot,
         like: &CellArray,
         (offsets, source): (&str, &Chunk),
         (list, rows): (&[PlacedRecord], &[LinkRecord]),
     ) -> Result<bool> {
-        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
-        let parsed = Offsets::parse(offsets, rank, width)?;
-        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        let (parsed, intra) = self.parse_offsets(offsets)?;
         let mut array = match self.arrays.remove(offsets) {
             Some(array) => array,
             None => self.create_array(like, offsets, (&parsed, intra)),
         };
-        let written = self.write_records(snap, &mut array, (source, intra), rows);
+        let written = self.write_records(&mut array, (source, intra), rows);
         let steps = array.attribute("offsets").clone();
         self.arrays.insert(offsets.to_owned(), array);
         let differs = written?;
         for at in 0..self.columns.len() {
-            self.write_column(snap, like, (offsets, source, &steps), (at, list))?;
+            self.write_column(like, (offsets, source, &steps), (at, list))?;
         }
         if intra && differs {
             self.write_fragments(like, source, list.len())?;
@@ -190,7 +180,6 @@ impl LinkFamily {
     /// Writes records to a cell, unless the same are stored. Returns whether they differ.
     fn write_records(
         &self,
-        snap: &Snapshot,
         array: &mut CellArray,
         (source, intra): (&Chunk, bool),
         rows: &[LinkRecord],
@@ -198,7 +187,7 @@ impl LinkFamily {
         let shape = self.row_shape(array, intra)?;
         let body = self.policy.body(intra);
         let bytes = if rows.is_empty() { Vec::new() } else { link::encode(&[rows], body, shape)? };
-        let stored = array.read_stored(snap, source)?;
+        let stored = array.read_stored(source)?;
         let same = stored.as_deref().unwrap_or_default() == bytes
             || stored.as_deref().is_some_and(|stored| same_records(stored, rows, body, shape));
         if !same {
@@ -210,7 +199,6 @@ impl LinkFamily {
     /// Writes the values of the records of a cell to the column `at`.
     fn write_column(
         &mut self,
-        snap: &Snapshot,
         like: &CellArray,
         (offsets, source, steps): (&str, &Chunk, &Json),
         (at, list): (usize, &[PlacedRecord]),
@@ -239,7 +227,7 @@ impl LinkFamily {
             column.arrays.insert(offsets.to_owned(), CellArray::create(like, &path, attrs));
         }
         if let Some(array) = column.arrays.get_mut(offsets)
-            && array.read(snap, source)?.as_deref().unwrap_or_default() != values
+            && array.read(source)?.as_deref().unwrap_or_default() != values
         {
             array.put_chunk(source, values);
         }
@@ -248,24 +236,22 @@ impl LinkFamily {
 
     /// Writes one fragment with all records within a chunk.
     fn write_fragments(&mut self, like: &CellArray, source: &Chunk, count: usize) -> Result<()> {
-        let path = format!("{}/link_fragments", self.path);
-        let fragments = self.fragments.get_or_insert_with(|| {
-            let attrs = json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"});
-            CellArray::create(like, &path, attrs)
-        });
-        let mut index = FragmentIndexBuilder::new();
-        index.push_range(0, num::to_u64(count))?;
-        fragments.put_chunk(source, if count == 0 { Vec::new() } else { index.encode() });
+        let index = encode_spans([num::to_u64(count)])?;
+        let index = if count == 0 { Vec::new() } else { index };
+        self.fragments_or_new(like).put_chunk(source, index);
         Ok(())
     }
 
+    /// Returns the fragments of the links within chunks, none where there is no array of them.
+    pub(crate) fn fragments_or_new(&mut self, like: &CellArray) -> &mut CellArray {
+        self.fragments.get_or_insert_with(|| {
+            let attrs = json!({"nonempty_chunks": [], "zv_array": "link_fragments", "encoding": "fragment_index_v1"});
+            CellArray::create(like, &format!("{}/link_fragments", self.path), attrs)
+        })
+    }
+
     /// Writes the document of the family, after `before` of its records became `after`.
-    fn write_document(
-        &mut self,
-        snap: &Snapshot,
-        (before, after): (u64, u64),
-        out: &mut Changes,
-    ) -> Result<()> {
+    fn write_document(&mut self, (before, after): (u64, u64), out: &mut Changes) -> Result<()> {
         for name in ["num_links", "num_physical_records"] {
             // A count that is absent stays absent.
             let place = format!("{}/links/{}", self.path, self.delta_text);
@@ -286,7 +272,7 @@ impl LinkFamily {
         }
         let group = format!("{}/links", self.path);
         if self.is_new {
-            out.ensure_group(snap, &group)?;
+            out.ensure_group(&self.snap, &group)?;
         }
         out.put_doc(&format!("{group}/{}", self.delta_text), &self.doc)
     }

@@ -6,9 +6,10 @@
 //! delta -n    stored at level n: the first end is a row of level n, the others are vertices of level 0
 //! ```
 //!
-//! Only cells that name a chunk of interest are read. Not here: which links exist (`linking`, `follow`).
+//! Only cells that name a chunk of interest are read. Not here: which links exist (`linking`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
@@ -19,13 +20,11 @@ use zvf_metadata::DtypeKind;
 
 use crate::arrays::{CellArray, Chunk, chunk_text};
 use crate::cell_column::{check_size, declared_link_width};
-use crate::documents::read_doc;
 use crate::error::{At, EditError, OrFail, Result, fail, unsupported};
 use crate::indexes::{column_type, list_children, parse_scalar, read_count};
-use crate::numbers::{NONE, Vid};
-use crate::records::{End, Records};
-use crate::scalar::ColumnType;
-use crate::snapshot::Snapshot;
+use crate::numbers::{End, NONE, Records, Vid};
+use crate::scalar::{ColumnType, Named};
+use crate::snapshot::{Snapshot, read_doc};
 
 /// By rebuilt chunk: the new row of each old row, `NONE` where it was removed.
 pub(crate) type RowMoves = BTreeMap<Chunk, Vec<u32>>;
@@ -63,9 +62,16 @@ pub(crate) struct LinkColumn {
     pub(crate) is_new: bool,
 }
 
+impl Named for LinkColumn {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// A family of links.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkFamily {
+    pub(crate) snap: Rc<Snapshot>,
     pub(crate) path: String,
     pub(crate) delta_text: String,
     pub(crate) doc: Json,
@@ -88,7 +94,7 @@ pub(crate) struct LinkFamily {
 impl LinkFamily {
     /// Opens the family between a level and the one `delta` away.
     pub(crate) fn open(
-        snap: &Snapshot,
+        snap: &Rc<Snapshot>,
         path: &str,
         delta: i32,
         axes: usize,
@@ -140,7 +146,7 @@ impl LinkFamily {
         } else {
             None
         };
-        let (is_new, mut empty) = (false, Self::create(path, width, rank)?);
+        let (is_new, mut empty) = (false, Self::create(snap, path, width, rank)?);
         columns.iter().for_each(|column| empty.records.add_column(&column.fill));
         Ok(Some(Self { delta_text, doc, is_new, policy, arrays, columns, fragments, ..empty }))
     }
@@ -163,10 +169,16 @@ impl LinkFamily {
     }
 
     /// Creates a family without records.
-    pub(crate) fn create(path: &str, width: usize, axes: usize) -> Result<Self> {
+    pub(crate) fn create(
+        snap: &Rc<Snapshot>,
+        path: &str,
+        width: usize,
+        axes: usize,
+    ) -> Result<Self> {
         let doc = json!({"zarr_format": 3, "node_type": "group", "attributes": {"zv_array": "links_family", "level_delta": 0,
             "link_width": width, "directed": false, "store": "canonical", "sid_ndim": axes, "num_links": 0, "num_physical_records": 0}});
         Ok(Self {
+            snap: Rc::clone(snap),
             path: path.to_owned(),
             delta_text: "0".to_owned(),
             doc,
@@ -201,17 +213,22 @@ impl LinkFamily {
     /// Returns the offsets of an array, the shape of its rows, and whether it has the links within
     /// chunks.
     pub(crate) fn describe(&self, offsets: &str) -> Result<(Offsets, link::RowShape, bool)> {
-        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
-        let parsed = Offsets::parse(offsets, rank, width)?;
-        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        let (parsed, intra) = self.parse_offsets(offsets)?;
         let shape = self.row_shape(&self.arrays[offsets], intra)?;
         Ok((parsed, shape, intra))
+    }
+
+    /// Parses the offsets that an array is named after. Returns them, and whether its links are
+    /// within chunks.
+    pub(crate) fn parse_offsets(&self, offsets: &str) -> Result<(Offsets, bool)> {
+        let parsed = Offsets::parse(offsets, self.policy.sid_ndim(), self.policy.link_width())?;
+        let intra = self.policy.delta() == Delta::SAME && parsed.are_zero();
+        Ok((parsed, intra))
     }
 
     /// Loads the records of a cell, unless they are loaded. `end` maps a row of level 0 to an end.
     pub(crate) fn load_cell(
         &mut self,
-        snap: &Snapshot,
         offsets: &str,
         source: &Chunk,
         level_zero: &dyn Fn(usize) -> bool,
@@ -222,7 +239,7 @@ impl LinkFamily {
             return Ok(());
         }
         let array = self.arrays.get(offsets);
-        let stored = array.map_or(Ok(None), |array| array.read_stored(snap, source))?;
+        let stored = array.map_or(Ok(None), |array| array.read_stored(source))?;
         let Some((array, bytes)) = array.zip(stored) else {
             self.loaded.insert(cell, 0);
             return Ok(());
@@ -236,7 +253,7 @@ impl LinkFamily {
         let mut values: Vec<Option<bytes::Bytes>> = Vec::new();
         for column in &self.columns {
             let array = column.arrays.get(offsets);
-            let stored = array.map_or(Ok(None), |array| array.read_stored(snap, source))?;
+            let stored = array.map_or(Ok(None), |array| array.read_stored(source))?;
             if let (Some(array), Some(bytes)) = (array, &stored) {
                 let expected = records.records().count() * column.ty.size();
                 check_size(&array.path, source, bytes.len(), expected)?;
@@ -283,8 +300,7 @@ impl LinkFamily {
         chunks: &BTreeSet<Chunk>,
         level_zero: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<Chunk>> {
-        let (width, rank) = (self.policy.link_width(), self.policy.sid_ndim());
-        let parsed = Offsets::parse(offsets, rank, width)?;
+        let (parsed, _) = self.parse_offsets(offsets)?;
         let array = &self.arrays[offsets];
         let mut sources = BTreeSet::new();
         if self.policy.delta() == Delta::SAME {
@@ -312,13 +328,12 @@ impl LinkFamily {
     /// Loads all cells that name one of the chunks.
     pub(crate) fn load_cells_naming(
         &mut self,
-        snap: &Snapshot,
         chunks: &BTreeSet<Chunk>,
         level_zero: &dyn Fn(usize) -> bool,
         end: &mut dyn FnMut(&Chunk, u64) -> Result<End>,
     ) -> Result<()> {
         for (offsets, source) in self.cells_naming(chunks, level_zero)? {
-            self.load_cell(snap, &offsets, &source, level_zero, end)?;
+            self.load_cell(&offsets, &source, level_zero, end)?;
         }
         Ok(())
     }
@@ -369,7 +384,7 @@ impl LinkFamily {
 }
 
 /// Opens the arrays in a group, by the offsets of their links.
-fn open_arrays(snap: &Snapshot, group: &str) -> Result<BTreeMap<String, CellArray>> {
+fn open_arrays(snap: &Rc<Snapshot>, group: &str) -> Result<BTreeMap<String, CellArray>> {
     let open = |name: String| {
         let array = CellArray::open(snap, &format!("{group}/{name}")).transpose()?;
         Some(array.map(|array| (name, array)))

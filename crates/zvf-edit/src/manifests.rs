@@ -12,7 +12,7 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{At, EditError, OrFail, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{AddedPiece, Geometry};
 use crate::indexes::{Objects, count_objects, manifest_bytes, object_number};
 use crate::numbers::{FragmentNumber, FragmentNumbers, MAX_OBJECT_REFERENCES};
 use crate::rebuild::{ChangedObject, Tally};
@@ -45,7 +45,7 @@ impl Geometry {
         }
         self.set_object_columns(&objects, grew, tally);
         objects.flush(&self.path, out)?;
-        let rows = objects.manifests.rows.now.len();
+        let rows = objects.manifests.len();
         self.objects = Some(objects);
         self.set_vertex_counts(counted, changed, rows)?;
         if !self.object_columns.is_empty() {
@@ -74,15 +74,11 @@ impl Geometry {
             let map: HashMap<(u32, u32), u32> =
                 numbers.iter().map(|number| ((number.chunk, number.old), number.new)).collect();
             let (references, lines) = (self.references(object)?, self.line_starts(object)?);
-            let list: Vec<(Chunk, u32, bool)> = (0..)
-                .zip(&references)
-                .map(|(n, (chunk, fragment))| {
-                    let fragment = map.get(&(*chunk, *fragment)).copied().unwrap_or(*fragment);
-                    let key = self.chunk_keys[num::usize_from_u32(*chunk)].clone();
-                    (key, fragment, lines.contains(&n))
-                })
-                .collect();
-            manifests.push((object, manifest_bytes(rank, &list)?));
+            let list = references.iter().enumerate().map(|(n, (chunk, fragment))| {
+                let fragment = map.get(&(*chunk, *fragment)).unwrap_or(fragment);
+                (&self.chunk_keys[*chunk], *fragment, lines.contains(&n))
+            });
+            manifests.push((object, manifest_bytes(rank, list)?));
         }
         Ok(manifests)
     }
@@ -97,7 +93,7 @@ impl Geometry {
         let mut manifests = Vec::new();
         for (object, pieces) in changed {
             let state = self.known_object(*object)?;
-            let mut list: Vec<(Chunk, u32, bool)> = Vec::new();
+            let mut list = Vec::new();
             let mut starts = self.starting_pieces(pieces).into_iter();
             let mut unmoved = state.refs.clone();
             for (n, (chunk, vertices)) in pieces.iter().enumerate() {
@@ -115,7 +111,7 @@ impl Geometry {
                         };
                         let place = unmoved.iter().position(is_it);
                         let place = place.or_fail(Class::CountMismatch, || {
-                            let chunk = &self.chunk_keys[num::usize_from_u32(*chunk)];
+                            let chunk = &self.chunk_keys[*chunk];
                             let place = format!("{}: object {}", self.path, state.id);
                             format!(
                                 "{place}: a piece of it is no fragment of chunk {chunk:?}; run \"zvf validate\""
@@ -124,28 +120,25 @@ impl Geometry {
                         unmoved.remove(place).1
                     }
                 };
-                let key = self.chunk_keys[num::usize_from_u32(*chunk)].clone();
-                list.push((key, fragment, starts.next() == Some(true)));
+                list.push((&self.chunk_keys[*chunk], fragment, starts.next() == Some(true)));
             }
-            manifests.push((*object, manifest_bytes(rank, &list)?));
+            manifests.push((*object, manifest_bytes(rank, list)?));
         }
         Ok(manifests)
     }
 
     /// Encodes the manifests of added objects whose vertices have no numbers.
     fn added_manifests(&self, rank: usize) -> Result<Manifests> {
-        let mut manifests = Vec::new();
-        for pieces in self.pieces.chunk_by(|a, b| a.object == b.object) {
-            let key = |chunk: u32| self.chunk_keys[num::usize_from_u32(chunk)].clone();
-            let list = pieces.iter().map(|p| (key(p.chunk), p.fragment, p.starts_line));
-            manifests.push((pieces[0].object, manifest_bytes(rank, &list.collect::<Vec<_>>())?));
-        }
-        Ok(manifests)
+        let objects = self.pieces.chunk_by(|a, b| a.object == b.object).map(|pieces| {
+            let named = |p: &AddedPiece| (&self.chunk_keys[p.chunk], p.fragment, p.starts_line);
+            Ok((pieces[0].object, manifest_bytes(rank, pieces.iter().map(named))?))
+        });
+        objects.collect()
     }
 
     /// Writes the values of objects to the rows of columns, and the fill value for removed objects.
     fn set_object_columns(&mut self, objects: &Objects, grew: bool, tally: &mut Tally) {
-        let count = objects.manifests.rows.now.len();
+        let count = objects.manifests.len();
         for column in self.object_columns.iter_mut().filter(|column| !column.is_kept()) {
             if grew || column.array.len() < count {
                 column.array.resize(count);
@@ -174,16 +167,16 @@ impl Objects {
         let added = self.known.iter().filter(|(_, object)| object.row.is_none());
         let added: Vec<u32> = added.map(|(number, _)| *number).collect();
         let keep_rows = keep_rows || added.iter().any(|number| self.exists(*number));
-        let before = self.manifests.rows.now.len();
+        let before = self.manifests.len();
         for number in added.into_iter().filter(|_| keep_rows) {
-            let row = object_number(self.manifests.rows.now.len())?;
+            let row = object_number(self.manifests.len())?;
             let object = self.know(number);
             object.row = Some(row);
             let id = object.id;
-            self.manifests.rows.now.extend([manifest_bytes(self.rank, &[])?]);
+            self.manifests.rows.now.extend([manifest_bytes(self.rank, [])?]);
             self.set_id(path, row, id)?;
         }
-        Ok(self.manifests.rows.now.len() > before)
+        Ok(self.manifests.len() > before)
     }
 
     /// Sets the id of the last row, which is new.
@@ -196,25 +189,21 @@ impl Objects {
             None => {
                 // From this row on, ids differ from rows: create the list of ids.
                 let mut ids = DenseArray::create_ids(&format!("{path}/object_index"))?;
-                ids.resize(num::usize_from_u32(row));
-                for earlier in 0..row {
-                    ids.set_row(num::usize_from_u32(earlier), &i64::from(earlier).to_le_bytes());
-                }
+                ids.set_ids(0, 0..i64::from(row));
                 if self.manifests.table.is_none() {
                     self.doc["attributes"]["layout"] = json!("vlen_manifests_v2");
                 }
                 self.ids.insert(ids)
             }
         };
-        ids.resize(num::usize_from_u32(row) + 1);
-        ids.set_row(num::usize_from_u32(row), &id.to_le_bytes());
+        ids.set_ids(num::usize_from_u32(row), [id]);
         Ok(())
     }
 
     /// Writes manifests, ids, and the document of the index.
     fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
         let before = self.doc.clone();
-        let count = self.manifests.rows.now.len();
+        let count = self.manifests.len();
         let attrs = &mut self.doc["attributes"];
         count_objects(attrs, &self.manifests, self.is_new);
         if let Some(ids) = &self.ids {
@@ -260,7 +249,7 @@ impl Geometry {
         let chunk_numbers: HashMap<Vec<u8>, u32> = chunks
             .iter()
             .map(|number| {
-                let key = &self.chunk_keys[num::usize_from_u32(*number)];
+                let key = &self.chunk_keys[*number];
                 (key.iter().flat_map(|c| c.to_le_bytes()).collect(), *number)
             })
             .collect();
@@ -268,7 +257,7 @@ impl Geometry {
         let mut found: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
         for i in objects.numbers() {
             let Some(row) = objects.row(i) else { continue };
-            let blob = &objects.manifests.rows.now[num::usize_from_u32(row)];
+            let blob = objects.manifests.row(row);
             if blob.len() < 4 {
                 continue;
             }
@@ -303,7 +292,7 @@ impl Geometry {
     pub(crate) fn references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
         let Some(row) = objects.row(object) else { return Ok(Vec::new()) };
-        let blob = &objects.manifests.rows.now[num::usize_from_u32(row)];
+        let blob = objects.manifests.row(row);
         let references = read_references(blob, objects.rank).at(&self.describe_manifest(row))?;
         let list = references.into_iter();
         Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
@@ -313,7 +302,7 @@ impl Geometry {
     pub(crate) fn ordered_references(&mut self, object: u32) -> Result<Vec<(u32, u32)>> {
         let mut references = self.references(object)?;
         if !self.is_ordered() {
-            let key = |chunk: u32| &self.chunk_keys[num::usize_from_u32(chunk)];
+            let key = |chunk: u32| &self.chunk_keys[chunk];
             references.sort_by(|a, b| key(a.0).cmp(key(b.0)));
         }
         Ok(references)
@@ -321,7 +310,7 @@ impl Geometry {
 
     /// Returns the error of an object that names a fragment which is not there.
     pub(crate) fn missing_fragment(&self, chunk: u32, fragment: u32) -> EditError {
-        missing_fragment_error(&self.path, &self.chunk_keys[num::usize_from_u32(chunk)], fragment)
+        missing_fragment_error(&self.path, &self.chunk_keys[chunk], fragment)
     }
 
     /// Returns the fragments of an object before the edit with which another line starts, by their place in its manifest.
@@ -329,7 +318,7 @@ impl Geometry {
         let mut starts = HashSet::new();
         let Some(objects) = &self.objects else { return Ok(starts) };
         let Some(row) = objects.row(object) else { return Ok(starts) };
-        let blob = &objects.manifests.rows.now[num::usize_from_u32(row)];
+        let blob = objects.manifests.row(row);
         if blob.is_empty() || has_blocks_of(blob, objects.rank * 8 + 9) {
             return Ok(starts);
         }
@@ -379,7 +368,7 @@ pub(crate) fn read_references(blob: &[u8], rank: usize) -> Result<Vec<(Chunk, u3
 }
 
 /// Converts the number of a fragment to 32 bits, or refuses it.
-pub(crate) fn fragment_number(fragment: u64) -> Result<u32> {
+fn fragment_number(fragment: u64) -> Result<u32> {
     u32::try_from(fragment).ok().or_fail(Class::OutOfBounds, || {
         format!("expected a fragment below 2^32, found {fragment}; run \"zvf validate\"")
     })

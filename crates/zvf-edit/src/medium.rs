@@ -18,11 +18,11 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_publish::{KeyedFolder, PreparedFile};
-pub(crate) use zvf_store::block_on;
 use zvf_store::{Objects, SeenVersion};
 
 use crate::changes::{Blob, Changes};
 use crate::error::{EditError, Result};
+pub(crate) use zvf_store::block_on;
 
 /// Objects by key.
 #[derive(Clone, Debug)]
@@ -95,17 +95,6 @@ impl Medium {
         match self.get(key)? {
             None if !self.is_folder() && self.exists(key)? => self.get(key),
             found => Ok(found),
-        }
-    }
-
-    /// Reads several objects.
-    pub(crate) fn read_all(&self, keys: &[String]) -> Result<Vec<Option<Bytes>>> {
-        match self {
-            Self::Folder(_) => keys.iter().map(|key| self.get(key)).collect(),
-            Self::Objects(objects) => {
-                let reads = stream::iter(keys.iter().map(|key| objects.read(key)));
-                Ok(block_on(reads.buffered(MAX_REQUESTS).try_collect())?)
-            }
         }
     }
 

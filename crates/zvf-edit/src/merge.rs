@@ -12,7 +12,7 @@ use zvf_metadata::DtypeKind;
 use crate::append::ObjectData;
 use crate::columns::ColumnScope;
 use crate::commit::{commit_operation, open_journal, open_store_journal};
-use crate::error::{At, OrFail, Result, fail, missing_column_error, refuse_if, refused};
+use crate::error::{At, OrFail, Result, fail, refuse_if, refused};
 use crate::geometry::Geometry;
 use crate::indexes::RowColumn;
 use crate::links::loose_end_error;
@@ -21,7 +21,7 @@ use crate::new_rows::NewRows;
 use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::scalar::row_json;
+use crate::scalar::{need_mut, row_json};
 use crate::transaction::Transaction;
 
 /// The treatment of ids when stores are merged.
@@ -234,9 +234,7 @@ impl Transaction {
             if theirs.is_missing(row) {
                 continue;
             }
-            let mut columns = self.groups.columns.iter_mut();
-            let ours = columns.find(|ours| ours.name == theirs.name);
-            let ours = ours.ok_or_else(|| missing_column_error("groups", &theirs.name))?;
+            let ours = need_mut(&mut self.groups.columns, &theirs.name, "groups")?;
             let row = ours.ty.encode_present(&theirs.name, &row_json(&theirs.ty, row))?;
             ours.array.resize(count);
             let before = ours.array.row(to);

@@ -134,10 +134,10 @@ impl Place {
         matches!(self.location, Location::Versions(..))
     }
 
-    /// Returns the repository of versions and its options; `None` for other places.
-    pub(crate) fn versions(&self) -> Option<(&Arc<dyn Versions>, &OpenOptions)> {
+    /// Returns the repository of versions; `None` for other places.
+    pub(crate) fn versions(&self) -> Option<&Arc<dyn Versions>> {
         match &self.location {
-            Location::Versions(versions) => Some((versions, &self.options)),
+            Location::Versions(versions) => Some(versions),
             Location::Folder(..) | Location::Backend(..) => None,
         }
     }

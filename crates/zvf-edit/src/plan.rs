@@ -4,14 +4,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::Changes;
-use crate::documents::read_doc;
 use crate::error::{Result, fail, refused};
 use crate::options::{CommitOptions, Refresh};
-use crate::rebuild::{RebuildResult, Tally};
+use crate::rebuild::Tally;
 use crate::refresh::RefreshResult;
+use crate::snapshot::{mark_journal, read_doc};
 use crate::transaction::{NamedSelection, Transaction};
 
 /// The changes and the report of a commit.
@@ -29,7 +28,10 @@ impl Transaction {
     pub(crate) fn plan(&mut self, options: &CommitOptions) -> Result<Plan> {
         let mut changes = Changes::default();
         let mut tally = Tally::default();
-        let rebuilt = self.rebuild_kinds(&mut changes, &mut tally)?;
+        let mut rows = self.rebuilt_rows.take().into_iter().flatten();
+        let kinds = self.kinds.iter_mut();
+        let rebuilt = kinds.map(|kind| kind.rebuild(rows.next(), &mut changes, &mut tally));
+        let rebuilt = rebuilt.collect::<Result<Vec<_>>>()?;
         self.groups.flush(&self.snap, &mut changes)?;
         self.update_kind_counts(&mut changes)?;
         let mut root = self.new_root.clone().unwrap_or_else(|| self.root.clone());
@@ -59,7 +61,7 @@ impl Transaction {
         }
         if !changes.is_empty() {
             if self.snap.journal.pinned.is_none() {
-                root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+                mark_journal(&mut root);
             }
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
             changes.put_doc("", &root)?;
@@ -79,21 +81,6 @@ impl Transaction {
             report["irreversible"] = json!(true);
         }
         Ok(Plan { changes, before, report, written, named: self.locate_named() })
-    }
-
-    /// Writes the changes of every kind.
-    fn rebuild_kinds(
-        &mut self,
-        changes: &mut Changes,
-        tally: &mut Tally,
-    ) -> Result<Vec<RebuildResult>> {
-        let kinds = self.kinds.iter_mut();
-        match self.rebuilt_rows.take() {
-            Some(all) => {
-                kinds.zip(all).map(|(kind, rows)| kind.rebuild_rest(rows, changes, tally)).collect()
-            }
-            None => kinds.map(|kind| kind.rebuild(changes, tally)).collect(),
-        }
     }
 
     /// Converts named vertices to their chunks and rows after the commit.

@@ -13,7 +13,6 @@
 //! Not here: the index of objects (`manifests`), removal of waste (`vacuum`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -132,7 +131,7 @@ fn group_by_chunk(pieces: &[(u32, Vec<Vid>)]) -> BTreeMap<u32, Vec<&[Vid]>> {
 }
 
 /// The payloads of a chunk in the order of [`Geometry::arrays_mut`], all empty for a chunk without rows.
-pub(crate) type ChunkPayload = Vec<Vec<u8>>;
+type ChunkPayload = Vec<Vec<u8>>;
 
 /// The objects that name each fragment, by chunk and fragment number.
 type FragmentOwners = HashMap<(u32, u32), Vec<u32>>;
@@ -149,16 +148,28 @@ pub(crate) struct Piece {
     pub(crate) vertices: Vec<Vid>,
 }
 
+impl Piece {
+    fn new(key: (bool, i64, usize), vertices: Vec<Vid>) -> Self {
+        Self { key, owners: Vec::new(), changed: None, old: None, vertices }
+    }
+}
+
 impl Geometry {
     /// Writes the changes of this kind.
+    ///
+    /// A vacuum has rebuilt chunks before, in which nothing else is changed.
     pub(crate) fn rebuild(
         &mut self,
+        rows: Option<RebuiltRows>,
         out: &mut Changes,
         tally: &mut Tally,
     ) -> Result<RebuildResult> {
         let mut result = RebuildResult::default();
         self.update_segments()?;
-        let mut renumbered = self.rebuild_added(&mut result, tally)?;
+        let mut renumbered = match rows {
+            Some(rows) => self.take_rebuilt(rows, &mut result, tally, out)?,
+            None => self.rebuild_added(&mut result, tally)?,
+        };
         let objects = self.compare_objects(tally);
         let rebuilt: BTreeSet<u32> = &objects.rebuilt | &self.free_chunks();
         let involved: Vec<u32> = rebuilt.union(&objects.chunks).copied().collect();
@@ -196,12 +207,12 @@ impl Geometry {
         let stays = Some(home).filter(|_| alive);
         let place = if place.0 == NONE { stays } else { Some(place) };
         let (chunk, row) = place.filter(|(chunk, _)| *chunk != NONE)?;
-        Some((self.chunk_keys[chunk as usize].clone(), row))
+        Some((self.chunk_keys[chunk].clone(), row))
     }
 
     /// Returns the keys of chunks.
     pub(crate) fn chunk_keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
-        chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone())
+        chunks.iter().map(|chunk| self.chunk_keys[*chunk].clone())
     }
 
     /// Compares the pieces of every touched object before and after the edit.
@@ -305,15 +316,14 @@ impl Geometry {
                     row += 1;
                 }
                 let (chunk, new) = (*chunk, number);
-                numbers.extend(piece.owners.iter().map(|object| {
-                    let old = piece.old.unwrap_or(NONE);
-                    FragmentNumber { object: *object, chunk, piece: NONE, old, new }
-                }));
-                numbers.extend(piece.changed.map(|(object, n)| FragmentNumber {
+                let old = piece.old.unwrap_or(NONE);
+                let kept = piece.owners.iter().map(|object| (*object, NONE, old));
+                let changed = piece.changed.map(|(object, n)| (object, index_u32(n), NONE));
+                numbers.extend(kept.chain(changed).map(|(object, piece, old)| FragmentNumber {
                     object,
                     chunk,
-                    piece: index_u32(n),
-                    old: NONE,
+                    piece,
+                    old,
                     new,
                 }));
             }
@@ -327,9 +337,9 @@ impl Geometry {
     }
 
     /// Stages the payloads of a chunk with these fragments. Returns its key.
-    pub(crate) fn put_pieces(&mut self, chunk: u32, pieces: &[Piece]) -> Result<Chunk> {
+    fn put_pieces(&mut self, chunk: u32, pieces: &[Piece]) -> Result<Chunk> {
         let payload = self.chunk_payload(chunk, pieces)?;
-        let key = self.chunk_keys[chunk as usize].clone();
+        let key = self.chunk_keys[chunk].clone();
         self.arrays_mut().zip(payload).for_each(|(array, bytes)| array.put_chunk(&key, bytes));
         Ok(key)
     }
@@ -356,8 +366,7 @@ impl Geometry {
 
     /// Flushes these arrays.
     pub(crate) fn flush_arrays(&mut self, out: &mut Changes) -> Result<()> {
-        let snap = Rc::clone(&self.snap);
-        self.arrays_mut().try_for_each(|array| array.flush(&snap, out))
+        self.arrays_mut().try_for_each(|array| array.flush(out))
     }
 
     /// Returns the future fragments of a rebuilt chunk in order. `piece_places` lists the pieces of changed objects in it, as
@@ -377,25 +386,14 @@ impl Geometry {
         let mut pieces = self.kept_pieces(chunk, owners, touched, &claimed)?;
         for (i, n) in piece_places {
             let (object, new) = &changed[*i];
-            pieces.push(Piece {
-                key: (false, self.known_id(*object)?, *n),
-                owners: Vec::new(),
-                changed: Some((*object, *n)),
-                old: None,
-                vertices: new[*n].1.clone(),
-            });
+            let piece = Piece::new((false, self.known_id(*object)?, *n), new[*n].1.clone());
+            pieces.push(Piece { changed: Some((*object, *n)), ..piece });
         }
         let arrived = self.arrived_vertices(chunk, &claimed);
         if !arrived.is_empty() {
             match pieces.iter_mut().find(|piece| piece.key.0) {
                 Some(piece) => piece.vertices.extend(arrived),
-                None => pieces.push(Piece {
-                    key: (true, 0, 0), // the only one without an object
-                    owners: Vec::new(),
-                    changed: None,
-                    old: None,
-                    vertices: arrived,
-                }),
+                None => pieces.push(Piece::new((true, 0, 0), arrived)), // the only one without an object
             }
         }
         pieces.sort_by_key(|piece| piece.key);
@@ -434,8 +432,8 @@ impl Geometry {
             let ids = still.iter().map(|object| self.known_id(*object));
             let first_id = ids.collect::<Result<Vec<i64>>>()?.into_iter().min();
             let key = first_id.map_or((true, 0, n), |id| (false, id, n));
-            let old = Some(fragment);
-            pieces.push(Piece { key, owners: still, changed: None, old, vertices });
+            let piece = Piece::new(key, vertices);
+            pieces.push(Piece { owners: still, old: Some(fragment), ..piece });
         }
         Ok(pieces)
     }
@@ -480,8 +478,8 @@ impl Geometry {
             // New vertices have values, so that the column would be loaded.
             let homes = vertices.clone().map(|v| self.vertex[*v].home.0);
             let read = |home: u32| {
-                let (key, rows) = (&self.chunk_keys[home as usize], &self.chunks[&home].rows);
-                Ok((home, column.need_rows(&self.snap, key, rows.len())?))
+                let (key, rows) = (&self.chunk_keys[home], &self.chunks[&home].rows);
+                Ok((home, column.need_rows(key, rows.len())?))
             };
             let cells = homes.collect::<BTreeSet<_>>().into_iter().map(read);
             let (cells, size) = (cells.collect::<Result<HashMap<_, _>>>()?, column.ty.size());
@@ -524,8 +522,7 @@ impl Geometry {
         }
         let pieces = lists.into_iter().enumerate().map(|(bin, mut list)| {
             list.sort_unstable();
-            let vertices: Vec<Vid> = list.into_iter().map(|(_, _, v)| v).collect();
-            Piece { key: (true, 0, bin), owners: Vec::new(), changed: None, old: None, vertices }
+            Piece::new((true, 0, bin), list.into_iter().map(|(_, _, v)| v).collect())
         });
         Ok(pieces.collect())
     }
@@ -563,8 +560,8 @@ impl Geometry {
             return Ok(set.clone());
         }
         let (size, old) = (column.ty.size(), old as usize);
-        let chunk = &self.chunk_keys[home as usize];
-        let stored = column.read_rows(&self.snap, chunk, state.fragments.len())?;
+        let chunk = &self.chunk_keys[home];
+        let stored = column.read_rows(chunk, state.fragments.len())?;
         let row = stored.as_ref().and_then(|bytes| bytes.get(old * size..(old + 1) * size));
         Ok(row.map_or_else(|| column.fill.clone(), <[u8]>::to_vec))
     }

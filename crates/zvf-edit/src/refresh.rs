@@ -19,17 +19,12 @@
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-#[cfg(feature = "reference")]
-use zvf_format::num;
 use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
 use zvf_pyramid::{KindOptions, Method, Options, PyramidEvent, Reuse, Stale};
-#[cfg(feature = "reference")]
-use zvf_pyramid::{LevelContent, Reference};
 use zvf_store::BuildOptions;
 
 use crate::changes::Changes;
-use crate::documents::{parse_doc, read_doc};
 use crate::error::{EditError, Result};
 #[cfg(feature = "reference")]
 use crate::indexes::has_references;
@@ -38,8 +33,13 @@ use crate::medium::block_on;
 use crate::options::Refresh;
 #[cfg(feature = "reference")]
 use crate::row_array::RowArray;
+use crate::snapshot::{parse_doc, read_doc};
 use crate::store_copy::StoreCopy;
 use crate::transaction::Transaction;
+#[cfg(feature = "reference")]
+use zvf_format::num;
+#[cfg(feature = "reference")]
+use zvf_pyramid::{LevelContent, Reference};
 
 /// The rebuilt levels.
 #[derive(Debug, Default)]
@@ -142,7 +142,7 @@ fn merge_stale(marks: &[Json], axes: usize) -> Option<Stale> {
 
 /// The method and options to rebuild levels.
 #[derive(Clone, Debug)]
-pub(crate) enum Recipe {
+enum Recipe {
     /// Levels of zvf.
     Own(Box<Options>),
     /// Levels of the reference implementation.
@@ -163,7 +163,7 @@ fn parse_numbers(value: &Json) -> Option<Vec<f64>> {
 
 impl Transaction {
     /// Returns how the levels were built.
-    pub(crate) fn read_recipe(&self, levels: &[u32]) -> Result<Recipe> {
+    fn read_recipe(&self, levels: &[u32]) -> Result<Recipe> {
         for (expected, level) in (1_u32..).zip(levels) {
             if *level != expected {
                 return Err(unsupported_level(*level, "there is none below it"));
@@ -347,8 +347,7 @@ impl Transaction {
         let Some(index) = index else {
             return Err(unsupported_level(level, "it has no index of objects"));
         };
-        let rows =
-            self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.rows.now.len());
+        let rows = self.kinds[0].objects.as_ref().map_or(0, |objects| objects.manifests.len());
         let count = |value: &Json| value.as_u64().and_then(num::checked_usize);
         let built = read_setting(level, &doc["attributes"]["zvf"], "built_rows", count)?;
         let built = built.unwrap_or(index.rows.now.len()); // all, where none was added since

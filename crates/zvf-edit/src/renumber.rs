@@ -13,25 +13,21 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::Changes;
-use crate::commit::{
-    CommitResult, commit_after, open_store_journal, report_commit, report_rewrite,
-};
+use crate::commit::{CommitResult, commit_rewrite, open_store_journal, report_commit};
 use crate::dense::DenseArray;
-use crate::documents::{parse_doc, read_doc};
 use crate::error::{At, OrFail, Result, unsupported};
 use crate::geometry::Geometry;
 use crate::indexes::{count_objects, open_row_column, open_row_columns, read_count};
 use crate::journal::Journal;
 use crate::kept_columns::{LevelObjects, SEGMENT_ID};
 use crate::levels::list_coarser;
-use crate::manifest_table::DENSE_LAYOUT;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::row_array::RowArray;
+use crate::row_array::{DENSE_LAYOUT, RowArray};
+use crate::snapshot::{mark_journal, parse_doc, read_doc};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -87,20 +83,15 @@ fn commit_rewritten(
     let root = changes.get("zarr.json")?.flatten();
     let mut root = root.map_or_else(|| Ok(transaction.root.clone()), |root| parse_doc(&root))?;
     if journal.pinned.is_none() {
-        root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+        mark_journal(&mut root);
     }
     changes.put_doc("", &root)?;
     transaction.drop_unchanged(&mut changes, &mut before)?;
-    let head = transaction.head();
-    let mut text = report_rewrite(head + 1, Some(operation), &changes);
-    if is_irreversible {
-        text["irreversible"] = json!(true);
-    }
     let message = Some(operation.to_owned());
     let options = CommitOptions { message, dry_run, ..CommitOptions::default() };
-    let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
-    let operations = [json!({"op": operation})];
-    commit_after(journal, (&changes, &before), text, (body, &operations), head, &options)
+    let items = (json!(["*"]), &[json!({"op": operation})][..]);
+    let bytes = (&changes, &before);
+    commit_rewrite(journal, transaction.head(), bytes, items, is_irreversible, &options)
 }
 
 impl Transaction {
@@ -151,7 +142,7 @@ impl Transaction {
         if is_first || block["preserves_object_ids"] == true {
             self.renumber_index(path, numbering, changes)?;
         } else if let Some(name) = block["zvf.coarsening"]["source_id"].as_str() {
-            self.renumber_sources(&format!("{path}/object_attributes/{name}"), name, new, changes)?;
+            self.renumber_sources(&format!("{path}/object_attributes"), name, new, changes)?;
         }
         let old = level.clone();
         let attributes = &mut level["attributes"];
@@ -195,10 +186,7 @@ impl Transaction {
         manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
         match DenseArray::open_ids(&self.snap, &index)? {
             Some(mut ids) => {
-                ids.resize(count);
-                for (row, id) in (numbering.first..).take(count).enumerate() {
-                    ids.set_row(row, &id.to_le_bytes());
-                }
+                ids.set_ids(0, (numbering.first..).take(count));
                 ids.flush(changes, true)?;
             }
             None if numbering.first == 0 => {}
@@ -231,26 +219,28 @@ impl Transaction {
         let rank =
             read_count(&index, &doc["attributes"], "sid_ndim")?.unwrap_or(self.kinds[0].axes);
         let ids = (numbering.first..).take(count).collect();
-        let objects = LevelObjects { path, manifests: &manifests.rows.now, ids, rank };
-        objects.write_fragments(&self.snap, None, segments.as_ref(), changes)
+        let objects =
+            LevelObjects { snap: &self.snap, path, manifests: &manifests.rows.now, ids, rank };
+        objects.write_fragments(None, segments.as_ref(), changes)
     }
 
     /// Renumbers the column of a renumbered level that holds the ids of its objects at level 0.
     fn renumber_sources(
         &self,
-        path: &str,
+        group: &str,
         name: &str,
         new: &HashMap<i64, i64>,
         changes: &mut Changes,
     ) -> Result<()> {
-        let Some(mut column) = open_row_column(&self.snap, path, name)? else { return Ok(()) };
+        let Some(mut column) = open_row_column(&self.snap, group, name)? else { return Ok(()) };
+        let path = column.array.stored.path.clone();
         for row in 0..column.array.len() {
             let old = column.ty.scalar.to_i64(column.array.row(row));
             let id = match old.and_then(|old| new.get(&old)) {
                 Some(id) => column.ty.scalar.encode_id(*id),
                 None => Ok(column.array.fill.clone()), // of a removed object
             };
-            column.array.set_row(row, &id.at(path)?);
+            column.array.set_row(row, &id.at(&path)?);
         }
         column.array.flush(changes, false)
     }
@@ -299,8 +289,7 @@ impl Transaction {
             // The row is the id, which other layouts state.
             let ids = DenseArray::open_ids(&self.snap, &index)?;
             let mut ids = ids.map_or_else(|| DenseArray::create_ids(&index), Ok)?;
-            let rows = 0..num::to_u64(manifests.rows.now.len());
-            *ids.bytes.change() = rows.flat_map(u64::to_le_bytes).collect();
+            ids.set_ids(0, (0..).take(manifests.len()));
             ids.flush(changes, true)?;
         }
         doc["attributes"]["layout"] = json!(if dense { DENSE_LAYOUT } else { "vlen_manifests_v2" });

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use zvf_model::Kind;
 
 use crate::error::{OrFail, Result, refuse_if, refused};
-use crate::fields::{checked_index, parse_vector};
+use crate::new_rows::{checked_index, parse_vector};
 use crate::numbers::{NONE, Vid};
 use crate::objects::ObjectSelector;
 use crate::select::pick_entries;
@@ -197,7 +197,7 @@ impl Transaction {
         let mut members = Vec::new();
         for id in ids {
             members.push(self.need_object(*id)?);
-            self.mark_written(format!("object:{id}"));
+            self.mark_object(*id);
         }
         let kind = members[0].0;
         refuse_if(
@@ -250,7 +250,7 @@ impl Transaction {
         let id = split.object;
         let (kind, object) = self.need_object(id)?;
         self.check_split(kind, split)?;
-        self.mark_written(format!("object:{id}"));
+        self.mark_object(id);
         self.kinds[kind].mark_object_changed(object)?;
         let parts = self.divide_vertices(kind, object, split)?;
         refuse_if(parts.iter().any(Vec::is_empty), "a part would be empty")?;
@@ -405,7 +405,7 @@ impl Transaction {
             let state = self.kinds[*kind].object_mut(*object)?;
             state.vertices.reverse();
             let id = state.id;
-            self.mark_written(format!("object:{id}"));
+            self.mark_object(id);
         }
         Ok(OperationResult::new(list.len(), list.len()))
     }
@@ -419,7 +419,7 @@ impl Transaction {
             [vertex] => vertex,
             _ => return refused("index: one vertex is meant"),
         };
-        self.mark_written(format!("object:{id}"));
+        self.mark_object(id);
         let changed = self.kinds[kind].vertex[root].parent != NONE;
         self.kinds[kind].reroot(root)?;
         Ok(OperationResult::new(1, usize::from(changed)))

@@ -15,17 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use zvf_format::Class;
 use zvf_publish::{Disk, KeyedFolder};
-use zvf_store::record::JOURNAL_VERSION;
 
 use crate::changes::Changes;
-use crate::commit::{commit_after, open_store_journal, report, report_commit, report_rewrite};
-use crate::documents::parse_doc;
+use crate::commit::{commit_rewrite, open_store_journal, report, report_commit};
 use crate::error::{EditError, Result, fail, unsupported};
 use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, mark_journal, parse_doc};
 use crate::store_copy::{StoreCopy, compare};
 
 /// A temporary copy of a store with a journal, for a program that replaces stores.
@@ -148,7 +147,7 @@ fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
     if !new.contains(ROOT) {
         let text =
             format!("{}: expected the built levels, found no {ROOT}", built.root().display());
-        return fail(zvf_format::Class::FileChanged, text);
+        return fail(Class::FileChanged, text);
     }
     let stored: BTreeSet<String> = journal.store.walk("")?.into_iter().collect();
     let is_replaced = |key: &&String| zvf_pyramid::belongs_to_levels(key.as_str());
@@ -165,7 +164,7 @@ fn mark_root(journal: &Journal, (changes, before): &mut Differences) -> Result<(
     let new = changes.get(ROOT)?.flatten().or_else(|| stored.clone());
     let new = need_listed(ROOT, new)?;
     let mut root = parse_doc(&new)?;
-    root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+    mark_journal(&mut root);
     changes.put_doc("", &root)?;
     before.insert(ROOT.to_owned(), stored);
     Ok(())
@@ -185,12 +184,12 @@ fn commit_differences(
     if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT)?, before.get(ROOT)?) {
         // The rewritten root may lack the attributes of the journal.
         let (mut root, old): (Json, Json) = (parse_doc(&new)?, parse_doc(&old)?);
-        let (old, new) = (&old["attributes"]["zvf"], &mut root["attributes"]["zvf"]);
+        let old = &old["attributes"]["zvf"];
         if !old["journal"].is_null() {
-            new["journal"] = json!(JOURNAL_VERSION);
+            mark_journal(&mut root);
         }
         if !old["next_id"].is_null() {
-            new["next_id"] = old["next_id"].clone();
+            root["attributes"]["zvf"]["next_id"] = old["next_id"].clone();
         }
         changes.put_doc("", &root)?;
     }
@@ -198,10 +197,8 @@ fn commit_differences(
         changes.keys.retain(|key, _| key != ROOT);
     }
     before.keys.retain(|key, _| changes.keys.contains_key(key));
-    let text = report_rewrite(head + 1, options.message.as_deref(), &changes);
-    let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
-    let body = (body, std::slice::from_ref(operation));
-    let done = commit_after(journal, (&changes, &before), text, body, head, options)?;
+    let items = (json!(["*"]), std::slice::from_ref(operation));
+    let done = commit_rewrite(journal, head, (&changes, &before), items, false, options)?;
     let head = head + u64::from(!options.dry_run);
     Ok(report_commit(journal, head, options.dry_run, &done))
 }

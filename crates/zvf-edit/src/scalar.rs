@@ -14,7 +14,7 @@ use zvf_format::num;
 use zvf_metadata::{Dtype, DtypeKind, Fill};
 use zvf_model::Value;
 
-use crate::error::{At, EditError, OrFail, Result, refused, unsupported};
+use crate::error::{At, EditError, OrFail, Result, missing_column_error, refused, unsupported};
 
 /// The type of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,18 +371,9 @@ impl ColumnType {
         let size = self.scalar.size();
         let value = self.scalar.decode(&row[index * size..(index + 1) * size]);
         let Some(categories) = &self.categories else { return value };
-        let code = match value {
-            Value::Int(n) => n,
-            Value::UInt(n) => match i64::try_from(n) {
-                Ok(n) => n,
-                Err(_no_category) => return Value::Null,
-            },
-            Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => return Value::Null,
-        };
-        if categories.missing == Some(code) {
-            return Value::Null;
-        }
-        match usize::try_from(code).ok().and_then(|at| categories.values.get(at)) {
+        let is_meant = |code: &i128| categories.missing.map(i128::from) != Some(*code);
+        let code = as_integer(&value).filter(is_meant).and_then(|code| usize::try_from(code).ok());
+        match code.and_then(|at| categories.values.get(at)) {
             Some(Json::String(text)) => Value::from(text.as_str()),
             Some(Json::Bool(flag)) => Value::from(*flag),
             Some(Json::Number(n)) => match (n.as_i64(), n.as_f64()) {
@@ -392,6 +383,15 @@ impl ColumnType {
             },
             _ => Value::Null,
         }
+    }
+}
+
+/// Returns a value of a column of integers; `None` for others.
+pub(crate) fn as_integer(value: &Value) -> Option<i128> {
+    match value {
+        Value::Int(n) => Some((*n).into()),
+        Value::UInt(n) => Some((*n).into()),
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
     }
 }
 
@@ -419,6 +419,40 @@ pub(crate) fn row_json(ty: &ColumnType, row: &[u8]) -> Json {
             (0..num::usize_from_u32(width)).map(|i| to_json(&ty.decode_value(row, i))).collect(),
         ),
     }
+}
+
+/// A column of any scope.
+pub(crate) trait Named {
+    fn name(&self) -> &str;
+}
+
+/// Finds the index of a column.
+pub(crate) fn position(columns: &[impl Named], name: &str) -> Option<usize> {
+    columns.iter().position(|column| column.name() == name)
+}
+
+/// Finds a column.
+pub(crate) fn find<'a, C: Named>(columns: &'a [C], name: &str) -> Option<&'a C> {
+    position(columns, name).map(|at| &columns[at])
+}
+
+/// Finds a column, to change it.
+pub(crate) fn find_mut<'a, C: Named>(columns: &'a mut [C], name: &str) -> Option<&'a mut C> {
+    columns.iter_mut().find(|column| column.name() == name)
+}
+
+/// Removes a column from a list.
+pub(crate) fn take<C: Named>(columns: &mut Vec<C>, name: &str) -> Option<C> {
+    position(columns, name).map(|at| columns.remove(at))
+}
+
+/// Finds a column of `things`, to encode a value of it, or refuses its name.
+pub(crate) fn need_mut<'a, C: Named>(
+    columns: &'a mut [C],
+    name: &str,
+    things: impl Display,
+) -> Result<&'a mut C> {
+    find_mut(columns, name).ok_or_else(|| missing_column_error(things, name))
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use zvf_publish::hash_bytes;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
 use crate::error::{EditError, OrFail, Result, refuse_if, refused};
-use crate::fields::{self, checked_index, parse_vector};
 use crate::geometry::Geometry;
+use crate::new_rows::{checked_index, parse_vector, read_members};
 use crate::numbers::Vid;
-use crate::scalar::parse_number;
+use crate::scalar::{find, parse_number, position};
 use crate::transaction::{NamedSelection, Transaction};
 
 /// The result of a selector.
@@ -93,7 +93,7 @@ impl Transaction {
                 "a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}"
             ));
         };
-        let selector: Selector = fields::read(fields.clone())?;
+        let selector: Selector = read_members(fields.clone())?;
         selector.check()?;
         let selection = self.evaluate(&selector)?;
         if let Some(count) = selector.count
@@ -205,7 +205,7 @@ impl Transaction {
         let mut found = Vec::new();
         for id in ids {
             if let Some(number) = self.kinds[kind].find_object(id) {
-                self.read_items.insert(format!("object:{id}"));
+                self.read_object(id);
                 self.kinds[kind].load_object(number)?;
                 found.extend(self.kinds[kind].vertices_of(number));
             }
@@ -286,17 +286,15 @@ impl Transaction {
     ) -> Result<()> {
         for column in predicate.columns() {
             let geometry = &mut self.kinds[kind];
-            let at = geometry.columns.iter().position(|stored| stored.name == column.name);
+            let at = position(&geometry.columns, &column.name);
             let at = at.filter(|_| column.scope == Scope::Vertex);
             at.map_or(Ok(()), |at| geometry.load_values(at))?;
             let width = match column.scope {
                 scope if !scopes.contains(&scope) => None,
                 Scope::Vertex => at.map(|at| geometry.columns[at].ty.width),
-                Scope::Object => geometry
-                    .object_columns
-                    .iter()
-                    .find(|candidate| candidate.name == column.name)
-                    .map(|candidate| candidate.ty.width),
+                Scope::Object => {
+                    find(&geometry.object_columns, &column.name).map(|stored| stored.ty.width)
+                }
                 Scope::Fragment | Scope::Group | Scope::Link => None,
             };
             if width.is_none_or(|width| column.index >= width) {
@@ -325,7 +323,7 @@ impl Transaction {
         let number = geometry.chunk_number(key);
         geometry.load_chunk(number)?;
         let rows = geometry.chunks[&number].rows.clone();
-        let stored = geometry.vertices.read_stored(&geometry.snap, key)?;
+        let stored = geometry.vertices.read_stored(key)?;
         let size = geometry.scalar.size() * geometry.axes;
         // One for each row.
         let positions: Vec<&[u8]> =
@@ -387,8 +385,7 @@ impl Geometry {
 
     /// Returns the value of a column of an object; null when it is absent.
     pub(crate) fn object_value(&self, object: u32, column: &ColumnRef) -> Value {
-        let object_column = self.object_columns.iter().find(|stored| stored.name == column.name);
-        let Some(object_column) = object_column else {
+        let Some(object_column) = find(&self.object_columns, &column.name) else {
             return Value::Null;
         };
         let Some(row) = self.object_row(object, &column.name) else { return Value::Null };
@@ -401,7 +398,7 @@ impl Geometry {
     /// Returns the encoded row of a column of an object.
     pub(crate) fn object_row(&self, object: u32, name: &str) -> Option<Vec<u8>> {
         let objects = self.objects.as_ref().filter(|objects| object < objects.count)?;
-        let column = self.object_columns.iter().find(|column| column.name == name)?;
+        let column = find(&self.object_columns, name)?;
         if let Some(value) = objects.known.get(&object).and_then(|state| state.values.get(name)) {
             return Some(value.clone());
         }
@@ -430,7 +427,7 @@ pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
     match (index.as_array(), index.as_object()) {
         (Some(items), _) => items.iter().map(vertex).collect(),
         (None, Some(range)) => {
-            let range: IndexRange = fields::read(range.clone())?;
+            let range: IndexRange = read_members(range.clone())?;
             let end = |end: Option<i64>, missing: usize| match end {
                 None => Ok(missing),
                 Some(i) if usize::try_from(i) == Ok(length) => Ok(length), // behind the last

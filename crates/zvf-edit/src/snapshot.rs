@@ -3,18 +3,24 @@
 //! The bytes of a key that a later commit changed come from the old bytes of that commit. On an object store a slow writer
 //! may have restored outdated bytes or removed newer ones. There, bytes are verified against the checksums of the log, and
 //! read from the staged files if they differ.
+//!
+//! Documents of nodes are kept as JSON, so that unknown fields are preserved. Not here: when they
+//! change, which is written with the arrays and groups.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::num::to_u64;
-use zvf_store::record::{RECENT_COMMITS, RecordKey, StagedSpan};
+use zvf_store::record::{JOURNAL_VERSION, RECENT_COMMITS, RecordKey, StagedSpan};
 
 use crate::changes::{Blob, Changes, KeyContents, read_blob};
-use crate::error::{Result, foreign_change_error, missing_commit_error};
+use crate::error::{At, OrFail, Result, fail, foreign_change_error, missing_commit_error};
 use crate::journal::Journal;
 
 /// A snapshot of a store at one head.
@@ -25,11 +31,14 @@ pub(crate) struct Snapshot {
     later: RefCell<LaterCommits>,
     /// What was read, most of which lies in a scratch file.
     cache: RefCell<Changes>,
-    /// The keys of recent commits, each with the last transaction that wrote it and the span of its new bytes.
-    known_keys: HashMap<String, (Arc<str>, Option<StagedSpan>)>,
+    /// The keys of recent commits.
+    known_keys: Rc<KnownKeys>,
     /// The number of bytes read so far.
     pub(crate) bytes_read: Cell<u64>,
 }
+
+/// The last transaction that wrote a key, and the span of its new bytes, by key.
+type KnownKeys = HashMap<String, (Arc<str>, Option<StagedSpan>)>;
 
 /// The commits after the head that were noticed so far, and the keys at the head that the store may
 /// not have.
@@ -53,7 +62,7 @@ impl Snapshot {
         if head == 0 {
             journal.note_planned()?;
         }
-        let mut known_keys = HashMap::new();
+        let mut known_keys = KnownKeys::new();
         let checked = if journal.store.is_folder() { CHECKED_IN_FOLDERS } else { RECENT_COMMITS };
         let recent = head.saturating_sub(checked - 1).max(1)..=head;
         // A repository of versions has no records.
@@ -70,9 +79,24 @@ impl Snapshot {
             head,
             later,
             cache: RefCell::default(),
-            known_keys,
+            known_keys: Rc::new(known_keys),
             bytes_read: Cell::new(0),
         })
+    }
+
+    /// Returns the snapshot with these bytes under their keys, which no commit has.
+    pub(crate) fn with_bytes(&self, bytes: &KeyContents) -> Self {
+        let LaterCommits { last_seq, before } = &*self.later.borrow();
+        let mut before = before.clone();
+        before.extend(bytes.iter().map(|(key, blob)| (key.clone(), blob.clone())));
+        Self {
+            journal: Arc::clone(&self.journal),
+            head: self.head,
+            later: RefCell::new(LaterCommits { last_seq: *last_seq, before }),
+            cache: RefCell::default(),
+            known_keys: Rc::clone(&self.known_keys),
+            bytes_read: Cell::new(0),
+        }
     }
 
     /// Opens the store at an earlier head.
@@ -165,7 +189,7 @@ impl Snapshot {
         if !self.journal.place.accepts_foreign {
             return Ok(());
         }
-        for (key, (txid, span)) in &self.known_keys {
+        for (key, (txid, span)) in &*self.known_keys {
             if changes.keys.contains_key(key) {
                 continue;
             }
@@ -217,3 +241,137 @@ const MAX_CACHE_BYTES: u64 = 1 << 30;
 
 /// Number of recent commits in a folder whose bytes are verified: its lock excludes slow writers.
 const CHECKED_IN_FOLDERS: u64 = 8;
+
+/// Reads the document of a node. Returns `None` when there is no such node.
+pub(crate) fn read_doc(snap: &Snapshot, path: &str) -> Result<Option<Json>> {
+    let key = doc_key(path);
+    let Some(text) = snap.get(&key)? else { return Ok(None) };
+    parse_doc(&text).map(Some).at(&key)
+}
+
+/// Parses a document whose members can be replaced: each that has members of its own is an object, or absent.
+pub(crate) fn parse_doc(text: &[u8]) -> Result<Json> {
+    let doc: Json = serde_json::from_slice(text)?;
+    for place in OBJECTS {
+        // Said by its type: a damaged member may be as long as the document.
+        let found = match doc.pointer(place) {
+            None | Some(Json::Null | Json::Object(_)) => continue,
+            Some(Json::Array(_)) => "a list",
+            Some(Json::String(_)) => "a text",
+            Some(Json::Number(_)) => "a number",
+            Some(Json::Bool(_)) => "true or false",
+        };
+        let text = format!("{place:?}: expected an object, found {found}; run \"zvf validate\"");
+        return fail(Class::Encoding, text);
+    }
+    Ok(doc)
+}
+
+impl Changes {
+    /// Sets the document of a node.
+    pub(crate) fn put_doc(&mut self, path: &str, doc: &Json) -> Result<()> {
+        self.insert(doc_key(path), Some(doc_bytes(doc)?));
+        Ok(())
+    }
+
+    /// Adds the document of a group without attributes, if it does not exist.
+    pub(crate) fn ensure_group(&mut self, snap: &Snapshot, path: &str) -> Result<()> {
+        let group = json!({ "attributes": {}, "zarr_format": 3, "node_type": "group" });
+        match read_doc(snap, path)? {
+            Some(_) => Ok(()),
+            None => self.put_doc(path, &group),
+        }
+    }
+}
+
+pub(crate) fn doc_key(path: &str) -> String {
+    if path.is_empty() { "zarr.json".to_owned() } else { format!("{path}/zarr.json") }
+}
+
+/// Marks the root document of a store that has a journal.
+pub(crate) fn mark_journal(root: &mut Json) {
+    root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
+}
+
+/// Serializes a document.
+pub(crate) fn doc_bytes(doc: &Json) -> Result<Bytes> {
+    Ok(serde_json::to_vec(doc)?.into())
+}
+
+/// Pointers to the members of documents that edits replace members of.
+const OBJECTS: [&str; 7] = [
+    "",
+    "/attributes",
+    "/attributes/zarr_vectors",
+    "/attributes/zarr_vectors_level",
+    "/attributes/zvf",
+    "/chunk_grid",
+    "/chunk_grid/configuration",
+];
+
+/// Reads the chunk and bin shapes of level 0 from the level or the root.
+pub(crate) fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
+    let shape = match read_sizes(level, "chunk_shape")? {
+        Some(sizes) => ChunkShape::new(&sizes)?,
+        None => root_chunk_shape(zv)?,
+    };
+    let bins = match read_sizes(zv, "base_bin_shape")? {
+        Some(bin) => Bins::new(&shape, &bin)?,
+        None => Bins::from_chunk_shape(&shape),
+    };
+    Ok((shape, bins))
+}
+
+/// Reads the chunk shape that the root states.
+pub(crate) fn root_chunk_shape(zv: &Json) -> Result<ChunkShape> {
+    let sizes =
+        read_sizes(zv, "chunk_shape")?.or_fail(Class::Encoding, || missing_sizes("chunk_shape"))?;
+    Ok(ChunkShape::new(&sizes)?)
+}
+
+/// Reads one size for each axis. Returns `None` where they are not stated.
+pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
+    let floats =
+        |value: &Json| value.as_array()?.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>();
+    read_member(&block[name], floats, || missing_sizes(name))
+}
+
+/// Reads a member of a document. Returns `None` where it is absent, and fails where it is not what
+/// `read` takes.
+pub(crate) fn read_member<T>(
+    value: &Json,
+    read: impl FnOnce(&Json) -> Option<T>,
+    wrong: impl FnOnce() -> String,
+) -> Result<Option<T>> {
+    match value.is_null() {
+        true => Ok(None),
+        false => read(value).map(Some).or_fail(Class::Encoding, wrong),
+    }
+}
+
+fn missing_sizes(name: &str) -> String {
+    format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_whose_members_cannot_be_replaced_is_refused() {
+        for sound in
+            ["{}", r#"{"attributes": null}"#, r#"{"attributes": {"zvf": {"stale": true}}}"#]
+        {
+            parse_doc(sound.as_bytes()).unwrap();
+        }
+        for (text, place) in [
+            ("[]", "\"\""),
+            (r#"{"attributes": 1}"#, "\"/attributes\""),
+            (r#"{"attributes": {"zvf": "x"}}"#, "\"/attributes/zvf\""),
+            (r#"{"chunk_grid": {"configuration": []}}"#, "\"/chunk_grid/configuration\""),
+        ] {
+            let error = parse_doc(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(place) && error.contains("expected an object"), "{error}");
+        }
+    }
+}

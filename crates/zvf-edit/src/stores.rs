@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::path::Path;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -11,18 +12,18 @@ use zvf_model::Kind;
 use zvf_publish::{Disk, StagingDir, StagingOptions, TargetLock};
 use zvf_query::predicate::{ColumnRef, Scope};
 
-use crate::changes::Changes;
+use crate::changes::{Changes, KeyContents, read_blob};
 use crate::commit::open_store_journal;
-use crate::documents::{doc_bytes, parse_doc};
 use crate::error::{Result, fail, missing_column_error, missing_commit_error, refused};
 use crate::geometry::Geometry;
+use crate::groups::Group;
 use crate::history::{hold_for_reading, plan_undo};
 use crate::journal::{Journal, need_listed};
 use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::{Place, journal_folder};
 use crate::scalar::to_json;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_bytes, parse_doc};
 use crate::transaction::Transaction;
 
 /// Begins a folder that appears under the name `out` once it is whole. Refuses a name that is
@@ -48,34 +49,55 @@ fn check_is_free(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the store of `from` with `changes` below a prefix of a folder, without its history, which
-/// stays with the original.
-fn write_store(from: &Journal, changes: &Changes, to: (&StagingDir, &str)) -> Result<()> {
-    let (staging, prefix) = to;
-    let put = |key: &str, bytes: Bytes| -> Result<()> {
-        staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(zvf_error::Error::from)?;
-        Ok(())
-    };
-    let keys = from.store.walk("")?;
-    let is_kept = |key: &&str| *key != ROOT && !changes.keys.contains_key(*key);
-    let kept: Vec<&str> = keys.iter().map(String::as_str).filter(is_kept).collect();
-    for keys in kept.chunks(COPIED_KEYS) {
-        for (key, found) in keys.iter().zip(from.store.get_all(keys)?) {
-            put(key, need_listed(key, found.map(|object| object.bytes))?)?;
+/// The content of a new store: the keys that have other bytes than in the store it is made of, and
+/// those that have the same.
+struct StoreContent {
+    changed: KeyContents,
+    kept: Vec<String>,
+}
+
+impl StoreContent {
+    /// Takes all of a store.
+    fn of(store: &Journal) -> Result<Self> {
+        Ok(Self { changed: KeyContents::new(), kept: store.store.walk("")? })
+    }
+
+    /// Returns the content after changes.
+    fn with(&self, changes: Changes) -> Self {
+        let is_kept = |key: &&String| !changes.keys.contains_key(*key);
+        let kept = self.kept.iter().filter(is_kept).cloned().collect();
+        let mut changed = self.changed.clone();
+        changed.extend(changes.keys);
+        changed.retain(|_, blob| blob.is_some()); // what is removed is in neither list
+        Self { changed, kept }
+    }
+
+    /// Writes it below a prefix of a folder, without the history of the store, which stays with
+    /// that. The root is last.
+    fn write(&self, from: &Journal, (staging, prefix): (&StagingDir, &str)) -> Result<()> {
+        let mut root = None;
+        let mut put = |key: &str, bytes: Option<Bytes>| -> Result<()> {
+            let bytes = need_listed(key, bytes)?;
+            if key == ROOT {
+                root = Some(bytes);
+                return Ok(());
+            }
+            Ok(staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(zvf_error::Error::from)?)
+        };
+        for keys in self.kept.chunks(COPIED_KEYS) {
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            for (key, found) in keys.iter().zip(from.store.get_all(&keys)?) {
+                put(key, found.map(|object| object.bytes))?;
+            }
         }
+        self.changed.iter().try_for_each(|(key, blob)| put(key, read_blob(blob)?))?;
+        let mut root: Json = parse_doc(&need_listed(ROOT, root)?)?;
+        if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
+            extension.shift_remove("journal");
+        }
+        let root = doc_bytes(&root)?;
+        Ok(staging.put(&format!("{prefix}{ROOT}"), &[root]).map_err(zvf_error::Error::from)?)
     }
-    for (key, bytes) in changes.keys.iter().filter(|(key, _)| *key != ROOT) {
-        bytes.as_ref().map_or(Ok(()), |bytes| put(key, bytes.read()?))?;
-    }
-    let root = match changes.get(ROOT)? {
-        Some(root) => root,
-        None => from.store.get(ROOT)?,
-    };
-    let mut root: Json = parse_doc(&need_listed(ROOT, root)?)?;
-    if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
-        extension.shift_remove("journal");
-    }
-    put(ROOT, doc_bytes(&root)?)
 }
 
 /// Refuses what was read at `head` without a lock, where another process committed or replaced the
@@ -111,10 +133,13 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
     }
     let staging = begin_output(&journal, out)?;
     match journal.pinned {
-        Some(_) => write_store(&journal.open_at(head)?, &Changes::default(), (&staging, ""))?,
+        Some(_) => {
+            let then = journal.open_at(head)?;
+            StoreContent::of(&then)?.write(&then, (&staging, ""))?;
+        }
         None => {
             let (changes, _, _) = plan_undo(&journal, &snap, head)?;
-            write_store(&journal, &changes, (&staging, ""))?;
+            StoreContent::of(&journal)?.with(changes).write(&journal, (&staging, ""))?;
         }
     }
     check_read(&journal, &store, snap.head, held.is_some())?;
@@ -152,24 +177,17 @@ pub fn split(
     let store = store.into();
     let journal = open_store_journal(&store)?;
     let held = hold_for_reading(&store)?;
-    let mut whole = Transaction::begin(&journal)?;
-    let Parts { list, without_value } = find_parts(&whole, by)?;
+    let whole = Transaction::begin(&journal)?;
+    let (list, without_value) = find_parts(&whole, by)?;
     let names = name_parts(&list);
     let named = || list.iter().zip(&names);
     if !dry_run {
         let staging = begin_output(&journal, folder)?;
-        // What many parts need is read once; boxes are few, and each reads what it needs.
-        for kind in whole.kinds.iter_mut().filter(|_| !matches!(by, Division::Boxes(_))) {
-            kind.load_all()?;
-            kind.load_all_links()?;
-        }
-        for ((_, keep), name) in named() {
-            let mut part = whole.clone();
-            part.keep_only(keep, half_open)?;
-            let plan = part.plan(&CommitOptions::default())?;
-            write_store(&journal, &plan.changes, (&staging, &format!("{name}/")))?;
-        }
-        check_read(&journal, &store, whole.head(), held.is_some())?;
+        let parts: Vec<NamedPart<'_>> =
+            named().map(|((_, keep), name)| (name.as_str(), keep)).collect();
+        let splitting = Splitting { snap: Rc::clone(&whole.snap), staging: &staging, half_open };
+        splitting.write_parts(whole, &StoreContent::of(&journal)?, &parts)?;
+        check_read(&journal, &store, splitting.snap.head, held.is_some())?;
         staging.publish().map_err(zvf_error::Error::from)?;
     }
     let part = |((name, _), file): (&(String, PartContent), &String)| json!({"name": name, "store": folder.join(file).to_string_lossy()});
@@ -183,46 +201,99 @@ pub fn split(
     )
 }
 
-/// The parts of a split.
-#[derive(Default)]
-struct Parts {
-    /// The name and the content of each part.
-    list: Vec<(String, PartContent)>,
-    /// The number of objects in no part, as the column of the split has no value for them.
-    without_value: u64,
+/// A part to write: the name of its store, and what is in it.
+type NamedPart<'a> = (&'a str, &'a PartContent);
+
+/// How parts of a store are written.
+struct Splitting<'a> {
+    snap: Rc<Snapshot>,
+    staging: &'a StagingDir,
+    half_open: bool,
 }
 
-fn find_parts(transaction: &Transaction, by: &Division) -> Result<Parts> {
-    let mut parts = Parts::default();
-    match by {
-        Division::Groups => {
-            for (number, group) in transaction.groups.list.iter().enumerate() {
-                let members = group.members.iter().copied().collect();
-                parts.list.push((transaction.groups.name(number), PartContent::Objects(members)));
+impl Splitting<'_> {
+    /// Writes the stores of parts of `whole`, which has `content`.
+    ///
+    /// Many parts of objects are halved first: what is left of the store for each half is planned,
+    /// and then read for its parts alone. So an object is read as often as parts are halved, and
+    /// not once for each part.
+    fn write_parts(
+        &self,
+        mut whole: Transaction,
+        content: &StoreContent,
+        parts: &[NamedPart<'_>],
+    ) -> Result<()> {
+        // What several parts need is read once; boxes are few, and each reads what it needs.
+        let of_objects = |part: &NamedPart<'_>| matches!(part.1, PartContent::Objects(_));
+        let is_by_object = parts.iter().all(of_objects);
+        for kind in whole.kinds.iter_mut().filter(|_| is_by_object) {
+            kind.load_all()?;
+            kind.load_all_links()?;
+        }
+        let is_halved = is_by_object && parts.len() > MAX_PARTS_AT_ONCE;
+        let mut halves = Vec::new();
+        for parts in parts.chunks(if is_halved { parts.len().div_ceil(2) } else { 1 }) {
+            let mut rest = whole.clone();
+            #[cfg(test)]
+            tests::count_vertices(&rest);
+            match parts {
+                [(_, keep)] => rest.keep_only(keep, self.half_open)?,
+                parts => rest.keep_only(&PartContent::join(parts), self.half_open)?,
             }
+            let content = content.with(rest.plan(&CommitOptions::default())?.changes);
+            match parts {
+                [(name, _)] => {
+                    content.write(&self.snap.journal, (self.staging, &format!("{name}/")))?;
+                }
+                parts => halves.push((parts, content)),
+            }
+        }
+        drop(whole);
+        for (parts, content) in halves {
+            let rest = Transaction::begin_on(self.snap.with_bytes(&content.changed))?;
+            self.write_parts(rest, &content, parts)?;
+        }
+        Ok(())
+    }
+}
+
+/// The name and the content of each part of a split.
+type Parts = Vec<(String, PartContent)>;
+
+/// Finds the parts of a split. Returns them, and the number of objects in no part, as the column of
+/// the split has no value for them.
+fn find_parts(transaction: &Transaction, by: &Division) -> Result<(Parts, u64)> {
+    let parts: Parts = match by {
+        Division::Groups => {
+            let groups = transaction.groups.list.iter().enumerate();
+            let part = |(number, group): (usize, &Group)| {
+                let members = group.members.iter().copied().collect();
+                (transaction.groups.name(number), PartContent::Objects(members))
+            };
+            groups.map(part).collect()
         }
         Division::Objects => {
-            for id in transaction.object_ids() {
-                parts.list.push((id.to_string(), PartContent::Objects(HashSet::from([id]))));
-            }
+            let part = |id: i64| (id.to_string(), PartContent::Objects(HashSet::from([id])));
+            transaction.object_ids().into_iter().map(part).collect()
         }
-        Division::Attribute(name) => parts = find_parts_by_value(transaction, name)?,
+        Division::Attribute(name) => return find_parts_by_value(transaction, name),
         Division::Boxes(boxes) => {
             let axes = transaction.kinds[0].axes;
-            for (number, [low, high]) in boxes.iter().enumerate() {
+            let part = |(number, [low, high]): (usize, &[Vec<f64>; 2])| {
                 if low.len() != axes || high.len() != low.len() {
                     let found = low.len();
                     return refused(format!("box {number} has {found} values, expected {axes}"));
                 }
-                parts.list.push((number.to_string(), PartContent::Box(low.clone(), high.clone())));
-            }
+                Ok((number.to_string(), PartContent::Box(low.clone(), high.clone())))
+            };
+            boxes.iter().enumerate().map(part).collect::<Result<_>>()?
         }
-    }
-    Ok(parts)
+    };
+    Ok((parts, 0))
 }
 
 /// Returns one part for each value of a column of objects.
-fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
+fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<(Parts, u64)> {
     let name = name.strip_prefix("object.").unwrap_or(name);
     let mut columns = transaction.kinds.iter().flat_map(|kind| &kind.object_columns);
     if !columns.any(|column| column.name == name) {
@@ -232,15 +303,12 @@ fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
     let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
     for (id, kind, object) in transaction.existing_objects() {
         match transaction.kinds[kind].object_text(object, name) {
-            Some(text) => {
-                by_value.entry(text).or_default().insert(id);
-            }
+            Some(text) => drop(by_value.entry(text).or_default().insert(id)),
             None => without_value += 1,
         }
     }
-    let list = by_value.into_iter().map(|(value, ids)| (value, PartContent::Objects(ids)));
-    let list = list.collect();
-    Ok(Parts { list, without_value })
+    let parts = by_value.into_iter().map(|(value, ids)| (value, PartContent::Objects(ids)));
+    Ok((parts.collect(), without_value))
 }
 
 /// Returns the names of the stores of parts: short, distinct where names are compared without case
@@ -264,6 +332,17 @@ fn name_parts(parts: &[(String, PartContent)]) -> Vec<String> {
 enum PartContent {
     Objects(HashSet<i64>),
     Box(Vec<f64>, Vec<f64>),
+}
+
+impl PartContent {
+    /// Joins parts of objects to one.
+    fn join(parts: &[NamedPart<'_>]) -> Self {
+        let ids = parts.iter().filter_map(|(_, part)| match part {
+            Self::Objects(ids) => Some(ids),
+            Self::Box(..) => None,
+        });
+        Self::Objects(ids.flatten().copied().collect())
+    }
 }
 
 impl Geometry {
@@ -336,6 +415,8 @@ impl Transaction {
 
 /// The root document.
 const ROOT: &str = "zarr.json";
+/// Parts that are made of one store at once; more are halved.
+const MAX_PARTS_AT_ONCE: usize = 4;
 /// Keys that are read from a store together.
 const COPIED_KEYS: usize = 16;
 /// The longest name of a part: there is room for a number, the ending, and names beside the store.
@@ -343,7 +424,43 @@ const MAX_PART_NAME_BYTES: usize = 180;
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use archives::Unpacked;
+
     use super::*;
+    use crate::tests::{begin, positions};
+
+    thread_local! {
+        /// The vertices of all copies of which parts are made.
+        static COPIED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_vertices(copy: &Transaction) {
+        let count: usize = copy.kinds.iter().map(|kind| kind.vertex.list.len()).sum();
+        COPIED.set(COPIED.get() + count);
+    }
+
+    #[test]
+    fn many_parts_are_made_of_ever_less_of_the_store() {
+        let store = Unpacked::new("sl3_streamlines");
+        let mut whole = begin(store.path());
+        whole.kinds[0].load_all().unwrap();
+        let (vertices, objects) = (whole.kinds[0].vertex.list.len(), whole.object_ids().len());
+        assert!(objects > 16, "{objects}");
+        let folder = store.path().with_file_name("parts");
+        COPIED.set(0);
+        split(store.path(), &folder, &Division::Objects, false, false).unwrap();
+        let halvings = objects.ilog2() as usize + 1;
+        let most = vertices * (halvings + MAX_PARTS_AT_ONCE);
+        assert!(COPIED.get() <= most && most < vertices * objects, "{}", COPIED.get());
+        let before = positions(store.path());
+        for id in whole.object_ids() {
+            let found = positions(&folder.join(format!("{id}.zarrvectors")));
+            let expected = before[&Some(id)].clone();
+            assert_eq!(found, BTreeMap::from([(Some(id), expected)]));
+        }
+    }
 
     #[test]
     fn refuses_a_listed_object_that_is_missing() {

@@ -51,13 +51,18 @@ fn begin_on(journal: &Arc<Journal>) -> Transaction {
     Transaction::begin(journal).unwrap()
 }
 
-fn begin(store: &Path) -> Transaction {
+pub(crate) fn begin(store: &Path) -> Transaction {
     begin_on(&open(store))
 }
 
 fn move_all(store: &Path, by: f64) -> Json {
     let axes = begin(store).kinds[0].axes;
     json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![by; axes]})
+}
+
+/// Moves all vertices of an object.
+fn shift(object: i64) -> Json {
+    json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]})
 }
 
 /// Runs a script of one transaction.
@@ -70,11 +75,17 @@ fn run(store: impl Into<Place>, lines: &[Json]) -> Result<Json, EditError> {
     Ok(editor.report(None))
 }
 
+/// Merges the store `from` into another one.
+fn join(into: &Path, from: &Path) -> Result<Json, EditError> {
+    let options = CommitOptions::default();
+    crate::merge(into, &[from.into()], crate::MergeIds::Shift, false, &options)
+}
+
 /// Positions of vertices: those of objects by id, `None` for the other vertices.
-type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
+pub(crate) type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
 
 /// Reads the positions of every object, and of vertices without one. Positions of kinds without order are sorted.
-fn positions(store: &Path) -> Positions {
+pub(crate) fn positions(store: &Path) -> Positions {
     let mut transaction = begin(store);
     let geometry = &mut transaction.kinds[0];
     let mut found = Positions::new();
@@ -92,6 +103,39 @@ fn tree(store: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = archives::tree(store);
     files.remove("zarr.json"); // the next id and the mark of the journal stay
     files
+}
+
+/// Reads the document of a node of a store.
+fn document(store: &Path, node: &str) -> Json {
+    serde_json::from_slice(&std::fs::read(store.join(node).join("zarr.json")).unwrap()).unwrap()
+}
+
+/// Changes the document of a node of a store.
+fn change_document(store: &Path, node: &str, change: impl FnOnce(&mut Json)) {
+    let mut doc = document(store, node);
+    change(&mut doc);
+    std::fs::write(store.join(node).join("zarr.json"), doc.to_string()).unwrap();
+}
+
+/// Writes files of a store.
+fn write_files(store: &Path, files: impl IntoIterator<Item = (String, impl AsRef<[u8]>)>) {
+    for (key, bytes) in files {
+        let path = store.join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+fn write_changes(store: &Path, changes: &Changes) {
+    let bytes = |(key, bytes): (String, Option<Bytes>)| (key, bytes.unwrap());
+    write_files(store, changes.read_all().unwrap().into_iter().map(bytes));
+}
+
+/// Checks the class of the error of what has to fail.
+#[track_caller]
+fn assert_fails<T: std::fmt::Debug>(result: Result<T, EditError>, class: Class) {
+    let error = result.unwrap_err();
+    assert_eq!(error.class, class, "{error}");
 }
 
 const STORES: [&str; 10] = [
@@ -159,14 +203,12 @@ fn stored_width_overrides_declared_width() {
     assert_eq!(width(), expected);
     let vertices = json!({"object": 0});
     let set = |value: Json| json!({"op": "vertex.set", "vertices": vertices, "values": {"normal": value}});
-    let error = run(store.path(), &[set(json!(0.5))]).unwrap_err();
-    assert_eq!(error.class, Class::InvalidArgument, "{error}");
+    assert_fails(run(store.path(), &[set(json!(0.5))]), Class::InvalidArgument);
     let expect =
         |value: Json| json!({"op": "expect", "vertices": vertices, "values": {"normal": value}});
     run(store.path(), &[set(json!([0.25, 0.5, -1.0]))]).unwrap();
     run(store.path(), &[expect(json!([0.25, 0.5, -1.0]))]).unwrap();
-    let error = run(store.path(), &[expect(json!([0.25, 0.5, 1.0]))]).unwrap_err();
-    assert_eq!(error.class, Class::ExpectationFailed, "{error}");
+    assert_fails(run(store.path(), &[expect(json!([0.25, 0.5, 1.0]))]), Class::ExpectationFailed);
     assert_eq!(width(), expected);
 }
 
@@ -182,7 +224,7 @@ fn a_renamed_column_of_fragments_keeps_the_values_that_are_not_set() {
     let transaction = begin(store.path());
     let mut columns = transaction.kinds[0].fragment_columns.iter();
     let array = &columns.find(|column| column.name == "b").unwrap().array;
-    let cell = |chunk| array.read_stored(&transaction.snap, chunk).unwrap().unwrap();
+    let cell = |chunk| array.read_stored(chunk).unwrap().unwrap();
     let values =
         array.chunks().iter().map(|chunk| cell(chunk).to_vec()).collect::<Vec<_>>().concat();
     let values = values.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value));
@@ -207,18 +249,14 @@ fn undo_restores_all_files() {
 fn new_fragments_remove_the_claim_of_grouped_links() {
     for id in ["gr3_links", "ms3_tri"] {
         let store = Unpacked::new(id);
-        let path = store.path().join("0/zarr.json");
-        let claims = |level: &Json| {
-            level["attributes"]["zarr_vectors_level"]["fragment_link_groups"] == true
-        };
-        let mut level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        level["attributes"]["zarr_vectors_level"]["fragment_link_groups"] = json!(true);
-        std::fs::write(&path, serde_json::to_vec(&level).unwrap()).unwrap();
-        assert!(claims(&level), "{id}");
+        let claim = "fragment_link_groups";
+        change_document(store.path(), "0", |level| {
+            level["attributes"]["zarr_vectors_level"][claim] = json!(true);
+        });
         let line = json!({"op": "object.add", "positions": [[1, 2, 3]]});
         assert_eq!(run(store.path(), &[line]).unwrap()["head"], 1, "{id}");
-        let level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert!(!claims(&level), "{id}: {level}");
+        let level = document(store.path(), "0");
+        assert_ne!(level["attributes"]["zarr_vectors_level"][claim], true, "{id}: {level}");
     }
 }
 
@@ -227,16 +265,14 @@ fn keeps_an_absent_link_count_absent() {
     let link = json!({"op": "link.remove", "touching": {"object": 0, "index": [0]}});
     for stated in [true, false] {
         let store = Unpacked::new("gr3_links");
-        let path = store.path().join("0/links/0/zarr.json");
-        let read = || -> Json { serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap() };
-        let mut family = read();
-        let before = family["attributes"]["num_links"].as_i64().unwrap();
+        let read = || document(store.path(), "0/links/0");
+        let before = read()["attributes"]["num_links"].as_i64().unwrap();
         assert!(before > 1);
         if !stated {
-            let attributes = family["attributes"].as_object_mut().unwrap();
-            attributes.shift_remove("num_links");
-            attributes.shift_remove("num_physical_records");
-            std::fs::write(&path, serde_json::to_vec(&family).unwrap()).unwrap();
+            change_document(store.path(), "0/links/0", |family| {
+                let attributes = family["attributes"].as_object_mut().unwrap();
+                attributes.retain(|name, _| !name.starts_with("num_"));
+            });
         }
         let report = run(store.path(), std::slice::from_ref(&link)).unwrap();
         let removed = report["commits"][0]["links"]["removed"].as_i64().unwrap();
@@ -259,14 +295,10 @@ fn a_link_is_not_there_where_there_are_no_links_at_all() {
 #[test]
 fn refuses_an_impossible_link_count() {
     let store = Unpacked::new("gr3_links");
-    let path = store.path().join("0/links/0/zarr.json");
-    let mut family: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    family["attributes"]["num_links"] = json!(0);
-    std::fs::write(&path, serde_json::to_vec(&family).unwrap()).unwrap();
+    change_document(store.path(), "0/links/0", |doc| doc["attributes"]["num_links"] = json!(0));
     let before = tree(store.path());
     let link = json!({"op": "link.remove", "touching": {"object": 0, "index": [0]}});
-    let error = run(store.path(), &[link]).unwrap_err();
-    assert_eq!(error.class, Class::CountMismatch, "{error}");
+    assert_fails(run(store.path(), &[link]), Class::CountMismatch);
     assert_eq!(tree(store.path()), before);
 }
 
@@ -274,28 +306,22 @@ fn refuses_an_impossible_link_count() {
 #[test]
 fn keeps_an_unmaintained_vertex_count_at_0() {
     let store = Unpacked::new("pl2_negative");
-    let path = store.path().join("0/zarr.json");
-    let mut level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let count = "/attributes/zarr_vectors_level/vertex_count";
-    *level.pointer_mut(count).unwrap() = json!(0);
-    std::fs::write(&path, serde_json::to_vec(&level).unwrap()).unwrap();
+    change_document(store.path(), "0", |level| *level.pointer_mut(count).unwrap() = json!(0));
     let id = positions(store.path()).into_keys().flatten().next().unwrap();
     run(store.path(), &[json!({"op": "object.remove", "objects": [id]})]).unwrap();
-    let level: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(level.pointer(count), Some(&json!(0)));
+    assert_eq!(document(store.path(), "0").pointer(count), Some(&json!(0)));
 }
 
 #[test]
 fn refuses_an_index_with_fewer_rows_than_objects() {
     let store = Unpacked::new("pl2_negative");
-    let path = store.path().join("0/object_index/zarr.json");
-    let mut index: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    let count = index["attributes"]["num_objects"].as_u64().unwrap();
-    index["attributes"]["num_objects"] = json!(count + 1);
-    std::fs::write(&path, serde_json::to_vec(&index).unwrap()).unwrap();
+    change_document(store.path(), "0/object_index", |index| {
+        let count = index["attributes"]["num_objects"].as_u64().unwrap();
+        index["attributes"]["num_objects"] = json!(count + 1);
+    });
     let line = json!({"op": "vertex.move", "vertices": {"all": true}, "by": [1.0, 1.0]});
-    let error = run(store.path(), &[line]).unwrap_err();
-    assert_eq!(error.class, Class::CountMismatch, "{error}");
+    assert_fails(run(store.path(), &[line]), Class::CountMismatch);
 }
 
 #[test]
@@ -338,7 +364,6 @@ fn faults_have_a_class_and_a_line_and_change_nothing() {
 fn writers_conflict_only_on_the_same_object() {
     let store = Unpacked::new("sl3_streamlines");
     let journal = open(store.path());
-    let shift = |object: i64| json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]});
     let before = positions(store.path());
     let mut writers: Vec<Transaction> = (0..3).map(|_| begin_on(&journal)).collect();
     for (writer, object) in writers.iter_mut().zip([0, 1, 0]) {

@@ -8,11 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
 use crate::arrays::Chunk;
-use crate::documents::{doc_key, read_doc};
 use crate::error::{EditError, OrFail, Result, fail, refuse_if, refused, unsupported};
 use crate::geometry::Geometry;
 use crate::groups::Groups;
@@ -20,7 +20,7 @@ use crate::indexes::Objects;
 use crate::journal::Journal;
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::RebuiltRows;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, doc_key, read_doc, read_member};
 
 /// The result of an operation, for a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl OperationResult {
 }
 
 /// Rows that selectors named, by kind, chunk and row: the bytes of their position, and the index among rows with the same.
-pub(crate) type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
+type NamedRows = BTreeMap<(usize, Chunk, u32), (Vec<u8>, u32)>;
 
 /// The vertices of a name: by number before a commit, by chunk and row after it.
 #[derive(Clone, Debug)]
@@ -79,17 +79,6 @@ pub struct Transaction {
     pub(crate) rebuilt_rows: Option<Vec<RebuiltRows>>,
 }
 
-/// Reads the id of the next object from the root.
-fn next_id_of(root: &Json) -> Result<Option<i64>> {
-    let value = &root["attributes"]["zvf"]["next_id"];
-    if value.is_null() {
-        return Ok(None);
-    }
-    value.as_i64().map(Some).or_fail(zvf_format::Class::Encoding, || {
-        format!("zarr.json, zvf.next_id: expected an id, found {value}")
-    })
-}
-
 impl Transaction {
     /// Begins a transaction at the head.
     pub(crate) fn begin(journal: &Arc<Journal>) -> Result<Self> {
@@ -101,12 +90,12 @@ impl Transaction {
         Self::begin_on(Snapshot::open_at(journal, head)?)
     }
 
-    fn begin_on(snap: Snapshot) -> Result<Self> {
+    /// Begins a transaction on a snapshot.
+    pub(crate) fn begin_on(snap: Snapshot) -> Result<Self> {
         let snap = Rc::new(snap);
         let journal = &snap.journal;
-        let root = read_doc(&snap, "")?.or_fail(zvf_format::Class::NotFound, || {
-            format!("{}: there is no store", journal.place)
-        })?;
+        let root = read_doc(&snap, "")?
+            .or_fail(Class::NotFound, || format!("{}: there is no store", journal.place))?;
         let zv = &root["attributes"]["zarr_vectors"];
         if !zv.is_object() {
             return refused(format!(
@@ -117,7 +106,7 @@ impl Transaction {
         let extension = &root["attributes"]["zvf"];
         if !extension.is_null() && !extension.is_object() {
             let text = format!("zarr.json, zvf: expected an object, found {extension}");
-            return fail(zvf_format::Class::Encoding, text);
+            return fail(Class::Encoding, text);
         }
         let version = zv["zv_version"].as_str().unwrap_or_default(); // refused as too old
         // Other text than a number is 0, so that the version is refused as too old.
@@ -156,8 +145,12 @@ impl Transaction {
             .filter_map(|kind| kind.objects.as_ref())
             .filter_map(Objects::highest_id)
             .max();
-        let stored = next_id_of(&root)?.unwrap_or(0); // no edit allocated an id yet
-        let next_id = stored.max(highest.map_or(0, |id| id.saturating_add(1))); // none is given above the last of all
+        let stored = &root["attributes"]["zvf"]["next_id"];
+        let stored = read_member(stored, Json::as_i64, || {
+            format!("zarr.json, zvf.next_id: expected an id, found {stored}")
+        })?;
+        // Without one, no edit allocated an id yet.
+        let next_id = stored.unwrap_or(0).max(highest.map_or(0, |id| id.saturating_add(1))); // none is given above the last of all
         Ok(Self {
             snap,
             folder: ".".into(),
@@ -220,8 +213,18 @@ impl Transaction {
 
     /// Finds the kind and the number of an object, and marks it as read. Refuses an unknown id.
     pub(crate) fn need_object(&mut self, id: i64) -> Result<(usize, u32)> {
-        self.read_items.insert(format!("object:{id}"));
+        self.read_object(id);
         self.find_object(id).or_refused(|| format!("object {id} is not there"))
+    }
+
+    /// Marks an object as read.
+    pub(crate) fn read_object(&mut self, id: i64) {
+        self.read_items.insert(format!("object:{id}"));
+    }
+
+    /// Marks an object as written.
+    pub(crate) fn mark_object(&mut self, id: i64) {
+        self.mark_written(format!("object:{id}"));
     }
 
     pub(crate) fn mark_written(&mut self, item: String) {
@@ -238,7 +241,7 @@ impl Transaction {
             }
             last = owner;
             if let Some(id) = self.kinds[kind].object_id(owner) {
-                self.written_items.insert(format!("object:{id}"));
+                self.mark_object(id);
             }
         }
         Ok(())
@@ -272,7 +275,7 @@ impl Transaction {
         let next = id.checked_add(1).or_refused(|| "there is no id above".to_owned())?;
         self.next_id = self.next_id.max(next);
         match requested {
-            Some(_) => self.mark_written(format!("object:{id}")),
+            Some(_) => self.mark_object(id),
             None => {
                 self.unrequested_ids.insert(id);
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rebuild_rows    chunks with waste -> their new cells, and the new numbers of rows and fragments
-//! rebuild_rest    these             -> manifests, links, counts, coarser levels
+//! take_rebuilt    these             -> manifests, links, counts, coarser levels
 //! ```
 //!
 //! The first reads only chunks, so that processes can share it; the second reads no chunks.
@@ -25,12 +25,12 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+use zvf_error::format_count;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, num};
 
@@ -42,7 +42,6 @@ use crate::geometry::Geometry;
 use crate::indexes::has_references;
 use crate::journal::Journal;
 use crate::levels::list_coarser;
-use crate::links::{RowMoves, moved_end};
 use crate::numbers::{FragmentNumber, FragmentNumbers, NONE};
 use crate::options::CommitOptions;
 use crate::place::Place;
@@ -73,7 +72,7 @@ pub(crate) fn commit_vacuum(journal: &Arc<Journal>, dry_run: bool) -> Result<Com
 }
 
 /// Commits the rebuilt chunks of each kind, and drops empty rows at the end of indexes.
-pub(crate) fn commit_rebuilt(
+fn commit_rebuilt(
     journal: &Arc<Journal>,
     mut transaction: Transaction,
     rebuilt: Vec<RebuiltRows>,
@@ -86,7 +85,15 @@ pub(crate) fn commit_rebuilt(
     transaction.is_irreversible = true;
     let (message, if_head) = (Some("vacuum".to_owned()), Some(transaction.head()));
     let options = CommitOptions { message, if_head, dry_run, ..CommitOptions::default() };
-    commit(journal, transaction, &options)
+    let mut committed = commit(journal, transaction, &options)?;
+    let report = committed.report.as_ref();
+    let removed = report.and_then(|report| report["links"]["removed"].as_u64());
+    if let Some(removed) = removed.filter(|removed| *removed > 0) {
+        let links = format_count(removed, "link");
+        let text = format!("{links} went with the rows of no object at which they ended");
+        committed.notices.push(json!({"code": "links_removed", "text": text}));
+    }
+    Ok(committed)
 }
 
 impl Transaction {
@@ -104,7 +111,7 @@ impl Transaction {
             }
             let last = objects.manifests.rows.now.iter().rposition(|row| has_references(row));
             let rows = last.map_or(0, |last| last + 1);
-            if rows == objects.manifests.rows.now.len() {
+            if rows == objects.manifests.len() {
                 continue;
             }
             objects.drop_rows(rows);
@@ -118,7 +125,7 @@ impl Transaction {
 
 impl Geometry {
     /// Returns the chunks with a row in no fragment or a fragment of no object. Does not keep chunks in memory.
-    pub(crate) fn find_waste(&mut self, chunks: &[u32]) -> Result<BTreeSet<u32>> {
+    fn find_waste(&mut self, chunks: &[u32]) -> Result<BTreeSet<u32>> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
         let mut named: HashMap<u32, BTreeSet<u32>> = HashMap::new();
         for (chunk, fragment) in owners.into_keys() {
@@ -136,9 +143,9 @@ impl Geometry {
 
     /// Returns whether a chunk has waste. Its `named` fragments have objects.
     fn has_waste(&self, chunk: u32, named: &BTreeSet<u32>) -> Result<bool> {
-        let key = &self.chunk_keys[chunk as usize];
+        let key = &self.chunk_keys[chunk];
         let size = self.position_size();
-        let positions = self.vertices.read_stored(&self.snap, key)?.unwrap_or_default();
+        let positions = self.vertices.read_stored(key)?.unwrap_or_default();
         if !positions.len().is_multiple_of(size) {
             return Ok(true); // loading it reports the error
         }
@@ -155,9 +162,9 @@ impl Geometry {
     }
 
     /// Rebuilds chunks without fragments of no object and rows in no fragment.
-    pub(crate) fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
+    fn rebuild_rows(&mut self, chunks: &BTreeSet<u32>) -> Result<RebuiltRows> {
         let owners = self.owners_in(&chunks.iter().copied().collect())?;
-        let (snap, nobody) = (Rc::clone(&self.snap), HashSet::new());
+        let nobody = HashSet::new();
         // Flush copies of the arrays, as only the result is handed on.
         let mut arrays: Vec<CellArray> = self.arrays_mut().map(|array| array.clone()).collect();
         let mut result = RebuiltRows::default();
@@ -169,7 +176,7 @@ impl Geometry {
                     list.iter().for_each(|v| self.vertex[*v].alive = false);
                 }
             }
-            let key = self.chunk_keys[*chunk as usize].clone();
+            let key = self.chunk_keys[*chunk].clone();
             let old = self.fragment_rows(&key, state.rows.len())?;
             let held: usize = old.iter().map(Vec::len).sum();
             let mut became = RebuiltChunk {
@@ -212,25 +219,25 @@ impl Geometry {
             result.chunks.insert(key, became);
         }
         for array in &mut arrays {
-            array.flush(&snap, &mut result.cells)?;
+            array.flush(&mut result.cells)?;
         }
         result.cells.keys.retain(|key, _| !key.ends_with("zarr.json"));
         Ok(result)
     }
 
-    /// Writes rebuilt chunks with the manifests, links and documents of the level that depend on them.
-    pub(crate) fn rebuild_rest(
+    /// Takes over rebuilt chunks, on which the rest of the level depends. Returns the new numbers
+    /// of their fragments.
+    pub(crate) fn take_rebuilt(
         &mut self,
         rows: RebuiltRows,
-        out: &mut Changes,
+        result: &mut RebuildResult,
         tally: &mut Tally,
-    ) -> Result<RebuildResult> {
-        let mut result = RebuildResult::default();
+        out: &mut Changes,
+    ) -> Result<FragmentNumbers> {
         let mut numbers = FragmentNumbers::new();
-        let keys: Vec<Chunk> = rows.chunks.keys().cloned().collect();
-        let chunks: HashSet<u32> = keys.iter().map(|key| self.chunk_number(key)).collect();
+        let chunks: HashSet<u32> = rows.chunks.keys().map(|key| self.chunk_number(key)).collect();
         for ((chunk, old), objects) in self.owners_in(&chunks)? {
-            let became = rows.chunks.get(&self.chunk_keys[chunk as usize]);
+            let became = rows.chunks.get(&self.chunk_keys[chunk]);
             let new = became.and_then(|became| became.fragments.get(old as usize));
             let new = *new
                 .filter(|new| **new != NONE)
@@ -239,52 +246,31 @@ impl Geometry {
             numbers.extend(objects.into_iter().map(number));
         }
         let mut change = 0_i64;
-        for (key, became) in &rows.chunks {
+        for (key, became) in rows.chunks {
             let [now, before] = became.held;
             change += i64::from(now) - i64::from(before);
             if became.removed > 0 {
                 tally.vertices[1] += u64::from(became.removed);
-                tally.free_chunks.insert(self.chunk_item(key));
+                tally.free_chunks.insert(self.chunk_item(&key));
             }
             if now == 0 {
-                self.arrays_mut().for_each(|array| array.remove_chunk(key));
+                self.arrays_mut().for_each(|array| array.remove_chunk(&key));
             }
+            result.chunks.insert(key.clone());
+            result.moves.insert(key, became.rows);
         }
         self.count_rows(change);
-        self.flush_arrays(out)?;
         out.keys.extend(rows.cells.keys);
-        self.write_objects(&[], numbers, false, tally, out)?;
-        result.moves = rows.chunks.into_iter().map(|(key, became)| (key, became.rows)).collect();
-        self.move_links(&result.moves, out)?;
-        self.write_level(out)?;
-        result.chunks.extend(keys);
-        result.changed.clone_from(&result.chunks);
-        tally.chunks += to_u64(result.changed.len());
-        Ok(result)
+        Ok(numbers)
     }
 
     fn dangling_reference_error(&self, chunk: u32, fragment: u32) -> EditError {
-        let key = &self.chunk_keys[chunk as usize];
+        let key = &self.chunk_keys[chunk];
         let text = format!(
             "{} of chunk {key:?}: expected fragment {fragment}, which an object has, among those that were written again, found it gone; plan again",
             self.fragments.path
         );
         EditError::new(Class::CountMismatch, text)
-    }
-
-    /// Updates the ends of links for moved rows. Drops links with a removed end.
-    fn move_links(&mut self, moves: &RowMoves, out: &mut Changes) -> Result<()> {
-        if moves.is_empty() {
-            return Ok(());
-        }
-        self.withdraw_link_groups();
-        let Some(mut family) = self.links.take() else { return Ok(()) };
-        let (snap, keys) = (Rc::clone(&self.snap), moves.keys().cloned().collect());
-        let mut end = |chunk: &Chunk, row: u64| moved_end(&self.path, moves, chunk, row);
-        family.load_cells_naming(&snap, &keys, &|_| true, &mut end)?;
-        family.flush(&snap, &self.vertices, &|_| Ok(None), out)?;
-        self.links = Some(family);
-        Ok(())
     }
 }
 

@@ -93,11 +93,6 @@ impl Pinned {
         Ok(Self::new(&self.versions, self.version(number)?.id.clone()))
     }
 
-    /// Returns the reason why commits are refused; `None` where they are not.
-    pub(crate) fn read_only(&self) -> Option<String> {
-        self.versions.read_only_reason()
-    }
-
     /// Commits changes. Returns their report.
     pub(crate) fn commit(
         &self,

@@ -8,8 +8,8 @@ use zvf_format::num::checked_usize;
 use zvf_model::Kind;
 
 use crate::error::{OrFail, Result, refuse_if, refused};
-use crate::fields::{Fields, assignments, checked_index, need_list_of, parse_vector};
 use crate::geometry::Geometry;
+use crate::new_rows::{Fields, assignments, checked_index, need_list_of, parse_vector};
 use crate::numbers::{NONE, Vid};
 use crate::transaction::{NamedSelection, OperationResult, Transaction};
 
@@ -196,7 +196,7 @@ impl Transaction {
         let geometry = &self.kinds[kind];
         let (chunk, _) = geometry.vertex[v].home;
         if geometry.vertex[v].owner == NONE && chunk != NONE {
-            let item = geometry.chunk_item(&geometry.chunk_keys[chunk as usize]);
+            let item = geometry.chunk_item(&geometry.chunk_keys[chunk]);
             self.mark_written(item);
         }
     }
@@ -216,7 +216,7 @@ impl Transaction {
         if object_kind != kind {
             return refused(format!("object {id} is no {kind_type}"));
         }
-        self.mark_written(format!("object:{id}"));
+        self.mark_object(id);
         self.kinds[kind].mark_object_changed(object)?;
         let before = self.kinds[kind].vertices_of(object);
         let parents = new.parents.as_deref().unwrap_or_default();

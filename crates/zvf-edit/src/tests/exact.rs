@@ -13,7 +13,7 @@ use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::{GC, begin, move_all, open, positions, run, tree};
+use super::{GC, assert_fails, begin, change_document, join, move_all, open, positions, run, tree};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
 use crate::manifests::read_references;
@@ -96,7 +96,7 @@ fn owners(store: &Path, level: u32) -> Vec<i64> {
     let snap = begin(store).snap;
     let path = format!("{level}/fragment_attributes/object_id");
     let column = CellArray::open(&snap, &path).unwrap().expect("levels say whose fragments are");
-    let cells = column.chunks().into_iter().map(|chunk| column.read(&snap, &chunk).unwrap());
+    let cells = column.chunks().into_iter().map(|chunk| column.read(&chunk).unwrap());
     let bytes: Vec<u8> = cells.flatten().flatten().collect();
     bytes.chunks_exact(8).map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect()
 }
@@ -124,8 +124,8 @@ fn renumbering_distinguishes_sources_with_ids_beyond_f64() {
     let (_folder, store) = polylines(&[LARGE_ID + 2, 5, LARGE_ID + 1, LARGE_ID]);
     add_level(&store, Options { renumber: true, ..Options::default() });
     let sources = || {
-        let path = "1/object_attributes/source_id";
-        let column = open_row_column(&begin(&store).snap, path, "source_id").unwrap().unwrap();
+        let snap = begin(&store).snap;
+        let column = open_row_column(&snap, "1/object_attributes", "source_id").unwrap().unwrap();
         let rows = column.array.bytes.now.chunks_exact(8);
         rows.map(|row| i64::from_le_bytes(row.try_into().unwrap())).collect::<Vec<_>>()
     };
@@ -219,8 +219,7 @@ fn what_is_appended_is_held_chunk_by_chunk() {
         if let Some(free) = expected.get_mut(&None) {
             free.sort_by(|a, b| a.partial_cmp(b).unwrap());
         }
-        let (from, ids) = ([by_number.into()], crate::MergeIds::Shift);
-        crate::merge(merged, &from, ids, false, &crate::CommitOptions::default()).unwrap();
+        join(merged, by_number).unwrap();
         assert_eq!(positions(merged), expected, "{id}");
     }
 }
@@ -243,32 +242,21 @@ fn append_shifts_negative_ids_and_refuses_ids_beyond_64_bits() {
     let report = append(&store, "x,y,object\n1,1,-2\n2,2,-2\n3,3,1\n4,4,1\n").unwrap();
     assert_eq!(report["commits"][0]["objects"]["added"], json!([2, 5]));
     let table = "x,y,object\n1,1,9223372036854775807\n2,2,9223372036854775807\n";
-    let error = append(&store, table).unwrap_err();
-    assert_eq!(error.class, Class::Overflow, "{error}");
+    assert_fails(append(&store, table), Class::Overflow);
 }
 
 #[test]
 fn refuses_references_beyond_the_limits() {
     let mut builder = ManifestBuilder::new(2).unwrap();
     builder.push_single(&[0, 0], (1 << 32) + 3).unwrap();
-    let error = read_references(&builder.encode(), 2).unwrap_err();
-    assert_eq!(error.class, Class::OutOfBounds, "{error}");
+    assert_fails(read_references(&builder.encode(), 2), Class::OutOfBounds);
     let mut builder = ManifestBuilder::new(2).unwrap();
     builder.push_range(&[0, 0], 0, 1 << 62).unwrap();
-    let error = read_references(&builder.encode(), 2).unwrap_err();
-    assert_eq!(error.class, Class::LimitExceeded, "{error}");
+    assert_fails(read_references(&builder.encode(), 2), Class::LimitExceeded);
     let mut builder = ManifestBuilder::new(2).unwrap();
     builder.push_single(&[1, -1], u64::from(u32::MAX)).unwrap();
     let found = read_references(&builder.encode(), 2).unwrap();
     assert_eq!(found, [(vec![1, -1], u32::MAX)]);
-}
-
-/// Changes a document of a store.
-pub(super) fn change_document(store: &Path, path: &str, change: impl FnOnce(&mut Json)) {
-    let path = store.join(path).join("zarr.json");
-    let mut doc: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    change(&mut doc);
-    std::fs::write(&path, serde_json::to_vec(&doc).unwrap()).unwrap();
 }
 
 /// Returns the class of the error with which an edit of a store is refused.
@@ -316,7 +304,7 @@ fn refuses_object_columns_with_malformed_width() {
         let doc = |doc: &mut Json| doc["shape"] = malformed.clone();
         change_document(&store, path, doc);
         let snap = Snapshot::open(&open(&store)).unwrap();
-        let error = open_row_column(&snap, path, "mass").unwrap_err();
+        let error = open_row_column(&snap, "0/object_attributes", "mass").unwrap_err();
         assert!(
             [Class::BadShape, Class::BadTag, Class::Negative].contains(&error.class),
             "{malformed} {error}"
@@ -351,9 +339,7 @@ fn whole_positions_beyond_f64_are_exact_or_refused() {
     let file = folder.path().join("more.npy");
     run(&store, &[json!({"op": "append", "file": file})]).unwrap();
     let (_other, source) = whole_points(&[LARGE_ID + 7]);
-    let options = crate::CommitOptions::default();
-    crate::merge(&store, &[source.as_path().into()], crate::MergeIds::Shift, false, &options)
-        .unwrap();
+    join(&store, &source).unwrap();
     let all = [1, 3, 5, 7].map(|n| LARGE_ID + n);
     expect(&store, &all).unwrap();
     for sum in [json!({"by": [-LARGE_ID, 0]}), json!({"affine": {"matrix": [[1, 0], [0, 1]]}})] {

@@ -11,7 +11,7 @@ use zvf_format::Class;
 use zvf_publish::Disk;
 use zvf_store::{OpenOptions, Store};
 
-use super::{GC, open, run, tree};
+use super::{GC, assert_fails, change_document, document, open, run, shift, tree, write_files};
 use crate::changes::{Blob, Changes};
 use crate::journal::Journal;
 use crate::options::CommitOptions;
@@ -83,6 +83,30 @@ fn foreign_bytes_that_are_accepted_are_the_old_ones_of_the_commit() {
 }
 
 #[test]
+fn bytes_that_are_accepted_raise_the_mark_of_an_earlier_version() {
+    let store = Unpacked::new("sl3_streamlines");
+    let key = store.path().join("0/more");
+    let mark = || document(store.path(), "")["attributes"]["zvf"]["journal"].clone();
+    change_document(store.path(), "", |doc| doc["attributes"]["zvf"]["journal"] = json!(1));
+    std::fs::write(&key, "old").unwrap();
+    let journal = open(store.path());
+    commit_pending(&journal, 1, &[("0/more", Some("new"))]);
+    let open = |options| Editor::open(store.path(), Path::new("."), options).map(drop);
+    std::fs::write(&key, "of another program").unwrap();
+    open(CommitOptions::default()).unwrap_err();
+    assert_eq!((mark(), journal.head().unwrap()), (json!(1), 1));
+    open(accepting()).unwrap();
+    assert_eq!((mark(), journal.head().unwrap()), (json!(2), 2));
+    assert_eq!(std::fs::read(&key).unwrap(), b"new");
+    // Once is enough, and it does not hinder the undoing of the commit before it.
+    open(accepting()).unwrap();
+    assert_eq!(journal.head().unwrap(), 2);
+    undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
+    assert_eq!(std::fs::read(&key).unwrap(), b"of another program");
+    assert_eq!(mark(), json!(2));
+}
+
+#[test]
 fn a_commit_that_did_not_happen_leaves_no_folders() {
     let store = Unpacked::new("sl3_streamlines");
     let journal = open(store.path());
@@ -105,11 +129,7 @@ fn a_commit_that_is_applied_twice_leaves_the_folders_of_one_that_is_applied_once
     let changes = [("0/zarr.json", Some("{}")), ("9/a/zarr.json", None), ("9/b/c/0", None)];
     let subject = || {
         let store = Unpacked::new("sl3_streamlines");
-        for (key, _) in &changes[1..] {
-            let path = store.path().join(key);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "old").unwrap();
-        }
+        write_files(store.path(), changes[1..].iter().map(|(key, _)| (key.to_string(), "old")));
         let root = store.path().join("zarr.json");
         let text = std::fs::read_to_string(&root).unwrap();
         let marked = text.replacen(
@@ -206,11 +226,7 @@ fn a_later_commit_that_is_applied_stands_where_the_mark_of_an_earlier_one_is_los
 fn a_missing_record_is_refused_where_it_is_needed() {
     let store = Unpacked::new("sl3_streamlines");
     for id in 0..3 {
-        run(
-            store.path(),
-            &[json!({"op": "vertex.move", "vertices": {"object": id}, "by": [1, 1, 1]})],
-        )
-        .unwrap();
+        run(store.path(), &[shift(id)]).unwrap();
     }
     let journal = open(store.path());
     let read = |may_begin_later| {
@@ -248,11 +264,7 @@ fn journals_of_earlier_versions_are_continued_and_those_of_later_ones_refused() 
     let remove = |id: i64| json!({"op": "object.remove", "objects": [id]});
     run(store.path(), &[remove(0)]).unwrap();
     let path = store.path().join("zarr.json");
-    let mark = || -> serde_json::Value {
-        let root: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        root["attributes"]["zvf"]["journal"].clone()
-    };
+    let mark = || document(store.path(), "")["attributes"]["zvf"]["journal"].clone();
     let set_mark = |from: &str, to: &str| {
         let text = std::fs::read_to_string(&path).unwrap();
         let mark = |number: &str| format!("\"journal\":{number}");
@@ -261,10 +273,8 @@ fn journals_of_earlier_versions_are_continued_and_those_of_later_ones_refused() 
     };
     assert_eq!(mark(), 2);
     set_mark("2", "3");
-    let error = run(store.path(), &[remove(1)]).unwrap_err();
-    assert_eq!(error.class, Class::Unsupported, "{error}");
-    let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
-    assert_eq!(error.class, Class::Unsupported, "{error}");
+    assert_fails(run(store.path(), &[remove(1)]), Class::Unsupported);
+    assert_fails(undo(store.path(), Undo::Last(1), &CommitOptions::default()), Class::Unsupported);
     // Readers do not know what its records mean either.
     let read =
         || archives::inline(Store::open(store.path().to_str().unwrap(), OpenOptions::default()));
@@ -293,7 +303,6 @@ fn where_files_have_no_locks_stores_are_read_and_not_edited() {
     let held = crate::history::hold_for_reading(&place).unwrap();
     assert!(held.is_none(), "what is read has to be compared with the log");
     let before = tree(store.path());
-    let error = undo(&place, Undo::Last(1), &CommitOptions::default()).unwrap_err();
-    assert_eq!(error.class, Class::Unsupported, "{error}");
+    assert_fails(undo(&place, Undo::Last(1), &CommitOptions::default()), Class::Unsupported);
     assert!(tree(store.path()) == before && log(store.path(), None).unwrap().len() == 1);
 }

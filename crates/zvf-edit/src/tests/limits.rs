@@ -4,8 +4,7 @@ use archives::Unpacked;
 use serde_json::json;
 use zvf_format::Class;
 
-use super::exact::change_document;
-use super::{move_all, run};
+use super::{change_document, move_all, run};
 
 #[test]
 fn chunks_too_far_from_the_origin_are_refused() {

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
-use super::{GC, begin_on, run};
+use super::{GC, begin_on, run, shift};
 use crate::commit::commit;
 use crate::epoch::Epoch;
 use crate::error::EditError;
@@ -39,10 +39,6 @@ pub(super) fn backend_with(id: &str) -> Arc<FaultStore> {
 pub(super) fn place(backend: &Arc<FaultStore>) -> Place {
     let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
     Place::in_object_store(backend, "data/a.zv".into(), &OpenOptions::default())
-}
-
-fn shift(object: i64) -> Json {
-    json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]})
 }
 
 pub(super) fn edit(place: &Place, line: &Json) -> Result<Json, EditError> {

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use archives::{Unpacked, inline};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use zvf_format::Class;
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use super::{GC, run};
+use super::{GC, run, shift};
 use crate::{Collect, Editor, Place, gc, log, undo};
 
 fn open(path: &Path) -> Reader {
@@ -23,10 +23,6 @@ fn rows(reader: &Reader) -> Vec<String> {
     let axis = |row: usize| (0..3).map(move |axis| positions.float(row, axis));
     let rows = (0..answer.batch.len()).map(|row| format!("{:?}", axis(row).collect::<Vec<_>>()));
     rows.chain([objects]).collect()
-}
-
-fn shift(object: i64) -> Json {
-    json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]})
 }
 
 #[test]

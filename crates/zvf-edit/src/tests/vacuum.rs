@@ -14,12 +14,14 @@ use zvf_format::Class;
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_store::OpenOptions;
 
-use super::{Positions, STORES, begin, positions, run};
+use super::{
+    Positions, STORES, assert_fails, begin, positions, run, shift, write_changes, write_files,
+};
 use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::geometry::Geometry;
 use crate::indexes::manifest_bytes;
-use crate::records::End;
+use crate::numbers::End;
 use crate::{
     CommitOptions, Place, Undo, VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum,
     undo, vacuum,
@@ -35,32 +37,29 @@ fn put_waste(store: &Path) {
         add_rows(geometry, &mut changes);
         remove_objects(geometry, is_sole, &mut changes);
     }
-    for (key, bytes) in changes.read_all().unwrap() {
-        std::fs::write(store.join(key), bytes.unwrap()).unwrap();
-    }
+    write_changes(store, &changes);
 }
 
 fn add_rows(geometry: &mut Geometry, changes: &mut Changes) {
-    let snap = std::rc::Rc::clone(&geometry.snap);
     let position = geometry.axes * geometry.scalar.size();
     for chunk in geometry.vertices.chunks().into_iter().step_by(2) {
         let columns =
             geometry.columns.iter_mut().map(|column| (&mut column.array, column.ty.size()));
         for (array, size) in columns.chain([(&mut geometry.vertices, position)]) {
-            let mut bytes = array.read_stored(&snap, &chunk).unwrap().unwrap().to_vec();
+            let mut bytes = array.read_stored(&chunk).unwrap().unwrap().to_vec();
             bytes.extend_from_within(..size);
             array.put_chunk(&chunk, bytes);
         }
     }
-    geometry.vertices.flush(&snap, changes).unwrap();
+    geometry.vertices.flush(changes).unwrap();
     for column in &mut geometry.columns {
-        column.array.flush(&snap, changes).unwrap();
+        column.array.flush(changes).unwrap();
     }
 }
 
 fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes) {
     let Some(objects) = &mut geometry.objects else { return };
-    let empty = manifest_bytes(objects.rank, &[]).unwrap();
+    let empty = manifest_bytes(objects.rank, []).unwrap();
     let rows = objects.manifests.rows.change();
     let count = rows.len();
     for (number, row) in rows.iter_mut().enumerate() {
@@ -77,13 +76,13 @@ fn remove_objects(geometry: &mut Geometry, is_sole: bool, changes: &mut Changes)
 /// Returns the chunks with waste: a fragment without an object, or a row in no fragment.
 fn find_waste(geometry: &mut Geometry) -> BTreeSet<Chunk> {
     let mut found = BTreeSet::new();
-    let (size, snap) = (geometry.axes * geometry.scalar.size(), std::rc::Rc::clone(&geometry.snap));
+    let size = geometry.axes * geometry.scalar.size();
     let chunks = geometry.all_chunks();
     let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
     for number in chunks {
-        let key = geometry.chunk_keys[number as usize].clone();
-        let rows = geometry.vertices.read_stored(&snap, &key).unwrap().unwrap().len() / size;
-        let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap_or_default();
+        let key = geometry.chunk_keys[number].clone();
+        let rows = geometry.vertices.read_stored(&key).unwrap().unwrap().len() / size;
+        let blob = geometry.fragments.read_stored(&key).unwrap().unwrap_or_default();
         let mut rows_of_fragments = HashSet::new();
         for (at, fragment) in FragmentIndex::parse(&blob).unwrap().iter().enumerate() {
             rows_of_fragments.extend(fragment.rows());
@@ -113,11 +112,11 @@ fn links(store: &Path) -> Vec<(Vec<String>, Vec<Vec<u8>>)> {
     for geometry in &mut begin(store).kinds {
         geometry.load_all().unwrap();
         let chunks = geometry.all_chunks();
-        let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk as usize].clone());
-        let (keys, snap) = (keys.collect(), std::rc::Rc::clone(&geometry.snap));
+        let keys = chunks.iter().map(|chunk| geometry.chunk_keys[*chunk].clone());
+        let keys = keys.collect();
         let Some(mut family) = geometry.links.take() else { continue };
         let mut vertex = |chunk: &Chunk, row: u64| geometry.vertex_at(chunk, row).map(End::Vertex);
-        family.load_cells_naming(&snap, &keys, &|_| true, &mut vertex).unwrap();
+        family.load_cells_naming(&keys, &|_| true, &mut vertex).unwrap();
         for number in family.records.numbers() {
             let ends = family.records.ends(number).iter().map(|end| match end {
                 End::Vertex(v) => *v,
@@ -141,7 +140,7 @@ fn counts(store: &Path) -> Vec<(usize, Option<u64>)> {
     let count = |geometry: &mut Geometry| {
         let size = geometry.axes * geometry.scalar.size();
         let chunks = geometry.vertices.chunks();
-        let bytes = chunks.iter().map(|chunk| geometry.vertices.read_stored(&geometry.snap, chunk));
+        let bytes = chunks.iter().map(|chunk| geometry.vertices.read_stored(chunk));
         let bytes: usize = bytes.map(|bytes| bytes.unwrap().unwrap().len()).sum();
         let level = &geometry.doc["attributes"]["zarr_vectors_level"];
         (bytes / size, level["vertex_count"].as_u64())
@@ -175,6 +174,26 @@ fn vacuum_removes_only_waste() {
 }
 
 #[test]
+fn vacuum_counts_the_links_that_go_with_rows_of_no_object() {
+    for id in ["gr3_links", "sl3_streamlines"] {
+        let store = Unpacked::new(id);
+        put_waste(store.path());
+        let stated = || {
+            let transaction = begin(store.path());
+            let family = transaction.kinds[0].links.as_ref().unwrap();
+            family.doc["attributes"]["num_links"].as_u64().unwrap()
+        };
+        let (before, report) = (stated(), vacuum(store.path(), false).unwrap());
+        let removed = before - stated();
+        assert!(removed > 0, "{id}: {report}");
+        assert_eq!(report["commits"][0]["links"]["removed"], removed, "{id}: {report}");
+        let text = format!("\"{removed} links went with");
+        assert!(report["notices"].to_string().contains(&text), "{id}: {report}");
+        assert_eq!(vacuum(store.path(), false).unwrap()["notices"], json!([]), "{id}");
+    }
+}
+
+#[test]
 fn vacuum_rewrites_only_chunks_with_waste() {
     let store = Unpacked::new("sl3_streamlines");
     put_waste(store.path());
@@ -183,7 +202,7 @@ fn vacuum_rewrites_only_chunks_with_waste() {
     let cell = |chunk: &Chunk| -> Bytes {
         let transaction = begin(store.path());
         let geometry = &transaction.kinds[0];
-        geometry.vertices.read_stored(&geometry.snap, chunk).unwrap().unwrap_or_default()
+        geometry.vertices.read_stored(chunk).unwrap().unwrap_or_default()
     };
     let before: Vec<Bytes> = chunks.iter().map(cell).collect();
     vacuum(store.path(), false).unwrap();
@@ -200,7 +219,6 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         let store = Unpacked::new(id);
         let mut transaction = begin(store.path());
         let geometry = &mut transaction.kinds[0];
-        let snap = std::rc::Rc::clone(&geometry.snap);
         let chunks = geometry.all_chunks();
         let owners = geometry.owners_in(&chunks.iter().copied().collect()).unwrap();
         let shared_chunk = chunks.into_iter().find_map(|chunk| {
@@ -208,8 +226,8 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
             Some((chunk, first?[0], second?[0])).filter(|(_, first, second)| first != second)
         });
         let (chunk, removed, _) = shared_chunk.unwrap();
-        let key = geometry.chunk_keys[chunk as usize].clone();
-        let blob = geometry.fragments.read_stored(&snap, &key).unwrap().unwrap();
+        let key = geometry.chunk_keys[chunk].clone();
+        let blob = geometry.fragments.read_stored(&key).unwrap().unwrap();
         let old = FragmentIndex::parse(&blob).unwrap();
         let mut rows: Vec<Vec<u64>> =
             old.iter().map(|fragment| fragment.rows().collect()).collect();
@@ -219,14 +237,12 @@ fn vacuum_keeps_shared_rows_of_fragments_with_an_object() {
         rows.iter().for_each(|rows| index.push_rows(rows).unwrap());
         geometry.fragments.put_chunk(&key, index.encode());
         let mut changes = Changes::default();
-        geometry.fragments.flush(&snap, &mut changes).unwrap();
+        geometry.fragments.flush(&mut changes).unwrap();
         let objects = geometry.objects.as_mut().unwrap();
-        let empty = manifest_bytes(objects.rank, &[]).unwrap();
+        let empty = manifest_bytes(objects.rank, []).unwrap();
         objects.manifests.rows.change()[removed as usize] = empty;
         objects.manifests.flush(&mut changes, 16384).unwrap();
-        for (key, bytes) in changes.read_all().unwrap() {
-            std::fs::write(store.path().join(key), bytes.unwrap()).unwrap();
-        }
+        write_changes(store.path(), &changes);
         let before = kept_positions(store.path());
         assert_eq!(vacuum(store.path(), false).unwrap()["head"], 1, "{id}");
         assert_eq!(kept_positions(store.path()), before, "{id}");
@@ -258,11 +274,7 @@ fn stores_with_waste() -> Vec<(String, Unpacked)> {
     let files_of_two_kinds =
         archives::files_with_extra_kind("sl3_streamlines", "graph", "gr3_links", 1000);
     let several = Unpacked::new("sl3_streamlines");
-    for (name, bytes) in files_of_two_kinds {
-        let path = several.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
-    }
+    write_files(several.path(), files_of_two_kinds);
     let more_ids = ["sl3_pyramid", "pc3_sharded", "pc3_fragment_attrs", "gr3_pyramid"];
     let stores = STORES.into_iter().chain(more_ids).map(|id| (id.to_owned(), Unpacked::new(id)));
     let stores: Vec<_> = stores.chain([("several".to_owned(), several)]).collect();
@@ -277,10 +289,8 @@ fn divided_vacuum_equals_a_vacuum_in_one_process() {
         std::fs::remove_dir_all(copy.path()).unwrap();
         let files = archives::tree(store.path());
         let backend: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        write_files(copy.path(), files.clone());
         for (name, bytes) in &files {
-            let path = copy.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, bytes).unwrap();
             let put = object_store::ObjectStoreExt::put;
             let at = format!("data/a.zv/{name}");
             crate::medium::block_on(put(&*backend, &at.into(), bytes.clone().into())).unwrap();
@@ -323,24 +333,19 @@ fn vacuum_conflicts_with_a_commit_after_the_plan() {
     let place = Place::from(store.path());
     let (head, shares) = plan_vacuum(&place, 2).unwrap();
     let parts = run_all(&place, head, &shares);
-    let shift = json!({"op": "vertex.move", "vertices": {"object": 3}, "by": [1.0, 0.0, 0.0]});
-    run(store.path(), &[shift]).unwrap();
+    run(store.path(), &[shift(3)]).unwrap();
     let edited = archives::tree(store.path());
-    let error = run_vacuum(&place, head, &shares[0]).unwrap_err();
-    assert_eq!(error.class, Class::Conflict, "{error}");
-    let error = finish_vacuum(&place, (head, PLAN), parts).unwrap_err();
-    assert_eq!(error.class, Class::Conflict, "{error}");
+    assert_fails(run_vacuum(&place, head, &shares[0]), Class::Conflict);
+    assert_fails(finish_vacuum(&place, (head, PLAN), parts), Class::Conflict);
     assert!(!is_vacuumed(&place, (head, PLAN)).unwrap());
     assert!(archives::tree(store.path()) == edited);
     // A new plan succeeds; its vacuum cannot be repeated or undone.
     let (head, shares) = plan_vacuum(&place, 2).unwrap();
     let parts = run_all(&place, head, &shares);
     assert_eq!(finish_vacuum(&place, (head, PLAN), parts.clone()).unwrap()["head"], 2);
-    let error = finish_vacuum(&place, (head, PLAN), parts).unwrap_err();
-    assert_eq!(error.class, Class::Conflict, "{error}");
+    assert_fails(finish_vacuum(&place, (head, PLAN), parts), Class::Conflict);
     assert!(is_vacuumed(&place, (head, PLAN)).unwrap());
-    let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
-    assert_eq!(error.class, Class::Unsupported, "{error}");
+    assert_fails(undo(store.path(), Undo::Last(1), &CommitOptions::default()), Class::Unsupported);
 }
 
 #[test]
@@ -354,8 +359,7 @@ fn refuses_bytes_of_no_task() {
     let longer = [&result[..], &[0]].concat();
     for bytes in [&result[..result.len() - 1], &result[..7], &[], &longer] {
         let part = (share.clone(), Bytes::copy_from_slice(bytes));
-        let error = finish_vacuum(&place, (head, PLAN), [part]).unwrap_err();
-        assert_eq!(error.class, Class::Encoding, "{error}");
+        assert_fails(finish_vacuum(&place, (head, PLAN), [part]), Class::Encoding);
     }
     assert!(archives::tree(store.path()) == before);
 }

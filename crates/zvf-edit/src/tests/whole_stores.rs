@@ -10,7 +10,10 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_store::record::CommitRecord;
 
-use super::{GC, begin, begin_on, move_all, open, positions, run, tree};
+use super::{
+    GC, assert_fails, begin, begin_on, change_document, document, join, move_all, open, positions,
+    run, tree, write_changes, write_files,
+};
 use crate::changes::Changes;
 use crate::commit::commit;
 use crate::options::CommitOptions;
@@ -59,14 +62,10 @@ fn a_copy_that_lost_files_is_not_committed() {
     let operation = json!({"op": "pyramid"});
     let levels = store.path().with_file_name("levels");
     let options = CommitOptions::default();
-    let error = commit_levels(store.path(), (1, &operation), &levels, &options).unwrap_err();
-    assert_eq!(error.class, Class::FileChanged, "{error}");
-}
-
-/// Merges the store `from` into another one.
-fn join(into: &Unpacked, from: &Unpacked) -> Result<Json, crate::EditError> {
-    let options = CommitOptions::default();
-    crate::merge(into.path(), &[from.path().into()], crate::MergeIds::Shift, false, &options)
+    assert_fails(
+        commit_levels(store.path(), (1, &operation), &levels, &options),
+        Class::FileChanged,
+    );
 }
 
 #[test]
@@ -85,7 +84,7 @@ fn a_merge_takes_over_what_groups_have() {
         group("new", json!({"only": 8, "w": 2.5})),
     ];
     run(from.path(), &lines).unwrap();
-    join(&into, &from).unwrap();
+    join(into.path(), from.path()).unwrap();
     let merged = begin(into.path());
     let value = |name: &str, group: &str| {
         let columns = &merged.groups.columns;
@@ -100,12 +99,12 @@ fn a_merge_takes_over_what_groups_have() {
     assert_eq!(attrs.unwrap().array.stored.doc["attributes"]["unit"], "mm");
 
     run(other.path(), &[column("w", "float64"), group("both", json!({"w": 3}))]).unwrap();
-    let error = join(&into, &other).unwrap_err();
+    let error = join(into.path(), other.path()).unwrap_err();
     assert!(error.message.contains("group \"both\": w is 3.0, expected 0.5"), "{error}");
 
     let add = json!({"op": "column.add", "scope": "fragment", "name": "q", "dtype": "float32"});
     run(from.path(), &[add]).unwrap();
-    let message = join(&into, &from).unwrap_err().message;
+    let message = join(into.path(), from.path()).unwrap_err().message;
     assert!(message.contains("columns of fragments are not joined"), "{message}");
 }
 
@@ -116,7 +115,7 @@ fn a_merge_says_which_members_are_no_objects() {
     let mut source = begin_on(&journal);
     source.groups.add_member(0, 4711);
     commit(&journal, source, &CommitOptions::default()).unwrap();
-    let report = join(&into, &from).unwrap();
+    let report = join(into.path(), from.path()).unwrap();
     let text = report["notices"].to_string();
     assert!(text.contains(": 1 member of groups left out: no object has such an id"), "{text}");
 }
@@ -130,21 +129,18 @@ fn a_merge_names_a_link_to_a_row_of_no_fragment() {
     kind.load_all_links().unwrap();
     let end = kind.links.as_ref().unwrap().records.vertices(0).next().unwrap();
     let (chunk, row) = kind.vertex[end].home;
-    let key = kind.chunk_keys[chunk as usize].clone();
+    let key = kind.chunk_keys[chunk].clone();
     let mut index = zvf_format::fragment::FragmentIndexBuilder::new();
     index.push_range(0, u64::from(row)).unwrap();
     kind.fragments.put_chunk(&key, index.encode());
     // One that the index has not is in no fragment, as a program that only writes links may
     // leave it.
     let mut changes = Changes::default();
-    let snap = std::rc::Rc::clone(&source.snap);
-    source.kinds[0].fragments.flush(&snap, &mut changes).unwrap();
-    for (key, bytes) in changes.read_all().unwrap() {
-        fs::write(from.path().join(key), bytes.unwrap()).unwrap();
-    }
+    source.kinds[0].fragments.flush(&mut changes).unwrap();
+    write_changes(from.path(), &changes);
     let error = run(from.path(), &[move_all(from.path(), 1000.0)]).unwrap_err();
     assert!(error.message.contains("is in no fragment"), "{error}");
-    let error = join(&into, &from).unwrap_err();
+    let error = join(into.path(), from.path()).unwrap_err();
     assert!(error.message.contains("is in no fragment"), "{error}");
     assert!(error.class == Class::OutOfBounds && log(into.path(), None).unwrap().is_empty());
 }
@@ -162,8 +158,7 @@ fn what_is_stored_without_a_document_is_no_absent_column() {
         let document = store.path().join(document);
         fs::remove_file(&document).unwrap();
         let begin_again = || crate::transaction::Transaction::begin(&open(store.path()));
-        let error = begin_again().unwrap_err();
-        assert_eq!(error.class, Class::NotFound, "{error}");
+        assert_fails(begin_again(), Class::NotFound);
         // An empty folder is what is left of a removed one.
         fs::remove_dir_all(document.with_file_name("c")).unwrap();
         begin_again().unwrap();
@@ -214,9 +209,10 @@ fn a_store_whose_root_a_commit_removed_comes_back() {
     let record = CommitRecord::new(2, "all", staged.keys.clone());
     journal.apply_record(record, staged).unwrap();
     assert!(!store.path().join("zarr.json").exists());
-    let error =
-        run(store.path(), &[move_all(Unpacked::new("pl2_negative").path(), 2.5)]).unwrap_err();
-    assert_eq!(error.class, Class::NotFound, "{error}");
+    assert_fails(
+        run(store.path(), &[move_all(Unpacked::new("pl2_negative").path(), 2.5)]),
+        Class::NotFound,
+    );
     undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
     assert_eq!(tree(store.path()), before);
     run(store.path(), &[move_all(store.path(), 2.5)]).unwrap();
@@ -232,19 +228,11 @@ fn a_first_edit_is_made_on_the_store_that_is_there_when_it_commits() {
     // A command replaces the store, whose root then says something else.
     let aside = store.path().with_file_name("aside");
     fs::rename(store.path(), &aside).unwrap();
-    for (key, bytes) in archives::tree(&aside) {
-        let path = store.path().join(key);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-    let root = store.path().join("zarr.json");
-    let mut doc: Json = serde_json::from_slice(&fs::read(&root).unwrap()).unwrap();
-    doc["attributes"]["note"] = json!("replaced");
-    fs::write(&root, doc.to_string()).unwrap();
+    write_files(store.path(), archives::tree(&aside));
+    change_document(store.path(), "", |doc| doc["attributes"]["note"] = json!("replaced"));
     let committed = commit(&journal, transaction, &CommitOptions::default()).unwrap();
     assert_eq!(committed.notices, Vec::<Json>::new());
-    let doc: Json = serde_json::from_slice(&fs::read(&root).unwrap()).unwrap();
-    assert_eq!(doc["attributes"]["note"], "replaced");
+    assert_eq!(document(store.path(), "")["attributes"]["note"], "replaced");
     assert_eq!(positions(store.path()).len(), expected - 1);
     assert_eq!(log(store.path(), None).unwrap().len(), 1);
 }
@@ -345,7 +333,7 @@ fn a_checkout_is_there_once_it_is_whole() {
     fs::remove_file(unreadable).unwrap();
     checkout(store.path(), 0, &out).unwrap();
     assert_eq!((tree(&out), names()), (before, count + 1));
-    let root: Json = serde_json::from_slice(&fs::read(out.join("zarr.json")).unwrap()).unwrap();
+    let root = document(&out, "");
     assert!(root["attributes"]["zvf"]["journal"].is_null(), "the history stays with the original");
     assert_eq!(checkout(store.path(), 0, &out).unwrap_err().class, Class::AlreadyExists);
     run(&out, &[move_all(&out, 2.5)]).unwrap();

@@ -138,8 +138,7 @@ fn reversing_a_line_makes_levels_stale() {
         levels: Some(1),
         ..Options::default()
     };
-    let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
-    let pair = Pair::new(schema(Kind::Line), fill, &options);
+    let pair = Pair::of(schema(Kind::Line), &batch, &options);
     // With one vertex in each of two chunks, both chunks stay as they are.
     let move_apart =
         json!({"op": "vertex.move", "vertices": {"object": 2, "index": [1]}, "by": [17.0, 0.0]});

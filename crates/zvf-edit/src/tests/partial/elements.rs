@@ -279,8 +279,7 @@ fn check(name: &str, kind: Kind, (schema, dtype, weighs): (Schema, &str, bool), 
 #[test]
 fn edits_of_links_make_levels_stale() {
     let batch = draw_objects(&mut Random(5), Kind::Graph, 8).batch("float32", true);
-    let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
-    let pair = Pair::new(schema(Kind::Graph), fill, &options_of(Method::Cluster, Some(2.0)));
+    let pair = Pair::of(schema(Kind::Graph), &batch, &options_of(Method::Cluster, Some(2.0)));
     let ends = |a: u64, b: u64| json!([{"object": 3, "index": [a]}, {"object": 3, "index": [b]}]);
     for line in [
         json!({"op": "link.add", "links": [ends(4, 7)], "attributes": {"weight": [9.5], "sort": [1]}}),
@@ -304,8 +303,7 @@ fn linked_objects_are_rebuilt_fully() {
             builder.rows.extend([0, builder.owners.len() - 1]);
         }
         let batch = builder.batch("float32", false);
-        let fill = |writer: &mut Writer| writer.push(&batch).unwrap();
-        Pair::new(schema(Kind::Graph), fill, &options_of(Method::Cluster, Some(2.0)))
+        Pair::of(schema(Kind::Graph), &batch, &options_of(Method::Cluster, Some(2.0)))
     };
     let reason = "edges or faces join objects";
     assert_full(reason, &pair(true).edit(reason, std::slice::from_ref(&first)), reason);

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype, DtypeKind};
-use zvf_model::{Column, Kind};
+use zvf_model::{Batch, Column, Kind};
 use zvf_pyramid::{Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::run;
+use super::{run, write_files};
 use crate::medium::block_on;
 use crate::options::{CommitOptions, Refresh};
 use crate::refresh;
@@ -61,6 +61,10 @@ struct Pair {
 }
 
 impl Pair {
+    fn of(schema: Schema, batch: &Batch, options: &Options) -> Self {
+        Self::new(schema, |writer| writer.push(batch).unwrap(), options)
+    }
+
     fn new(schema: Schema, fill: impl FnOnce(&mut Writer), options: &Options) -> Self {
         let folder = archives::scratch();
         let place = |name: &str| folder.path().join(name).join("store.zarrvectors");
@@ -81,11 +85,7 @@ impl Pair {
     fn edit(&self, label: &str, lines: &[Json]) -> Vec<Json> {
         run(&self.store, lines).unwrap_or_else(|error| panic!("{label}: {error}"));
         let _none_yet = std::fs::remove_dir_all(&self.twin);
-        for (name, bytes) in archives::tree(&self.store) {
-            let path = self.twin.join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, bytes).unwrap();
-        }
+        write_files(&self.twin, archives::tree(&self.store));
         let report = refresh(&self.store, Refresh::Stale, &CommitOptions::default()).unwrap();
         build_levels(&self.twin, &self.options);
         let (found, expected) = (files(&self.store), files(&self.twin));

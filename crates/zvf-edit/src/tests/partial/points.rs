@@ -5,6 +5,7 @@ use zvf_metadata::CrossLevelStorage;
 use zvf_model::{Batch, Field, Kind, ObjectId};
 use zvf_pyramid::{Method, Options};
 use zvf_store::CodecPipeline;
+use zvf_write::Schema;
 
 use super::{Pair, Random, SIDE, assert_full, assert_partial, column, run, schema};
 
@@ -61,32 +62,18 @@ pub(super) fn cells(levels: u32, size: f64) -> Options {
 
 #[test]
 fn clustered_points_are_refreshed_by_chunks() {
-    let zstd = || CodecPipeline::zstd(1);
+    let (zstd, cloud) = (|| CodecPipeline::zstd(1), || schema(Kind::PointCloud));
+    let shards = |schema: Schema, shape| schema.with_shard_shape(shape).unwrap();
     for (label, schema, dtype, options) in [
-        ("plain", schema(Kind::PointCloud), "float32", cells(3, 2.5)),
-        (
-            "bins",
-            schema(Kind::PointCloud).with_bins(&[5.0, 5.0]).unwrap(),
-            "float32",
-            cells(2, 3.0),
-        ),
-        ("doubles", schema(Kind::PointCloud).with_codecs(zstd()), "float64", cells(2, 0.7)),
-        (
-            "shards",
-            schema(Kind::PointCloud).with_shard_shape(&[4, 4]).unwrap(),
-            "float32",
-            cells(2, 2.5),
-        ),
-        (
-            "zstd in shards",
-            schema(Kind::PointCloud).with_codecs(zstd()).with_shard_shape(&[3, 2]).unwrap(),
-            "float32",
-            cells(2, 1.5),
-        ),
+        ("plain", cloud(), "float32", cells(3, 2.5)),
+        ("bins", cloud().with_bins(&[5.0, 5.0]).unwrap(), "float32", cells(2, 3.0)),
+        ("doubles", cloud().with_codecs(zstd()), "float64", cells(2, 0.7)),
+        ("shards", shards(cloud(), &[4, 4]), "float32", cells(2, 2.5)),
+        ("sharded zstd", shards(cloud().with_codecs(zstd()), &[3, 2]), "float32", cells(2, 1.5)),
     ] {
         let mut random = Random(7);
         let batch = points(&mut random, dtype);
-        let pair = Pair::new(schema, |writer| writer.push(&batch).unwrap(), &options);
+        let pair = Pair::of(schema, &batch, &options);
         let rebuilt = assert_partial(label, &pair, &small_moves());
         assert_eq!(rebuilt["unit"], "chunks", "{label}");
         assert!(rebuilt["built"].as_u64().unwrap() <= 4, "{label}: {rebuilt:?}");
@@ -114,8 +101,7 @@ fn points_of_objects_are_refreshed_by_chunks() {
         let owners: Vec<Option<ObjectId>> = (0..batch.len()).map(owner).collect();
         let batch = batch.with_vertex_objects(owners).unwrap();
         let options = Options { sparsity, ..cells(2, 2.5) };
-        let pair =
-            Pair::new(schema(Kind::PointCloud), |writer| writer.push(&batch).unwrap(), &options);
+        let pair = Pair::of(schema(Kind::PointCloud), &batch, &options);
         let label = format!("sparsity {sparsity}");
         assert_partial(&label, &pair, &small_moves());
         pair.edit(&label, &edit_points(&mut random, Some(2)));
@@ -139,16 +125,13 @@ fn points_are_rebuilt_fully_where_parts_depend_on_each_other() {
         (cells(2, 25.0), "cells cover several chunks"),
     ] {
         let batch = points(&mut Random(9), "float32");
-        let pair =
-            Pair::new(schema(Kind::PointCloud), |writer| writer.push(&batch).unwrap(), &options);
+        let pair = Pair::of(schema(Kind::PointCloud), &batch, &options);
         assert_full(reason, &pair.edit(reason, std::slice::from_ref(&corner)), reason);
     }
     let batch = points(&mut Random(9), "float32");
-    let pair =
-        Pair::new(schema(Kind::PointCloud), |writer| writer.push(&batch).unwrap(), &cells(2, 2.5));
+    let pair = Pair::of(schema(Kind::PointCloud), &batch, &cells(2, 2.5));
     // Removing the vertex with the largest error rebuilds the level, but not all of the next one.
-    let level: Json =
-        serde_json::from_slice(&std::fs::read(pair.store.join("1/zarr.json")).unwrap()).unwrap();
+    let level = crate::tests::document(&pair.store, "1");
     let recipe = &level["attributes"]["zarr_vectors_level"]["zvf.coarsening"];
     let at = &recipe["farthest"]["vertex"];
     let rebuilt =
