@@ -441,7 +441,7 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
 /// Parses the value of a format option: a number, true, false, or text.
 fn format_option(text: &str) -> Result<(String, serde_json::Value), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    let extra_options = zvf::convert::write::EXTRA_OPTIONS;
+    let extra_options = zvf::convert::write::list_options();
     if !extra_options.iter().any(|(option, _)| *option == name) {
         let option_names: Vec<&str> = extra_options.iter().map(|(name, _)| *name).collect();
         return Err(format!("expected one of {}", option_names.join(", ")));

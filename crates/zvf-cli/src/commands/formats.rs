@@ -44,7 +44,9 @@ impl Formats {
                     let text = match (value.as_bool(), value.as_array()) {
                         (Some(is), _) => if is { "yes" } else { "-" }.to_owned(),
                         (None, Some(list)) => {
-                            list.iter().map(table::format_value).collect::<Vec<_>>().join(", ")
+                            let between =
+                                if name == "options" { "\n                    " } else { ", " };
+                            list.iter().map(table::format_value).collect::<Vec<_>>().join(between)
                         }
                         (None, None) => table::format_value(value),
                     };
@@ -102,6 +104,7 @@ fn describe(format: Format) -> Value {
         "streams_in": can.streams_in,
         "streams_out": can.streams_out && format.is_written(),
         "ranges": can.ranges,
+        "options": can.options.iter().map(|(name, what)| format!("{name}: {what}")).collect::<Vec<_>>(),
     })
 }
 

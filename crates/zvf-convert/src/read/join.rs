@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
+use zvf_formats::{
+    Input, Notes, ReadOptions, Reader, Spot, element_vertices, number_column, row_number,
+};
 use zvf_metadata::Dtype;
+use zvf_model::flow::{Header, Piece};
 use zvf_model::{Batch, ObjectId};
 
-use super::geometry::number_column;
-use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
-use crate::elements::{element_vertices, row_number};
-use crate::error::{Spot, unknown_format};
+use super::{open, unknown_format};
+use crate::format::Format;
 
 /// Opens several inputs of one kind and with the same columns as one. The ids of each input are shifted past the largest
 /// id of the inputs before it.
@@ -197,6 +199,8 @@ fn describe_columns(header: &Header) -> String {
 
 #[cfg(test)]
 mod tests {
+    use zvf_model::flow::Piece;
+
     use super::*;
 
     fn ids(texts: [&'static str; 2]) -> Result<Vec<i64>> {

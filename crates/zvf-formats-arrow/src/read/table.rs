@@ -1,0 +1,439 @@
+//! Reader of tables of vertices.
+//!
+//! Positions are a column of lists (`position`, `points`, …) or a column of numbers for each axis (`x`, `y`, `z`, `t`, or
+//! the names in the options). `object` is the object of a vertex, `part` the run of it. Other columns are attributes:
+//! numbers, lists of a fixed length of them, text.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field as ArrowField};
+use zvf_error::Result;
+use zvf_format::Class;
+use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
+use zvf_formats::{
+    FeatureCell, FeatureColumns, FieldNames, Notes, OBJECT, PART, ReadOptions, Reader, Spot,
+    check_position_type, default_axes, describe_owner_ids, missing_number, new_column, point_kind,
+};
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{Header, Piece};
+use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
+
+use crate::read::cells::{read_cell, stored_type};
+use crate::read::{Batches, input_error};
+
+pub(crate) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
+    let format = batches.format;
+    let kind = point_kind(options, format)?;
+    let (mut table, names, left_out) = Table::choose_columns(&batches, options, kind)?;
+    table.infer_types(&batches)?;
+    let notes = table.columns.choose_types();
+    let empty = table.make_attributes(&[], 0)?;
+    let header = Header {
+        fields: empty,
+        objects: table.object.is_some() || kind.is_chain(),
+        vertices: batches.rows,
+        left_out,
+        notes,
+        ..Header::new(kind, names, new_column(table.dtype, table.width, Vec::new())?)
+    };
+    let mut iter = batches.read(&table.selected_columns())?;
+    let notes = table.notes.clone();
+    let reader = Reader::from_steps(header, move || {
+        let rows = iter.next().transpose();
+        let rows = rows.map_err(|error| input_error(table.format, "a row group", error))?;
+        Ok(rows.map(|rows| table.make_batch(&rows)).transpose()?.map(Piece::Vertices))
+    });
+    Ok(reader.with_notes(notes))
+}
+
+/// The columns of a table by role.
+struct Table {
+    kind: Kind,
+    positions: Vec<usize>,
+    dtype: Dtype,
+    width: u32,
+    object: Option<usize>,
+    last_part: Option<i64>, // of the last row
+    part: Option<usize>,
+    attributes: Vec<Attribute>,
+    /// The columns whose types are inferred in a first pass.
+    columns: FeatureColumns,
+    format: &'static str,
+    notes: Notes,
+}
+
+/// An attribute of a vertex.
+struct Attribute {
+    column: usize,
+    name: String,
+    source: AttributeSource,
+    /// Whether a note says that numbers are missing.
+    has_note: bool,
+}
+
+/// How an attribute is read.
+#[derive(Clone, Copy, Debug)]
+enum AttributeSource {
+    /// Numbers of this type, copied, with this many per row.
+    Numbers(Dtype, u32),
+    /// A column with an inferred type, by its index in [`Table::columns`].
+    Inferred(usize),
+}
+
+/// Returns the type of the numbers of a column and how many there are per row. `None` if it is not
+/// a column of numbers.
+fn number_type(data_type: &DataType) -> Option<(Dtype, u32)> {
+    match data_type {
+        DataType::FixedSizeList(item, width) => {
+            let dtype = stored_type(item.data_type()).flatten()?;
+            Some((dtype, u32::try_from(*width).ok()?))
+        }
+        DataType::Dictionary(..) => None,
+        number => stored_type(number).flatten().map(|dtype| (dtype, 1)),
+    }
+}
+
+impl Table {
+    fn choose_columns(
+        batches: &Batches,
+        options: &ReadOptions,
+        kind: Kind,
+    ) -> Result<(Self, Vec<String>, Vec<String>)> {
+        let fields = batches.schema.fields();
+        let names = fields.iter().map(|field| &**field.name());
+        let choice = FieldNames::new(Spot::new(batches.format, "the columns"), "a column", names);
+        let positions = choice.positions(&options.columns.positions)?;
+        let types: Vec<Option<(Dtype, u32)>> =
+            positions.iter().map(|at| number_type(fields.get(*at)?.data_type())).collect();
+        let Some((dtype, width)) = types.first().copied().flatten() else {
+            let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"";
+            return Err(choice.no_positions(Class::NotFound, expected, "columns"));
+        };
+        let is_same = |column_type: &Option<(Dtype, u32)>| {
+            *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))
+        };
+        if !types.iter().all(is_same) {
+            let expected = format!("{dtype} for every axis");
+            let bad = choice.error(Class::Unsupported, expected);
+            return Err(bad.with_hint("convert them to one type first"));
+        }
+        let width = if types.len() == 1 { width } else { index_u32(types.len()) };
+        check_position_type(dtype, width, batches.format)?;
+        let names = match positions.as_slice() {
+            [_] if is_fixed_size_list(fields.get(positions[0])) => default_axes(width),
+            columns => columns
+                .iter()
+                .filter_map(|at| fields.get(*at))
+                .map(|field| field.name().clone())
+                .collect(),
+        };
+        let is_integer =
+            |at: &usize| fields.get(*at).is_some_and(|field| field.data_type().is_integer());
+        let object = match &options.columns.object {
+            Some(name) => Some(choice.require(name)?),
+            None => choice.find(OBJECT).filter(is_integer),
+        };
+        let part = choice.find(PART).filter(is_integer).filter(|_| object.is_some());
+        let mut table = Self {
+            kind,
+            positions,
+            dtype,
+            width,
+            object,
+            part,
+            last_part: None,
+            attributes: Vec::new(),
+            columns: FeatureColumns::new(options.memory, batches.format),
+            format: batches.format,
+            notes: Notes::default(),
+        };
+        let left_out = table.choose_attributes(fields, options)?;
+        Ok((table, names, left_out))
+    }
+
+    fn choose_attributes(
+        &mut self,
+        fields: &arrow_schema::Fields,
+        options: &ReadOptions,
+    ) -> Result<Vec<String>> {
+        let mut left_out = Vec::new();
+        for (at, field) in fields.iter().enumerate() {
+            let has_role =
+                self.positions.contains(&at) || self.object == Some(at) || self.part == Some(at);
+            let is_selected =
+                options.columns.fields.as_ref().is_none_or(|names| names.contains(field.name()));
+            if has_role || !is_selected {
+                continue;
+            }
+            let name = field.name().clone();
+            if self.attributes.iter().any(|attribute| attribute.name == name) {
+                left_out.push(format!("column {name:?}: another one has its name"));
+                continue;
+            }
+            let source = match (number_type(field.data_type()), stored_type(field.data_type())) {
+                (Some((dtype, width)), None) => AttributeSource::Numbers(dtype, width),
+                (_, Some(dtype)) => AttributeSource::Inferred(self.columns.declare(&name, dtype)?),
+                (None, None) => {
+                    left_out.push(format!("column {name:?} of {}", field.data_type()));
+                    continue;
+                }
+            };
+            self.attributes.push(Attribute { column: at, name, source, has_note: false });
+        }
+        Ok(left_out)
+    }
+
+    /// Reads the columns of text and those that may have missing values once, to infer their types.
+    fn infer_types(&mut self, batches: &Batches) -> Result<()> {
+        let (mut inferred, mut complete) = (Vec::new(), Vec::new());
+        for attribute in &mut self.attributes {
+            let AttributeSource::Inferred(at) = attribute.source else { continue };
+            let data_type = batches.schema.field(attribute.column).data_type();
+            let has_no_nulls =
+                batches.without_nulls.get(attribute.column).copied().unwrap_or(false)
+                    || !batches.schema.field(attribute.column).is_nullable();
+            match number_type(data_type).filter(|_| has_no_nulls) {
+                Some((dtype, width)) => {
+                    attribute.source = AttributeSource::Numbers(dtype, width);
+                    complete.push(at);
+                }
+                None => inferred.push((attribute.column, at)),
+            }
+        }
+        // Columns without nulls keep their declared types.
+        if inferred.is_empty() {
+            return Ok(());
+        }
+        let selected: Vec<usize> = inferred.iter().map(|(column, _)| *column).collect();
+        for batch in batches.read(&selected)? {
+            let batch = batch.map_err(|error| batches.input_error("a row group", error))?;
+            for (array, (_, at)) in batch.columns().iter().zip(&inferred) {
+                let is_text = stored_type(array.data_type()) == Some(None);
+                if is_text || array.logical_null_count() > 0 {
+                    for row in 0..batch.num_rows() {
+                        self.columns.record_form(*at, &read_cell(array, row))?;
+                    }
+                } else {
+                    self.columns.note_rows(*at, batch.num_rows());
+                }
+            }
+            complete.iter().for_each(|at| self.columns.note_rows(*at, batch.num_rows()));
+            self.columns.end_rows(batch.num_rows());
+        }
+        Ok(())
+    }
+
+    /// Returns the columns to read, in the order of the file.
+    fn selected_columns(&self) -> Vec<usize> {
+        let mut selected = self.positions.clone();
+        selected.extend(self.object.iter().chain(&self.part));
+        selected.extend(self.attributes.iter().map(|attribute| attribute.column));
+        selected.sort_unstable();
+        selected.dedup();
+        selected
+    }
+
+    /// Converts a record batch to a batch of vertices.
+    fn make_batch(&mut self, rows: &RecordBatch) -> Result<Batch> {
+        let selected = self.selected_columns();
+        let array = |column: usize| {
+            let at = selected.iter().position(|selected_column| *selected_column == column);
+            at.and_then(|at| rows.columns().get(at)).cloned()
+        };
+        let arrays: Vec<ArrayRef> = self.positions.iter().filter_map(|at| array(*at)).collect();
+        let positions = self.make_positions(&arrays, rows.num_rows())?;
+        let attributes: Vec<ArrayRef> =
+            self.attributes.iter().filter_map(|attribute| array(attribute.column)).collect();
+        let mut batch = Batch::new(self.kind, positions);
+        for field in self.make_attributes(&attributes, rows.num_rows())? {
+            batch = batch.with_field(field)?;
+        }
+        let objects = self.object.and_then(&array);
+        let parts = self.part.and_then(&array);
+        if objects.is_none() && !self.kind.is_chain() {
+            return Ok(batch);
+        }
+        let owners = self.read_owners(objects.as_ref(), rows.num_rows())?;
+        if !self.kind.is_chain() {
+            return Ok(batch.with_vertex_objects(owners)?);
+        }
+        let (mut offsets, mut ids, mut starts, mut last) =
+            (Vec::new(), Vec::new(), Vec::new(), None);
+        for (row, owner) in owners.into_iter().enumerate() {
+            let part = parts.as_ref().map(|parts| as_integer(&read_cell(parts, row)));
+            let owner = owner.ok_or_else(|| {
+                let place = format!("the objects, row {row}");
+                let expected = describe_owner_ids(self.kind);
+                Spot::new(self.format, place).error(Class::Encoding, expected, "none")
+            })?;
+            if last != Some((owner, part)) {
+                offsets.push(row);
+                ids.push(owner);
+                starts.push(self.last_part.is_some_and(|last| Some(last) != part));
+                last = Some((owner, part));
+                self.last_part = part;
+            }
+        }
+        if rows.num_rows() == 0 {
+            return Ok(batch);
+        }
+        offsets.push(rows.num_rows());
+        let parts = Parts::new(offsets, ids).and_then(|parts| parts.with_starts(starts));
+        Ok(batch.with_parts(parts?)?)
+    }
+
+    /// Returns the object of each row.
+    fn read_owners(
+        &self,
+        objects: Option<&ArrayRef>,
+        rows: usize,
+    ) -> Result<Vec<Option<ObjectId>>> {
+        let Some(objects) = objects else { return Ok(vec![Some(ObjectId(0)); rows]) };
+        let owner = |row: usize| match read_cell(objects, row) {
+            FeatureCell::UInt(id) => {
+                i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
+                    let place = "the objects";
+                    let expected = "a number below 2^63";
+                    Spot::new(self.format, place).error(Class::Overflow, expected, id)
+                })
+            }
+            FeatureCell::Int(id) => {
+                Ok(Some(ObjectId(id)).filter(|_| id != -1 || self.kind.is_chain()))
+            }
+            _ => Ok(None),
+        };
+        (0..rows).map(owner).collect()
+    }
+
+    fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column> {
+        if arrays.iter().any(has_nulls) {
+            let place = "the positions";
+            let expected = "a place for every row";
+            return Spot::new(self.format, place).refuse(Class::BadShape, expected, "nulls");
+        }
+        if let [only] = arrays {
+            let bytes = self.number_bytes(only, self.dtype, self.width)?;
+            return new_column(self.dtype, self.width, bytes);
+        }
+        let size = saturating_usize(self.dtype.size);
+        let columns = arrays.iter().map(|array| self.number_bytes(array, self.dtype, 1));
+        let columns: Vec<Vec<u8>> = columns.collect::<Result<_, _>>()?;
+        let mut bytes = Vec::with_capacity(rows * size * columns.len());
+        for row in 0..rows {
+            for column in &columns {
+                bytes.extend_from_slice(&column[row * size..(row + 1) * size]);
+            }
+        }
+        new_column(self.dtype, self.width, bytes)
+    }
+
+    fn number_bytes(&self, array: &ArrayRef, dtype: Dtype, width: u32) -> Result<Vec<u8>> {
+        let too_short = || input_error(self.format, "a row group", "a column that is too short");
+        number_bytes(array, dtype, width).ok_or_else(too_short)
+    }
+
+    /// Returns the attributes of `rows` rows, in the order of `self.attributes`. `arrays` is empty for no rows.
+    fn make_attributes(&mut self, arrays: &[ArrayRef], rows: usize) -> Result<Vec<Field>> {
+        for (attribute, array) in self.attributes.iter().zip(arrays) {
+            if let AttributeSource::Inferred(at) = attribute.source {
+                (0..rows).for_each(|row| self.columns.push(at, row, &read_cell(array, row)));
+            }
+        }
+        let inferred = self.columns.take(rows)?;
+        let (mut fields, mut incomplete) = (Vec::new(), Vec::new());
+        for (number, attribute) in self.attributes.iter().enumerate() {
+            fields.push(match attribute.source {
+                AttributeSource::Inferred(at) => match inferred.get(at) {
+                    Some(field) => field.clone(),
+                    None => continue,
+                },
+                AttributeSource::Numbers(dtype, width) => {
+                    let mut bytes = match arrays.get(number) {
+                        Some(array) => self.number_bytes(array, dtype, width)?,
+                        None => Vec::new(), // of no rows
+                    };
+                    if let Some(array) = arrays.get(number).filter(|array| has_nulls(array))
+                        && fill_missing(array, dtype, &mut bytes)
+                    {
+                        incomplete.push((number, dtype.kind == DtypeKind::Float));
+                    }
+                    Field::new(attribute.name.as_str(), new_column(dtype, width, bytes)?)
+                }
+            });
+        }
+        for (number, is_float) in incomplete {
+            let attribute = &mut self.attributes[number];
+            if !std::mem::replace(&mut attribute.has_note, true) {
+                let shown = if is_float { "NaN" } else { "0" };
+                let name = &attribute.name;
+                self.notes.push(format!("missing numbers of column {name:?} become {shown}"));
+            }
+        }
+        Ok(fields)
+    }
+}
+
+fn is_fixed_size_list(field: Option<&std::sync::Arc<ArrowField>>) -> bool {
+    field.is_some_and(|field| matches!(field.data_type(), DataType::FixedSizeList(..)))
+}
+
+/// Checks whether a row has no value, or a list of numbers lacks one.
+fn has_nulls(array: &ArrayRef) -> bool {
+    let list = array.as_fixed_size_list_opt();
+    array.logical_null_count() > 0
+        || list.is_some_and(|list| list.values().logical_null_count() > 0)
+}
+
+fn as_integer(cell: &FeatureCell<'_>) -> i64 {
+    match cell {
+        FeatureCell::Int(n) => *n,
+        FeatureCell::UInt(n) => n.cast_signed(),
+        _ => -1,
+    }
+}
+
+/// Returns the numbers of an array as little-endian bytes, `width` numbers per row. Returns `None`
+/// if there are too few.
+fn number_bytes(array: &ArrayRef, dtype: Dtype, width: u32) -> Option<Vec<u8>> {
+    if let Some(list) = array.as_fixed_size_list_opt().filter(|list| !list.is_empty()) {
+        let start = usize::try_from(list.value_offset(0)).ok()?;
+        let count = list.len().checked_mul(usize_from_u32(width))?;
+        let values = list.values();
+        let fits = start.checked_add(count).is_some_and(|end| end <= values.len());
+        return fits
+            .then(|| values.slice(start, count))
+            .and_then(|numbers| number_bytes(&numbers, dtype, 1));
+    }
+    if array.is_empty() {
+        return Some(Vec::new());
+    }
+    if dtype.kind == DtypeKind::Bool {
+        return Some(array.as_boolean().values().iter().map(u8::from).collect());
+    }
+    let size = saturating_usize(dtype.size);
+    let data = array.to_data();
+    let start = data.offset() * size;
+    let bytes = data.buffers().first()?.as_slice();
+    Some(bytes.get(start..start + data.len() * size)?.to_vec())
+}
+
+/// Puts NaN, or 0 where the type has none, into the numbers that [`number_bytes`] returned for a row or an item of a list that
+/// is null. Returns whether there are any.
+fn fill_missing(array: &ArrayRef, dtype: Dtype, bytes: &mut [u8]) -> bool {
+    let missing = missing_number(dtype);
+    let list = array.as_fixed_size_list_opt().filter(|list| !list.is_empty());
+    let items = list.map(|list| (list.values(), usize::try_from(list.value_offset(0))));
+    let width = bytes.len() / missing.len() / array.len().max(1);
+    let mut has_missing = false;
+    for (at, number) in bytes.chunks_exact_mut(missing.len()).enumerate() {
+        let is_null_item = match &items {
+            Some((values, Ok(start))) => values.is_null(start + at),
+            _ => false,
+        };
+        if is_null_item || array.is_null(at / width) {
+            number.copy_from_slice(&missing);
+            has_missing = true;
+        }
+    }
+    has_missing
+}

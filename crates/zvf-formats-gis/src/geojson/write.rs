@@ -1,0 +1,225 @@
+//! Writer of `GeoJSON`: one collection of features, or a feature a line.
+//!
+//! RFC 7946 allows only degrees of WGS 84. An input with another CRS is written with a `crs`
+//! member, and one without a CRS unchanged; both are listed as a loss. The option `geojson.crs`
+//! names a CRS. Degrees get 7 digits (a centimetre), other coordinates all digits.
+
+use std::io::Write;
+
+use serde_json::Value as Json;
+use zvf_error::Result;
+use zvf_formats::crs::{code_of, is_wgs84};
+use zvf_formats::{
+    FeatureShape, FeatureSink, FeatureWriter, Opened, PartKind, Target, WriteOptions, row_to_json,
+    value_to_json,
+};
+use zvf_model::Field;
+use zvf_model::flow::{Header, Loss, Sink};
+
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+    open_as(target, options, false)
+}
+
+pub(crate) fn open_lines<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+    open_as(target, options, true)
+}
+
+fn open_as<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+    lines: bool,
+) -> Result<Box<dyn Sink + 'a>> {
+    let out = target.into_file("GeoJSON")?;
+    let crs = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
+    let sink = Out { out, lines, digits: None, crs, has_features: false };
+    Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "GeoJSON")))
+}
+
+struct Out<'a> {
+    out: Target<'a>,
+    lines: bool,
+    digits: Option<usize>,
+    crs: Option<String>, // of the options
+    has_features: bool,
+}
+
+/// Returns the name of a CRS, if it has one.
+fn name_of(crs: &Json) -> Option<String> {
+    if let Some(text) = crs.as_str().filter(|text| !text.contains('[')) {
+        return Some(text.to_owned());
+    }
+    let urn = |authority: &str, code: &str| format!("urn:ogc:def:crs:{authority}::{code}");
+    match crs.get("id") {
+        Some(id) => {
+            let code = id.get("code")?;
+            let code = code.as_str().map_or_else(|| code.to_string(), str::to_owned);
+            Some(urn(id.get("authority")?.as_str()?, &code))
+        }
+        None => code_of(crs).map(|(authority, code)| urn(&authority, &code.to_string())),
+    }
+}
+
+impl FeatureSink for Out<'_> {
+    fn begin(&mut self, header: &Header, _fields: &[Field]) -> Result<Vec<Loss>> {
+        let mut losses = Vec::new();
+        let crs = self.crs.clone().or_else(|| header.crs.as_ref().and_then(name_of));
+        let is_degrees = crs.as_deref().is_some_and(is_wgs84);
+        match &crs {
+            None => {
+                let why = match header.crs {
+                    Some(_) => "the CRS has no code that could name it",
+                    None => "no CRS is known",
+                };
+                losses.push(Loss::new(format!(
+                    "coordinates are taken as they are: {why}, and readers of GeoJSON take them for degrees"
+                )));
+            }
+            Some(crs) if !is_degrees && self.lines => losses.push(Loss::new(format!(
+                "the CRS {crs} is not stated: lines of features have no place for it, and readers take them for degrees"
+            ))),
+            Some(crs) if !is_degrees => losses.push(Loss::new(format!(
+                "the CRS {crs} is an old crs member, which RFC 7946 does not have"
+            ))),
+            Some(_) => {}
+        }
+        self.digits = is_degrees.then_some(7);
+        if self.lines {
+            return Ok(losses);
+        }
+        write!(self.out, "{{\"type\":\"FeatureCollection\",")?;
+        if let Some(crs) = crs.filter(|_| !is_degrees) {
+            let name = Json::from(crs);
+            write!(self.out, "\"crs\":{{\"type\":\"name\",\"properties\":{{\"name\":{name}}}}},")?;
+        }
+        write!(self.out, "\"features\":[")?;
+        Ok(losses)
+    }
+
+    fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()> {
+        if std::mem::replace(&mut self.has_features, true) && !self.lines {
+            write!(self.out, ",")?;
+        }
+        if !self.lines {
+            writeln!(self.out)?;
+        }
+        let id = fields.iter().find(|field| *field.name == *"id");
+        write!(self.out, "{{\"type\":\"Feature\"")?;
+        if let Some(id) = id {
+            let value = row_to_json(id, row, value_to_json)?;
+            if !value.is_null() {
+                write!(self.out, ",\"id\":{value}")?;
+            }
+        }
+        write!(self.out, ",\"properties\":{{")?;
+        for (at, field) in fields.iter().filter(|field| *field.name != *"id").enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let value = row_to_json(field, row, value_to_json)?;
+            write!(self.out, "{comma}{}:{value}", Json::from(&*field.name))?;
+        }
+        write!(self.out, "}},\"geometry\":{}}}", format_geometry(shape, self.digits))?;
+        if self.lines {
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>) -> Result<()> {
+        if !self.lines {
+            write!(self.out, "\n]}}\n")?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+/// Formats a geometry as the simplest type that holds it.
+fn format_geometry(shape: &FeatureShape, digits: Option<usize>) -> String {
+    let positions: Vec<String> = shape
+        .positions
+        .chunks(shape.axes.max(1))
+        .map(|position| format_position(position, digits))
+        .collect();
+    let mut rest = positions.as_slice();
+    let mut parts: Vec<String> = Vec::new();
+    for part in &shape.parts {
+        let (part_positions, after) = rest.split_at_checked(part.len).unwrap_or((rest, &[]));
+        rest = after;
+        parts.push(match part.kind {
+            PartKind::Point => part_positions.join(","),
+            PartKind::Line | PartKind::Ring => format!("[{}]", part_positions.join(",")),
+        });
+    }
+    let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
+    let (kind, coordinates) = match (parts.as_slice(), points) {
+        ([], _) => return "null".to_owned(),
+        ([only], true) => ("Point", only.clone()),
+        ([only], false) => ("LineString", only.clone()),
+        (several, true) => ("MultiPoint", format!("[{}]", several.join(","))),
+        (several, false) => ("MultiLineString", format!("[{}]", several.join(","))),
+    };
+    format!("{{\"type\":\"{kind}\",\"coordinates\":{coordinates}}}")
+}
+
+fn format_position(numbers: &[f64], digits: Option<usize>) -> String {
+    let spelled: Vec<String> = numbers
+        .iter()
+        .enumerate()
+        .map(|(axis, x)| match digits.filter(|_| axis < 2) {
+            Some(digits) => format_rounded(*x, digits),
+            None => Json::from(*x).to_string(),
+        })
+        .collect();
+    format!("[{}]", spelled.join(","))
+}
+
+/// Formats a number with at most `digits` digits after the point.
+fn format_rounded(x: f64, digits: usize) -> String {
+    let text = format!("{x:.digits$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_formats::{Input, ReadOptions, Spec};
+
+    use super::*;
+    use crate::shared::{create, open};
+    use crate::{GEOJSON, GEOJSON_LINES};
+
+    fn convert(text: &'static str, format: &'static Spec) -> String {
+        let input = Input::reader(text.as_bytes());
+        let reader = open(input, Some(&GEOJSON), &ReadOptions::default()).unwrap();
+        let mut out = Vec::new();
+        let writer = create(format, Target::stream(&mut out), &WriteOptions::default()).unwrap();
+        zvf_formats::copy(reader, writer).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const TEXT: &str = r#"{"type":"FeatureCollection","features":[
+{"type":"Feature","id":7,"properties":{"a":1,"t":"x"},"geometry":{"type":"MultiLineString","coordinates":[[[0.12345678,1],[2,3]],[[4,5],[6,7]]]}},
+{"type":"Feature","id":9,"properties":{"a":null,"t":null},"geometry":null}
+]}
+"#;
+
+    #[test]
+    fn features_come_back() {
+        let expected = TEXT.replace("0.12345678", "0.1234568").replace("\"a\":1,", "\"a\":1.0,");
+        assert_eq!(convert(TEXT, &GEOJSON), expected);
+        let lines = convert(TEXT, &GEOJSON_LINES);
+        assert_eq!(lines.lines().count(), 2);
+        assert!(lines.starts_with("{\"type\":\"Feature\",\"id\":7,"), "{lines}");
+    }
+
+    #[test]
+    fn degrees_are_short() {
+        assert_eq!(
+            [
+                format_rounded(1.0, 7),
+                format_rounded(-0.000_000_01, 7),
+                format_rounded(12.345_678_91, 7)
+            ],
+            ["1", "0", "12.3456789"]
+        );
+    }
+}

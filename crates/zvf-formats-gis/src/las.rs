@@ -1,0 +1,65 @@
+//! Points of laser scanners: LAS, LAZ and COPC.
+
+pub(crate) mod read;
+pub(crate) mod write;
+
+use zvf_formats::{
+    Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport, WriteFn,
+};
+use zvf_model::Kind;
+
+const LAS_POINTS: Capabilities = Capabilities {
+    kinds: &[Kind::PointCloud],
+    axes: (1, 3),
+    positions: Attributes::Numbers,
+    vertex_attributes: Attributes::Numbers,
+    ids: IdSupport::Bits(64),
+    units: UnitSupport::Any,
+    streams_in: false,
+    options: &[
+        ("las.point_format", "the point format, 0 to 10"),
+        ("las.scale", "the distance of the grid of coordinates"),
+        ("las.version", "1.2, 1.3 or 1.4"),
+    ],
+    ..POSITIONS_ONLY
+};
+
+const LAS_MAGIC: &[u8] = b"LASF";
+
+/// Points of laser scanners.
+pub const LAS: Spec = Spec {
+    token: "las",
+    name: "LAS",
+    extensions: &["las"],
+    recognizes: |start| start.bytes.starts_with(LAS_MAGIC),
+    read: read::open,
+    write: Some(WriteFn::Pieces(write::open)),
+    capabilities: LAS_POINTS,
+};
+
+/// Points of laser scanners, compressed.
+pub const LAZ: Spec = Spec {
+    token: "laz",
+    name: "LAZ",
+    extensions: &["laz"],
+    recognizes: |start| {
+        start.bytes.starts_with(LAS_MAGIC)
+            && start.bytes.get(104).is_some_and(|format| format & 0x80 != 0)
+    },
+    read: read::open,
+    write: Some(WriteFn::Pieces(write::open_compressed)),
+    capabilities: LAS_POINTS,
+};
+
+/// Points of laser scanners in an octree.
+pub const COPC: Spec = Spec {
+    token: "copc",
+    name: "COPC",
+    extensions: &["copc.laz"],
+    recognizes: |start| {
+        start.bytes.starts_with(LAS_MAGIC) && start.bytes.get(377..382) == Some(b"copc\0")
+    },
+    read: read::copc::open,
+    write: Some(WriteFn::Pieces(write::open_octree)),
+    capabilities: Capabilities { ranges: true, ..LAS_POINTS },
+};

@@ -1,0 +1,317 @@
+//! Skeletons: the vertices, edges and vertex attributes of each object.
+//!
+//! ```text
+//! u32 vertices, u32 edges; positions f32[n][3]; edges u32[m][2]; then each attribute of `info`, without padding
+//! ```
+//!
+//! The kind `skeleton` requires trees, so a folder with a forest or a cycle is a graph. All objects are checked before
+//! the first is yielded. Edges of trees are oriented from child to parent; the first vertex is the root.
+
+use serde_json::{Map, Value as Json};
+use zvf_error::Result;
+use zvf_format::Class;
+use zvf_format::num::nearest_f32;
+use zvf_formats::{ReadOptions, Reader, RecordNumbers, default_axes, new_column};
+use zvf_metadata::Dtype;
+use zvf_model::flow::{ElementHeader, Header, Piece, Space};
+use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
+
+use crate::precomputed::read::folder::{Folder, spot};
+use crate::precomputed::read::properties::parse_property_type;
+use crate::precomputed::read::shards::Sharding;
+use crate::precomputed::read::{Objects, describe_objects, push_record, read_id, show_member};
+
+/// An attribute of vertices.
+#[derive(Clone, Debug)]
+struct Attribute {
+    name: String,
+    dtype: Dtype,
+    width: u32,
+}
+
+pub(crate) fn open(
+    folder: &Folder,
+    info: &Map<String, Json>,
+    properties: Option<&Map<String, Json>>,
+    options: &ReadOptions,
+) -> Result<Reader> {
+    if info.contains_key("annotation_type") {
+        let found = "that of skeletons, and an annotation_type";
+        return spot("info @type").refuse(Class::BadTag, "neuroglancer_annotations_v1", found);
+    }
+    let attributes = parse_attributes(info)?;
+    let transform = parse_transform(info)?;
+    let sharding = Sharding::parse(info.get("sharding"), "info")?;
+    let objects = Objects::list(folder, sharding)?.select(options.segments.as_deref())?;
+    let declared_transform = transform.unwrap_or(IDENTITY);
+    let is_applied = options.apply_space;
+    let applied_transform = if is_applied { declared_transform } else { IDENTITY };
+    let layout = SkeletonLayout { attributes, transform: applied_transform };
+    let kind = match options.kind {
+        Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
+        Some(kind) => {
+            let expected = "skeleton, graph or point_cloud";
+            return spot("the folder").refuse(Class::Unsupported, expected, kind);
+        }
+        None => layout.infer_kind(&objects)?,
+    };
+    let mut header = Header::new(kind, default_axes(3), new_column(Dtype::FLOAT32, 3, Vec::new())?);
+    if is_applied || declared_transform == IDENTITY {
+        header = header.with_unit("nanometer");
+    }
+    let fields = layout.attributes.iter().map(|attribute| {
+        let empty = new_column(attribute.dtype, attribute.width, Vec::new())?;
+        Ok(Field::new(attribute.name.as_str(), empty))
+    });
+    header.fields = fields.collect::<Result<_>>()?;
+    header.elements =
+        kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() });
+    if transform.is_none() {
+        header.notes.push("info has no transform: vertices are taken for nm".to_owned());
+    }
+    let [a, b, c] = declared_transform;
+    let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
+    header.space = Some(Space { name: None, affine, is_applied });
+    push_record(&mut header, Some(info));
+    let ids: Vec<u64> = objects.ids().collect();
+    let last = describe_objects("segment_id", &ids, properties, &mut header)?;
+    let batch_rows = options.batch_rows.max(1);
+    let (next, next_id) = (0, 0);
+    let mut pieces = Pieces { objects, layout, kind, next, next_id, last: Some(last), batch_rows };
+    Ok(Reader::from_steps(header, move || pieces.read_next()))
+}
+
+fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>> {
+    let mut attributes: Vec<Attribute> = Vec::new();
+    let list = info.get("vertex_attributes").and_then(Json::as_array);
+    for (at, json) in list.into_iter().flatten().enumerate() {
+        let place = format!("info vertex_attributes[{at}]");
+        let name = read_id(json, &place)?.to_owned();
+        let type_name = json.get("data_type").and_then(Json::as_str).unwrap_or_default();
+        let Some((dtype, 1)) = parse_property_type(type_name) else {
+            let expected = "float32, or a whole number of at most 32 bits";
+            return spot(&place).refuse(Class::BadTag, expected, format!("{type_name:?}"));
+        };
+        let width = json.get("num_components").and_then(Json::as_u64);
+        let width = width.and_then(|width| u32::try_from(width).ok());
+        let width = width.filter(|width| (1..=MAX_COMPONENTS).contains(width));
+        let expected = format_args!("1 to {MAX_COMPONENTS} components");
+        let found = show_member(json, "num_components");
+        let width = spot(&place).need(width, Class::LimitExceeded, expected, found)?;
+        crate::precomputed::read::check_new_name(
+            &place,
+            &name,
+            attributes.iter().map(|attribute| attribute.name.as_str()),
+        )?;
+        attributes.push(Attribute { name, dtype, width });
+    }
+    Ok(attributes)
+}
+
+/// Parses the transform from stored positions to nanometres.
+pub(crate) fn parse_transform(info: &Map<String, Json>) -> Result<Option<[[f64; 4]; 3]>> {
+    let Some(json) = info.get("transform").filter(|json| !json.is_null()) else { return Ok(None) };
+    let numbers: Option<Vec<f64>> =
+        json.as_array().and_then(|list| list.iter().map(Json::as_f64).collect());
+    let rows =
+        numbers.filter(|numbers| numbers.len() == 12 && numbers.iter().all(|x| x.is_finite()));
+    let rows = rows.and_then(|numbers| <[[f64; 4]; 3]>::try_from(numbers.as_chunks::<4>().0).ok());
+    rows.map(Some).ok_or_else(|| {
+        let found: String = json.to_string().chars().take(60).collect();
+        spot("info transform").error(Class::BadShape, "12 numbers", found)
+    })
+}
+
+/// The layout that all skeletons of a folder share.
+struct SkeletonLayout {
+    attributes: Vec<Attribute>,
+    transform: [[f64; 4]; 3],
+}
+
+/// A stored skeleton, split into its parts.
+struct Skeleton<'a> {
+    vertices: usize,
+    positions: &'a [u8],
+    edges: Vec<[usize; 2]>,
+    attributes: Vec<&'a [u8]>,
+}
+
+impl SkeletonLayout {
+    /// Parses a skeleton, whose length must be exact.
+    fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>> {
+        let expected = "two counts of 32 bits";
+        spot(name).ensure(bytes.len() >= 8, Class::Truncated, expected, bytes.len())?;
+        let (vertices, edges) = (
+            u64::from(RecordNumbers::new(bytes).u32(0)),
+            u64::from(RecordNumbers::new(bytes).u32(4)),
+        );
+        let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
+        let vertex_bytes = strides.clone().sum::<u64>() + 12;
+        let len = u128::from(vertices) * u128::from(vertex_bytes) + u128::from(edges) * 8 + 8;
+        let expected = format_args!("{len} bytes for {vertices} vertices and {edges} edges");
+        let class = if len > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
+        spot(name).ensure(len == bytes.len() as u128, class, expected, bytes.len())?;
+        let (vertices, edges) = (vertices as usize, edges as usize);
+        let (positions, rest) = bytes[8..].split_at(vertices * 12);
+        let (links, mut rest) = rest.split_at(edges * 8);
+        let mut pairs = Vec::with_capacity(edges);
+        for (at, pair) in links.chunks_exact(8).enumerate() {
+            let pair = [
+                RecordNumbers::new(pair).u32(0) as usize,
+                RecordNumbers::new(pair).u32(4) as usize,
+            ];
+            if let Some(beyond) = pair.iter().find(|end| **end >= vertices) {
+                let place = format!("{name}, edge {at}");
+                let expected = format!("a vertex below {vertices}");
+                return spot(&place).refuse(Class::OutOfBounds, expected, beyond);
+            }
+            pairs.push(pair);
+        }
+        let mut attributes = Vec::with_capacity(self.attributes.len());
+        for stride in strides {
+            let (values, after) = rest.split_at(vertices * stride as usize);
+            attributes.push(values);
+            rest = after;
+        }
+        Ok(Skeleton { vertices, positions, edges: pairs, attributes })
+    }
+
+    /// Returns `Skeleton` if every object is one tree, `Graph` otherwise.
+    fn infer_kind(&self, objects: &Objects) -> Result<Kind> {
+        for at in 0.. {
+            let Some((_, name, bytes)) = objects.read(at)? else { break };
+            let skeleton = self.parse(&name, &bytes)?;
+            if find_flipped_edges(&skeleton).is_none() {
+                return Ok(Kind::Graph);
+            }
+        }
+        Ok(Kind::Skeleton)
+    }
+
+    /// Appends the transformed positions to `to`.
+    fn transform_positions(&self, positions: &[u8], to: &mut Vec<u8>) {
+        if self.transform == IDENTITY {
+            to.extend_from_slice(positions);
+            return;
+        }
+        for position in positions.as_chunks::<12>().0 {
+            let stored = [0, 4, 8].map(|at| f64::from(RecordNumbers::new(position).f32(at)));
+            for [a, b, c, d] in self.transform {
+                let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
+                to.extend_from_slice(&nearest_f32(x).to_le_bytes());
+            }
+        }
+    }
+
+    /// Returns the mean scale factor of lengths, the cube root of the determinant.
+    fn length_scale(&self) -> f64 {
+        let [a, b, c] = self.transform;
+        let cross =
+            [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
+        (a[0] * cross[0] + a[1] * cross[1] + a[2] * cross[2]).abs().cbrt()
+    }
+}
+
+/// Returns for each edge whether it has to be flipped to point from child to parent. Returns `None`
+/// if the skeleton is not a single tree.
+fn find_flipped_edges(skeleton: &Skeleton<'_>) -> Option<Vec<bool>> {
+    if skeleton.vertices == 0 || skeleton.edges.len() + 1 != skeleton.vertices {
+        return (skeleton.vertices == 0 && skeleton.edges.is_empty()).then(Vec::new);
+    }
+    let mut incident_edges: Vec<Vec<usize>> = vec![Vec::new(); skeleton.vertices];
+    for (at, [a, b]) in skeleton.edges.iter().enumerate() {
+        incident_edges[*a].push(at);
+        incident_edges[*b].push(at);
+    }
+    let mut is_flipped = vec![false; skeleton.edges.len()];
+    let mut is_visited = vec![false; skeleton.vertices];
+    let (mut stack, mut count) = (vec![0], 1);
+    is_visited[0] = true;
+    while let Some(parent) = stack.pop() {
+        for at in &incident_edges[parent] {
+            let [a, b] = skeleton.edges[*at];
+            let child = if a == parent { b } else { a };
+            if !is_visited[child] {
+                is_visited[child] = true;
+                count += 1;
+                is_flipped[*at] = a == parent;
+                stack.push(child);
+            }
+        }
+    }
+    (count == skeleton.vertices).then_some(is_flipped)
+}
+
+/// Reader of the skeletons, batch by batch.
+struct Pieces {
+    objects: Objects,
+    layout: SkeletonLayout,
+    kind: Kind,
+    next: usize,         // the place of the next object
+    next_id: i64,        // the same as an id
+    last: Option<Piece>, // the ids and properties of the objects
+    batch_rows: usize,
+}
+
+impl Pieces {
+    fn read_next(&mut self) -> Result<Option<Piece>> {
+        let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+        let mut values: Vec<Vec<u8>> = vec![Vec::new(); self.layout.attributes.len()];
+        while owners.len() < self.batch_rows {
+            let Some((id, name, bytes)) = self.objects.read(self.next)? else { break };
+            let skeleton = self.layout.parse(&name, &bytes)?;
+            let is_flipped = match self.kind {
+                Kind::Skeleton => find_flipped_edges(&skeleton).ok_or_else(|| {
+                    let found =
+                        format!("{} edges of {} vertices", skeleton.edges.len(), skeleton.vertices);
+                    let bad =
+                        spot(&name).error(Class::Unsupported, format!("one tree of {id}"), found);
+                    bad.with_hint("read it with --kind graph")
+                })?,
+                _ => vec![false; skeleton.edges.len()],
+            };
+            let base = owners.len();
+            self.layout.transform_positions(skeleton.positions, &mut positions);
+            for ([a, b], is_flipped) in skeleton.edges.iter().zip(is_flipped) {
+                let (a, b) = if is_flipped { (*b, *a) } else { (*a, *b) };
+                rows.extend([base + a, base + b]);
+            }
+            let scale = self.layout.length_scale();
+            for ((to, from), attribute) in
+                values.iter_mut().zip(&skeleton.attributes).zip(&self.layout.attributes)
+            {
+                let is_length = attribute.name == "radius" && attribute.dtype == Dtype::FLOAT32;
+                if is_length && (scale - 1.0).abs() > f64::EPSILON {
+                    for radius in from.as_chunks::<4>().0 {
+                        let radius = f64::from(f32::from_le_bytes(*radius)) * scale;
+                        to.extend_from_slice(&nearest_f32(radius).to_le_bytes());
+                    }
+                } else {
+                    to.extend_from_slice(from);
+                }
+            }
+            owners.resize(base + skeleton.vertices, Some(ObjectId(self.next_id)));
+            self.next += 1;
+            self.next_id += 1;
+        }
+        if owners.is_empty() {
+            return Ok(self.last.take());
+        }
+        let mut batch = Batch::new(self.kind, new_column(Dtype::FLOAT32, 3, positions)?);
+        for (attribute, bytes) in self.layout.attributes.iter().zip(values) {
+            let column = new_column(attribute.dtype, attribute.width, bytes)?;
+            let field = Field::new(attribute.name.as_str(), column);
+            batch = batch.with_field(field)?;
+        }
+        batch = batch.with_vertex_objects(owners)?;
+        if self.kind.has_links() {
+            let elements = Elements::new(2, rows)?;
+            batch = batch.with_elements(elements)?;
+        }
+        Ok(Some(Piece::Vertices(batch)))
+    }
+}
+
+pub(crate) const IDENTITY: [[f64; 4]; 3] =
+    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+const MAX_COMPONENTS: u32 = 4096;

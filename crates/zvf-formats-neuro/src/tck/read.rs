@@ -1,0 +1,213 @@
+//! Reader of TCK: streamlines of `MRtrix`.
+//!
+//! ```text
+//! header      lines of text: see `header`
+//! triplet     x, y, z: mm of the scanner, where a voxel is at its centre
+//! NaN x 3     ends a streamline
+//! Inf x 3     ends the file
+//! ```
+//!
+//! Object `k` is streamline `k`; two marks in a row are an object without vertices. The file has no matrix, and
+//! none is applied. The count of the header is not trusted: a difference from the data is a note.
+//!
+//! Not here: values in a separate file (`.tsf`).
+
+mod header;
+
+use serde_json::{Value as Json, json};
+use zvf_error::{Result, format_count};
+use zvf_format::Class;
+use zvf_format::num::saturating_usize;
+use zvf_formats::{
+    Bytes, FilePlace, Notes, ReadOptions, Reader, Values, VertexBuilder, block_rows, default_axes,
+};
+use zvf_metadata::Dtype;
+use zvf_model::flow::Piece;
+use zvf_model::{Kind, ObjectId};
+
+use crate::tck::read::header::TckHeader;
+
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+    let tck_header = TckHeader::read(&mut bytes)?;
+    let kind = options.kind.unwrap_or(Kind::Streamline);
+    if kind.has_links() || kind == Kind::Line {
+        let expected = "streamline, polyline or point_cloud";
+        return bytes.spot("the file").refuse(Class::Unsupported, expected, kind);
+    }
+    let at = bytes.position();
+    bytes.read_past(tck_header.start - at)?;
+    let mut vertices = VertexBuilder::new(kind, Values::new(tck_header.dtype, 3), Vec::new(), true);
+    let mut header = vertices.header(default_axes(3))?.with_unit("millimeter");
+    if !tck_header.keys.is_empty() {
+        let keys = tck_header.keys.iter().map(|(key, value)| json!([key, value])).collect();
+        header.records.push(("tck".to_owned(), json!({"keys": Json::Array(keys)})));
+    }
+    if tck_header.odd_lines > 0 {
+        let lines = format_count(tck_header.odd_lines, "line");
+        header.left_out.push(format!("{lines} of the header without \"key: value\""));
+    }
+    let notes = Notes::default();
+    let mut pieces = Pieces {
+        bytes,
+        dtype: tck_header.dtype,
+        vertices,
+        ids: Vec::new(),
+        count: tck_header.count,
+        current: 0,
+        batch_rows: options.batch_rows.max(1),
+        is_at_end: false,
+        notes: notes.clone(),
+    };
+    Ok(Reader::from_steps(header, move || pieces.next_piece()).with_notes(notes))
+}
+
+/// The pieces of a file.
+struct Pieces {
+    bytes: Bytes,
+    dtype: Dtype,
+    vertices: VertexBuilder,
+    ids: Vec<ObjectId>, // streamlines completed since the last piece of objects
+    count: Option<u64>,
+    current: i64, // the current streamline
+    batch_rows: usize,
+    is_at_end: bool,
+    notes: Notes,
+}
+
+impl Pieces {
+    fn next_piece(&mut self) -> Result<Option<Piece>> {
+        while !self.is_at_end
+            && self.vertices.rows() < self.batch_rows
+            && self.ids.len() < self.batch_rows
+        {
+            self.read_block()?;
+        }
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        if self.ids.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Piece::Objects { ids: std::mem::take(&mut self.ids), fields: Vec::new() }))
+    }
+
+    /// Parses a block of triplets.
+    fn read_block(&mut self) -> Result<()> {
+        let size = saturating_usize(self.dtype.size); // 4 or 8
+        let stride = size * 3;
+        let room = self.batch_rows - self.vertices.rows().min(self.batch_rows - 1);
+        let mut triplets = vec![0; block_rows(stride, room) * stride];
+        let start = self.bytes.position();
+        let read = self.bytes.read_up_to(&mut triplets)?;
+        triplets.truncate(read);
+        let (triplets, rest) = triplets.split_at(read - read % stride);
+        let mut remaining = triplets;
+        while let Some(triplet) = remaining.get(..stride) {
+            let at = start + (triplets.len() - remaining.len()) as u64;
+            let object = ObjectId(self.current);
+            let vertices = self.count_vertices(remaining);
+            if vertices > 0 {
+                let (run, after) = remaining.split_at(vertices * stride);
+                self.vertices.positions.push_bytes(run);
+                self.vertices.end_rows(vertices, Some(object), 0);
+                remaining = after;
+                continue;
+            }
+            remaining = &remaining[stride..];
+            match self.classify_triplet(triplet, size) {
+                Mark::Streamline => {
+                    self.ids.push(object);
+                    self.current += 1;
+                }
+                Mark::End => return self.end_file(at, remaining.len() + rest.len()),
+                Mark::Mixed => {
+                    let expected = "three numbers, three NaNs or three infinities";
+                    let place = FilePlace::Byte(at);
+                    return self.bytes.spot(place).refuse(
+                        Class::Encoding,
+                        expected,
+                        "some of each",
+                    );
+                }
+            }
+        }
+        let rest = rest.len();
+        if read < stride || rest > 0 {
+            let expected = "three infinities at the end";
+            let found = match rest {
+                0 => format!("the end of the file after {} streamlines", self.current),
+                _ => format!("{rest} bytes of a vertex"),
+            };
+            let place = FilePlace::Byte(start + (read - rest) as u64);
+            return self
+                .bytes
+                .spot(place)
+                .hint("the program that wrote it was stopped; write it again")
+                .refuse(Class::Truncated, expected, found);
+        }
+        Ok(())
+    }
+
+    /// Counts the vertices before the first mark.
+    fn count_vertices(&self, triplets: &[u8]) -> usize {
+        match (self.dtype.size, self.dtype.big_endian) {
+            (4, false) => count_finite(triplets, |x| f32::from_le_bytes(x).is_finite()),
+            (4, true) => count_finite(triplets, |x| f32::from_be_bytes(x).is_finite()),
+            (_, false) => count_finite(triplets, |x| f64::from_le_bytes(x).is_finite()),
+            (_, true) => count_finite(triplets, |x| f64::from_be_bytes(x).is_finite()),
+        }
+    }
+
+    /// Classifies a triplet that is not a vertex.
+    fn classify_triplet(&self, triplet: &[u8], size: usize) -> Mark {
+        let number = |n: usize| -> f64 {
+            let bytes = &triplet[n * size..][..size];
+            match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
+                (Some(bytes), _) if self.dtype.big_endian => f64::from_be_bytes(*bytes),
+                (Some(bytes), _) => f64::from_le_bytes(*bytes),
+                (None, Some(bytes)) if self.dtype.big_endian => f32::from_be_bytes(*bytes).into(),
+                (None, Some(bytes)) => f32::from_le_bytes(*bytes).into(),
+                (None, None) => f64::NAN,
+            }
+        };
+        let numbers = [number(0), number(1), number(2)];
+        if numbers.iter().all(|x| x.is_nan()) {
+            Mark::Streamline
+        } else if numbers.iter().all(|x| x.is_infinite()) {
+            Mark::End
+        } else {
+            Mark::Mixed
+        }
+    }
+
+    /// Ends the file at the mark at byte `at`, after which `more` bytes were read already.
+    fn end_file(&mut self, at: u64, more: usize) -> Result<()> {
+        if more > 0 || !self.bytes.peek()?.is_empty() {
+            let place = FilePlace::Byte(at);
+            let expected = "the end of the file after three infinities";
+            return self.bytes.spot(place).refuse(Class::Trailing, expected, "more bytes");
+        }
+        if self.vertices.has_open_run(ObjectId(self.current)) {
+            self.ids.push(ObjectId(self.current)); // the infinities end a streamline, too
+            self.current += 1;
+        }
+        if let Some(count) = self.count.filter(|count| i64::try_from(*count) != Ok(self.current)) {
+            let (count, found) = (format_count(count, "streamline"), self.current);
+            self.notes.push(format!("the header states {count}, the file has {found}"));
+        }
+        self.is_at_end = true;
+        Ok(())
+    }
+}
+
+fn count_finite<const N: usize>(triplets: &[u8], is_finite: impl Fn([u8; N]) -> bool) -> usize {
+    let numbers = triplets.as_chunks::<N>().0.as_chunks::<3>().0;
+    numbers.iter().take_while(|numbers| numbers.iter().all(|number| is_finite(*number))).count()
+}
+
+/// A triplet that is not a vertex.
+enum Mark {
+    Streamline,
+    End,
+    Mixed,
+}

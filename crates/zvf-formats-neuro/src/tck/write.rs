@@ -1,0 +1,208 @@
+//! Writer of TCK: streamlines of `MRtrix`, one after another.
+//!
+//! The header has a count of ten digits, which is written at the end where the target can seek; a stream has 0, which
+//! means that the streamlines were not counted. Positions are `Float32LE`, or `Float64LE` where the option `tck.f64` is
+//! true.
+
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use serde_json::Value as Json;
+use zvf_error::Result;
+use zvf_formats::{Chains, Millimeters, Opened, Target, WriteOptions, cannot_hold};
+use zvf_model::flow::{Header, Piece, Report, Sink};
+
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+    Ok(Box::new(TckWriter {
+        out: target.into_file("TCK")?,
+        is_wide: options.extra.get("tck.f64").and_then(Json::as_bool).unwrap_or(false),
+        count_at: None,
+        chains: Chains::default(),
+        lengths: None,
+        is_open: false,
+        bytes: Vec::new(),
+        report: Report::default(),
+    }))
+}
+
+struct TckWriter<'a> {
+    out: Target<'a>,
+    is_wide: bool,
+    count_at: Option<u64>, // where the digits are
+    chains: Chains,
+    lengths: Option<Millimeters>,
+    is_open: bool, // whether the last streamline has no end mark yet
+    bytes: Vec<u8>,
+    report: Report,
+}
+
+impl Sink for TckWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        self.lengths = Some(Millimeters::new(header));
+        let datatype = if self.is_wide { "Float64LE" } else { "Float32LE" };
+        let mut text = format!("mrtrix tracks\ncount: 0000000000\ndatatype: {datatype}\n");
+        for (key, value) in record_keys(header) {
+            text.push_str(&format!("{key}: {value}\n"));
+        }
+        // The offset counts its own digits.
+        let rest = text.len() + "file: . \nEND\n".len();
+        let offset =
+            (rest..).find(|offset| rest + count_digits(*offset) <= *offset).unwrap_or(rest);
+        text.push_str(&format!("file: . {offset}\nEND\n"));
+        text.extend(std::iter::repeat_n('\0', offset - text.len()));
+        if self.out.can_seek() {
+            self.count_at = Some(self.out.stream_position()? + COUNT_AT);
+        }
+        Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        match piece {
+            Piece::Vertices(batch) => {
+                for run in self.chains.take_runs(&batch) {
+                    if !run.continues {
+                        self.end_streamline();
+                        self.report.objects += 1;
+                        self.is_open = true;
+                    }
+                    self.report.vertices += run.rows.len() as u64;
+                    for row in run.rows {
+                        let lengths = self.lengths.as_ref();
+                        let place = lengths.map(|l| l.position(batch.positions(), row));
+                        self.push_position(place.unwrap_or([f64::NAN; 3]))?;
+                    }
+                }
+            }
+            Piece::Objects { ids, .. } => {
+                for _ in self.chains.take_unseen(&ids) {
+                    self.end_streamline();
+                    self.report.objects += 1;
+                    self.is_open = true;
+                }
+            }
+            Piece::Elements { .. } | Piece::Groups { .. } => {}
+        }
+        self.out.write_all(&self.bytes)?;
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report> {
+        self.end_streamline();
+        self.push_mark(f64::INFINITY);
+        self.out.write_all(&self.bytes)?;
+        if let Some(at) = self.count_at {
+            let end = self.out.stream_position()?;
+            self.out.seek(SeekFrom::Start(at))?;
+            let count = Some(self.report.objects).filter(|count| *count <= MAX_COUNT);
+            write!(self.out, "{:010}", count.unwrap_or(0))?; // as in a stream
+            self.out.seek(SeekFrom::Start(end))?;
+        }
+        self.out.flush()?;
+        self.report.losses = self.chains.losses();
+        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinate")));
+        Ok(self.report)
+    }
+}
+
+impl TckWriter<'_> {
+    fn push_position(&mut self, place: [f64; 3]) -> Result<()> {
+        if !place.iter().all(|x| x.is_finite()) {
+            let what = "a vertex that is not finite, which is a mark".to_owned();
+            return Err(cannot_hold("TCK", what, "leave it out"));
+        }
+        for x in place {
+            match &mut self.lengths {
+                Some(lengths) if !self.is_wide => {
+                    self.bytes.extend_from_slice(&lengths.round_to_f32(x).to_le_bytes());
+                }
+                _ => self.bytes.extend_from_slice(&x.to_le_bytes()),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_streamline(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.push_mark(f64::NAN);
+        }
+    }
+
+    fn push_mark(&mut self, x: f64) {
+        for _ in 0..3 {
+            if self.is_wide {
+                self.bytes.extend_from_slice(&x.to_le_bytes());
+            } else {
+                let x = if x.is_nan() { f32::NAN } else { f32::INFINITY };
+                self.bytes.extend_from_slice(&x.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// Returns the keys of the header record that can be written as lines.
+fn record_keys(header: &Header) -> Vec<(String, String)> {
+    let records = header.records.iter().find(|(name, _)| name == "tck");
+    let keys = records.and_then(|(_, record)| record.get("keys")).and_then(Json::as_array);
+    let pair = |pair: &Json| {
+        let text = |at: usize| Some(pair.get(at)?.as_str()?.to_owned());
+        let (key, value) = (text(0)?, text(1)?);
+        let is_reserved = ["count", "datatype", "file"].contains(&key.as_str());
+        (!is_reserved && !key.contains([':', '\n', '\r']) && !value.contains(['\n', '\r']))
+            .then_some((key, value))
+    };
+    keys.map_or_else(Vec::new, |keys| keys.iter().filter_map(pair).collect())
+}
+
+const fn count_digits(mut number: usize) -> usize {
+    let mut digits = 1;
+    while number >= 10 {
+        number /= 10;
+        digits += 1;
+    }
+    digits
+}
+
+/// The largest count that the digits hold.
+const MAX_COUNT: u64 = 9_999_999_999;
+/// Offset of the digits of the count.
+const COUNT_AT: u64 = "mrtrix tracks\ncount: ".len() as u64;
+
+#[cfg(test)]
+mod tests {
+    use zvf_formats::{Input, ReadOptions, WriteOptions};
+
+    use super::*;
+    use crate::TCK;
+    use crate::shared::create;
+
+    fn convert(bytes: &[u8]) -> (Vec<u8>, Report) {
+        let options = ReadOptions { batch_rows: 3, ..ReadOptions::default() };
+        let input = Input::reader(std::io::Cursor::new(bytes.to_vec()));
+        let reader = crate::shared::open(input, None, &options).unwrap();
+        let mut file = std::io::Cursor::new(Vec::new());
+        let target = Target::file(&mut file);
+        let writer = create(&TCK, target, &WriteOptions::default()).unwrap();
+        let report = zvf_formats::copy(reader, writer).unwrap();
+        (file.into_inner(), report)
+    }
+
+    #[test]
+    fn keeps_lengths_keys_and_empty_streamlines() {
+        let mut tracks =
+            b"mrtrix tracks\ndatatype: Float32BE\nroi: a\nroi: b\nfile: . 80\nEND\n".to_vec();
+        tracks.resize(80, 0);
+        let nan = [f32::NAN; 3];
+        let places =
+            [[1.5, 2.0, 3.0], [4.0, 5.0, 6.0], nan, nan, [7.0; 3], nan, [f32::INFINITY; 3]];
+        for place in places {
+            tracks.extend(place.iter().flat_map(|x| x.to_be_bytes()));
+        }
+        let (file, report) = convert(&tracks);
+        assert_eq!((report.vertices, report.objects, report.losses.len()), (3, 3, 0));
+        let text = String::from_utf8_lossy(&file);
+        assert!(text.starts_with(
+            "mrtrix tracks\ncount: 0000000003\ndatatype: Float32LE\nroi: a\nroi: b\nfile: . "
+        ));
+        assert_eq!(convert(&file), (file.clone(), report));
+    }
+}

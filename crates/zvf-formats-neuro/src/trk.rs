@@ -1,0 +1,31 @@
+//! Streamlines of `TrackVis`.
+
+pub(crate) mod read;
+pub(crate) mod write;
+
+use zvf_formats::{
+    Attributes, CHAINS, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport, WriteFn,
+};
+
+use crate::image::find_missing_image;
+
+/// Streamlines of `TrackVis`.
+pub const TRK: Spec = Spec {
+    token: "trk",
+    name: "TRK",
+    extensions: &["trk"],
+    recognizes: |start| start.bytes.starts_with(b"TRACK\0"),
+    read: read::open,
+    write: Some(WriteFn::Pieces(write::open)),
+    capabilities: Capabilities {
+        kinds: CHAINS,
+        axes: (3, 3),
+        positions: Attributes::Types(&["float32"]),
+        vertex_attributes: Attributes::Types(&["float32"]),
+        object_attributes: Attributes::Types(&["float32"]),
+        ids: IdSupport::Order,
+        units: UnitSupport::Fixed("millimeter"),
+        check: |header| Ok(find_missing_image(header, "TRK")),
+        ..POSITIONS_ONLY
+    },
+};

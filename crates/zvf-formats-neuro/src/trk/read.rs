@@ -1,0 +1,209 @@
+//! Reader of TRK: streamlines of `TrackVis`.
+//!
+//! ```text
+//! header              1000 bytes: see `header`
+//! streamline          n, i32; n x (3 + scalars) f32; properties, f32
+//! …                   n_count of them, or up to the end where that is 0
+//! ```
+//!
+//! Positions are converted to the world, in mm, with axes to the right, to the front and up; scalars are
+//! attributes of vertices, properties of objects. Object `k` is streamline `k`. A long streamline may
+//! have several parts.
+
+mod header;
+pub(crate) mod world;
+
+use zvf_error::Result;
+use zvf_format::Class;
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_formats::{
+    Bytes, FilePlace, NamedValues, ReadOptions, Reader, RecordNumbers, Values, VertexBuilder,
+    block_rows, default_axes, empty_fields, take_fields,
+};
+use zvf_metadata::Dtype;
+use zvf_model::flow::{Header, Piece, Space};
+use zvf_model::{Kind, ObjectId};
+
+use crate::trk::read::header::TrkHeader;
+use crate::trk::read::world::World;
+
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+    let trk_header = TrkHeader::read(&mut bytes)?;
+    let kind = options.kind.unwrap_or(Kind::Streamline);
+    if kind.has_links() || kind == Kind::Line {
+        let expected = "streamline, polyline or point_cloud";
+        return bytes.spot("the file").refuse(Class::Unsupported, expected, kind);
+    }
+    let world = World::from_header(&trk_header);
+    let expected = "a matrix with three directions";
+    let world = bytes.spot("vox_to_ras").need(world, Class::BadShape, expected, "a flat one")?;
+    let float32 = Dtype { big_endian: trk_header.big_endian, ..Dtype::FLOAT32 };
+    let named_values = |names: &[(String, u32)]| {
+        let values = names.iter();
+        values
+            .map(|(name, width)| NamedValues::new(name.as_str(), float32, *width))
+            .collect::<Vec<_>>()
+    };
+    let scalars = named_values(&trk_header.scalars);
+    let mut vertices = VertexBuilder::new(kind, Values::new(Dtype::FLOAT32, 3), scalars, true);
+    let properties = named_values(&trk_header.properties);
+    let mut notes = Vec::new();
+    if trk_header.vox_to_ras.is_none() {
+        notes.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
+    }
+    let header = Header {
+        object_fields: empty_fields(&properties)?,
+        notes,
+        ..vertices.header(default_axes(3))?.with_unit("millimeter")
+    };
+    let mut header = header;
+    header.records.push(("trk".to_owned(), trk_header.record()));
+    let is_applied = options.apply_space;
+    header.space = Some(Space { name: None, affine: Some(world.to_matrix()), is_applied });
+    let world = if is_applied { world } else { World::identity() };
+    let row_bytes = |names: &[(String, u32)]| {
+        let sum = names.iter().map(|(_, width)| usize_from_u32(*width)).sum::<usize>();
+        sum * 4
+    };
+    let mut pieces = Pieces {
+        bytes,
+        stride: row_bytes(&trk_header.scalars) + POSITION_BYTES,
+        property_bytes: row_bytes(&trk_header.properties),
+        big_endian: trk_header.big_endian,
+        world,
+        vertices,
+        ids: Vec::new(),
+        properties,
+        count: trk_header.count,
+        current: 0,
+        remaining_points: None,
+        batch_rows: options.batch_rows.max(1),
+        is_at_end: false,
+    };
+    Ok(Reader::from_steps(header, move || pieces.next_piece()))
+}
+
+/// The pieces of a file.
+struct Pieces {
+    bytes: Bytes,
+    stride: usize,         // bytes of a point with its scalars
+    property_bytes: usize, // of a streamline
+    big_endian: bool,
+    world: World,
+    vertices: VertexBuilder,
+    ids: Vec<ObjectId>, // streamlines completed since the last piece of objects
+    properties: Vec<NamedValues>,
+    count: Option<u64>,
+    current: u64,                  // the current streamline
+    remaining_points: Option<u64>, // of the current streamline, once it began
+    batch_rows: usize,
+    is_at_end: bool,
+}
+
+impl Pieces {
+    fn next_piece(&mut self) -> Result<Option<Piece>> {
+        while !self.is_at_end
+            && self.vertices.rows() < self.batch_rows
+            && self.ids.len() < self.batch_rows
+        {
+            match self.remaining_points {
+                None => self.begin_streamline()?,
+                Some(0) => self.end_streamline()?,
+                Some(remaining) => self.read_points(remaining)?,
+            }
+        }
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        if self.ids.is_empty() {
+            return Ok(None);
+        }
+        let ids = std::mem::take(&mut self.ids);
+        Ok(Some(Piece::Objects { ids, fields: take_fields(&mut self.properties)? }))
+    }
+
+    /// Begins a streamline, or ends the file.
+    fn begin_streamline(&mut self) -> Result<()> {
+        let at = self.bytes.position();
+        let is_empty = self.bytes.peek()?.is_empty();
+        let spot = self.bytes.spot(FilePlace::Byte(at));
+        match self.count {
+            Some(count) if self.current >= count => {
+                let expected = format_args!("the end after {count} streamlines");
+                spot.ensure(is_empty, Class::Trailing, expected, "more")?;
+                self.is_at_end = true;
+                return Ok(());
+            }
+            Some(count) if is_empty => {
+                let expected = format_args!("{count} streamlines");
+                return spot.refuse(Class::Truncated, expected, self.current);
+            }
+            None if is_empty => {
+                self.is_at_end = true;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let number: [u8; 4] = self.bytes.read_array("the number of points")?;
+        let number = RecordNumbers::new(&number).with_order(self.big_endian).i32(0);
+        let Ok(points) = u64::try_from(number) else {
+            let expected = "0 points or more".to_owned();
+            return self.bytes.spot(FilePlace::Byte(at)).refuse(Class::Negative, expected, number);
+        };
+        self.remaining_points = Some(points);
+        Ok(())
+    }
+
+    /// Returns the object of the current streamline. Each takes bytes of the file, so there are
+    /// fewer than 2^63.
+    const fn object(&self) -> ObjectId {
+        ObjectId(self.current.cast_signed())
+    }
+
+    fn read_points(&mut self, remaining: u64) -> Result<()> {
+        let room = self.batch_rows - self.vertices.rows(); // more than 0, as the caller checked
+        let max_rows = block_rows(self.stride, room);
+        let rows = saturating_usize(remaining).min(max_rows);
+        let mut points = vec![0; rows * self.stride];
+        self.bytes.read(&mut points, "the points of a streamline")?;
+        let object = self.object();
+        for point in points.chunks_exact(self.stride) {
+            let (position, mut scalars) = point.split_at(POSITION_BYTES);
+            let position = [0, 4, 8]
+                .map(|at| RecordNumbers::new(position).with_order(self.big_endian).f32(at));
+            for value in self.world.apply(position) {
+                self.vertices.positions.push_bytes(&value.to_le_bytes());
+            }
+            for field in &mut self.vertices.fields {
+                let (values, rest) = scalars.split_at(field.bytes());
+                field.values.push_bytes(values);
+                scalars = rest;
+            }
+            self.vertices.end_row(Some(object), 0);
+        }
+        self.remaining_points = Some(remaining - to_u64(rows));
+        Ok(())
+    }
+
+    /// Ends a streamline with its properties.
+    fn end_streamline(&mut self) -> Result<()> {
+        let mut values = vec![0; self.property_bytes];
+        self.bytes.read(&mut values, "the properties of a streamline")?;
+        let mut rest = values.as_slice();
+        for field in &mut self.properties {
+            let (field_bytes, after) = rest.split_at(field.bytes());
+            field.values.push_bytes(field_bytes);
+            rest = after;
+        }
+        self.ids.push(self.object());
+        self.current += 1;
+        self.remaining_points = None;
+        Ok(())
+    }
+}
+
+/// Bytes of a position.
+const POSITION_BYTES: usize = 12;
+
+#[cfg(test)]
+mod tests;

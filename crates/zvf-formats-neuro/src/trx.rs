@@ -1,0 +1,58 @@
+//! Streamlines with groups: TRX, as a zip or a folder.
+
+pub(crate) mod read;
+pub(crate) mod write;
+
+use zvf_formats::{
+    Attributes, CHAINS, Capabilities, GroupSupport, IdSupport, POSITIONS_ONLY, Spec, Start,
+    UnitSupport, WriteFn,
+};
+
+use crate::image::find_missing_image;
+
+/// Streamlines with groups: a zip, or a folder.
+pub const TRX: Spec = Spec {
+    token: "trx",
+    name: "TRX",
+    extensions: &["trx"],
+    recognizes: is_zip,
+    read: read::open,
+    write: Some(WriteFn::Pieces(write::open)),
+    capabilities: TRX_CAPABILITIES,
+};
+
+/// The same as a folder.
+pub const TRX_FOLDER: Spec = Spec {
+    token: "trx-folder",
+    name: "TRX",
+    extensions: &[],
+    recognizes: |start| start.has_member("header.json"),
+    read: read::open,
+    write: Some(WriteFn::Pieces(write::open_folder)),
+    capabilities: Capabilities { is_folder: true, marker: "header.json", ..TRX_CAPABILITIES },
+};
+
+/// Returns whether a zip is TRX and not npz, by the name of its first member or its extension.
+fn is_zip(start: &Start<'_>) -> bool {
+    let first = start.bytes.get(30..).unwrap_or_default();
+    let has_extension = start
+        .path
+        .and_then(|path| path.extension())
+        .is_some_and(|end| end.to_str().is_some_and(|end| end.eq_ignore_ascii_case("trx")));
+    start.bytes.starts_with(b"PK\x03\x04") && (has_extension || first.starts_with(b"header.json"))
+}
+
+const TRX_CAPABILITIES: Capabilities = Capabilities {
+    kinds: CHAINS,
+    axes: (3, 3),
+    positions: Attributes::Types(&["float16", "float64", "float32"]),
+    vertex_attributes: Attributes::Numbers,
+    object_attributes: Attributes::Numbers,
+    ids: IdSupport::Order,
+    groups: GroupSupport::Attributes,
+    units: UnitSupport::Fixed("millimeter"),
+    check: |header| Ok(find_missing_image(header, "TRX")),
+    streams_in: false,
+    streams_out: false,
+    ..POSITIONS_ONLY
+};

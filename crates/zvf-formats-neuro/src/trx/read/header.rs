@@ -1,0 +1,97 @@
+//! Parser of `header.json`: the counts and the image of a TRX.
+
+use serde_json::{Value as Json, json};
+use zvf_error::Result;
+use zvf_format::Class;
+
+use crate::trx::read::members::{HEADER, Members, spot};
+
+/// The contents of `header.json`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TrxHeader {
+    pub(crate) vertices: u64,
+    pub(crate) streamlines: u64,
+    /// The matrix of the image of the streamlines; positions are in mm of the world already.
+    pub(crate) affine: Option<[[f64; 4]; 4]>,
+    pub(crate) dimensions: Option<Json>,
+    /// Unknown keys.
+    pub(crate) extra_keys: Vec<(String, Json)>,
+}
+
+impl TrxHeader {
+    pub(crate) fn read(members: &Members) -> Result<Self> {
+        let place = |field: &str| format!("{HEADER}, {field}");
+        let Some(mut bytes) = members.read(HEADER)? else {
+            return spot("the file").refuse(Class::NotFound, "a member header.json", "none");
+        };
+        let text = bytes.read_all(MAX_HEADER_BYTES)?;
+        let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
+        let json = json.map_err(|error| {
+            let at = format!("{HEADER}, line {}", error.line());
+            spot(at).error(Class::Encoding, "a JSON object", error)
+        })?;
+        let (mut header, mut has_counts) = (
+            Self {
+                vertices: 0,
+                streamlines: 0,
+                affine: None,
+                dimensions: None,
+                extra_keys: Vec::new(),
+            },
+            [false; 2],
+        );
+        for (key, value) in json {
+            match key.as_str() {
+                "NB_VERTICES" | "NB_STREAMLINES" => {
+                    let Some(count) = value.as_u64() else {
+                        let expected = "a whole number";
+                        return spot(place(&key)).refuse(Class::Encoding, expected, value);
+                    };
+                    let index = usize::from(key == "NB_STREAMLINES");
+                    has_counts[index] = true;
+                    *[&mut header.vertices, &mut header.streamlines][index] = count;
+                }
+                "VOXEL_TO_RASMM" => {
+                    let Some(matrix) = parse_matrix(&value) else {
+                        let expected = "4 x 4 numbers";
+                        let found: String = value.to_string().chars().take(60).collect();
+                        return spot(place(&key)).refuse(Class::BadShape, expected, found);
+                    };
+                    header.affine = Some(matrix);
+                }
+                "DIMENSIONS" => header.dimensions = Some(value),
+                _ => header.extra_keys.push((key, value)),
+            }
+        }
+        if let Some(missing) =
+            ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(has_counts).find(|(_, has)| !has)
+        {
+            return spot(place(missing.0)).refuse(Class::NotFound, "a count", "none");
+        }
+        Ok(header)
+    }
+
+    /// Returns the header record that the writer uses.
+    pub(crate) fn record(&self) -> Json {
+        let extra_keys: serde_json::Map<String, Json> = self.extra_keys.iter().cloned().collect();
+        json!({
+            "voxel_to_rasmm": self.affine,
+            "dimensions": self.dimensions,
+            "others": extra_keys,
+        })
+    }
+}
+
+/// Parses a matrix, nested or flat.
+fn parse_matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
+    let flat =
+        |row: &Json| -> Option<Vec<f64>> { row.as_array()?.iter().map(Json::as_f64).collect() };
+    let rows: Vec<f64> = match flat(value) {
+        Some(numbers) => numbers,
+        None => value.as_array()?.iter().map(flat).collect::<Option<Vec<_>>>()?.concat(),
+    };
+    let (rows, rest) = rows.as_chunks::<4>();
+    <[[f64; 4]; 4]>::try_from(rows.to_vec()).ok().filter(|_| rest.is_empty())
+}
+
+const MAX_HEADER_BYTES: u64 = 16 << 20;

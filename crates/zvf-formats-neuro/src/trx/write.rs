@@ -1,0 +1,338 @@
+//! Writer of TRX: streamlines with attributes and groups, arrays in a zip or in a folder.
+//!
+//! Arrays grow in parallel and lie one after another in a zip, so each is spooled until the input
+//! ends. Members are stored uncompressed, `header.json` first, with names in UTF-8 and without
+//! dates, so that the same input gives the same bytes. Positions keep float16 and float64; all
+//! other types become float32. Rows of objects are in the order of their vertices, whatever the
+//! order of their attributes.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+use zvf_error::{Result, format_count};
+use zvf_format::num::saturating_usize;
+use zvf_formats::{
+    Chains, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter, cannot_hold, count_u32,
+    missing_number,
+};
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
+use zvf_model::{Batch, Column, Field, ObjectId};
+
+use crate::image::Image;
+
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+    let destination = match target.is_folder() {
+        true => Destination::Folder(target.into_folder("TRX")?),
+        false => Destination::Zip(ZipWriter::new(target)),
+    };
+    Ok(Box::new(TrxWriter::new(destination, options)))
+}
+
+pub(crate) fn open_folder<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
+    Ok(Box::new(TrxWriter::new(Destination::Folder(target.into_folder("TRX")?), options)))
+}
+
+/// The destination of members.
+enum Destination<'a> {
+    Zip(ZipWriter<Target<'a>>),
+    Folder(PathBuf),
+}
+
+/// An array whose rows are spooled.
+struct Array {
+    name: String,
+    dtype: Dtype,
+    rows: Spool,
+}
+
+struct TrxWriter<'a> {
+    destination: Destination<'a>,
+    options: WriteOptions,
+    image: Image,
+    chains: Chains,
+    lengths: Option<Millimeters>,
+    keeps_positions: bool,
+    positions: Option<Array>,
+    fields: Vec<Array>,
+    ends: Vec<u64>,                        // of streamlines
+    rows: Vec<ObjectId>,                   // the object of each streamline
+    object_rows: HashMap<ObjectId, usize>, // row of `object_fields`
+    object_fields: Vec<(Field, Vec<u8>)>,
+    groups: Vec<Group>,
+    group_fields: Vec<(Field, Vec<u8>)>,
+    absent: Vec<(String, String)>, // attributes that a group does not have
+    report: Report,
+}
+
+impl<'a> TrxWriter<'a> {
+    fn new(destination: Destination<'a>, options: &WriteOptions) -> Self {
+        Self {
+            destination,
+            options: options.clone(),
+            image: Image::default(),
+            chains: Chains::default(),
+            lengths: None,
+            keeps_positions: false,
+            positions: None,
+            fields: Vec::new(),
+            ends: Vec::new(),
+            rows: Vec::new(),
+            object_rows: HashMap::new(),
+            object_fields: Vec::new(),
+            groups: Vec::new(),
+            group_fields: Vec::new(),
+            absent: Vec::new(),
+            report: Report::default(),
+        }
+    }
+
+    fn new_array(&self, name: &str, dtype: Dtype, arrays: usize) -> Array {
+        let max_held = saturating_usize(self.options.memory / 2 / (arrays as u64 + 1));
+        let rows = Spool::new(max_held, self.options.scratch.as_deref());
+        Array { name: name.to_owned(), dtype, rows }
+    }
+
+    fn write_vertices(&mut self, batch: &Batch) -> Result<()> {
+        for run in self.chains.take_runs(batch) {
+            self.report.vertices += run.rows.len() as u64;
+            match self.ends.last_mut().filter(|_| run.continues) {
+                Some(end) => *end = self.report.vertices,
+                None => {
+                    self.ends.push(self.report.vertices);
+                    self.rows.push(run.object);
+                }
+            }
+        }
+        let (Some(positions), Some(lengths)) = (&mut self.positions, &mut self.lengths) else {
+            return Ok(());
+        };
+        if self.keeps_positions {
+            positions.rows.write_all(batch.positions().bytes())?;
+        } else {
+            let mut bytes = Vec::with_capacity(batch.len() * 12);
+            for row in 0..batch.len() {
+                for x in lengths.position(batch.positions(), row) {
+                    bytes.extend_from_slice(&lengths.round_to_f32(x).to_le_bytes());
+                }
+            }
+            positions.rows.write_all(&bytes)?;
+        }
+        let numeric = batch.fields().iter().filter(|field| is_number(field));
+        for (array, field) in self.fields.iter_mut().zip(numeric) {
+            array.rows.write_all(field.column.bytes())?;
+        }
+        Ok(())
+    }
+
+    fn write_member(&mut self, name: &str, content: &mut Spool) -> Result<()> {
+        match &mut self.destination {
+            Destination::Zip(zip) => Ok(zip.write(name, content)?),
+            Destination::Folder(folder) => {
+                let path = folder.join(name);
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                let mut file = BufWriter::new(File::create(path)?);
+                content.copy_to(&mut file)?;
+                if content.len() == 0 {
+                    file.write_all(&[0])?; // a file of 0 bytes cannot be mapped
+                }
+                Ok(file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
+            }
+        }
+    }
+
+    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut content = Spool::new(usize::MAX, None);
+        content.write_all(bytes)?;
+        self.write_member(name, &mut content)
+    }
+
+    fn header(&self) -> Json {
+        let identity = [[1., 0., 0., 0.], [0., 1., 0., 0.], [0., 0., 1., 0.], [0., 0., 0., 1.]];
+        json!({
+            "VOXEL_TO_RASMM": self.image.affine.unwrap_or(identity),
+            "DIMENSIONS": self.image.dimensions.unwrap_or([1, 1, 1]),
+            "NB_VERTICES": self.report.vertices,
+            "NB_STREAMLINES": self.ends.len(),
+        })
+    }
+
+    fn write_groups(&mut self) -> Result<()> {
+        let mut rows_by_object: HashMap<ObjectId, Vec<u32>> = HashMap::new();
+        for (row, object) in self.rows.iter().enumerate() {
+            let row = count_u32(row, "TRX", "streamlines in groups")?;
+            rows_by_object.entry(*object).or_default().push(row);
+        }
+        let mut missing = 0_u64;
+        for (number, group) in std::mem::take(&mut self.groups).into_iter().enumerate() {
+            let name = group.name.unwrap_or_else(|| format!("group_{number}"));
+            check_name(&name)?;
+            let mut members = Vec::new();
+            for object in group.members {
+                match rows_by_object.get(&object) {
+                    Some(rows) => members.extend(rows.iter().flat_map(|row| row.to_le_bytes())),
+                    None => missing += 1,
+                }
+            }
+            self.write_bytes(&format!("groups/{name}.uint32"), &members)?;
+            for at in 0..self.group_fields.len() {
+                let (field, bytes) = &self.group_fields[at];
+                let stride = field.column.stride();
+                let row = bytes[number * stride..][..stride].to_vec();
+                if self.absent.contains(&(name.clone(), field.name.to_string())) {
+                    continue;
+                }
+                let member = member_name(&field.name, &field.column)?;
+                self.write_bytes(&format!("dpg/{name}/{member}"), &row)?;
+            }
+        }
+        if missing > 0 {
+            let members = format_count(missing, "member");
+            let text = format!("{members} of groups dropped: not in the written streamlines");
+            self.report.losses.push(Loss::new(text));
+        }
+        Ok(())
+    }
+}
+
+impl Sink for TrxWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        self.image = Image::from_header(header);
+        let lengths = Millimeters::new(header);
+        let stored = header.positions.dtype();
+        let is_float = stored.kind == DtypeKind::Float && header.positions.width() == 3;
+        self.keeps_positions = is_float && lengths.is_identity();
+        self.lengths = Some(lengths);
+        let dtype = if self.keeps_positions { stored } else { Dtype::FLOAT32 };
+        let arrays = header.fields.len() + 1;
+        self.positions = Some(self.new_array("positions.3", dtype, arrays));
+        for field in header.fields.iter().filter(|field| is_number(field)) {
+            let member = member_name(&field.name, &field.column)?;
+            let array = self.new_array(&format!("dpv/{member}"), field.column.dtype(), arrays);
+            self.fields.push(array);
+        }
+        let numeric = header.object_fields.iter().filter(|field| is_number(field));
+        self.object_fields = numeric.map(|field| (field.clone(), Vec::new())).collect();
+        for (field, _) in &self.object_fields {
+            member_name(&field.name, &field.column)?;
+        }
+        let record = header.records.iter().find(|(name, _)| name == "trx");
+        let absent = record.and_then(|(_, record)| record.get("absent")).and_then(Json::as_array);
+        for pair in absent.into_iter().flatten() {
+            if let (Some(group), Some(key)) = (pair[0].as_str(), pair[1].as_str()) {
+                self.absent.push((group.to_owned(), key.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        match piece {
+            Piece::Vertices(batch) => self.write_vertices(&batch),
+            Piece::Objects { ids, fields } => {
+                for id in self.chains.take_unseen(&ids) {
+                    self.ends.push(self.report.vertices);
+                    self.rows.push(id);
+                }
+                if !self.object_fields.is_empty() {
+                    for id in &ids {
+                        self.object_rows.insert(*id, self.object_rows.len());
+                    }
+                }
+                let numeric = fields.iter().filter(|field| is_number(field));
+                for ((_, bytes), field) in self.object_fields.iter_mut().zip(numeric) {
+                    bytes.extend_from_slice(field.column.bytes());
+                }
+                Ok(())
+            }
+            Piece::Groups { groups, fields } => {
+                self.groups.extend(groups);
+                let numeric: Vec<_> = fields.iter().filter(|field| is_number(field)).collect();
+                if self.group_fields.is_empty() {
+                    self.group_fields =
+                        numeric.iter().map(|f| ((*f).clone(), Vec::new())).collect();
+                }
+                for ((_, bytes), field) in self.group_fields.iter_mut().zip(numeric) {
+                    bytes.extend_from_slice(field.column.bytes());
+                }
+                Ok(())
+            }
+            Piece::Elements { .. } => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report> {
+        let header = self.header().to_string();
+        self.write_bytes("header.json", header.as_bytes())?;
+        let is_empty = self.ends.is_empty();
+        if let Some(mut positions) = self.positions.take().filter(|_| !is_empty) {
+            let name = format!("{}.{}", positions.name, positions.dtype);
+            self.write_member(&name, &mut positions.rows)?;
+            let is_narrow = u32::try_from(self.report.vertices).is_ok();
+            let mut offsets = Vec::new();
+            for end in std::iter::once(0).chain(std::mem::take(&mut self.ends)) {
+                match u32::try_from(end).ok().filter(|_| is_narrow) {
+                    Some(end) => offsets.extend_from_slice(&end.to_le_bytes()),
+                    None => offsets.extend_from_slice(&end.to_le_bytes()),
+                }
+            }
+            let dtype = if is_narrow { "uint32" } else { "uint64" };
+            self.write_bytes(&format!("offsets.{dtype}"), &offsets)?;
+            for mut array in std::mem::take(&mut self.fields) {
+                self.write_member(&array.name, &mut array.rows)?;
+            }
+            for (field, bytes) in std::mem::take(&mut self.object_fields) {
+                let stride = field.column.stride();
+                let mut sorted = Vec::with_capacity(self.rows.len() * stride);
+                for object in &self.rows {
+                    let row = self.object_rows.get(object);
+                    let row = row.and_then(|row| bytes.get(row * stride..));
+                    match row.and_then(|rest| rest.get(..stride)) {
+                        Some(row) => sorted.extend_from_slice(row),
+                        None => sorted.extend(
+                            missing_number(field.column.dtype())
+                                .repeat(field.column.width() as usize),
+                        ),
+                    }
+                }
+                let member = member_name(&field.name, &field.column)?;
+                self.write_bytes(&format!("dps/{member}"), &sorted)?;
+            }
+        }
+        self.write_groups()?;
+        if let Destination::Zip(zip) = self.destination {
+            zip.finish()?;
+        }
+        self.report.objects = self.rows.len() as u64;
+        self.report.losses.extend(self.chains.losses());
+        self.report.losses.extend(self.lengths.iter().flat_map(|l| l.losses("coordinate")));
+        Ok(self.report)
+    }
+}
+
+fn is_number(field: &Field) -> bool {
+    field.column.dtype().kind != DtypeKind::Text
+}
+
+fn member_name(name: &str, column: &Column) -> Result<String> {
+    check_name(name)?;
+    let dtype = column.dtype();
+    let dtype = if dtype.kind == DtypeKind::Bool { "bit".to_owned() } else { dtype.to_string() };
+    Ok(match column.width() {
+        1 => format!("{name}.{dtype}"),
+        width => format!("{name}.{width}.{dtype}"),
+    })
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.contains(['.', '/', '\\', '\0']) {
+        let advice = "names must not have a dot or a slash: leave it out with --attributes";
+        return Err(cannot_hold("TRX", format!("the name {name:?}"), advice));
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Text with commas or tabs.
+
+pub(crate) mod read;
+pub(crate) mod write;
+
+use zvf_formats::{Spec, TABLE, WriteFn, recognizes_nothing};
+
+/// Text with commas.
+pub const CSV: Spec = Spec {
+    token: "csv",
+    name: "CSV",
+    extensions: &["csv"],
+    recognizes: recognizes_nothing,
+    read: |bytes, options| read::open(bytes, options, b','),
+    write: Some(WriteFn::Pieces(|target, _| write::open(target, b','))),
+    capabilities: TABLE,
+};
+
+/// Text with tabs.
+pub const TSV: Spec = Spec {
+    token: "tsv",
+    name: "TSV",
+    extensions: &["tsv"],
+    recognizes: recognizes_nothing,
+    read: |bytes, options| read::open(bytes, options, b'\t'),
+    write: Some(WriteFn::Pieces(|target, _| write::open(target, b'\t'))),
+    capabilities: TABLE,
+};

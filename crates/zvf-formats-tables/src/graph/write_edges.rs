@@ -1,0 +1,99 @@
+//! Writer of edge lists: two names and a weight, or a Python dictionary if there are more
+//! attributes.
+//!
+//! Names are the vertex attribute `id` (or `node_id`), or the numbers of vertices. Positions are dropped.
+
+use std::io::Write;
+
+use zvf_error::{Result, format_count};
+use zvf_format::num::usize_from_u32;
+use zvf_formats::{
+    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, field_value, format_number,
+    format_value, format_values,
+};
+use zvf_model::flow::Loss;
+use zvf_model::{Field, Value};
+
+/// Writes a file.
+pub(crate) fn encode(
+    input: &CollectedInput,
+    out: &mut Target<'_>,
+    _options: &WriteOptions,
+) -> Encoded {
+    let names = input.batch.field("id").or_else(|| input.batch.field("node_id"));
+    let names = match names {
+        Some(field) => format_values(field)?,
+        None => (0..input.batch.len()).map(|row| row.to_string()).collect(),
+    };
+    let is_invalid = |name: &String| {
+        name.is_empty() || name.contains(|c: char| c.is_whitespace() || "#%,{".contains(c))
+    };
+    if let Some(name) = names.iter().find(|name| is_invalid(name)) {
+        let what = format!("a node called {name:?}");
+        return Err(cannot_hold("edge list", what, "write GraphML, or leave the attribute id out"));
+    }
+    let fields = input.element_fields();
+    let edges = input.edges();
+    for ([from, to], row) in &edges {
+        write!(out, "{} {}", names[*from], names[*to])?;
+        if let Some(row) = row {
+            write_values(fields, *row, out)?;
+        }
+        out.write_all(b"\n")?;
+    }
+    let mut losses = Vec::new();
+    let mut has_edge = vec![false; input.batch.len()];
+    for row in edges.iter().flat_map(|(edge, _)| edge) {
+        has_edge[*row] = true;
+    }
+    let isolated = has_edge.iter().filter(|has_edge| !**has_edge).count();
+    if isolated > 0 {
+        let nodes = format_count(isolated, "node");
+        losses.push(Loss::new(format!("{nodes} without an edge dropped")));
+    }
+    Ok(input.report(losses))
+}
+
+fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<()> {
+    match fields {
+        [] => Ok(()),
+        [weight] if &*weight.name == "weight" && weight.column.width() == 1 => {
+            write!(out, " {}", format_value(weight, row, 0)?)?;
+            Ok(())
+        }
+        all => {
+            out.write_all(b" {")?;
+            for (at, field) in all.iter().enumerate() {
+                let comma = if at == 0 { "" } else { ", " };
+                write!(out, "{comma}{}: {}", quote(&field.name), format_literal(field, row)?)?;
+            }
+            out.write_all(b"}")?;
+            Ok(())
+        }
+    }
+}
+
+fn format_literal(field: &Field, row: usize) -> Result<String> {
+    let width = usize_from_u32(field.column.width());
+    let literal = |c| -> Result<String> {
+        Ok(match field_value(field, row, c)? {
+            Value::Null => "None".to_owned(),
+            Value::Bool(true) => "True".to_owned(),
+            Value::Bool(false) => "False".to_owned(),
+            Value::Float(x) if x.is_finite() => format!("{x:?}"),
+            Value::Float(x) => format!("float('{}')", format_number(x)),
+            Value::Text(text) => quote(&text),
+            number => number.to_string(),
+        })
+    };
+    if width == 1 {
+        return literal(0);
+    }
+    let all: Vec<String> = (0..width).map(literal).collect::<Result<_, _>>()?;
+    Ok(format!("[{}]", all.join(", ")))
+}
+
+fn quote(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n");
+    format!("'{}'", escaped.replace('#', "\\x23"))
+}

@@ -1,0 +1,610 @@
+//! JSON lines: one vertex, one part with its vertices, or one element per line.
+//!
+//! ```text
+//! {"position":[x,y,z],"object":7,"intensity":3.5}          a vertex; or with "x", "y", "z" instead of a position
+//! {"object":7,"positions":[[x,y,z],…],"intensity":[…]}     a part; values of attributes one a vertex
+//! {"vertices":[0,1,2],"weight":0.5}                        an edge or a face, after the vertices it names
+//! ```
+//!
+//! The numbers in `vertex`, `part` and `element` are ignored: the order of lines counts. Types of
+//! attributes are inferred from the first lines: `bool`, `int64`, `uint64`, `float64` (also
+//! `"NaN"`, `"Infinity"` and `null` among numbers), lists of one length as several values,
+//! everything else as text as wide as the longest value, or codes of the distinct texts where one
+//! is longer than 256 characters. Attributes of elements are inferred from the first lines with
+//! elements. A later line with another attribute, or with the first object, is refused: it would be
+//! lost.
+//!
+//! As in tables, -1 is no object, except for lines and polylines, whose vertices all have one.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
+use zvf_format::num::{index_u32, to_u64, usize_from_u32};
+use zvf_formats::{
+    AXES, BOOL, Bytes, FLOAT64, FilePlace, LabelCollector, Lines, NamedValues, OBJECT, ReadOptions,
+    Reader, UINT64, Values, VertexBuilder, batch_rows, default_axes, describe_owner_ids,
+    empty_fields, is_exact_float64, is_long, stream_error, take_fields,
+};
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{ElementHeader, Header, Piece};
+use zvf_model::{Column, Field, Kind, ObjectId};
+
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+    let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
+    let stated = options.columns.types.iter().map(|(column, _)| column.clone()).collect();
+    let mut lines = ObjectLines { lines: Lines::new(bytes), stated };
+    let first_width = match first_elements.first() {
+        Some((line, element)) => Some(lines.corner_count(*line, element)?),
+        None => None,
+    };
+    let mut sample = VecDeque::new();
+    let mut size = 0;
+    while size < options.memory.min(SAMPLE_BYTES) {
+        let Some((object, bytes)) = lines.next()? else { break };
+        size += bytes;
+        sample.push_back(object);
+    }
+    let vertices: Vec<&Map<String, Json>> =
+        sample.iter().map(|(_, object)| object).filter(|o| !is_element(o)).collect();
+    let has_parts = vertices.iter().any(|object| object.contains_key(POSITIONS_KEY));
+    let has_objects = vertices.iter().any(|object| object.contains_key(OBJECT));
+    let kind = options.kind.unwrap_or(match first_width {
+        Some(3..) => Kind::Mesh,
+        Some(_) => Kind::Graph,
+        None if has_parts => Kind::Polyline,
+        None => Kind::PointCloud,
+    });
+    let place = "the first lines";
+    let (names, width) = find_axes(&vertices, options);
+    if width == 0 && !vertices.is_empty() {
+        let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
+        return lines.lines.bytes().spot(place).hint("name the positions with --positions").refuse(
+            Class::InvalidArgument,
+            expected,
+            "neither",
+        );
+    }
+    let is_attribute = |name: &&String| {
+        !RESERVED.contains(&name.as_str())
+            && !names.contains(name)
+            && options.columns.fields.as_ref().is_none_or(|fields| fields.contains(name))
+    };
+    let mut fields = infer_columns(&vertices, is_attribute, has_parts, options);
+    let elements: Vec<&Map<String, Json>> = first_elements.iter().map(|(_, o)| o).collect();
+    let mut element_fields =
+        infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
+    let source = (lines.lines.bytes(), size < options.memory.min(SAMPLE_BYTES));
+    fit_texts(&mut fields, &mut element_fields, source, options)?;
+    let position_type = options.positions.unwrap_or(FLOAT64);
+    let width = index_u32(width); // of a line, whose length is limited
+    let owned = has_objects || has_parts || kind.is_chain();
+    let mut vertices = VertexBuilder::new(kind, Values::new(position_type, width), fields, owned);
+    let axis_names = if names.is_empty() { default_axes(width) } else { names.clone() };
+    let batch_rows = batch_rows(&vertices.fields, options.batch_rows);
+    let mut header: Header = vertices.header(axis_names)?;
+    let corners = first_width.filter(|_| kind.has_links());
+    header.elements = match corners {
+        Some(_) => Some(ElementHeader { width: corners, fields: empty_fields(&element_fields)? }),
+        None => None,
+    };
+    if first_width.is_some() && corners.is_none() {
+        header.left_out.push("edges or faces".to_owned());
+    }
+    let mut pieces = Pieces {
+        lines,
+        sample,
+        names,
+        vertices,
+        exact_positions: options.positions.is_none(),
+        corners,
+        has_objects,
+        chosen: options.columns.fields.clone(),
+        elements: Vec::new(),
+        element_fields,
+        count: 0,
+        part: 0,
+        batch_rows,
+    };
+    Ok(Reader::from_steps(header, move || pieces.step()))
+}
+
+/// Finds the first elements of a file, with at most `max_bytes` of text but at least one. Returns
+/// none for a stream, which can be read only once. Stops at a line that is not text or is too long,
+/// which is an error when the pieces are read.
+fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Line>> {
+    let (Some(path), Some(_)) = (bytes.path(), bytes.len()) else { return Ok(Vec::new()) };
+    let mut lines = Lines::new(Bytes::open(path)?);
+    let (mut elements, mut size) = (Vec::new(), 0);
+    while let Ok(Some(line)) = lines.next() {
+        let length = to_u64(line.len());
+        if line.contains(QUOTED_ELEMENT)
+            && let Ok(object) = serde_json::from_str::<Map<String, Json>>(line)
+            && is_element(&object)
+        {
+            elements.push((lines.number(), object));
+        }
+        if !elements.is_empty() {
+            size += length;
+            if size >= max_bytes {
+                break;
+            }
+        }
+    }
+    Ok(elements)
+}
+
+fn is_element(object: &Map<String, Json>) -> bool {
+    object.contains_key(ELEMENT)
+        && !object.contains_key(POSITION)
+        && !object.contains_key(POSITIONS_KEY)
+}
+
+/// Returns the keys of the axes, if each axis has its own, and the number of axes.
+fn find_axes(vertices: &[&Map<String, Json>], options: &ReadOptions) -> (Vec<String>, usize) {
+    let Some(first) = vertices.first() else { return (Vec::new(), 3) };
+    let chosen_names = &options.columns.positions;
+    if chosen_names.is_empty() {
+        let list = |key: &str| first.get(key).and_then(Json::as_array);
+        if let Some(position) = list(POSITION) {
+            return (Vec::new(), position.len());
+        }
+        if let Some(positions) = list(POSITIONS_KEY) {
+            return (Vec::new(), positions.first().and_then(Json::as_array).map_or(3, Vec::len));
+        }
+    }
+    let default_names: Vec<String> = AXES.iter().map(|axis| (*axis).to_owned()).collect();
+    let names = if chosen_names.is_empty() { &default_names } else { chosen_names };
+    let names: Vec<String> =
+        names.iter().take_while(|name| first.contains_key(*name)).cloned().collect();
+    let width = names.len();
+    (names, width)
+}
+
+/// Infers the attributes of `objects` and their types, in order of first appearance.
+fn infer_columns(
+    objects: &[&Map<String, Json>],
+    is_attribute: impl Fn(&&String) -> bool,
+    in_parts: bool,
+    options: &ReadOptions,
+) -> Vec<NamedValues> {
+    let mut names: Vec<&String> = Vec::new();
+    for name in objects.iter().flat_map(|object| object.keys()).filter(&is_attribute) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let column = |name: &String| {
+        let values = objects.iter().map(|object| object.get(name).unwrap_or(&Json::Null));
+        let values: Vec<&Json> = match in_parts {
+            true => values.flat_map(|v| v.as_array().map_or(&[][..], Vec::as_slice)).collect(),
+            false => values.collect(),
+        };
+        let stated = options.columns.types.iter().find(|(column, _)| column == name);
+        let (dtype, width) = infer_type(&values);
+        NamedValues::new(name.as_str(), stated.map_or(dtype, |(_, dtype)| *dtype), width)
+    };
+    names.into_iter().map(column).collect()
+}
+
+/// Makes columns of texts as wide as the longest value of a file that is longer than the sample,
+/// and converts those of long texts to columns of codes, whose texts are those of the whole file. A
+/// stream cannot be read twice.
+fn fit_texts(
+    fields: &mut [NamedValues],
+    element_fields: &mut [NamedValues],
+    (bytes, sample_is_file): (&Bytes, bool),
+    options: &ReadOptions,
+) -> Result<()> {
+    let is_stated =
+        |name: &str| options.columns.types.iter().any(|(column, _)| column.as_str() == name);
+    let fields = fields.iter_mut().map(|field| (false, field));
+    let fields = fields.chain(element_fields.iter_mut().map(|field| (true, field)));
+    let mut texts: Vec<(bool, &mut NamedValues)> =
+        fields.filter(|(_, field)| field.values.is_text() && !is_stated(&field.name)).collect();
+    let path = bytes.path().filter(|_| bytes.len().is_some());
+    if let Some(path) = path.filter(|_| !sample_is_file && !texts.is_empty()) {
+        let mut sizes: Vec<u64> =
+            texts.iter().map(|(_, field)| field.values.dtype().size).collect();
+        read_texts(path, &texts, |at, text| {
+            sizes[at] = sizes[at].max(to_u64(text.chars().count()) * 4);
+            Ok(())
+        })?;
+        for ((_, field), size) in texts.iter_mut().zip(sizes) {
+            let dtype = Dtype { size, ..field.values.dtype() };
+            field.values = Values::new(dtype, field.values.width());
+        }
+    }
+    texts.retain(|(_, field)| is_long(field.values.dtype()));
+    let Some((_, first)) = texts.first() else { return Ok(()) };
+    let format = bytes.format();
+    let path = path.ok_or_else(|| stream_error(format, &first.name))?;
+    let mut labels = LabelCollector::new(texts.len(), options.memory, format);
+    read_texts(path, &texts, |at, text| labels.add(at, text))?;
+    for ((_, field), labels) in texts.iter_mut().zip(labels.finish()) {
+        field.values = Values::new_labels(labels, field.values.width());
+    }
+    Ok(())
+}
+
+/// Gives every text of these columns in a file to `add`, with the index of the column.
+fn read_texts(
+    path: &Path,
+    columns: &[(bool, &mut NamedValues)],
+    mut add: impl FnMut(usize, &str) -> Result<()>,
+) -> Result<()> {
+    let mut lines = ObjectLines { lines: Lines::new(Bytes::open(path)?), stated: Vec::new() };
+    while let Some(((_, object), _)) = lines.next()? {
+        for (at, (of_elements, field)) in columns.iter().enumerate() {
+            if is_element(&object) == *of_elements {
+                add(at, "")?; // of vertices without a value
+                let value = object.get(&field.name).unwrap_or(&Json::Null);
+                add_texts(value, &mut |text| add(at, text))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives the texts of a value, or of all values of a list, to `add`.
+fn add_texts(value: &Json, add: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+    match value {
+        Json::Array(list) => list.iter().try_for_each(|value| add_texts(value, add)),
+        value => add(&to_text(value)),
+    }
+}
+
+/// Infers the type of values, and how many numbers each has.
+fn infer_type(values: &[&Json]) -> (Dtype, u32) {
+    let width = values.iter().find_map(|value| value.as_array()).map_or(1, Vec::len).max(1);
+    let scalars: Vec<&Json> = values
+        .iter()
+        .flat_map(|value| {
+            value.as_array().map_or_else(|| vec![*value], |list| list.iter().collect())
+        })
+        .collect();
+    let all_are = |check: &dyn Fn(&Json) -> bool| {
+        !scalars.is_empty() && scalars.iter().all(|value| check(value))
+    };
+    let dtype = if all_are(&Json::is_boolean) {
+        BOOL
+    } else if all_are(&Json::is_i64) {
+        Dtype::INT64
+    } else if all_are(&Json::is_u64) {
+        UINT64
+    } else if all_are(&|value| parse_number(value).is_some()) {
+        FLOAT64
+    } else {
+        // One character if there are no values.
+        let longest = scalars.iter().map(|value| to_text(value).chars().count()).max().unwrap_or(1);
+        let size = to_u64(longest.max(1)) * 4;
+        Dtype { kind: DtypeKind::Text, size, big_endian: false }
+    };
+    (dtype, index_u32(width)) // of a line, whose length is limited
+}
+
+/// Parses a number, also one that JSON writes as text or `null`.
+fn parse_number(value: &Json) -> Option<f64> {
+    match value {
+        Json::Null => Some(f64::NAN),
+        Json::Number(number) => number.as_f64(),
+        Json::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
+    }
+}
+
+/// Returns a value as text; empty for `null`.
+fn to_text(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// A reader of the lines of a file as JSON objects.
+struct ObjectLines {
+    lines: Lines,
+    stated: Vec<String>, // the columns whose types are stated: their numbers may be rounded
+}
+
+type Line = (u64, Map<String, Json>);
+
+impl ObjectLines {
+    /// Returns the next object with its line number, and the length of the line.
+    fn next(&mut self) -> Result<Option<(Line, u64)>> {
+        loop {
+            let Some(line) = self.lines.next()? else { return Ok(None) };
+            if line.trim().is_empty() {
+                continue;
+            }
+            let (size, parsed) =
+                (line.len() as u64, serde_json::from_str::<Map<String, Json>>(line));
+            let number = self.lines.number();
+            return match parsed {
+                Ok(object) => Ok(Some(((number, object), size))),
+                Err(error) => self.lines.here().refuse(Class::Encoding, "a JSON object", error),
+            };
+        }
+    }
+
+    /// Returns the number of vertices of the first element, at least one.
+    fn corner_count(&self, line: u64, element: &Map<String, Json>) -> Result<u32> {
+        let vertices = element.get(ELEMENT).unwrap_or(&Json::Null);
+        match vertices.as_array().map_or(0, Vec::len) {
+            0 => Err(self.input_error(line, ELEMENT, "a list of vertices", vertices)),
+            width => Ok(index_u32(width)), // of a line, whose length is limited
+        }
+    }
+
+    fn input_error(
+        &self,
+        line: u64,
+        name: &str,
+        expected: impl std::fmt::Display,
+        found: &Json,
+    ) -> Error {
+        let place = FilePlace::Column { line, column: name.to_owned() };
+        let found: String = found.to_string().chars().take(40).collect();
+        self.lines.bytes().spot(place).error(Class::Encoding, expected, found)
+    }
+}
+
+/// Reads the file in batches.
+struct Pieces {
+    lines: ObjectLines,
+    sample: VecDeque<Line>, // lines that were read ahead
+    names: Vec<String>,     // keys of the axes, if each axis has its own
+    vertices: VertexBuilder,
+    exact_positions: bool,       // whole numbers must not be rounded
+    corners: Option<u32>,        // of an element; `None` if elements are left out
+    has_objects: bool,           // whether a line of the sample has an object
+    chosen: Option<Vec<String>>, // the attributes that were asked for, if not all
+    elements: Vec<u8>,
+    element_fields: Vec<NamedValues>,
+    count: i64, // vertices so far
+    part: i64,
+    batch_rows: usize,
+}
+
+impl Pieces {
+    fn step(&mut self) -> Result<Option<Piece>> {
+        let max_rows = self.batch_rows;
+        let max_bytes = max_rows.saturating_mul(16); // of elements; a saturated number is no limit
+        while self.vertices.rows() < max_rows && self.elements.len() < max_bytes {
+            let line = match self.sample.pop_front() {
+                Some(line) => line,
+                None => match self.lines.next()? {
+                    Some((line, _)) => line,
+                    None => break,
+                },
+            };
+            if is_element(&line.1) {
+                if self.vertices.rows() > 0 {
+                    self.sample.push_front(line); // vertices come before the elements that name them
+                    break;
+                }
+                self.push_element(line)?;
+            } else {
+                self.push_vertices(line)?;
+            }
+        }
+        if self.vertices.rows() > 0 {
+            return self.vertices.take().map(Some);
+        }
+        let Some(width) = self.corners.filter(|_| !self.elements.is_empty()) else {
+            return Ok(None);
+        };
+        let bytes = std::mem::take(&mut self.elements);
+        let rows =
+            Column::new(Dtype::INT64, width, bytes.into()).map_err(zvf_formats::column_error)?;
+        let fields: Vec<Field> = take_fields(&mut self.element_fields)?;
+        Ok(Some(Piece::Elements { rows, fields }))
+    }
+
+    fn push_vertices(&mut self, (line, object): Line) -> Result<()> {
+        let owner = self.read_owner(line, &object)?;
+        self.refuse_new_attribute(line, &object, &self.vertices.fields)?;
+        if let Some(positions) = object.get(POSITIONS_KEY) {
+            let Some(positions) = positions.as_array() else {
+                return Err(self.lines.input_error(
+                    line,
+                    POSITIONS_KEY,
+                    "a list of positions",
+                    positions,
+                ));
+            };
+            for field in &self.vertices.fields {
+                let values = object.get(&field.name).unwrap_or(&Json::Null);
+                let count = values.as_array().map(Vec::len);
+                if !values.is_null() && count != Some(positions.len()) {
+                    let expected = format!("a list of {} values, as of positions", positions.len());
+                    return Err(self.lines.input_error(line, &field.name, &expected, values));
+                }
+            }
+            self.part += 1;
+            for (at, position) in positions.iter().enumerate() {
+                self.push_position(line, POSITIONS_KEY, position)?;
+                for field in &mut self.vertices.fields {
+                    let values = object.get(&field.name).unwrap_or(&Json::Null);
+                    let value = values.get(at).unwrap_or(&Json::Null);
+                    push_value(&self.lines, line, field, value)?;
+                }
+                self.vertices.end_row(owner, self.part);
+                self.count += 1;
+            }
+            return Ok(());
+        }
+        if self.names.is_empty() {
+            let position = object.get(POSITION).unwrap_or(&Json::Null);
+            self.push_position(line, POSITION, position)?;
+        } else {
+            // A missing coordinate is null, which is not a number.
+            let values =
+                self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
+            let position = Json::Array(values.collect());
+            self.push_position(line, "the positions", &position)?;
+        }
+        for field in &mut self.vertices.fields {
+            let value = object.get(&field.name).unwrap_or(&Json::Null);
+            push_value(&self.lines, line, field, value)?;
+        }
+        self.vertices.end_row(owner, self.part);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Returns the object of the vertices of a line.
+    fn read_owner(&self, line: u64, object: &Map<String, Json>) -> Result<Option<ObjectId>> {
+        let kind = self.vertices.kind();
+        let id = object.get(OBJECT).unwrap_or(&Json::Null);
+        let owner = match id {
+            Json::Null => None,
+            id => match id.as_i64() {
+                Some(-1) if !kind.is_chain() => None,
+                Some(id) => Some(ObjectId(id)),
+                None => return Err(self.lines.input_error(line, OBJECT, "int64", id)),
+            },
+        };
+        if owner.is_some() && !self.has_objects {
+            let expected = "no object, as in the first lines";
+            return Err(self.lines.input_error(line, OBJECT, expected, id));
+        }
+        if owner.is_none() && self.has_objects && kind.is_chain() {
+            return Err(self.lines.input_error(line, OBJECT, describe_owner_ids(kind), id));
+        }
+        Ok(owner)
+    }
+
+    /// Refuses a line with an attribute that is not one of `fields`, unless the options exclude it.
+    fn refuse_new_attribute(
+        &self,
+        line: u64,
+        object: &Map<String, Json>,
+        fields: &[NamedValues],
+    ) -> Result<()> {
+        let is_new = |name: &String| {
+            !fields.iter().any(|field| field.name == *name)
+                && !RESERVED.contains(&name.as_str())
+                && !self.names.contains(name)
+                && self.chosen.as_ref().is_none_or(|chosen| chosen.contains(name))
+        };
+        match object.iter().find(|(name, _)| is_new(name)) {
+            Some((name, value)) => {
+                let expected = "an attribute of the first lines";
+                let bad = self.lines.input_error(line, name, expected, value);
+                Err(bad.with_hint("add it to the first line, or choose attributes"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn push_position(&mut self, line: u64, name: &str, position: &Json) -> Result<()> {
+        let width = self.vertices.positions.width() as usize;
+        let Some(numbers) = position.as_array().filter(|numbers| numbers.len() == width) else {
+            let expected = format!("a list of {width} numbers");
+            return Err(self.lines.input_error(line, name, expected, position));
+        };
+        for value in numbers {
+            let text = to_text(value);
+            let is_number = parse_number(value).is_some() && !value.is_null();
+            if self.exact_positions && !is_exact_float64(&text) {
+                let expected = "a whole number that float64 holds exactly";
+                return Err(self.lines.input_error(line, name, expected, value));
+            }
+            if !is_number || !self.vertices.positions.push_text(&text) {
+                let expected = self.vertices.positions.dtype().to_string();
+                return Err(self.lines.input_error(line, name, expected, value));
+            }
+        }
+        Ok(())
+    }
+
+    fn push_element(&mut self, (line, object): Line) -> Result<()> {
+        let Some(corners) = self.corners else {
+            if self.lines.lines.bytes().path().is_some() {
+                return Ok(()); // listed in `left_out`
+            }
+            let found = object.get(ELEMENT).unwrap_or(&Json::Null);
+            let bad = self.lines.input_error(line, ELEMENT, "vertices alone in a stream", found);
+            return Err(bad.with_hint("give the file itself"));
+        };
+        self.refuse_new_attribute(line, &object, &self.element_fields)?;
+        let vertices = object.get(ELEMENT).unwrap_or(&Json::Null);
+        let list = vertices.as_array().filter(|list| list.len() == usize_from_u32(corners));
+        let Some(list) = list else {
+            let expected = format!("a list of {corners} numbers");
+            return Err(self.lines.input_error(line, ELEMENT, expected, vertices));
+        };
+        for corner in list {
+            match corner.as_i64().filter(|corner| (0..self.count).contains(corner)) {
+                Some(corner) => self.elements.extend_from_slice(&corner.to_le_bytes()),
+                None => {
+                    let expected = format!("a vertex below {}", self.count);
+                    let bad = self.lines.input_error(line, ELEMENT, expected, corner);
+                    return Err(bad.with_class(Class::OutOfBounds));
+                }
+            }
+        }
+        for field in &mut self.element_fields {
+            let value = object.get(&field.name).unwrap_or(&Json::Null);
+            push_value(&self.lines, line, field, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds the value of a row, or its list of values.
+fn push_value(lines: &ObjectLines, line: u64, field: &mut NamedValues, value: &Json) -> Result<()> {
+    let width = field.values.width() as usize;
+    let dtype = field.values.dtype();
+    let bad_value = |found: &Json| {
+        let expected = if width > 1 { format!("{width} of {dtype}") } else { dtype.to_string() };
+        let bad = lines.input_error(line, &field.name, expected, found);
+        bad.with_hint("its type was inferred from the first lines: state it")
+    };
+    let nulls;
+    let values: &[Json] = match value {
+        Json::Array(list) => list,
+        Json::Null if width > 1 => {
+            nulls = vec![Json::Null; width];
+            &nulls
+        }
+        single => std::slice::from_ref(single),
+    };
+    if values.len() != width {
+        return Err(bad_value(value));
+    }
+    for value in values {
+        let text = match (value, dtype.kind) {
+            (Json::Null, DtypeKind::Float) => "nan".to_owned(),
+            (value, _) => to_text(value),
+        };
+        let is_float = dtype.kind == DtypeKind::Float;
+        let is_rounded =
+            is_float && !lines.stated.contains(&field.name) && !is_exact_float64(&text);
+        if is_rounded || !field.values.push_text(&text) {
+            return Err(bad_value(value));
+        }
+    }
+    Ok(())
+}
+
+const POSITION: &str = "position";
+const POSITIONS_KEY: &str = "positions";
+const ELEMENT: &str = "vertices";
+const QUOTED_ELEMENT: &str = "\"vertices\"";
+/// Keys that are not attributes.
+const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, POSITIONS_KEY, ELEMENT];
+/// Size of the sample that types are inferred from.
+const SAMPLE_BYTES: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests;

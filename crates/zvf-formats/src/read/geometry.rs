@@ -1,0 +1,348 @@
+//! Geometry of a file that is read as a whole, cut into pieces.
+//!
+//! Formats whose parts refer to each other in any order (trees of XML and JSON, tables at the end of a file) are parsed
+//! into one [`WholeGeometry`], which is then cut into batches of vertices, elements and objects. [`WholeFile`] is the bytes of
+//! such a file, bounded by [`ReadOptions::memory`].
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
+use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{ElementHeader, Group, Header, Piece};
+use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
+
+use crate::dtypes::{INT32, dtype};
+use crate::error::{FilePlace, Spot, cannot_hold, read_failed};
+use crate::read::values::{quote, without_rows};
+use crate::read::{Bytes, ReadOptions, Reader};
+use crate::table::whole_number;
+
+/// The bytes of a file that is read as a whole.
+#[derive(Debug)]
+pub struct WholeFile {
+    /// All bytes.
+    pub bytes: Vec<u8>,
+    /// Its path; `None` for a stream.
+    pub path: Option<PathBuf>,
+    /// The name of the format, for messages.
+    pub format: &'static str,
+}
+
+impl WholeFile {
+    /// Reads all of `bytes`, at most `options.memory`.
+    pub fn read(mut bytes: Bytes, options: &ReadOptions) -> Result<Self> {
+        let all = bytes.read_all(options.memory)?;
+        let path = bytes.path().map(Path::to_owned);
+        Ok(Self { bytes: all, path, format: bytes.format() })
+    }
+
+    /// Returns the spot at a byte.
+    pub fn spot_at(&self, byte: usize) -> Spot<FilePlace> {
+        self.spot(FilePlace::Byte(to_u64(byte)))
+    }
+
+    /// Returns the spot of a part of the file.
+    pub fn spot<P: Display>(&self, part: P) -> Spot<P> {
+        Spot::new(self.format, part)
+    }
+
+    /// Returns the bytes as text, without a byte order mark.
+    pub fn text(&self) -> Result<&str> {
+        let bytes = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
+        std::str::from_utf8(bytes).map_err(|error| {
+            self.spot_at(error.valid_up_to()).error(Class::Encoding, "text in UTF-8", "other bytes")
+        })
+    }
+}
+
+/// The objects that vertices belong to.
+#[derive(Debug)]
+pub enum VertexOwners {
+    /// Vertices have no objects.
+    None,
+    /// The object of each vertex.
+    Each(Vec<Option<ObjectId>>),
+    /// Runs of vertices, an object each.
+    Runs(Parts),
+}
+
+/// Vertices, elements, objects and groups of a file.
+#[derive(Debug)]
+pub struct WholeGeometry {
+    /// The kind of geometry.
+    pub kind: Kind,
+    /// The names of the axes.
+    pub axes: Vec<String>,
+    /// The unit of lengths.
+    pub unit: Option<&'static str>,
+    /// The position of each vertex.
+    pub positions: Column,
+    /// The attributes of vertices.
+    pub fields: Vec<Field>,
+    /// The objects of vertices.
+    pub owners: VertexOwners,
+    /// The vertices of each edge or face, `int64`, and attributes of them.
+    pub elements: Option<(Column, Vec<Field>)>,
+    /// The objects with attributes.
+    pub objects: Vec<ObjectId>,
+    /// The attributes of these objects.
+    pub object_fields: Vec<Field>,
+    /// Groups of objects.
+    pub groups: Vec<Group>,
+    /// Data for writing the file back, by the name of a format.
+    pub records: Vec<(String, Json)>,
+    /// Other kinds in the same file, which are read by asking for them.
+    pub other_kinds: Vec<Kind>,
+    /// What is not read.
+    pub left_out: Vec<String>,
+    /// Warnings.
+    pub notes: Vec<String>,
+}
+
+impl WholeGeometry {
+    /// Creates a geometry of vertices of `kind`, and nothing else.
+    pub fn new(kind: Kind, positions: Column) -> Self {
+        Self {
+            kind,
+            axes: crate::read::roles::default_axes(positions.width()),
+            unit: None,
+            positions,
+            fields: Vec::new(),
+            owners: VertexOwners::None,
+            elements: None,
+            objects: Vec::new(),
+            object_fields: Vec::new(),
+            groups: Vec::new(),
+            records: Vec::new(),
+            other_kinds: Vec::new(),
+            left_out: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns a reader of its pieces, as the kind in the options.
+    pub fn into_reader(mut self, format: &'static str, options: &ReadOptions) -> Result<Reader> {
+        let kind = options.kind.unwrap_or(self.kind);
+        let is_supported = kind == self.kind || kind == Kind::PointCloud;
+        if !is_supported {
+            let place = "the file";
+            let expected = format!("a {kind}");
+            let found = format!("a {}", self.kind);
+            return Spot::new(format, place).refuse(Class::InvalidArgument, expected, found);
+        }
+        if kind != self.kind {
+            self.reduce_to_points();
+        }
+        let header = Header {
+            records: std::mem::take(&mut self.records),
+            other_kinds: std::mem::take(&mut self.other_kinds),
+            fields: without_rows(&self.fields),
+            objects: !matches!(self.owners, VertexOwners::None),
+            object_fields: without_rows(&self.object_fields),
+            groups: !self.groups.is_empty(),
+            elements: self.elements.as_ref().map(|(rows, fields)| ElementHeader {
+                width: Some(rows.width()),
+                fields: without_rows(fields),
+            }),
+            vertices: u64::try_from(self.positions.len()).ok(),
+            left_out: std::mem::take(&mut self.left_out),
+            notes: std::mem::take(&mut self.notes),
+            ..Header::new(self.kind, self.axes.clone(), self.positions.slice(0..0))
+        };
+        let header = match self.unit {
+            Some(unit) => header.with_unit(unit),
+            None => header,
+        };
+        let batch_rows = options.batch_rows.max(1);
+        Ok(Reader::new(header, Pieces { geometry: self, batch_rows, vertices: 0, elements: 0 }))
+    }
+
+    /// Drops everything but the vertices.
+    fn reduce_to_points(&mut self) {
+        self.kind = Kind::PointCloud;
+        if let Some((rows, _)) = self.elements.take() {
+            self.left_out.push(format!("{} edges or faces", rows.len()));
+        }
+        if let VertexOwners::Runs(parts) = &self.owners {
+            let mut owners = vec![None; self.positions.len()];
+            for part in parts.iter() {
+                if let Some(rows) = owners.get_mut(part.rows) {
+                    rows.fill(Some(part.object));
+                }
+            }
+            self.owners = VertexOwners::Each(owners);
+        }
+    }
+}
+
+/// Cuts the geometry into pieces.
+struct Pieces {
+    geometry: WholeGeometry,
+    batch_rows: usize,
+    vertices: usize, // in pieces so far
+    elements: usize, // in pieces so far
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.vertices < self.geometry.positions.len() {
+            return Some(self.next_vertices());
+        }
+        let start = self.elements;
+        if let Some((rows, fields)) =
+            self.geometry.elements.as_ref().filter(|(rows, _)| start < rows.len())
+        {
+            let end = rows.len().min(start + self.batch_rows);
+            self.elements = end;
+            let fields = slice_all(fields, start..end);
+            return Some(Ok(Piece::Elements { rows: rows.slice(start..end), fields }));
+        }
+        let ids = std::mem::take(&mut self.geometry.objects);
+        let fields = std::mem::take(&mut self.geometry.object_fields);
+        if !ids.is_empty() {
+            return Some(Ok(Piece::Objects { ids, fields }));
+        }
+        let groups = std::mem::take(&mut self.geometry.groups);
+        (!groups.is_empty()).then_some(Ok(Piece::Groups { groups, fields: Vec::new() }))
+    }
+}
+
+impl Pieces {
+    fn next_vertices(&mut self) -> Result<Piece> {
+        let geometry = &self.geometry;
+        let end = geometry.positions.len().min(self.vertices + self.batch_rows);
+        let rows = std::mem::replace(&mut self.vertices, end)..end;
+        let batch = Batch::new(geometry.kind, geometry.positions.slice(rows.clone()));
+        let fields = slice_all(&geometry.fields, rows.clone());
+        let batch = fields.into_iter().try_fold(batch, Batch::with_field)?;
+        let batch = match &geometry.owners {
+            VertexOwners::None => batch,
+            VertexOwners::Each(owners) => {
+                let owners = owners.get(rows).unwrap_or_default().to_vec(); // the batch refuses too few
+                batch.with_vertex_objects(owners)?
+            }
+            VertexOwners::Runs(parts) => batch.with_parts(slice_parts(parts, &rows)?)?,
+        };
+        Ok(Piece::Vertices(batch))
+    }
+}
+
+/// Returns the parts within `rows`, cut at its ends.
+fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts> {
+    // The first part begins at 0.
+    let first = parts.offsets().partition_point(|offset| *offset <= rows.start).saturating_sub(1);
+    let (mut offsets, mut objects, mut starts) = (vec![0], Vec::new(), Vec::new());
+    let all = parts.iter().enumerate().skip(first);
+    for (number, part) in all.take_while(|(_, part)| part.rows.start < rows.end) {
+        if part.rows.end > rows.start {
+            offsets.push(part.rows.end.min(rows.end) - rows.start);
+            objects.push(part.object);
+            starts.push(part.rows.start >= rows.start && parts.starts_line(number));
+        }
+    }
+    Ok(Parts::new(offsets, objects)?.with_starts(starts)?)
+}
+
+fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {
+    let slice = |field: &Field| field.with_column(field.column.slice(rows.clone()));
+    fields.iter().map(slice).collect()
+}
+
+/// Returns the path of the file `name` next to the file at `path`. The name must be relative and stay below the folder,
+/// also through symbolic links.
+pub fn open_companion(format: &'static str, path: Option<&Path>, name: &str) -> Result<PathBuf> {
+    let refuse = |expected: &str| -> Error {
+        let spot = Spot::new(format, "a reference to another file");
+        let bad = spot.error(Class::InvalidKey, expected, quote(name, 60));
+        bad.with_hint("put the file next to the one that names it")
+    };
+    let below = "a plain name below the folder of this file";
+    let plain = !name.is_empty()
+        && !name.contains(['\\', ':', '\0'])
+        && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if !plain {
+        return Err(refuse(below));
+    }
+    let Some(path) = path else {
+        return Err(refuse("no other file, because this one is a stream"));
+    };
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(read_failed)?;
+    let found = folder.join(name).canonicalize().map_err(read_failed)?;
+    if found.starts_with(&folder) { Ok(found) } else { Err(refuse(below)) }
+}
+
+/// Creates a column of text as wide as its longest value, or codes of categories if padding would take far more memory
+/// than the text.
+pub fn text_field(name: &str, values: &[String]) -> Result<Field> {
+    let longest = values.iter().map(|value| value.chars().count()).max().unwrap_or(0).max(1);
+    let total: usize = values.iter().map(String::len).sum();
+    // Estimates, which are only compared.
+    let padded = longest.saturating_mul(4).saturating_mul(values.len());
+    if padded > total.saturating_mul(16).saturating_add(SMALL_TEXT_BYTES) {
+        return categorical_field(name, values.iter().map(|text| Some(&**text)), None);
+    }
+    let size = to_u64(longest) * 4;
+    let mut column = crate::read::values::Values::new(dtype(DtypeKind::Text, size), 1);
+    for value in values {
+        column.push_text(value); // every value fits
+    }
+    Ok(Field::new(name, column.take()?))
+}
+
+/// Creates a column of codes of categories. Rows without a text have the code -1, which `missing` tells.
+pub fn categorical_field<'a>(
+    name: &str,
+    texts: impl Iterator<Item = Option<&'a str>>,
+    missing: Option<i64>,
+) -> Result<Field> {
+    let mut codes_by_text = std::collections::HashMap::new();
+    let (mut distinct, mut codes) = (Vec::new(), Vec::new());
+    for text in texts {
+        let code = text.map(|text| {
+            *codes_by_text.entry(text).or_insert_with(|| {
+                distinct.push(Value::from(text));
+                distinct.len() - 1
+            })
+        });
+        let code = code.map_or(Ok(-1), i32::try_from).map_err(|_too_many| {
+            let what = format!("{} different texts", distinct.len());
+            cannot_hold("a column of categories", what, "leave it out")
+        })?;
+        codes.extend(code.to_le_bytes());
+    }
+    let column = crate::read::values::new_column(INT32, 1, codes)?;
+    Ok(Field::new(name, column).with_categories(Categories::new(distinct, missing)))
+}
+
+/// Creates a column of `values`. `bytes` converts each to little-endian bytes.
+pub fn number_column<const N: usize, T>(
+    dtype: Dtype,
+    width: u32,
+    values: &[T],
+    bytes: impl Fn(&T) -> [u8; N],
+) -> Result<Column> {
+    crate::read::values::new_column(dtype, width, values.iter().flat_map(bytes).collect())
+}
+
+/// Returns the numbers of a column of integers. An error contains what another column has.
+pub fn whole_numbers(values: &Column) -> Result<Vec<i64>, String> {
+    let width = usize_from_u32(values.width());
+    let places = (0..values.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
+    let numbers = places.map(|(row, at)| {
+        let number = whole_number(&values.value(row, at));
+        let number = number.ok_or_else(|| values.dtype().to_string())?;
+        i64::try_from(number).map_err(|_too_large| number.to_string())
+    });
+    numbers.collect()
+}
+
+/// Padding that is always accepted in a column of text.
+const SMALL_TEXT_BYTES: usize = 1 << 20;

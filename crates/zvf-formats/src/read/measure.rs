@@ -1,0 +1,257 @@
+//! Attributes of objects that are computed from their vertices while a file is read.
+//!
+//! ```text
+//! length         of the path, in the unit of positions
+//! endpoints      two attributes, start and end: the first and the last vertex
+//! orientation    the unit vector from start to end; zero if they are the same place
+//! tortuosity     the length divided by the distance from start to end; 1 if start and end are the same place
+//! vertex_count   number of vertices
+//! ```
+//!
+//! Sums are `float64`; values are `float32`, as zarr-vectors-tools writes them. An object may come in several runs with
+//! others between them. Its state is kept until the file ends or says that the object is complete. The endpoints of an
+//! object without vertices are NaN.
+
+use std::collections::BTreeMap;
+
+use zvf_error::{Error, Result};
+use zvf_format::Class;
+use zvf_format::num::saturating_usize;
+use zvf_metadata::Dtype;
+use zvf_model::flow::Piece;
+use zvf_model::{Batch, Column, Field, ObjectId};
+
+use crate::dtypes::UINT32;
+use crate::error::Spot;
+use crate::read::values::new_column;
+use crate::read::{Measure, ReadOptions, Reader};
+
+impl Measure {
+    /// Returns the names of its attributes.
+    const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Length => &["length"],
+            Self::Endpoints => &["start", "end"],
+            Self::Orientation => &["orientation"],
+            Self::Tortuosity => &["tortuosity"],
+            Self::VertexCount => &["vertex_count"],
+        }
+    }
+
+    /// Returns the type and the width of each attribute.
+    const fn shape(self, axes: u32) -> (Dtype, u32) {
+        match self {
+            Self::Length | Self::Tortuosity => (Dtype::FLOAT32, 1),
+            Self::Endpoints | Self::Orientation => (Dtype::FLOAT32, axes),
+            Self::VertexCount => (UINT32, 1),
+        }
+    }
+}
+
+/// Adds the measures in the options to the objects of a reader.
+pub(crate) fn add_measures(
+    reader: Reader,
+    format: &'static str,
+    options: &ReadOptions,
+) -> Result<Reader> {
+    let mut measures = Vec::new();
+    for measure in &options.measures {
+        if !measures.contains(measure) {
+            measures.push(*measure);
+        }
+    }
+    if measures.is_empty() {
+        return Ok(reader);
+    }
+    let mut header = reader.header().clone();
+    let spot = |place: &'static str| Spot::new(format, place);
+    if !header.kind.is_chain() || !header.objects {
+        let expected = "lines, polylines or streamlines, whose vertices are in order";
+        let found = header.kind;
+        return spot("what is computed of objects").refuse(Class::InvalidArgument, expected, found);
+    }
+    let axes = header.positions.width();
+    for measure in &measures {
+        let (dtype, width) = measure.shape(axes);
+        for name in measure.names() {
+            if header.object_fields.iter().any(|field| &*field.name == *name) {
+                let hint = "leave it out of --object-attr: that of the file is read";
+                let found = format!("{name:?} in the file already");
+                let spot = spot("attributes of objects").hint(hint);
+                return spot.refuse(Class::InvalidArgument, "each name once", found);
+            }
+            header.object_fields.push(Field::new(*name, new_column(dtype, width, Vec::new())?));
+        }
+    }
+    let notes = reader.notes.clone();
+    let pieces = MeasuringReader {
+        reader,
+        format,
+        measures,
+        axes: axes as usize,
+        paths: BTreeMap::new(),
+        max_paths: saturating_usize(options.memory / PATH_BYTES).max(1),
+        batch_rows: options.batch_rows.max(1),
+    };
+    Ok(Reader::new(header, pieces).with_notes(notes))
+}
+
+/// The path of an object so far.
+#[derive(Clone, Debug)]
+struct Path {
+    start: Vec<f64>,
+    end: Vec<f64>,
+    length: f64,
+    vertices: u32,
+}
+
+/// A reader that computes attributes of objects from the pieces of another one.
+struct MeasuringReader {
+    reader: Reader,
+    format: &'static str,
+    measures: Vec<Measure>,
+    axes: usize,
+    paths: BTreeMap<i64, Path>, // of objects that may be incomplete
+    max_paths: usize,
+    batch_rows: usize,
+}
+
+impl Iterator for MeasuringReader {
+    type Item = Result<Piece>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.reader.next() {
+            Some(Ok(Piece::Vertices(batch))) => {
+                Some(self.add_vertices(&batch).map(|()| Piece::Vertices(batch)))
+            }
+            Some(Ok(Piece::Objects { ids, fields })) => Some(self.finish_objects(ids, fields)),
+            Some(piece) => Some(piece),
+            None => {
+                let ids: Vec<ObjectId> =
+                    self.paths.keys().take(self.batch_rows).map(|id| ObjectId(*id)).collect();
+                (!ids.is_empty()).then(|| self.finish_objects(ids, Vec::new()))
+            }
+        }
+    }
+}
+
+impl MeasuringReader {
+    /// Adds the vertices of a batch to the paths.
+    fn add_vertices(&mut self, batch: &Batch) -> Result<()> {
+        let positions = batch.positions();
+        for part in batch.parts().iter() {
+            let path = self.paths.entry(part.object.0).or_insert_with(|| Path {
+                start: vec![f64::NAN; self.axes],
+                end: Vec::new(),
+                length: 0.0,
+                vertices: 0,
+            });
+            let count = u32::try_from(part.rows.len()).ok();
+            let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {
+                let place = format!("object {}", part.object.0);
+                let expected = "fewer than 2^32 vertices to measure";
+                return Spot::new(self.format, place).refuse(
+                    Class::LimitExceeded,
+                    expected,
+                    "more",
+                );
+            };
+            for row in part.rows {
+                let at = position(positions, row, self.axes);
+                match path.end.is_empty() {
+                    true => path.start.clone_from(&at),
+                    false => path.length += distance(&path.end, &at),
+                }
+                path.end = at;
+            }
+            path.vertices = vertices;
+        }
+        if self.paths.len() > self.max_paths {
+            let found = format!("more than {} that may go on", self.max_paths);
+            let expected = "objects one after the other, or few enough for memory";
+            let place = "objects";
+            return Spot::new(self.format, place).hint("give more memory: --memory-limit").refuse(
+                Class::LimitExceeded,
+                expected,
+                found,
+            );
+        }
+        Ok(())
+    }
+
+    /// Removes the paths of complete objects and adds their measures to `fields`.
+    fn finish_objects(&mut self, ids: Vec<ObjectId>, mut fields: Vec<Field>) -> Result<Piece> {
+        let nan = vec![f64::NAN; self.axes];
+        let paths: Vec<Path> = ids
+            .iter()
+            .map(|id| {
+                let mut path = self.paths.remove(&id.0).unwrap_or_else(|| Path {
+                    start: nan.clone(),
+                    end: Vec::new(),
+                    length: 0.0,
+                    vertices: 0,
+                });
+                if path.vertices == 0 {
+                    path.end.clone_from(&nan);
+                }
+                path
+            })
+            .collect();
+        for measure in &self.measures {
+            fields.extend(compute_fields(*measure, &paths, self.axes)?);
+        }
+        Ok(Piece::Objects { ids, fields })
+    }
+}
+
+/// Computes the attributes of a measure, one row for each path.
+fn compute_fields(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>> {
+    let floats = |values: &dyn Fn(&Path) -> Vec<f64>, name: &'static str| {
+        let bytes: Vec<u8> = paths
+            .iter()
+            .flat_map(values)
+            .flat_map(|x| zvf_format::num::nearest_f32(x).to_le_bytes())
+            .collect();
+        let (dtype, width) = measure.shape(axes as u32);
+        Ok::<_, Error>(Field::new(name, new_column(dtype, width, bytes)?))
+    };
+    match measure {
+        Measure::Length => Ok(vec![floats(&|path| vec![path.length], "length")?]),
+        Measure::Endpoints => Ok(vec![
+            floats(&|path| path.start.clone(), "start")?,
+            floats(&|path| path.end.clone(), "end")?,
+        ]),
+        Measure::Orientation => Ok(vec![floats(&orientation, "orientation")?]),
+        Measure::Tortuosity => Ok(vec![floats(&|path| vec![tortuosity(path)], "tortuosity")?]),
+        Measure::VertexCount => {
+            let bytes = paths.iter().flat_map(|path| path.vertices.to_le_bytes()).collect();
+            Ok(vec![Field::new("vertex_count", new_column(UINT32, 1, bytes)?)])
+        }
+    }
+}
+
+fn orientation(path: &Path) -> Vec<f64> {
+    let chord = distance(&path.start, &path.end);
+    let unit = |(start, end): (&f64, &f64)| {
+        if chord > SAME_PLACE_DISTANCE { (end - start) / chord } else { 0.0 }
+    };
+    path.start.iter().zip(&path.end).map(unit).collect()
+}
+
+fn tortuosity(path: &Path) -> f64 {
+    let chord = distance(&path.start, &path.end);
+    if chord > SAME_PLACE_DISTANCE { path.length / chord } else { 1.0 }
+}
+
+fn position(positions: &Column, row: usize, axes: usize) -> Vec<f64> {
+    (0..axes).map(|axis| positions.float(row, axis).unwrap_or(f64::NAN)).collect()
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (b - a) * (b - a)).sum::<f64>().sqrt()
+}
+
+/// Distance up to which two ends count as the same point.
+const SAME_PLACE_DISTANCE: f64 = 1e-12;
+/// Approximate size of a path in memory: two positions of three axes, two numbers, and the map entry.
+const PATH_BYTES: u64 = 200;

@@ -1,0 +1,131 @@
+//! What a format declares: names, detection, reader, writer and capabilities.
+
+use std::fmt;
+
+use zvf_error::Result;
+use zvf_format::Class;
+use zvf_model::flow::{Header, Piece, Report, Sink};
+
+use crate::capabilities::Capabilities;
+pub use crate::read::Start;
+use crate::read::measure::add_measures;
+use crate::read::{Bytes, ReadOptions, Reader};
+use crate::write::{Encode, Opened, Target, WriteOptions, collected_input, second_kind};
+
+/// What a format declares.
+pub struct Spec {
+    /// The name in commands: lower case, unique.
+    pub token: &'static str,
+    /// The name in messages.
+    pub name: &'static str,
+    /// The extensions of its files, without the first dot. The longest match of all formats wins.
+    pub extensions: &'static [&'static str],
+    /// Returns whether these first bytes, or this folder, certainly belong to the format.
+    pub recognizes: fn(&Start<'_>) -> bool,
+    /// Opens a reader. A folder is passed as empty bytes with a path.
+    pub read: fn(Bytes, &ReadOptions) -> Result<Reader>,
+    /// Opens a writer.
+    pub write: Option<WriteFn>,
+    /// What the format can hold.
+    pub capabilities: Capabilities,
+}
+
+/// How a format is written.
+#[derive(Clone, Copy)]
+pub enum WriteFn {
+    /// Piece by piece: this opens the writer.
+    Pieces(for<'a> fn(Target<'a>, &WriteOptions) -> Opened<'a>),
+    /// At the end, from all pieces.
+    Whole(Encode),
+}
+
+impl Spec {
+    /// Opens a reader of `bytes`.
+    pub fn open(&self, mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
+        bytes.set_format(self.name);
+        let can = &self.capabilities;
+        if bytes.is_folder() && !can.is_folder {
+            let path = bytes.path().map(|path| path.display().to_string()).unwrap_or_default();
+            return bytes.spot(path).refuse(Class::InvalidArgument, "a file", "a folder");
+        }
+        if !can.levels && (options.lod != 0 || options.segments.is_some()) {
+            let place = "segments and levels of detail";
+            let expected = "a folder of precomputed";
+            return bytes.spot(place).refuse(Class::Unsupported, expected, self.name);
+        }
+        add_measures((self.read)(bytes, options)?, self.name, options)
+    }
+
+    /// Opens a writer, unless the format is only read.
+    pub fn create<'a>(&self, target: Target<'a>, options: &WriteOptions) -> Option<Opened<'a>> {
+        let (name, can) = (self.name, &self.capabilities);
+        let sink = match self.write? {
+            WriteFn::Pieces(open) => open(target, options),
+            WriteFn::Whole(encode) => {
+                let target = if can.is_folder { Ok(target) } else { target.into_file(name) };
+                target.map(|target| collected_input::open(target, options, name, encode))
+            }
+        };
+        if can.levels {
+            return Some(sink); // each level begins anew
+        }
+        Some(sink.map(|sink| Box::new(OneKind { sink, format: name, has_begun: false }) as _))
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec").field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
+/// A writer of a file of one kind, which refuses a second one.
+struct OneKind<'a> {
+    sink: Box<dyn Sink + 'a>,
+    format: &'static str,
+    has_begun: bool,
+}
+
+impl Sink for OneKind<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Err(second_kind(self.format));
+        }
+        self.sink.begin(header)
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        self.sink.write(piece)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Report> {
+        self.sink.finish()
+    }
+}
+
+/// Returns `false`, for formats without a magic number.
+#[must_use]
+pub const fn recognizes_nothing(_start: &Start<'_>) -> bool {
+    false
+}
+
+/// Returns whether the first element of an XML text has this name, after declarations and comments.
+#[must_use]
+pub fn begins_with_element(bytes: &[u8], name: &str) -> bool {
+    let head = bytes.get(..bytes.len().min(4096)).unwrap_or(bytes);
+    let head = String::from_utf8_lossy(head);
+    let mut rest = head.trim_start_matches('\u{feff}').trim_start();
+    while let Some(after) = rest.strip_prefix("<?").or_else(|| rest.strip_prefix("<!")) {
+        let end = if after.starts_with("--") { "-->" } else { ">" };
+        let Some((_, after)) = after.split_once(end) else { return false };
+        rest = after.trim_start();
+    }
+    let after = rest.strip_prefix('<').and_then(|rest| rest.strip_prefix(name));
+    after.is_some_and(|after| !after.starts_with(|c: char| c.is_alphanumeric()))
+}

@@ -1,0 +1,93 @@
+//! The parts of writers: targets, collected pieces, losses.
+//!
+//! A writer takes the pieces of a reader. Vertices come before the elements that name them, and
+//! before the attributes of their object; groups come anywhere. Where a format has counts in its
+//! header, or needs complete objects, its writer collects the pieces in a [`CollectedPieces`] until
+//! `finish`, up to [`WriteOptions::memory`]; all others stream.
+//!
+//! Not here: publication. The target is a temporary file or folder, which the caller renames when
+//! it is complete.
+
+pub(crate) mod chains;
+pub(crate) mod collect;
+pub(crate) mod collected_input;
+pub(crate) mod features;
+mod loss;
+pub(crate) mod rows;
+pub(crate) mod spool;
+mod target;
+pub(crate) mod zip;
+
+pub use collect::CollectedPieces;
+pub use loss::find_losses;
+pub use target::{SeekWrite, Target};
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use futures_util::FutureExt as _;
+use serde_json::{Map, Value as Json};
+use zvf_error::{Error, Result};
+use zvf_model::flow::{FlowError, Report, Sink, flow};
+
+use crate::error::cannot_hold;
+use crate::read::Reader;
+
+/// A writer, or the reason why there is none.
+pub type Opened<'a> = Result<Box<dyn Sink + 'a>>;
+/// The report of an encoded file.
+pub type Encoded = Result<Report>;
+/// Encodes the input, and reports with the losses that only the values show.
+pub(crate) type Encode =
+    fn(&collected_input::CollectedInput, &mut Target<'_>, &WriteOptions) -> Encoded;
+
+/// Options for writing a file.
+///
+/// ```
+/// let options = zvf_formats::WriteOptions::default();
+/// assert_eq!((options.first_column, options.memory), ("position", 256 << 20));
+/// ```
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// Name of the column of positions in tables that have a single one: `vertices` in a table of elements.
+    pub first_column: &'static str,
+    /// Folder for spill files [default: the temporary folder of the system].
+    pub scratch: Option<PathBuf>,
+    /// Memory limit in bytes of a writer that collects its input.
+    pub memory: u64,
+    /// Options of single formats by name, as `las.version`. A writer ignores the options of other formats.
+    pub extra: Map<String, Json>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { first_column: "position", scratch: None, memory: 256 << 20, extra: Map::new() }
+    }
+}
+
+/// Copies all pieces of `reader`. The caller lists the losses before.
+///
+/// # Errors
+///
+/// When reading or writing fails.
+pub fn copy(mut reader: Reader, mut writer: Box<dyn Sink + '_>) -> Result<Report> {
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let moved = flow(&mut reader, &mut *writer, go_on);
+    // A file is read without waiting.
+    moved.now_or_never().unwrap_or(Err(FlowError::Stopped))?;
+    writer.finish()
+}
+
+/// Converts a count of `what` to the 32 bits that a format uses for it.
+pub fn count_u32(n: usize, format: &'static str, what: &'static str) -> Result<u32> {
+    u32::try_from(n).map_err(|_too_many| {
+        let advice = "write it in parts";
+        cannot_hold(format, format!("{n} {what}"), advice)
+    })
+}
+
+/// Returns the error for a second kind where a file holds one.
+#[must_use]
+pub fn second_kind(format: &'static str) -> Error {
+    cannot_hold(format, "several kinds", "write each kind to a separate file, with --kind")
+}

@@ -1,0 +1,188 @@
+//! Writers that collect the complete input of one kind and encode it when the file ends.
+
+use std::io::Write as _;
+
+use zvf_error::Result;
+use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
+use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
+use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
+
+use crate::table::{field_value, vertex_owners};
+use crate::write::{CollectedPieces, Encode, Target, WriteOptions};
+
+/// The complete input of one kind.
+pub struct CollectedInput {
+    /// What is known of all pieces.
+    pub header: Header,
+    /// The vertices with their attributes and elements.
+    pub batch: Batch,
+    /// The object of each row of `object_fields`.
+    pub objects: Vec<ObjectId>,
+    /// The attributes of objects.
+    pub object_fields: Vec<Field>,
+    /// Groups of objects.
+    pub groups: Vec<Group>,
+}
+
+/// Opens a writer that collects its input and then calls `encode`.
+pub(crate) fn open<'a>(
+    target: Target<'a>,
+    options: &WriteOptions,
+    name: &'static str,
+    encode: Encode,
+) -> Box<dyn Sink + 'a> {
+    Box::new(CollectingWriter { target, options: options.clone(), name, encode, collected: None })
+}
+
+struct CollectingWriter<'a> {
+    target: Target<'a>,
+    options: WriteOptions,
+    name: &'static str,
+    encode: Encode,
+    collected: Option<CollectedPieces>, // once the kind has begun
+}
+
+impl Sink for CollectingWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        self.collected = Some(CollectedPieces::new(header, self.options.memory, self.name));
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report> {
+        let Some(mut collected) = self.collected.take() else { return Ok(Report::default()) };
+        let batch = collected.take_batch()?;
+        let object_fields = collected.take_object_fields();
+        let CollectedPieces { header, objects, groups, .. } = collected;
+        let input = CollectedInput { header, batch, objects, object_fields, groups };
+        let report = (self.encode)(&input, &mut self.target, &self.options)?;
+        self.target.flush()?;
+        Ok(report)
+    }
+}
+
+impl CollectedInput {
+    /// Returns the report of a file that holds everything but what `losses` lists.
+    pub fn report(&self, losses: Vec<Loss>) -> Report {
+        Report {
+            vertices: to_u64(self.batch.len()),
+            objects: to_u64(self.object_ids().len()),
+            elements: to_u64(self.batch.elements().map_or(0, Elements::len)),
+            losses,
+        }
+    }
+
+    /// Returns the position of a vertex in three dimensions.
+    pub fn point(&self, row: usize) -> [f64; 3] {
+        let positions = self.batch.positions();
+        [0, 1, 2].map(|axis| positions.float(row, axis).unwrap_or(0.0)) // points of a plane lie at z = 0
+    }
+
+    /// Returns the object of each vertex, or `None` where the input has no objects.
+    pub fn owners(&self) -> Option<Vec<Option<ObjectId>>> {
+        vertex_owners(&self.batch)
+    }
+
+    /// Returns the ids of all objects: those of `objects`, then the others in the order of their vertices.
+    pub fn object_ids(&self) -> Vec<ObjectId> {
+        let mut listed = std::collections::HashSet::new();
+        let mut ids: Vec<ObjectId> =
+            self.objects.iter().copied().filter(|id| listed.insert(*id)).collect();
+        for owner in self.owners().into_iter().flatten().flatten() {
+            if listed.insert(owner) {
+                ids.push(owner);
+            }
+        }
+        ids
+    }
+
+    /// Returns the row of an object in `object_fields`.
+    pub fn object_row(&self, id: ObjectId) -> Option<usize> {
+        self.objects.iter().position(|object| *object == id)
+    }
+
+    /// Returns the faces as triangle fans, with the row of each face.
+    pub fn triangles(&self) -> Vec<([usize; 3], usize)> {
+        let mut all = Vec::new();
+        for (at, face) in self.batch.elements().into_iter().flat_map(Elements::iter).enumerate() {
+            let Some((first, rest)) = face.split_first() else { continue };
+            for pair in rest.windows(2) {
+                let [second, third] = *pair else { continue };
+                all.push(([*first, second, third], at));
+            }
+        }
+        all
+    }
+
+    /// Returns the edges: elements of two vertices with their rows, or neighbours within the parts of chains.
+    pub fn edges(&self) -> Vec<([usize; 2], Option<usize>)> {
+        if let Some(elements) = self.batch.elements().filter(|elements| elements.width() == 2) {
+            let edge = |(at, row): (usize, &[usize])| match row {
+                [from, to] => Some(([*from, *to], Some(at))),
+                _ => None,
+            };
+            return elements.iter().enumerate().filter_map(edge).collect();
+        }
+        let parts = self.batch.parts().iter();
+        let pairs = parts.flat_map(|part| part.rows.clone().zip(part.rows.skip(1)));
+        pairs.map(|(from, to)| ([from, to], None)).collect()
+    }
+
+    /// Returns the attributes of elements.
+    pub fn element_fields(&self) -> &[Field] {
+        self.batch.elements().map_or(&[], Elements::fields)
+    }
+
+    /// Returns the header record of the reader of `format`.
+    pub fn record(&self, format: &str) -> Option<&serde_json::Value> {
+        let entry = self.header.records.iter().find(|(name, _)| name == format);
+        entry.map(|(_, record)| record)
+    }
+}
+
+/// Returns the values of a field as text. A missing value is empty.
+pub fn format_values(field: &Field) -> Result<Vec<String>> {
+    (0..field.column.len()).map(|row| format_value(field, row, 0)).collect()
+}
+
+/// Returns a value of a field as text.
+pub fn format_value(field: &Field, row: usize, c: usize) -> Result<String> {
+    Ok(match field_value(field, row, c)? {
+        Value::Null => String::new(),
+        Value::Float(x) => format_number(x),
+        value => value.to_string(),
+    })
+}
+
+/// Formats a number as the shortest text that parses to the same number; NaN and infinities as C spells them.
+pub fn format_number(x: f64) -> String {
+    match x {
+        x if x.is_nan() => "nan".to_owned(),
+        x if x.is_infinite() => if x > 0.0 { "inf" } else { "-inf" }.to_owned(),
+        x => x.to_string(),
+    }
+}
+
+/// Formats a coordinate in its own type, so that `float32` has no digits of `float64`.
+pub fn format_coordinate(column: &Column, row: usize, axis: usize) -> String {
+    let x = column.float(row, axis).unwrap_or(0.0);
+    if column.dtype() == zvf_metadata::Dtype::FLOAT32 {
+        return format_f32(nearest_f32(x));
+    }
+    format_number(x)
+}
+
+fn format_f32(x: f32) -> String {
+    if x.is_finite() { x.to_string() } else { format_number(f64::from(x)) }
+}
+
+/// Converts a column to `float32`, little-endian.
+pub fn to_f32_bytes(column: &Column) -> Vec<u8> {
+    let width = usize_from_u32(column.width());
+    let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
+    let value = |(row, c)| nearest_f32(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
+    places.flat_map(value).collect()
+}

@@ -1,0 +1,76 @@
+//! The common part of table writers: it passes batches on and counts vertices and elements.
+
+use zvf_error::Result;
+use zvf_format::num::to_u64;
+use zvf_model::flow::{Header, Piece, Report, Sink};
+use zvf_model::{Batch, Column, Field};
+
+use crate::write::Opened;
+
+/// A writer of batches.
+pub trait BatchWriter: Sized {
+    /// Its target.
+    type Out;
+    /// Whether it writes edges and faces.
+    const HOLDS_ELEMENTS: bool = false;
+    /// Sets the names of the axes, for formats that write them.
+    fn name_axes(&mut self, _header: &Header) {}
+    /// Adds a batch.
+    fn write(&mut self, batch: &Batch) -> Result<()>;
+    /// Adds edges or faces that name vertices of any batch.
+    fn write_elements(&mut self, _rows: &Column, _fields: &[Field]) -> Result<()> {
+        Ok(())
+    }
+    /// Ends the file and returns its target.
+    fn finish(self) -> Result<Self::Out>;
+
+    /// Returns it as a writer of pieces.
+    fn into_sink<'a>(self) -> Opened<'a>
+    where
+        Self: 'a,
+    {
+        Ok(Box::new(Rows { writer: self, header: None, report: Report::default() }))
+    }
+}
+
+/// A table of vertices, written batch by batch.
+struct Rows<W> {
+    writer: W,
+    header: Option<Header>, // before the first vertices
+    report: Report,
+}
+
+impl<W: BatchWriter> Sink for Rows<W> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        self.writer.name_axes(header);
+        self.header = Some(header.clone());
+        Ok(())
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<()> {
+        match piece {
+            Piece::Vertices(batch) => {
+                self.header = None;
+                self.report.vertices += to_u64(batch.len());
+                if let Some(elements) = batch.elements().filter(|_| W::HOLDS_ELEMENTS) {
+                    self.report.elements += to_u64(elements.len());
+                }
+                self.writer.write(&batch)
+            }
+            Piece::Elements { rows, fields } if W::HOLDS_ELEMENTS => {
+                self.report.elements += to_u64(rows.len());
+                self.writer.write_elements(&rows, &fields)
+            }
+            Piece::Elements { .. } | Piece::Objects { .. } | Piece::Groups { .. } => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Report> {
+        if let Some(header) = self.header.take() {
+            // An input without vertices still gets the names of the columns.
+            self.writer.write(&header.empty_batch()?)?;
+        }
+        self.writer.finish()?;
+        Ok(self.report)
+    }
+}

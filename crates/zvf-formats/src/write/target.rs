@@ -1,0 +1,135 @@
+//! The target of a writer: a stream, a file or a folder.
+
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use zvf_error::Result;
+
+use crate::error::cannot_hold;
+
+/// A writer that can seek. Every type that implements both traits implements this one.
+pub trait SeekWrite: Write + Seek {}
+
+impl<T: Write + Seek> SeekWrite for T {}
+
+/// The target of a writer: a stream, a file or a folder.
+///
+/// ```
+/// use zvf_formats::Target;
+///
+/// let mut bytes = Vec::new();
+/// assert!(Target::stream(&mut bytes).into_folder("TRX").is_err());
+/// ```
+pub struct Target<'a>(Inner<'a>);
+
+enum Inner<'a> {
+    Stream(Box<dyn Write + 'a>),
+    File(Box<dyn SeekWrite + 'a>),
+    Folder(PathBuf),
+}
+
+impl<'a> Target<'a> {
+    /// Wraps a stream, which is written from front to back.
+    #[must_use]
+    pub fn stream(stream: impl Write + 'a) -> Self {
+        Self(Inner::Stream(Box::new(stream)))
+    }
+
+    /// Wraps a file that can seek. Writing begins at its current position.
+    #[must_use]
+    pub fn file(file: impl Write + Seek + 'a) -> Self {
+        Self(Inner::File(Box::new(file)))
+    }
+
+    /// Wraps the path of an empty folder, which exists.
+    #[must_use]
+    pub fn folder(path: impl Into<PathBuf>) -> Self {
+        Self(Inner::Folder(path.into()))
+    }
+
+    /// Returns whether it is a folder.
+    #[must_use]
+    pub const fn is_folder(&self) -> bool {
+        matches!(self.0, Inner::Folder(_))
+    }
+
+    /// Returns the path, if it is a folder.
+    #[must_use]
+    pub fn folder_path(&self) -> Option<&Path> {
+        match &self.0 {
+            Inner::Folder(path) => Some(path),
+            Inner::Stream(_) | Inner::File(_) => None,
+        }
+    }
+
+    /// Returns whether a writer can seek in it.
+    #[must_use]
+    pub const fn can_seek(&self) -> bool {
+        matches!(self.0, Inner::File(_))
+    }
+
+    /// Returns the path of the folder.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a folder.
+    pub fn into_folder(self, format: &'static str) -> Result<PathBuf> {
+        match self.0 {
+            Inner::Folder(path) => Ok(path),
+            Inner::Stream(_) | Inner::File(_) => {
+                let (what, advice) = ("a single file".to_owned(), "name a folder");
+                Err(cannot_hold(format, what, advice))
+            }
+        }
+    }
+
+    /// Returns the target unchanged, unless it is a folder.
+    ///
+    /// # Errors
+    ///
+    /// When it is a folder.
+    pub fn into_file(self, format: &'static str) -> Result<Self> {
+        if self.is_folder() {
+            let (what, advice) = ("a folder".to_owned(), "name a file");
+            return Err(cannot_hold(format, what, advice));
+        }
+        Ok(self)
+    }
+}
+
+impl Write for Target<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Inner::Stream(stream) => stream.write(bytes),
+            Inner::File(file) => file.write(bytes),
+            Inner::Folder(_) => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Inner::Stream(stream) => stream.flush(),
+            Inner::File(file) => file.flush(),
+            Inner::Folder(_) => Ok(()),
+        }
+    }
+}
+
+impl Seek for Target<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match &mut self.0 {
+            Inner::File(file) => file.seek(to),
+            Inner::Stream(_) | Inner::Folder(_) => Err(io::ErrorKind::NotSeekable.into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Target<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            Inner::Stream(_) => "Target(stream)",
+            Inner::File(_) => "Target(file)",
+            Inner::Folder(_) => "Target(folder)",
+        })
+    }
+}
