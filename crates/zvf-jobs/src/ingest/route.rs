@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use zvf_convert::read::Reader;
+use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::flow::Piece;
 use zvf_write::{Router, Task};
@@ -37,7 +38,7 @@ struct ReadSlice {
 
 impl Ingest {
     /// Routes the missing slices of these tasks, reading every file once; returns for each whether
-    /// it was done now.
+    /// it was done now. A task that is named twice is done once.
     pub(super) fn route_missing(
         &self,
         tasks: &[Task],
@@ -45,12 +46,13 @@ impl Ingest {
     ) -> Result<Vec<bool>, Error> {
         let (mut missing, mut done) = (Vec::new(), Vec::with_capacity(tasks.len()));
         for task in tasks {
-            let is_whole = self.tasks.is_whole(*task)?;
-            if !is_whole {
+            let is_named = missing.iter().any(|(earlier, _)| earlier == task);
+            let is_missing = !is_named && !self.tasks.is_whole(*task)?;
+            if is_missing {
                 let planned = self.tasks.plan().slices.get(usize_from_u32(task.number));
                 missing.push((*task, source::place(planned)?));
             }
-            done.push(!is_whole);
+            done.push(is_missing);
         }
         self.route_slices(missing, progress)?;
         Ok(done)
@@ -194,9 +196,12 @@ impl<'a> Pieces<'a> {
         if self.input < place.input {
             *self = Self::from_input(self.ingest, place.input)?;
         }
-        // `None` if the reader is already past it.
         let before =
-            if self.input == place.input { place.skip.saturating_sub(self.taken) } else { 0 };
+            if self.input == place.input { place.skip.checked_sub(self.taken) } else { None };
+        let Some(before) = before else {
+            let text = "a slice begins before the piece that is read next; this is a bug in zvf";
+            return Err(Error::custom(Class::CountMismatch, text));
+        };
         if let Some(reader) = &mut self.reader
             && reader.seek_past(before)?
         {

@@ -105,6 +105,26 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
     assert_eq!(report.notices, [], "there was no earlier run");
 }
 
+/// Its slice was read once; for the second time, the pieces of the next slice were taken as its own.
+#[tokio::test]
+async fn a_task_that_is_named_twice_is_done_once() {
+    let folder = Folder::new("twice");
+    let (file, address) = ([points(&folder, "a.csv", 0..450)], folder.address("a.zarrvectors"));
+    let (work, recipe) = (folder.at("work"), recipe());
+    PlannedIngest::create(&file, &address, &work, &recipe, Some(2), &mut proceed).await.unwrap();
+    let ingest = Ingest::open(&address, &work, recipe.write.clone()).unwrap();
+    let routes = [1, 0, 1, 0].map(|number| Task { stage: TaskStage::Route, number });
+    let ran = ingest.route(&routes, &mut proceed).await.unwrap();
+    assert_eq!(ran, [true, true, false, false]);
+    ingest.run_all(&mut proceed).await.unwrap();
+    let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
+    let all = reader.run(&Query::all()).await.unwrap().batch;
+    let column = &all.field("n").unwrap().column;
+    let numbers: std::collections::BTreeSet<_> =
+        (0..all.len()).map(|row| column.float(row, 0).unwrap() as usize).collect();
+    assert_eq!(numbers, (0..450).collect());
+}
+
 #[tokio::test]
 async fn several_files_make_one_store() {
     let folder = Folder::new("several");
