@@ -140,7 +140,7 @@ fn decode(kind: &Kind, blob: &[u8], strict: bool) -> Option<Items> {
             let partition = view.partition();
             let [shape, chunk, block] =
                 [partition.shape(), partition.chunkshape(), partition.blockshape()].map(extents);
-            vec![shape, chunk, block, to_numbers(view.dtype().unwrap_or_default())]
+            [shape, chunk, block].into_iter().chain(view.dtype().map(to_numbers)).collect()
         }
         Kind::Tet { .. } | Kind::Frame | Kind::Document(_) => return None,
     })

@@ -93,7 +93,7 @@ fn put_cells(
 /// Writes everything except the cells, and publishes the store.
 async fn write_metadata(build: Build, g: u64, cells: i64) -> Result<()> {
     let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
-    build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
+    build.group("0", &GroupDoc::new(level.as_object().cloned().expect("an object"))).await?;
     let mut rows = build.rows("0/groups", RowPlan::default())?;
     for cell in 0..cells {
         rows.push(&make_payload(g, cell))?;
@@ -101,7 +101,7 @@ async fn write_metadata(build: Build, g: u64, cells: i64) -> Result<()> {
     rows.finish(|_| ()).await?;
     let mut block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
     block.reduction_factor = i64::try_from(g).ok();
-    let mut root = Root::new(block, Axis::spatial(2).unwrap_or_default());
+    let mut root = Root::new(block, Axis::spatial(2).expect("two axes have names"));
     for scale in &mut root.multiscales {
         scale.datasets.push(Dataset::new("0", vec![1.0; 2], vec![0.5; 2]));
     }

@@ -11,10 +11,10 @@
 //! link cell        the code, if there is one, then the endpoints
 //! shard index      first byte and end of a cell; nothing if it is absent
 //! tidx             dataset, eight coordinates, offset, raw and stored length, codec
-//! metalayer        shape, chunk, block, the bytes of the type
+//! metalayer        shape, chunk, block; the bytes of the type, if there is one
 //! ```
 
-/// What a blob contains, one list of numbers for each item.
+/// The contents of a blob: a list of numbers for each item.
 pub(crate) type Items = Vec<Vec<i128>>;
 
 /// The contents of a blob.
@@ -244,13 +244,13 @@ pub(crate) fn decode_metalayer(blob: &[u8], b2nd: bool) -> Option<Read> {
     let shape = take_extents(&mut rest, axes, 0xd3, 8)?;
     let chunk = take_extents(&mut rest, axes, 0xd2, 4)?;
     let block = take_extents(&mut rest, axes, 0xd2, 4)?;
-    let mut dtype: &[u8] = b"";
+    let mut dtype = None;
     if b2nd {
         require(rest.take_u8()? == 0)?;
         require(rest.take_u8()? == 0xdb)?;
         let n = parse_big_endian(rest.take_bytes(4)?);
         require(n >= 0)?;
-        dtype = rest.take_bytes(n)?;
+        dtype = Some(rest.take_bytes(n)?);
     }
     require(rest.len() == 0)?;
 
@@ -265,8 +265,9 @@ pub(crate) fn decode_metalayer(blob: &[u8], b2nd: bool) -> Option<Read> {
     for extents in [&chunk, &block, &padded] {
         require(saturating_product(extents) <= i128::from(i32::MAX))?;
     }
-    let canonical = std::str::from_utf8(dtype).is_ok();
-    Some(Read { items: vec![shape, chunk, block, to_numbers(dtype)], canonical })
+    let canonical = dtype.is_none_or(|text| std::str::from_utf8(text).is_ok());
+    let items = [shape, chunk, block].into_iter().chain(dtype.map(to_numbers)).collect();
+    Some(Read { items, canonical })
 }
 
 fn take_extents(rest: &mut Rest<'_>, axes: i128, marker: i128, size: i128) -> Option<Vec<i128>> {

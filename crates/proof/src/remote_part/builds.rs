@@ -83,7 +83,7 @@ fn build_options(service: &Service) -> BuildOptions {
 async fn build_generation(service: &Service, prefix: &str, g: u64) -> Result<()> {
     let schema = Schema::new(
         Kind::PointCloud,
-        Axis::spatial(2).unwrap_or_default(),
+        Axis::spatial(2).expect("two axes have names"),
         ChunkShape::new(&[1.0; 2])?,
     )?;
     let options = WriteOptions { build: build_options(service), ..WriteOptions::default() };
