@@ -20,7 +20,7 @@ use zvf_formats::{
 };
 use zvf_model::{Batch, Kind};
 
-/// What the format declares: with it and a line in the table of `zvf-convert`, all commands know it.
+/// The declaration of the format. A line in the table of `zvf-convert` makes it known to all commands.
 const DOTS: Spec = Spec {
     token: "dots",
     name: "Dots",

@@ -1,6 +1,6 @@
-//! What scripts state: members of operations and selectors, which are JSON objects that serde
-//! reads, and what becomes of their values. New vertices are encoded in the types of the store
-//! where they are read: from a script, a file or another store.
+//! The members of operations and selectors in scripts: JSON objects that serde reads, and the
+//! conversion of their values. New vertices are encoded in the types of the store when they are
+//! read from a script, a file or another store.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! What an edit numbers: vertices, chunks, fragments, and the links of a family, each of which is
-//! held in few bytes; and the sentinel for none.
+//! Numbers of vertices, chunks, fragments and links during an edit, each in few bytes, and the
+//! sentinel for none.
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut, Range};

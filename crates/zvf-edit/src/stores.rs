@@ -432,7 +432,7 @@ mod tests {
     use crate::tests::{begin, positions};
 
     thread_local! {
-        /// The vertices of all copies of which parts are made.
+        /// The number of vertices in all copies that parts are made from.
         static COPIED: Cell<usize> = const { Cell::new(0) };
     }
 

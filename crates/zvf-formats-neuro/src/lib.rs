@@ -30,6 +30,8 @@ mod tck;
 mod trk;
 mod trx;
 
+use zvf_formats::{Attributes, CHAINS, Capabilities, IdSupport, POSITIONS_ONLY, UnitSupport};
+
 pub use image::set_image;
 pub use nifti::read_image;
 pub use precomputed::PRECOMPUTED;
@@ -39,6 +41,16 @@ pub use swc::SWC;
 pub use tck::TCK;
 pub use trk::TRK;
 pub use trx::{TRX, TRX_FOLDER};
+
+/// The capabilities that all formats of streamlines have.
+const STREAMLINES: Capabilities = Capabilities {
+    kinds: CHAINS,
+    axes: (3, 3),
+    positions: Attributes::Types(&["float32"]),
+    ids: IdSupport::Order,
+    units: UnitSupport::Fixed("millimeter"),
+    ..POSITIONS_ONLY
+};
 
 #[cfg(test)]
 const ALL: &[&zvf_formats::Spec] =

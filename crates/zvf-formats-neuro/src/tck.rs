@@ -3,9 +3,9 @@
 pub(crate) mod read;
 pub(crate) mod write;
 
-use zvf_formats::{
-    Attributes, CHAINS, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport, WriteFn,
-};
+use zvf_formats::{Capabilities, Spec, WriteFn};
+
+use crate::STREAMLINES;
 
 /// Streamlines of `MRtrix`.
 pub const TCK: Spec = Spec {
@@ -16,12 +16,7 @@ pub const TCK: Spec = Spec {
     read: read::open,
     write: Some(WriteFn::Pieces(write::open)),
     capabilities: Capabilities {
-        kinds: CHAINS,
-        axes: (3, 3),
-        positions: Attributes::Types(&["float32"]),
-        ids: IdSupport::Order,
-        units: UnitSupport::Fixed("millimeter"),
         options: &[("tck.f64", "true for positions of 64 bits")],
-        ..POSITIONS_ONLY
+        ..STREAMLINES
     },
 };

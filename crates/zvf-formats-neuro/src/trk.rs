@@ -3,10 +3,9 @@
 pub(crate) mod read;
 pub(crate) mod write;
 
-use zvf_formats::{
-    Attributes, CHAINS, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport, WriteFn,
-};
+use zvf_formats::{Attributes, Capabilities, Spec, WriteFn};
 
+use crate::STREAMLINES;
 use crate::image::find_missing_image;
 
 /// Streamlines of `TrackVis`.
@@ -18,14 +17,9 @@ pub const TRK: Spec = Spec {
     read: read::open,
     write: Some(WriteFn::Pieces(write::open)),
     capabilities: Capabilities {
-        kinds: CHAINS,
-        axes: (3, 3),
-        positions: Attributes::Types(&["float32"]),
         vertex_attributes: Attributes::Types(&["float32"]),
         object_attributes: Attributes::Types(&["float32"]),
-        ids: IdSupport::Order,
-        units: UnitSupport::Fixed("millimeter"),
         check: |header| Ok(find_missing_image(header, "TRK")),
-        ..POSITIONS_ONLY
+        ..STREAMLINES
     },
 };

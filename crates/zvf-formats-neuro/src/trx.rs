@@ -3,11 +3,9 @@
 pub(crate) mod read;
 pub(crate) mod write;
 
-use zvf_formats::{
-    Attributes, CHAINS, Capabilities, GroupSupport, IdSupport, POSITIONS_ONLY, Spec, Start,
-    UnitSupport, WriteFn,
-};
+use zvf_formats::{Attributes, Capabilities, GroupSupport, Spec, Start, WriteFn};
 
+use crate::STREAMLINES;
 use crate::image::find_missing_image;
 
 /// Streamlines with groups: a zip, or a folder.
@@ -43,16 +41,12 @@ fn is_zip(start: &Start<'_>) -> bool {
 }
 
 const TRX_CAPABILITIES: Capabilities = Capabilities {
-    kinds: CHAINS,
-    axes: (3, 3),
     positions: Attributes::Types(&["float16", "float64", "float32"]),
     vertex_attributes: Attributes::Numbers,
     object_attributes: Attributes::Numbers,
-    ids: IdSupport::Order,
     groups: GroupSupport::Attributes,
-    units: UnitSupport::Fixed("millimeter"),
     check: |header| Ok(find_missing_image(header, "TRX")),
     streams_in: false,
     streams_out: false,
-    ..POSITIONS_ONLY
+    ..STREAMLINES
 };

@@ -1,7 +1,7 @@
-//! What all file formats share: how a format declares itself, and the parts of readers and writers.
+//! Shared code of all file formats: the declaration of a format, and parts of readers and writers.
 //!
 //! ```text
-//! spec, capabilities   what a format declares: names, detection, reader, writer, what it can hold
+//! spec, capabilities   the declaration of a format: names, detection, reader, writer, capabilities
 //! read                 input, lines, columns and pieces of a reader
 //! write                targets, collected pieces, losses and parts of a writer
 //! table, elements      a batch as rows of scalars, and its edges or faces as a table

@@ -1,4 +1,4 @@
-//! What a format declares: names, detection, reader, writer and capabilities.
+//! The declaration of a format: names, detection, reader, writer and capabilities.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::read::measure::add_measures;
 use crate::read::{Bytes, ReadOptions, Reader};
 use crate::write::{Encode, Opened, Target, WriteOptions, collected_input, second_kind};
 
-/// What a format declares.
+/// The declaration of a format.
 pub struct Spec {
     /// The name in commands: lower case, unique.
     pub token: &'static str,

@@ -13,6 +13,7 @@
 //! Not here: the division of the input (`create::slices`), and routing itself
 //! ([`zvf_write::Router`]).
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,9 +46,9 @@ impl Ingest {
         progress: &mut Progress<'_>,
     ) -> Result<Vec<bool>, Error> {
         let (mut missing, mut done) = (Vec::new(), Vec::with_capacity(tasks.len()));
+        let mut named = BTreeSet::new();
         for task in tasks {
-            let is_named = missing.iter().any(|(earlier, _)| earlier == task);
-            let is_missing = !is_named && !self.tasks.is_whole(*task)?;
+            let is_missing = named.insert(task) && !self.tasks.is_whole(*task)?;
             if is_missing {
                 let planned = self.tasks.plan().slices.get(usize_from_u32(task.number));
                 missing.push((*task, source::place(planned)?));

@@ -6,6 +6,7 @@ use zvf_error::Result;
 use zvf_formats::{Bytes, Input, Lines};
 
 use crate::csv::read::{Record, Records, is_missing};
+use crate::csv::{CSV, TSV};
 
 /// A table as text: the names of its columns and its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +35,8 @@ pub struct TextRow {
 pub fn read_table(path: &Path) -> Result<TextTable> {
     let mut bytes = Input::path(path).begin()?;
     let is_tsv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
-    let (delimiter, format) = if is_tsv { (b'\t', "TSV") } else { (b',', "CSV") };
-    bytes.set_format(format);
+    let (delimiter, format) = if is_tsv { (b'\t', TSV) } else { (b',', CSV) };
+    bytes.set_format(format.name);
     parse_table(bytes, delimiter)
 }
 
