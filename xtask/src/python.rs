@@ -1,7 +1,7 @@
 //! `python`: builds the Python package and tests it in its own environment.
 //!
 //! The environment is below the target folder and created once: the first run installs the dependencies of the tests,
-//! later ones only the package, until the list of dependencies changes. Without `--wheel` the package is built with the
+//! later ones only the package, until the list of dependencies or of versions (`xtask/python.txt`) changes. Without `--wheel` the package is built with the
 //! profile of tests, which takes a fraction of the time.
 //!
 //! The tests of the reference's public facade run unchanged from its source archive, against
@@ -29,7 +29,7 @@ release wheel and the source archive instead, checks the wheel with auditwheel, 
 environment. With --reference-tests it runs the tests of the facade of zarr-vectors, out of its source archive, against
 zvf.compat in its place, and nothing else. Each entry point gets a thousand random values, or a second of
 them; with --all-values all thousand, however long that takes. With --icechunk the package is built with that feature as well,
-which the wheel is not, and its tests open repositories. Needs python3 of at least 3.10.",
+which the wheel is not, and its tests open repositories. Needs python3 of at least 3.11.",
     run,
 };
 
@@ -151,12 +151,13 @@ fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
 pub(crate) fn environment(house: &House, name: &str, tools: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
     let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
-    let requirements = tools.join("\n");
+    let versions = house.path("xtask/python.txt");
+    let requirements = tools.join("\n") + &std::fs::read_to_string(&versions)?;
     if std::fs::read_to_string(&ready).ok().is_none_or(|found| found != requirements) {
         if !python.exists() {
             house.line("python3 -m venv {}", &[&folder]).run()?;
         }
-        house.program(&python).words("-m pip install --quiet").args(tools).run()?;
+        house.line("{} -m pip install --quiet -c {}", &[&python, &versions]).args(tools).run()?;
         std::fs::write(&ready, requirements)?;
     }
     Ok(python)

@@ -185,8 +185,9 @@ def _with_missing(value: Any, what: str) -> np.ndarray:
     dtype = getattr(value, "dtype", np.dtype(float))
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "biu" and np.ma.is_masked(value):
         return np.array(value.tolist(), dtype=object)
-    if hasattr(value, "to_pylist") or not isinstance(dtype, np.dtype):
-        items = value.to_pylist() if hasattr(value, "to_pylist") else list(value)
+    to_list = getattr(value, "to_pylist", None)
+    if to_list is not None or not isinstance(dtype, np.dtype):
+        items = list(value) if to_list is None else to_list()
         if any(is_missing(item) for item in items):
             return np.array(items, dtype=object)
     return as_array(value, what)

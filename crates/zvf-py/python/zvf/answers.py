@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, overload
 
 import numpy as np
@@ -153,7 +153,7 @@ class Answer:
     @overload
     def __getitem__(self, name: str) -> np.ndarray: ...
     @overload
-    def __getitem__(self, name: slice | Sequence[Any] | np.ndarray) -> Answer: ...
+    def __getitem__(self, name: slice | range | list[Any] | np.ndarray) -> Answer: ...
     def __getitem__(self, name: Any) -> Any:
         """A column by its name, or the vertices of a mask, a slice or rows as an answer: edges and faces among them stay.
 
@@ -204,7 +204,7 @@ class Answer:
         owners = None if self.object_ids is None else self.object_ids[kept].tolist()
         elements, joined = self._elements(), None
         if elements is not None:
-            whole = kept[elements].all(axis=1)
+            whole = np.logical_and.reduce(kept[elements], axis=1)
             joined = (elements.shape[1], place[elements[whole]].ravel().tolist(), self._columns(self._element_fields(), whole))
         native = _zvf.Answer(self.kind, given(self.positions[kept]), self._columns(self._fields(), kept), parts, owners, joined)
         part = Answer(native, self._ask)

@@ -99,7 +99,7 @@ def _rows(drawn: list[tuple[Answer, np.ndarray]], random: np.random.Generator) -
 def _object(answer: Answer, item: np.ndarray) -> dict[str, np.ndarray]:
     """Every part of one object."""
     own = np.flatnonzero(answer.part_ids == item[0])
-    runs = [np.arange(answer.offsets[part], answer.offsets[part + 1]) for part in own]
+    runs = [np.arange(int(answer.offsets[part]), int(answer.offsets[part + 1])) for part in own]
     rows = np.concatenate(runs)
     found = {"object": item[0], "positions": answer.positions[rows], "offsets": np.cumsum([0, *map(len, runs)])}
     return {**found, **{name: answer[name][rows] for name in answer}}
