@@ -1,8 +1,8 @@
 //! `python`: builds the Python package and tests it in its own environment.
 //!
 //! The environment is below the target folder and created once: the first run installs the dependencies of the tests,
-//! later ones only the package, until the list of dependencies or of versions (`xtask/python.txt`) changes. Without `--wheel` the package is built with the
-//! profile of tests, which takes a fraction of the time.
+//! later ones only the package, until the list of versions (`xtask/python.txt`) changes. Without `--wheel` the package is built
+//! with the profile of tests, which takes a fraction of the time.
 //!
 //! The tests of the reference's public facade run unchanged from its source archive, against
 //! `zvf.compat` in its place (`crates/zvf-py/tests/reference`): that folder lists the files, and
@@ -33,36 +33,8 @@ which the wheel is not, and its tests open repositories. Needs python3 of at lea
     run,
 };
 
-/// Further packages of the environment.
-const TOOLS: [&str; 25] = [
-    "maturin>=1.8,<2",
-    "numpy",
-    "pytest",
-    "hypothesis",
-    "pyarrow",
-    "polars",
-    "pandas",
-    "mypy",
-    "auditwheel",
-    "dask[distributed]",
-    "ray",
-    "nbclient",
-    "ipykernel",
-    "pyright",
-    // Packages that read results, or whose objects are written.
-    "duckdb",
-    "trimesh",
-    "meshio",
-    "networkx",
-    "nibabel",
-    "geopandas",
-    "tqdm",
-    "fsspec",
-    "obstore",
-    "zarr>=3",
-    // The package whose names, signatures and results are compared.
-    REFERENCE,
-];
+/// The packages of the environment: all of the list.
+const TOOLS: [&str; 2] = ["-r", "xtask/python.txt"];
 
 /// Further packages of the tests of the reference.
 const REFERENCE_TOOLS: [&str; 6] = ["numpy", "zarr>=3", "obstore", "pytest", "dask", "pyyaml"];
