@@ -5,7 +5,8 @@
 //! program and mapped packs, which the system can reclaim. The commands are those that write, and
 //! every command that reads a whole store, on a store of each kind; with `--pairs`, every pair of
 //! commands, kinds, regions and limits is covered, within the limit plus 64 MiB. An answer that is
-//! collected in memory may be refused instead, with the name of the limit.
+//! collected in memory, or an edit of more vertices than fit, may be refused instead, with the name
+//! of the limit.
 
 mod kinds;
 mod pairs;

@@ -24,7 +24,7 @@ pub(crate) struct Common {
     /// Set a backend option by its object_store name, before the environment; may be repeated.
     #[arg(long = "storage-option", alias = "storage", global = true, value_name = "KEY=VALUE", value_parser = key_value)]
     storage: Vec<(String, String)>,
-    /// Memory limit in bytes, such as 512MiB or 2GB [default: 256MiB for reading, 512MiB for writing].
+    /// Memory limit in bytes, such as 512MiB or 2GB [default: 256MiB for reading, 512MiB for writing, 2GiB for edits].
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_limit: Option<u64>,
 }

@@ -128,7 +128,11 @@ impl Session {
     /// Returns the location of a store that is edited.
     pub(crate) fn place(&self, address: &str) -> anyhow::Result<zvf::edit::Place> {
         let place = zvf::edit::Place::open(address, &self.options(Timeouts::BATCH))?;
-        Ok(place.with_gate(self.interrupt.gate().clone()))
+        let place = place.with_gate(self.interrupt.gate().clone());
+        Ok(match self.memory_limit() {
+            Some(limit) => place.with_memory_limit(limit),
+            None => place,
+        })
     }
 
     /// Checks that the memory-mapped stores did not change while they were read.

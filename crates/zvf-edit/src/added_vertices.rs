@@ -24,7 +24,7 @@ use crate::journal::need_listed;
 use crate::levels::list_coarser;
 use crate::links::{LinkFamily, loose_end_error, moved_end};
 use crate::new_rows::NewRows;
-use crate::numbers::{End, FragmentNumbers, NONE, Vid, vertex_number};
+use crate::numbers::{End, FragmentNumbers, NONE, VERTEX_BYTES, Vid, vertex_number};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
 use crate::row_pages::RowPages;
 
@@ -120,6 +120,7 @@ impl Geometry {
             pieces = chunks.iter().map(|chunk| all[chunk]).collect();
             self.pieces.extend(sorted.into_iter().map(|chunk| piece(chunk, false)));
         }
+        self.held.add((self.pieces.len() - first) * PIECE_BYTES)?;
         let mut added = self.added.take().unwrap_or_else(|| RowPages::new(size));
         vertex_number(usize_from_u32(added.count()) + rows.count)?;
         for ((row, chunk), piece) in rows.iter().zip(chunks).zip(pieces) {
@@ -274,6 +275,7 @@ impl Geometry {
 
     /// Forgets all vertices. Their changes are staged.
     fn forget_vertices(&mut self) {
+        self.held.release(self.vertex.list.len() * (self.position_size() + VERTEX_BYTES));
         self.positions.clear();
         self.vertex.list.clear();
         self.free_changed.clear();
@@ -320,7 +322,7 @@ impl Geometry {
                 for at in links {
                     let ends = ends(*at).map(|(chunk, row)| End::row(&chunk, row));
                     let values = family.columns.iter().map(|column| column.fill.as_slice());
-                    family.records.push(ends, (NONE, 0), values);
+                    family.records.push(ends, (NONE, 0), values)?;
                 }
                 if family.records.numbers().len() >= most {
                     family.write_cells(&self.vertices, &|_| Ok(None))?;
@@ -402,6 +404,8 @@ impl Geometry {
     }
 }
 
+/// What a piece takes, with its fragment in a manifest and its link to the next one.
+const PIECE_BYTES: usize = size_of::<AddedPiece>() + 64;
 /// Bytes of the chunk and the piece in front of an added row.
 const HEAD_BYTES: usize = 2 * size_of::<u32>();
 /// Bytes of the chunk, the number and the rows of a fragment in front of its sorted rows.

@@ -21,7 +21,10 @@ use crate::changes::Changes;
 use crate::error::{OrFail, Result, missing_column_error, unsupported};
 use crate::indexes::{Object, Objects, RowColumn, open_row_columns, parse_scalar};
 use crate::links::LinkFamily;
-use crate::numbers::{ChunkKeys, NONE, Vertex, VertexLists, Vertices, Vid, vertex_number};
+use crate::memory::HeldMemory;
+use crate::numbers::{
+    ChunkKeys, NONE, VERTEX_BYTES, Vertex, VertexLists, Vertices, Vid, vertex_number,
+};
 use crate::row_pages::RowPages;
 use crate::scalar::{ColumnType, Scalar, position};
 use crate::snapshot::{Snapshot, read_doc, read_grid};
@@ -90,6 +93,10 @@ pub(crate) struct Geometry {
     /// Vertices without objects that were added, removed or moved.
     pub(crate) free_changed: BTreeSet<Vid>,
     pub(crate) all_loaded: bool,
+    /// What its vertices and objects take.
+    pub(crate) held: HeldMemory,
+    /// Chunks of which all objects are loaded.
+    pub(crate) owned_chunks: HashSet<u32>,
     pub(crate) has_shared_fragments: bool,
     pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,
 }
@@ -130,6 +137,9 @@ impl Geometry {
         let objects = Objects::open(snap, &format!("{path}/object_index"), axes)?;
         let links = LinkFamily::open(snap, path, 0, axes)?;
         let has_shared_fragments = level["shared_fragments"] == true;
+        let mut held = HeldMemory::new(&snap.journal.place.memory);
+        let values = object_columns.iter().map(|column| column.array.bytes.now.len());
+        held.add(objects.as_ref().map_or(0, Objects::index_bytes) + values.sum::<usize>())?;
         Ok(Self {
             kind,
             path: path.to_owned(),
@@ -160,6 +170,8 @@ impl Geometry {
             parents_changed: HashSet::new(),
             free_changed: BTreeSet::new(),
             all_loaded: false,
+            held,
+            owned_chunks: HashSet::new(),
             has_shared_fragments,
             owners: None,
         })
@@ -265,6 +277,7 @@ impl Geometry {
     /// Adds a vertex. The caller adds its values.
     pub(crate) fn new_vertex(&mut self, position: &[u8], owner: u32) -> Result<Vid> {
         let v = vertex_number(self.vertex.list.len())?;
+        self.held.add(position.len() + VERTEX_BYTES)?;
         self.positions.extend_from_slice(position);
         let (chunk, _) = self.locate(&self.position(v))?;
         let (chunk, home) = (self.chunk_number(&chunk), (NONE, 0));

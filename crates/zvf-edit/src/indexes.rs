@@ -36,6 +36,9 @@ pub(crate) struct Object {
     pub(crate) values: HashMap<String, Vec<u8>>,
 }
 
+/// What an object takes that is loaded, beside its vertices and fragments.
+pub(crate) const OBJECT_BYTES: usize = size_of::<Object>() + 160;
+
 /// The objects of a kind. The number of an object of the index is its row; those of added ones
 /// follow.
 #[derive(Clone, Debug)]
@@ -162,6 +165,13 @@ impl Objects {
         let (known, added, stored) = (BTreeMap::new(), FxHashMap::default(), count);
         let (is_new, order) = (false, None);
         Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added }
+    }
+
+    /// Returns what the rows of the index take in memory, once any of them changes.
+    pub(crate) fn index_bytes(&self) -> usize {
+        let manifests = self.manifests.rows.now.iter();
+        let ids = self.ids.as_ref().map_or(0, |ids| ids.bytes.now.len());
+        manifests.map(|row| row.len() + 2 * size_of::<Bytes>()).sum::<usize>() + 2 * ids
     }
 
     /// Returns the numbers of all objects, removed ones included.

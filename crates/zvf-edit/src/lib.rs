@@ -18,7 +18,8 @@
 //!
 //! **Memory.** Values are read once an operation needs them. New and old bytes of a commit lie in a scratch file until
 //! they are staged. Points and chains that are added lie there as well; they are rebuilt and
-//! linked few chunks and cells at a time (`added_vertices`).
+//! linked few chunks and cells at a time (`added_vertices`). What a transaction keeps of vertices,
+//! objects and links is counted; above the limit of the place the operation is refused (`memory`).
 //!
 //! **Items.** Two transactions conflict if they change the same items (objects, members of groups, columns), not the same
 //! keys. A transaction that loses a race without a conflict repeats its operations on the new head.
@@ -37,6 +38,7 @@
 //! plan, rebuild, manifests, link_cells, changes               from a transaction to new bytes by key
 //! commit, options, journal, apply, epoch, stamp, medium,      the write-ahead log, and where store and log lie
 //!   place
+//! memory                                                      the limit of memory
 //! history, diff, collect, stores, merge                       log, undo, diff, checks, gc, checkout, merge
 //! levels, refresh                                             coarser levels in a commit
 //! vacuum, renumber, rewrite, store_copy, data_repair          commands that change a whole store in one commit
@@ -76,6 +78,7 @@ mod links;
 mod loading;
 mod manifests;
 mod medium;
+mod memory;
 mod merge;
 mod new_column;
 mod new_rows;

@@ -238,7 +238,7 @@ impl Transaction {
                 rows.as_ref().map_or_else(|| column.ty.sentinel(), |rows| rows[n].clone())
             });
             let values: Vec<Vec<u8>> = values.collect();
-            family.insert(ends, &values);
+            family.insert(ends, &values)?;
         }
         Ok(())
     }
@@ -298,7 +298,7 @@ impl Geometry {
         let mut missing: Vec<[Vid; 2]> = missing.into_iter().collect();
         missing.sort_unstable();
         for pair in missing {
-            family.insert(pair, &blank);
+            family.insert(pair, &blank)?;
         }
         self.links = Some(family);
         Ok(())
@@ -334,7 +334,7 @@ impl Geometry {
             family.clear_records();
             let blank = family.blank_values();
             for pair in pairs {
-                family.insert(pair, &blank);
+                family.insert(pair, &blank)?;
             }
         }
         Ok(())
@@ -379,7 +379,7 @@ impl Geometry {
                         }
                         None => {
                             let values = family.blank_values();
-                            let number = family.insert([*v, parent], &values);
+                            let number = family.insert([*v, parent], &values)?;
                             used_records.insert(number);
                         }
                     }

@@ -191,7 +191,7 @@ impl LinkFamily {
             written: (0, 0),
             differs: false,
             has_strays: false,
-            records: Records::default(),
+            records: Records::new(&snap.journal.place.memory),
             cells: Vec::new(),
         })
     }
@@ -275,7 +275,7 @@ impl LinkFamily {
                 let value = bytes.as_ref().and_then(|bytes| bytes.get(count * size..)?.get(..size));
                 value.unwrap_or(&column.fill)
             });
-            self.records.push(ends, (cell_number, number), values);
+            self.records.push(ends, (cell_number, number), values)?;
             count += 1;
         }
         self.cells.push(cell.clone());
@@ -288,7 +288,7 @@ impl LinkFamily {
         &mut self,
         ends: impl IntoIterator<Item = Vid>,
         values: &[Vec<u8>],
-    ) -> u32 {
+    ) -> Result<u32> {
         let ends = ends.into_iter().map(End::Vertex);
         self.records.push(ends, (NONE, 0), values.iter().map(Vec::as_slice))
     }

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use serde_json::json;
 use zvf_format::fragment::FragmentIndex;
+use zvf_format::grid::BoundingBox;
+use zvf_format::key::ChunkKey;
 use zvf_format::{Class, num};
 use zvf_model::Kind;
 
@@ -13,8 +15,9 @@ use crate::arrays::{Chunk, chunk_text};
 use crate::changes::Changes;
 use crate::error::{At, Result, fail};
 use crate::geometry::{ChunkState, Geometry};
+use crate::indexes::OBJECT_BYTES;
 use crate::links::missing_row_error;
-use crate::numbers::{End, NONE, Vertex, Vid, vertex_number};
+use crate::numbers::{End, NONE, VERTEX_BYTES, Vertex, Vid, vertex_number};
 use crate::rebuild::{RebuildResult, Tally};
 use crate::snapshot::read_doc;
 
@@ -65,6 +68,7 @@ impl Geometry {
         }
         let base = vertex_number(self.vertex.list.len())?;
         let end = vertex_number(self.vertex.list.len() + count)?;
+        self.held.add(count * (size + VERTEX_BYTES))?;
         self.positions.append(&mut positions);
         for column in self.columns.iter_mut().filter(|column| column.is_loaded) {
             let rows = column.need_rows(key, count)?;
@@ -199,6 +203,7 @@ impl Geometry {
             let chunks: Vec<u32> = refs.iter().map(|(chunk, _)| *chunk).collect();
             self.load_links(&chunks)?;
         }
+        self.held.add(OBJECT_BYTES + 8 * (vertices.len() + refs.len()))?;
         let state = self.object_mut(object)?;
         state.loaded = true;
         state.vertices_before = vertices.clone();
@@ -211,7 +216,8 @@ impl Geometry {
     pub(crate) fn owner_of(&mut self, v: Vid) -> Result<u32> {
         let owner = self.vertex[v].owner;
         let (chunk, _) = self.vertex[v].home;
-        if owner != NONE || chunk == NONE || self.objects.is_none() || self.all_loaded {
+        let is_known = owner != NONE || chunk == NONE || self.all_loaded;
+        if is_known || self.objects.is_none() || self.owned_chunks.contains(&chunk) {
             return Ok(owner);
         }
         let fragments = &self.chunks[&chunk].fragments;
@@ -227,9 +233,35 @@ impl Geometry {
         Ok(self.vertex[v].owner)
     }
 
-    /// Loads and returns all vertices: by object and index, then those without objects by chunk and row.
+    /// Loads and returns all vertices, in the order of [`loaded_vertices`](Self::loaded_vertices).
     pub(crate) fn all_vertices(&mut self) -> Result<Vec<Vid>> {
         self.load_all()?;
+        Ok(self.loaded_vertices())
+    }
+
+    /// Loads the chunks that meet a box, with all of their objects. Returns all loaded vertices;
+    /// those in the box are among them.
+    pub(crate) fn vertices_near(&mut self, bbox: &BoundingBox) -> Result<Vec<Vid>> {
+        let range = self.bins.chunks_meeting(bbox)?;
+        let mut chunks = HashSet::new();
+        for key in self.vertices.chunks() {
+            if range.contains(&ChunkKey::new(&key)?) {
+                chunks.insert(self.chunk_number(&key));
+            }
+        }
+        let mut ascending = Vec::from_iter(chunks.iter().copied());
+        ascending.sort_unstable_by_key(|chunk| &self.chunk_keys[*chunk]);
+        ascending.into_iter().try_for_each(|chunk| self.load_chunk(chunk))?;
+        let owners = self.owners_in(&chunks)?;
+        let owners: BTreeSet<u32> = owners.into_values().flatten().collect();
+        owners.into_iter().try_for_each(|object| self.load_object(object))?;
+        self.owned_chunks.extend(chunks);
+        Ok(self.loaded_vertices())
+    }
+
+    /// Returns the loaded vertices: by object and index, then those without objects by chunk and
+    /// row.
+    fn loaded_vertices(&self) -> Vec<Vid> {
         let by_id: BTreeMap<i64, u32> = self.existing_objects().into_iter().collect();
         let mut all = Vec::new();
         for number in by_id.values() {
@@ -247,7 +279,7 @@ impl Geometry {
             (places.get(home as usize).copied().unwrap_or(NONE), row, *v) // new ones are last
         });
         all.extend(free);
-        Ok(all)
+        all
     }
 
     /// Loads the links at vertices.

@@ -49,11 +49,12 @@ pub fn merge(
     by_source: bool,
     options: &CommitOptions,
 ) -> Result<Json> {
-    let journal = open_journal(&into.into(), options)?;
+    let into = into.into();
+    let journal = open_journal(&into, options)?;
     let mut target = Transaction::begin(&journal)?;
     let mut notices = Vec::new();
     for source in from {
-        let source_journal = open_store_journal(source)?;
+        let source_journal = open_store_journal(&source.clone().sharing_memory(&into))?;
         let mut store = Transaction::begin(&source_journal)?;
         let name = if by_source { Some(source_name(source)?) } else { None };
         target.add_store(&mut store, ids, name).at(&source.to_string())?;

@@ -10,6 +10,7 @@ use zvf_format::num::{index_u32, usize_from_u32};
 
 use crate::arrays::Chunk;
 use crate::error::{OrFail, Result};
+use crate::memory::{HeldMemory, MemoryLimit};
 
 /// The number of a vertex within its kind.
 pub(crate) type Vid = u32;
@@ -30,6 +31,10 @@ pub(crate) struct Vertex {
     /// Whether a fragment held it before the edit.
     pub(crate) existed: bool,
 }
+
+/// What a vertex takes beside its position: as such, in its fragment, in a selection, and as one
+/// that changed.
+pub(crate) const VERTEX_BYTES: usize = size_of::<Vertex>() + 24;
 
 /// The vertices of a kind by number.
 #[derive(Clone, Debug, Default)]
@@ -131,6 +136,11 @@ pub(crate) struct FragmentNumber {
 /// The new numbers of fragments. They are many.
 pub(crate) type FragmentNumbers = Vec<FragmentNumber>;
 
+/// What a record takes beside its ends and values, its cell included.
+const RECORD_BYTES: usize = size_of::<Record>() + 16;
+/// What an end takes, with the one before it and the last at its vertex.
+const END_BYTES: usize = size_of::<End>() + 20;
+
 /// The sentinel for no vertex, chunk, object or row.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -186,7 +196,7 @@ impl Record {
 }
 
 /// Records by number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Records {
     list: Vec<Record>,
     ends: Vec<End>,
@@ -196,6 +206,7 @@ pub(crate) struct Records {
     last: FxHashMap<Vid, u32>,
     /// The bytes of a row of each column, and the rows of all records.
     pub(crate) columns: Vec<(usize, Vec<u8>)>,
+    held: HeldMemory,
 }
 
 impl Index<u32> for Records {
@@ -213,13 +224,24 @@ impl IndexMut<u32> for Records {
 }
 
 impl Records {
+    pub(crate) fn new(limit: &MemoryLimit) -> Self {
+        Self {
+            list: Vec::new(),
+            ends: Vec::new(),
+            before: Vec::new(),
+            last: FxHashMap::default(),
+            columns: Vec::new(),
+            held: HeldMemory::new(limit),
+        }
+    }
+
     /// Adds a record. Returns its number.
     pub(crate) fn push<'a>(
         &mut self,
         ends: impl IntoIterator<Item = End>,
         cell: (u32, u32),
         values: impl IntoIterator<Item = &'a [u8]>,
-    ) -> u32 {
+    ) -> Result<u32> {
         let (number, first) = (index_u32(self.list.len()), index_u32(self.ends.len()));
         for end in ends {
             let at = index_u32(self.ends.len());
@@ -233,7 +255,10 @@ impl Records {
             rows.extend_from_slice(value);
         }
         self.list.push(Record { first, cell, alive: true, changed: cell.0 == NONE });
-        number
+        let row: usize = self.columns.iter().map(|(size, _)| size).sum();
+        let ends = self.ends.len() - usize_from_u32(first);
+        self.held.add(RECORD_BYTES + row + ends * END_BYTES)?;
+        Ok(number)
     }
 
     /// Adds a column with this value in each record.
@@ -244,7 +269,7 @@ impl Records {
     /// Removes all records.
     pub(crate) fn clear(&mut self) {
         let columns = self.columns.iter().map(|(size, _)| (*size, Vec::new())).collect();
-        *self = Self { columns, ..Self::default() };
+        *self = Self { columns, ..Self::new(self.held.limit()) };
     }
 
     /// Returns the numbers of all records.

@@ -10,7 +10,7 @@ use zvf_query::predicate::Scope;
 
 use crate::error::{EditError, OrFail, Result, missing_value_error, refuse_if, refused};
 use crate::geometry::Geometry;
-use crate::indexes::Objects;
+use crate::indexes::{OBJECT_BYTES, Objects};
 use crate::new_rows::{Fields, NewRows, assignments, need_list_of};
 use crate::numbers::{End, NONE, Vid};
 use crate::scalar::need_mut;
@@ -57,6 +57,7 @@ impl Transaction {
                 Objects::create(&path, geometry.axes, is_dense)?
             }
         };
+        geometry.held.add(OBJECT_BYTES)?;
         let objects = geometry.objects.insert(objects);
         objects.push(id)
     }

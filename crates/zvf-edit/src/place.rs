@@ -11,6 +11,7 @@ use zvf_store::{Backend, Objects, OpenOptions, Store, Versions};
 
 use crate::error::{EditError, Result, unsupported};
 use crate::medium::Medium;
+use crate::memory::MemoryLimit;
 use crate::versions::Pinned;
 
 /// The place of a store.
@@ -31,6 +32,7 @@ pub struct Place {
     pub(crate) accepts_foreign: bool,
     pub(crate) trusts_conditions: bool,
     pub(crate) gate: CommitGate,
+    pub(crate) memory: MemoryLimit,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +52,7 @@ impl Place {
             accepts_foreign: false,
             trusts_conditions: false,
             gate: CommitGate::default(),
+            memory: MemoryLimit::new(DEFAULT_MEMORY),
         }
     }
 
@@ -104,6 +107,18 @@ impl Place {
     #[must_use]
     pub fn with_gate(self, gate: CommitGate) -> Self {
         Self { gate, ..self }
+    }
+
+    /// Returns the place with a limit on the bytes of vertices, objects and links that edits keep
+    /// in memory. An edit that needs more is refused.
+    #[must_use]
+    pub fn with_memory_limit(self, bytes: u64) -> Self {
+        Self { memory: MemoryLimit::new(bytes), ..self }
+    }
+
+    /// Returns the place with the memory limit of another place, for what both keep together.
+    pub(crate) fn sharing_memory(self, other: &Self) -> Self {
+        Self { memory: other.memory.clone(), ..self }
     }
 
     /// Returns the place with changes accepted from programs that do not know the journal.
@@ -207,3 +222,6 @@ impl fmt::Display for Place {
         f.write_str(&self.name)
     }
 }
+
+/// The memory limit of an edit, where none is given.
+const DEFAULT_MEMORY: u64 = 2 << 30;

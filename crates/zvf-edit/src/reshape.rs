@@ -160,7 +160,7 @@ impl Transaction {
             let ends = family.records.vertices(number).map(|v| twin.get(&v).copied());
             if let Some(ends) = ends.collect::<Option<Vec<Vid>>>() {
                 let values = family.records.values(number);
-                family.insert(ends, &values);
+                family.insert(ends, &values)?;
             }
         }
         Ok(())

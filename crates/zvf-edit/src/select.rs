@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value as Json;
+use zvf_format::grid::BoundingBox;
 use zvf_format::num;
 use zvf_model::Value;
 use zvf_publish::hash_bytes;
@@ -82,6 +83,31 @@ impl Selector {
             "\"within\" belongs to \"nearest\"",
         )?;
         Ok(())
+    }
+}
+
+impl Selector {
+    /// Returns a box in which all selected vertices lie; `None` where the conditions state none.
+    fn bounding_box(&self, axes: usize) -> Result<Option<BoundingBox>> {
+        let around = |center: &Json, radius: &Json, what: &str| -> Result<_> {
+            let center = parse_vector(center, axes, what)?;
+            // The distance is rounded when it is compared.
+            let reach = parse_number(radius).unwrap_or(f64::NAN).abs() * (1.0 + 1e-9);
+            let corner = |reach: f64| Vec::from_iter(center.iter().map(|x| x + reach));
+            Ok((corner(-reach), corner(reach)))
+        };
+        let (low, high) = match self {
+            Self { r#box: Some(value), .. } => {
+                (parse_vector(&value[0], axes, "box")?, parse_vector(&value[1], axes, "box")?)
+            }
+            Self { ball: Some(ball), .. } => {
+                around(&ball["center"], &ball["radius"], "ball.center")?
+            }
+            Self { nearest: Some(to), within: Some(within), .. } => around(to, within, "nearest")?,
+            _ => return Ok(None),
+        };
+        // Corners in the wrong order select nothing, after a look at every vertex.
+        Ok(BoundingBox::new(&low, &high).ok())
     }
 }
 
@@ -163,7 +189,10 @@ impl Transaction {
         }
         let mut vertices = match candidates {
             Some(list) => list,
-            None => self.kinds[kind].all_vertices()?,
+            None => match selector.bounding_box(self.kinds[kind].axes)? {
+                Some(bbox) => self.kinds[kind].vertices_near(&bbox)?,
+                None => self.kinds[kind].all_vertices()?,
+            },
         };
         if let Some(index) = &selector.index {
             refuse_if(

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! A recording disk also logs each call and syncs nothing: from the log a test derives every state
-//! that a power failure may leave. A failing disk fails one call, before or after it is done.
+//! that a power failure may leave. A failing disk fails one call, before or after it is done. A disk
+//! with pauses waits before each call, so that races take longer.
 //!
 //! The contents of files are the caller's.
 
@@ -26,6 +27,8 @@ use std::io::{self, IoSlice, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
@@ -37,6 +40,7 @@ pub struct Disk {
     lockless: bool, // files have no locks
     linkless: bool, // files have one name only
     failing: Option<Arc<Failing>>,
+    longest_pause: Duration, // before each call
 }
 
 /// The call that fails.
@@ -105,6 +109,12 @@ impl Disk {
         Self { failing: Some(Arc::new(Failing { calls, nth, error, is_late })), ..self }
     }
 
+    /// Returns the same disk, on which each call first waits for a random time.
+    #[must_use]
+    pub fn with_pauses(self, longest: Duration) -> Self {
+        Self { longest_pause: longest, ..self }
+    }
+
     /// Returns the number of calls so far of a failing disk.
     #[must_use]
     pub fn call_count(&self) -> usize {
@@ -116,6 +126,10 @@ impl Disk {
     fn fault(&self) -> io::Result<io::Result<()>> {
         if cfg!(not(unix)) {
             return Err(unidentified_error());
+        }
+        if !self.longest_pause.is_zero() {
+            let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
+            thread::sleep(self.longest_pause * (nanos % 16) / 15);
         }
         let Some(failing) = &self.failing else { return Ok(Ok(())) };
         if failing.calls.fetch_add(1, Ordering::SeqCst) != failing.nth {
@@ -410,10 +424,10 @@ impl Disk {
             }
             Ok(())
         };
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let count = all.len().min(MAX_SYNC_THREADS);
             let spawned: Vec<_> =
-                (1..count).map(|_| std::thread::Builder::new().spawn_scoped(scope, work)).collect();
+                (1..count).map(|_| thread::Builder::new().spawn_scoped(scope, work)).collect();
             // Without threads, this one does all the work.
             let result = work();
             let other_results = spawned.into_iter().flatten().map(|thread| {

@@ -146,7 +146,11 @@ fn is_locked_here(file: &File) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
-        let locks = fs::read_to_string("/proc/locks").unwrap_or_default(); // unknown: there are none
+        let locks = match read_locks() {
+            // It may be among them.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return true,
+            locks => locks.unwrap_or_default(), // unknown: there are none
+        };
         file.metadata().is_ok_and(|about| {
             let number = format!(":{}", about.ino());
             let is_on_it = |line: &str| line.split_whitespace().any(|word| word.ends_with(&number));
@@ -158,6 +162,27 @@ fn is_locked_here(file: &File) -> bool {
         let _ = file;
         false
     }
+}
+
+/// Returns the locks of this machine.
+///
+/// The system gives them in parts, and leaves one out where another one was released between two
+/// parts: they are read until they are the same twice.
+///
+/// # Errors
+///
+/// When they cannot be read, or change all the time.
+#[cfg(unix)]
+fn read_locks() -> io::Result<String> {
+    let mut before = None;
+    for _ in 0..LOCK_LIST_TRIES {
+        let locks = fs::read_to_string("/proc/locks")?;
+        if before.as_ref() == Some(&locks) {
+            return Ok(locks);
+        }
+        before = Some(locks);
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 fn has_living_owner(path: &Path) -> bool {
@@ -303,6 +328,8 @@ pub(crate) fn is_same(_file: &File, _path: &Path) -> io::Result<bool> {
 const FIELD_OF_START: usize = 19;
 /// The name of an owner file that is being written, before an id.
 const FRESH_OWNER: &str = ".zvf-owner-";
+/// Number of attempts to read the list of locks while it does not change.
+const LOCK_LIST_TRIES: usize = 1000;
 /// Number of attempts to create an owner file after a stale one was removed.
 const OWNER_TRIES: usize = 8;
 

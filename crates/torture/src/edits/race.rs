@@ -1,4 +1,5 @@
-//! `race`: writers that commit to one store at the same time, in a folder and on an object store.
+//! `race`: writers that commit to one store at the same time: in a folder, in one where three of
+//! them pause at each call, and on an object store.
 //!
 //! Half of the commits add an object, which conflicts with nothing; half increment a column of one object, which
 //! conflicts with every other increment: read with `expect`, then set. Afterwards every acknowledged commit is in the
@@ -9,12 +10,14 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use archives::faults::{Fault, FaultStore, Request};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor, Place, Side, diff, log};
 use zvf_format::Class;
+use zvf_publish::Disk;
 
 use super::doubles::{add_counter, check_counter, set_counter};
 use super::{NAME, commit_lines, create_backend, place_in_backend, read_store};
@@ -36,19 +39,25 @@ impl Race {
     pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let (writers, commits) = (self.writers.max(1), self.commits);
         let scratch = archives::scratch();
-        let store = scratch.path().join(NAME);
-        archives::write(&store, &archives::files(STORE));
-        let files = read_store(&store);
+        let files = archives::files(STORE);
         let before = scratch.path().join("before.zv");
-        archives::write(&before, &archives::files(STORE));
-        let local = Place::from(store.as_path());
-        let begin = std::time::Instant::now();
-        report.count(race_writers(&local, &before, writers, commits));
-        let rate = commits as f64 / begin.elapsed().as_secs_f64();
-        report.print_note(&format!(
-            "folder: {commits} commits of {writers} writers, {rate:.0} a second"
-        ));
-        report.count(check_chain(&store));
+        archives::write(&before, &files);
+        let paused = Disk::default().with_pauses(LONGEST_PAUSE);
+        let folders =
+            [(Disk::default(), writers, commits), (paused, 3, commits.min(PAUSED_COMMITS))];
+        for (nth, (disk, writers, commits)) in folders.into_iter().enumerate() {
+            let store = scratch.path().join(nth.to_string()).join(NAME);
+            archives::write(&store, &files);
+            let place = Place::from(store.as_path()).with_disk(disk);
+            let begin = std::time::Instant::now();
+            report.count(race_writers(&place, &before, writers, commits));
+            let rate = commits as f64 / begin.elapsed().as_secs_f64();
+            report.print_note(&format!(
+                "folder: {commits} commits of {writers} writers, {rate:.0} a second"
+            ));
+            report.count(check_chain(&store));
+        }
+        let files = read_store(&before);
         let (remote, fewer) = (create_backend(&files), commits.min(REMOTE_COMMITS));
         report.count(race_writers(&place_in_backend(&remote), &before, writers, fewer));
         let [kept, lost] = [count_lost_commits(&files, false), count_lost_commits(&files, true)];
@@ -213,3 +222,6 @@ const FIRST_RECORD: &str = "data/a.zv.zvf/log/00000000000000000001";
 const COUNTED: u64 = 0;
 /// The number of commits on the object store, which has no lock to wait for.
 const REMOTE_COMMITS: u64 = 200;
+/// The number of commits in a folder where each call pauses, and the longest pause.
+const PAUSED_COMMITS: u64 = 100;
+const LONGEST_PAUSE: Duration = Duration::from_millis(3);

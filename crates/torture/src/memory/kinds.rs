@@ -42,7 +42,9 @@ pub(super) fn prepare_stores(
         write_input(kind, &before.join(&input), size)?;
         let zvf = Zvf { place: before.clone(), ..zvf.clone() };
         let chains = if kind == "lines" { "--kind polyline" } else { "" };
-        zvf.run(&format!("create -q {input} a.zv --per-chunk {small} {chains}"))?;
+        // A file of trees is read into memory as a whole.
+        let chunks = format!("--per-chunk {small} --memory-limit {}", 400 * size + (512 << 20));
+        zvf.run(&format!("create -q {input} a.zv {chunks} {chains}"))?;
         zvf.run("pack -q a.zv a.tet")?;
         zvf.run("unpack -q a.tet b.zv")?;
         all.push(KindStore { kind, before, input, extent });

@@ -1,10 +1,7 @@
 //! Pairwise tests of commands, kinds of stores, kinds of regions and limits: any two values occur
 //! together in some run.
-//!
-//! Commands that are known to need more memory are listed. A listed command that keeps its limit in every run is a failure: it must be removed
-//! from the list. This is only checked if all runs are made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 
@@ -17,7 +14,6 @@ use crate::commands::{Case, Zvf, listed};
 /// are ten times as large as the limit.
 pub(super) fn run(options: &Memory, zvf: &Zvf, report: &mut Report) -> anyhow::Result<()> {
     let Memory { size, limit: limits, every, what, .. } = options;
-    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
     let [in_regions, whole] = ["in regions", "whole"].map(|list| Vec::from_iter(listed::<2>(list)));
     let rows = cover(&[in_regions.len(), KINDS, REGIONS.len(), limits.len()]).into_iter();
     let rows = rows.map(|row| (in_regions[row[0]], row[1], REGIONS[row[2]], row[3]));
@@ -41,18 +37,9 @@ pub(super) fn run(options: &Memory, zvf: &Zvf, report: &mut Report) -> anyhow::R
             let max_kib = (mib + SLACK_MIB) * 1024;
             let fits = held.is_none_or(|held| held <= max_kib);
             report.print_note(&format!("{name}: {held:?} KiB"));
-            match KNOWN.iter().find(|command| name.starts_with(**command)) {
-                Some(command) => *known.entry(command).or_insert(true) &= fits,
-                None => report.check(fits, || format!("{name}: {held:?} KiB, more than {max_kib}")),
-            }
+            report.check(fits, || format!("{name}: {held:?} KiB, more than {max_kib}"));
         }
         std::fs::remove_dir_all(folder)?;
-    }
-    // A sample may lack the runs that need too much memory.
-    let is_complete = *every <= 1 && what.is_none();
-    for (command, fits) in known.into_iter().filter(|_| is_complete) {
-        let gone = format!("{command} keeps its limit: take it off the list");
-        report.check(!fits, || gone);
     }
     Ok(())
 }
@@ -113,8 +100,6 @@ const REGIONS: [&str; 5] = ["all", "box", "slab", "where", "objects"];
 const KINDS: usize = 5;
 /// The memory that a process may use beyond its limit.
 const SLACK_MIB: u64 = 64;
-/// Commands that are known to need more memory.
-const KNOWN: [&str; 4] = ["edit-", "append", "merge", "split"];
 
 #[cfg(test)]
 mod tests {

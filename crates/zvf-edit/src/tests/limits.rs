@@ -3,8 +3,10 @@
 use archives::Unpacked;
 use serde_json::json;
 use zvf_format::Class;
+use zvf_format::grid::BoundingBox;
 
-use super::{change_document, move_all, run};
+use super::{begin, change_document, move_all, run};
+use crate::Place;
 
 #[test]
 fn chunks_too_far_from_the_origin_are_refused() {
@@ -149,5 +151,49 @@ fn fragments_that_are_missing_and_ranges_that_are_none_are_refused() {
         let line = json!({"op": "group.rename", "group": 0, "name": "other"});
         let error = run(store.path(), &[line]).unwrap_err();
         assert!(error.to_string().contains("group_ranges"), "{error}");
+    }
+}
+
+#[test]
+fn an_edit_above_the_memory_limit_is_refused() {
+    for name in ["pc3_basic", "sl3_streamlines", "gr2_f64", "ms2_tri", "sk3_trees"] {
+        let store = Unpacked::new(name);
+        let (line, before) = (move_all(store.path(), 2.5), archives::tree(store.path()));
+        let within = |bytes| Place::from(store.path()).with_memory_limit(bytes);
+        let error = run(within(1000), &[line.clone()]).unwrap_err();
+        assert_eq!(error.class, Class::LimitExceeded, "{name}: {error}");
+        assert!(error.message.contains("expected at most 1000 bytes"), "{name}: {error}");
+        assert_eq!(archives::tree(store.path()), before, "{name}");
+        let report = run(within(1 << 20), &[line]).unwrap();
+        assert_eq!(report["changed"], true, "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_region_reads_the_chunks_that_it_meets() {
+    for name in ["pc3_basic", "pl2_negative", "sl3_streamlines", "gr2_f64", "ms2_tri", "sk3_trees"]
+    {
+        let store = Unpacked::new(name);
+        let mut whole = begin(store.path());
+        let geometry = &mut whole.kinds[0];
+        let all = geometry.all_vertices().unwrap();
+        let mut least = usize::MAX;
+        for center in all.iter().map(|v| geometry.position(*v)) {
+            let corner = |by: f64| Vec::from_iter(center.iter().map(|x| x + by));
+            let bbox = BoundingBox::new(&corner(-0.5), &corner(0.75)).unwrap();
+            let expected = all.iter().filter(|v| bbox.contains(&geometry.position(**v)));
+            let expected = expected
+                .map(|v| (geometry.object_id(geometry.vertex[*v].owner), geometry.position(*v)));
+            let mut part = begin(store.path());
+            let selector = json!({"box": [bbox.low(), bbox.high()]});
+            let found = part.select(&selector).unwrap().vertices.into_iter();
+            let part = &part.kinds[0];
+            let found = found.map(|v| (part.object_id(part.vertex[v].owner), part.position(v)));
+            assert_eq!(Vec::from_iter(found), Vec::from_iter(expected), "{name}: {selector}");
+            least = least.min(part.chunks.len());
+        }
+        // A single object is needed whole.
+        let (chunks, objects) = (geometry.chunks.len(), geometry.object_numbers().len());
+        assert!(least < chunks || objects == 1, "{name}: {least} of {chunks}");
     }
 }
