@@ -142,8 +142,8 @@ impl Journal {
     ) -> Result<bool> {
         let (mut puts, mut removed, mut accepted) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Vec::new().into_iter();
-        // The bytes of a folder are read a few at a time, and are not kept.
-        let most = if self.store.is_folder() { FOLDER_KEYS } else { usize::MAX };
+        // The bytes of a folder are read one by one, and are not kept.
+        let most = if self.store.is_folder() { 1 } else { usize::MAX };
         for (at, entry) in entries.iter().enumerate() {
             if at % most == 0 {
                 let part = entries[at..].iter().take(most);
@@ -257,9 +257,6 @@ fn put_order(key: &str) -> u8 {
         () => 0,
     }
 }
-
-/// The number of keys of a folder that are read together.
-const FOLDER_KEYS: usize = 16;
 
 /// How often a step is retried when other processes change its keys.
 const MAX_APPLY_TRIES: usize = 20;

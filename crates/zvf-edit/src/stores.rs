@@ -84,7 +84,9 @@ impl StoreContent {
             }
             Ok(staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(zvf_error::Error::from)?)
         };
-        for keys in self.kept.chunks(COPIED_KEYS) {
+        // A folder has no requests to wait for, and a shard may be large.
+        let most = if from.store.is_folder() { 1 } else { COPIED_KEYS };
+        for keys in self.kept.chunks(most) {
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
             for (key, found) in keys.iter().zip(from.store.get_all(&keys)?) {
                 put(key, found.map(|object| object.bytes))?;
@@ -417,7 +419,7 @@ impl Transaction {
 const ROOT: &str = "zarr.json";
 /// Parts that are made of one store at once; more are halved.
 const MAX_PARTS_AT_ONCE: usize = 4;
-/// Keys that are read from a store together.
+/// Keys that are read from a backend together.
 const COPIED_KEYS: usize = 16;
 /// The longest name of a part: there is room for a number, the ending, and names beside the store.
 const MAX_PART_NAME_BYTES: usize = 180;

@@ -28,7 +28,7 @@ pub(super) fn prepare_stores(
     scratch: &Path,
     size: u64,
 ) -> anyhow::Result<Vec<KindStore>> {
-    let (rows, side, small) = (size as f64, size.isqrt() as f64, (size / 40).max(1));
+    let (rows, side, small) = (size as f64, size.isqrt() as f64, (size / 40).clamp(1, 16_384));
     let mut all = Vec::new();
     for (kind, extension, extent) in [
         ("points", "csv", [1000.0, rows / 200.0]),
