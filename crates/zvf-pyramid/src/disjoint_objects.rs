@@ -192,4 +192,4 @@ const NO_OWNER: u32 = u32::MAX;
 /// Chunks whose fragment indexes are read at once.
 const INDEX_BATCH_CHUNKS: usize = 4096;
 /// Link cells that are read at once.
-const LINK_BATCH_CELLS: usize = 256;
+const LINK_BATCH_CELLS: usize = 16;
