@@ -40,7 +40,7 @@ pub struct Disk {
     lockless: bool, // files have no locks
     linkless: bool, // files have one name only
     failing: Option<Arc<Failing>>,
-    longest_pause: Duration, // before each call
+    longest_pause_micros: u32, // before each call
 }
 
 /// The call that fails.
@@ -111,8 +111,8 @@ impl Disk {
 
     /// Returns the same disk, on which each call first waits for a random time.
     #[must_use]
-    pub fn with_pauses(self, longest: Duration) -> Self {
-        Self { longest_pause: longest, ..self }
+    pub fn with_pauses(self, longest_pause_micros: u32) -> Self {
+        Self { longest_pause_micros, ..self }
     }
 
     /// Returns the number of calls so far of a failing disk.
@@ -127,9 +127,10 @@ impl Disk {
         if cfg!(not(unix)) {
             return Err(unidentified_error());
         }
-        if !self.longest_pause.is_zero() {
+        if self.longest_pause_micros > 0 {
             let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
-            thread::sleep(self.longest_pause * (nanos % 16) / 15);
+            let micros = nanos % self.longest_pause_micros;
+            thread::sleep(Duration::from_micros(micros.into()));
         }
         let Some(failing) = &self.failing else { return Ok(Ok(())) };
         if failing.calls.fetch_add(1, Ordering::SeqCst) != failing.nth {

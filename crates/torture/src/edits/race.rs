@@ -10,7 +10,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use archives::faults::{Fault, FaultStore, Request};
@@ -42,7 +41,7 @@ impl Race {
         let files = archives::files(STORE);
         let before = scratch.path().join("before.zv");
         archives::write(&before, &files);
-        let paused = Disk::default().with_pauses(LONGEST_PAUSE);
+        let paused = Disk::default().with_pauses(LONGEST_PAUSE_MICROS);
         let folders =
             [(Disk::default(), writers, commits), (paused, 3, commits.min(PAUSED_COMMITS))];
         for (nth, (disk, writers, commits)) in folders.into_iter().enumerate() {
@@ -224,4 +223,4 @@ const COUNTED: u64 = 0;
 const REMOTE_COMMITS: u64 = 200;
 /// The number of commits in a folder where each call pauses, and the longest pause.
 const PAUSED_COMMITS: u64 = 100;
-const LONGEST_PAUSE: Duration = Duration::from_millis(3);
+const LONGEST_PAUSE_MICROS: u32 = 3000;
