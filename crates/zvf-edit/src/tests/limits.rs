@@ -158,13 +158,13 @@ fn fragments_that_are_missing_and_ranges_that_are_none_are_refused() {
 fn an_edit_above_the_memory_limit_is_refused() {
     for name in ["pc3_basic", "sl3_streamlines", "gr2_f64", "ms2_tri", "sk3_trees"] {
         let store = Unpacked::new(name);
-        let (line, before) = (move_all(store.path(), 2.5), archives::tree(store.path()));
+        let (lines, before) = ([move_all(store.path(), 2.5)], archives::tree(store.path()));
         let within = |bytes| Place::from(store.path()).with_memory_limit(bytes);
-        let error = run(within(1000), &[line.clone()]).unwrap_err();
+        let error = run(within(1000), &lines).unwrap_err();
         assert_eq!(error.class, Class::LimitExceeded, "{name}: {error}");
         assert!(error.message.contains("expected at most 1000 bytes"), "{name}: {error}");
         assert_eq!(archives::tree(store.path()), before, "{name}");
-        let report = run(within(1 << 20), &[line]).unwrap();
+        let report = run(within(1 << 20), &lines).unwrap();
         assert_eq!(report["changed"], true, "{name}: {report}");
     }
 }
