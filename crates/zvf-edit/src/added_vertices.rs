@@ -404,7 +404,7 @@ impl Geometry {
     }
 }
 
-/// What a piece takes, with its fragment in a manifest and its link to the next one.
+/// Bytes of a piece, with its fragment in a manifest and its link to the next piece.
 const PIECE_BYTES: usize = size_of::<AddedPiece>() + 64;
 /// Bytes of the chunk and the piece in front of an added row.
 const HEAD_BYTES: usize = 2 * size_of::<u32>();

@@ -93,9 +93,9 @@ pub(crate) struct Geometry {
     /// Vertices without objects that were added, removed or moved.
     pub(crate) free_changed: BTreeSet<Vid>,
     pub(crate) all_loaded: bool,
-    /// What its vertices and objects take.
+    /// The memory of its vertices and objects.
     pub(crate) held: HeldMemory,
-    /// Chunks of which all objects are loaded.
+    /// Chunks whose objects are all loaded.
     pub(crate) owned_chunks: HashSet<u32>,
     pub(crate) has_shared_fragments: bool,
     pub(crate) owners: Option<HashMap<(u32, u32), Vec<u32>>>,

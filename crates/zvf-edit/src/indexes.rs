@@ -36,7 +36,7 @@ pub(crate) struct Object {
     pub(crate) values: HashMap<String, Vec<u8>>,
 }
 
-/// What an object takes that is loaded, beside its vertices and fragments.
+/// Bytes of a loaded object, without its vertices and fragments.
 pub(crate) const OBJECT_BYTES: usize = size_of::<Object>() + 160;
 
 /// The objects of a kind. The number of an object of the index is its row; those of added ones
@@ -167,7 +167,7 @@ impl Objects {
         Self { doc, is_new, manifests, ids, rank, stored, order, count, known, added }
     }
 
-    /// Returns what the rows of the index take in memory, once any of them changes.
+    /// Returns the bytes of the rows of the index in memory, with their copies after a change.
     pub(crate) fn index_bytes(&self) -> usize {
         let manifests = self.manifests.rows.now.iter();
         let ids = self.ids.as_ref().map_or(0, |ids| ids.bytes.now.len());

@@ -24,7 +24,7 @@ impl MemoryLimit {
     }
 }
 
-/// What one holder keeps. A clone keeps as much again, and what is dropped keeps nothing.
+/// The memory of one holder. A clone counts the same bytes again; a dropped holder releases its bytes.
 #[derive(Debug)]
 pub(crate) struct HeldMemory {
     limit: MemoryLimit,

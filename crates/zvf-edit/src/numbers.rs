@@ -32,8 +32,8 @@ pub(crate) struct Vertex {
     pub(crate) existed: bool,
 }
 
-/// What a vertex takes beside its position: as such, in its fragment, in a selection, and as one
-/// that changed.
+/// Bytes of a vertex without its position: the vertex, and its entries in a fragment, in a selection
+/// and among changed vertices.
 pub(crate) const VERTEX_BYTES: usize = size_of::<Vertex>() + 24;
 
 /// The vertices of a kind by number.
@@ -136,9 +136,9 @@ pub(crate) struct FragmentNumber {
 /// The new numbers of fragments. They are many.
 pub(crate) type FragmentNumbers = Vec<FragmentNumber>;
 
-/// What a record takes beside its ends and values, its cell included.
+/// Bytes of a record and its cell, without its ends and values.
 const RECORD_BYTES: usize = size_of::<Record>() + 16;
-/// What an end takes, with the one before it and the last at its vertex.
+/// Bytes of an end, with its entries in the lists of ends at a vertex.
 const END_BYTES: usize = size_of::<End>() + 20;
 
 /// The sentinel for no vertex, chunk, object or row.

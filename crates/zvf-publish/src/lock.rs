@@ -147,9 +147,10 @@ fn is_locked_here(file: &File) -> bool {
     {
         use std::os::unix::fs::MetadataExt as _;
         let locks = match read_locks() {
-            // It may be among them.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return true,
-            locks => locks.unwrap_or_default(), // unknown: there are none
+            Ok(locks) => locks,
+            // A list that changes all the time may contain it. Without a list, no other process is
+            // known to have locks.
+            Err(error) => return error.kind() == io::ErrorKind::TimedOut,
         };
         file.metadata().is_ok_and(|about| {
             let number = format!(":{}", about.ino());
