@@ -86,7 +86,10 @@ pub(crate) type Positions = BTreeMap<Option<i64>, Vec<Vec<f64>>>;
 
 /// Reads the positions of every object, and of vertices without one. Positions of kinds without order are sorted.
 pub(crate) fn positions(store: &Path) -> Positions {
-    let mut transaction = begin(store);
+    positions_of(begin(store))
+}
+
+fn positions_of(mut transaction: Transaction) -> Positions {
     let geometry = &mut transaction.kinds[0];
     let mut found = Positions::new();
     for v in geometry.all_vertices().unwrap() {

@@ -13,13 +13,17 @@ use zvf_pyramid::{Method, Options, build};
 use zvf_store::BuildOptions;
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use super::{GC, assert_fails, begin, change_document, join, move_all, open, positions, run, tree};
+use super::{
+    GC, assert_fails, begin, change_document, join, move_all, open, positions, positions_of, run,
+    tree,
+};
 use crate::arrays::CellArray;
 use crate::indexes::open_row_column;
 use crate::manifests::read_references;
 use crate::medium::block_on;
 use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
 use crate::{Collect, gc};
 
 /// An id that `f64` holds; its two successors are rounded to it.
@@ -309,6 +313,23 @@ fn refuses_object_columns_with_malformed_width() {
             [Class::BadShape, Class::BadTag, Class::Negative].contains(&error.class),
             "{malformed} {error}"
         );
+    }
+}
+
+#[test]
+fn a_snapshot_has_no_array_of_a_later_commit() {
+    let (_folder, store) = polylines(&[0, 1]);
+    let before = positions(&store);
+    let [early, late] = [(); 2].map(|()| Snapshot::open(&open(&store)).unwrap());
+    let add = |name: &str| json!({"op": "column.add", "name": name, "dtype": "float32"});
+    let line = [[1.0, 1.0], [1.0, 12.0], [1.0, 31.0]];
+    let line = json!({"op": "object.add", "positions": line, "attributes": {"heat": [1, 2, 3]}});
+    let arrays = || archives::tree(&store).into_keys().filter(|key| key.ends_with("zarr.json"));
+    let first = arrays().count();
+    run(&store, &[add("heat"), line]).unwrap();
+    assert!(arrays().count() > first + 2, "a column and a family of links");
+    for snap in [early, late] {
+        assert_eq!(positions_of(Transaction::begin_on(snap).unwrap()), before);
     }
 }
 
