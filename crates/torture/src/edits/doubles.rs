@@ -4,6 +4,7 @@
 //! late          one put of a commit arrives once more after a later commit, or after an undo
 //! begin again   a writer finds its number taken at any request, and a third one commits at any later request
 //! one epoch     two single writers begin at one time, on a backend without conditions
+//! new arrays    a second writer creates arrays, at any request of the first
 //! folder        writers that begin at one head of a folder and commit at one moment
 //! ```
 //!
@@ -52,7 +53,13 @@ impl Doubles {
         report.part("late", |report| repeat_puts(&files, report))?;
         let every = self.every.max(1);
         report.part("begin again", |report| begin_again(&files, every, report))?;
-        report.part("one epoch", |report| take_one_epoch(&files, report))?;
+        report.part("one epoch", |report| commit_beside(&files, true, &[], report))?;
+        let new_arrays = [
+            json!({"op": "column.add", "name": "new", "dtype": "float32"}),
+            json!({"op": "object.add", "positions": [[0, 0], [9999, 9999]], "attributes": {}}),
+            json!({"op": "group.add", "name": "new"}),
+        ];
+        report.part("new arrays", |report| commit_beside(&files, false, &new_arrays, report))?;
         report.part("folder", |report| self.race_in_folder(&files, &store, report))
     }
 
@@ -230,27 +237,37 @@ fn begin_again(files: &Tree, every: usize, report: &mut Report) -> anyhow::Resul
     Ok(())
 }
 
-/// A single writer commits; at each of its requests a second one starts and commits.
-fn take_one_epoch(files: &Tree, report: &mut Report) -> anyhow::Result<()> {
-    for nth in 0..=MAX_REQUESTS {
+/// One writer commits; at each of its requests a second one starts and commits, with these lines
+/// among others. Single writers do so on a backend without conditions.
+fn commit_beside(
+    files: &Tree,
+    are_single: bool,
+    lines: &[Value],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    for nth in 0.. {
         let backend = create_backend(files);
-        backend.ignore_conditions(true);
+        backend.ignore_conditions(are_single);
+        let open = |client: &Arc<FaultStore>| match are_single {
+            true => place_in_backend(client).with_single_writer(),
+            false => place_in_backend(client),
+        };
         let writer = Arc::new(backend.new_client());
-        let place = || place_in_backend(&Arc::new(backend.new_client())).with_single_writer();
-        let second = plan_commit(&writer, nth, place(), set_counter(1, 0, 1).to_vec());
-        let at = place_in_backend(&writer).with_single_writer();
-        let first = commit_lines(&at, &set_counter(0, 0, 1)).map(drop);
-        let second = take_outcome(&second);
-        let Some(second) = second else { break };
+        let lines = [&set_counter(1, 0, 1), lines].concat();
+        let second = plan_commit(&writer, nth, open(&Arc::new(backend.new_client())), lines);
+        let first = commit_lines(&open(&writer), &set_counter(0, 0, 1)).map(drop);
+        let Some(second) = take_outcome(&second) else { break };
         let checked = || {
             check_refusals([&first, &second])?;
             let place = place_in_backend(&backend).without_probe();
             check_counter(&place, 0, u64::from(first.is_ok()))?;
             check_counter(&place, 1, u64::from(second.is_ok()))
         };
-        report.count(checked().with_context(|| {
-            format!("two single writers, at request {nth}; {first:?}, {second:?}")
-        }));
+        report.count(
+            checked().with_context(|| {
+                format!("a second writer at request {nth}; {first:?}, {second:?}")
+            }),
+        );
     }
     Ok(())
 }
@@ -293,7 +310,5 @@ fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
 const STORE: &str = "pl2_negative";
 const REFUSALS: [Class; 4] =
     [Class::Conflict, Class::ExpectationFailed, Class::Unavailable, Class::WriterFenced];
-/// More requests than a small commit sends.
-const MAX_REQUESTS: usize = 120;
 /// Objects of the store that writers of a folder change.
 const OBJECTS: usize = 4;
