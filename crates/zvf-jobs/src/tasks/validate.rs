@@ -146,11 +146,10 @@ impl Tasks {
         (store, open): (&Store, &OpenOptions),
         observer: &Observer,
     ) -> Result<TaskOutcome, Error> {
-        self.check_number(number)?;
-        let job = self.validate_job()?;
-        if Record::read_whole(&self.folder, &self.digest, number).await?.is_some() {
+        if self.find_whole_record(number).await?.is_some() {
             return Ok(TaskOutcome::AlreadyDone);
         }
+        let job = self.validate_job()?;
         let Some(part) = job.parts.get(number) else { return Ok(TaskOutcome::AlreadyDone) };
         let earlier = job.parts.iter().take_while(|earlier| earlier.stage < part.stage).count();
         let earlier = self.records(earlier, &format!("task {number}")).await?;

@@ -124,17 +124,9 @@ pub(crate) async fn run_part(
     convert.inputs = vec![input];
     convert.output = text_of(run.path())?;
     convert.part = part.cloned();
-    let opened = match store {
-        Some(store) => Some(session.unchecked_store(store).await?),
-        None => None,
-    };
-    if let Some(opened) = &opened {
-        tasks.check_store(opened, &open).await?;
-    }
+    tasks.check_store_now(&open).await?;
     convert.run(session, &mut io::sink()).await?;
-    if let Some(opened) = &opened {
-        tasks.check_store(opened, &open).await?;
-    }
+    tasks.check_store_now(&open).await?;
     let is_first = tasks.finish_part(number, run).await?;
     Ok(if is_first { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
 }
