@@ -278,7 +278,7 @@ impl std::fmt::Debug for Export {
 /// Reads a whole answer with edges or faces.
 async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Header), Error> {
     let answer = reader.run(&query.clone().with_owners()).await?;
-    let batch = tidy(answer.batch)?;
+    let batch = tidy(answer.batch);
     let mut notes: Vec<String> = answer.notices.iter().map(ToString::to_string).collect();
     if answer.truncated {
         notes.push(CUT_OFF.to_owned());
@@ -345,20 +345,10 @@ fn describe(store: &Store, batch: &Batch) -> Header {
     header
 }
 
-/// Removes the parts of a batch if each vertex has its object.
-fn tidy(batch: Batch) -> Result<Batch, Error> {
-    if batch.vertex_objects().is_none_or(|owners| owners.iter().any(Option::is_some)) {
-        return Ok(batch);
-    }
-    // No vertex has an object: the column is empty.
-    let mut bare = Batch::new(batch.kind(), batch.positions().clone());
-    for field in batch.fields() {
-        bare = bare.with_field(field.clone())?;
-    }
-    if let Some(elements) = batch.elements() {
-        bare = bare.with_elements(elements.clone())?;
-    }
-    Ok(bare)
+/// Removes the objects of a batch if no vertex has one: the column is empty.
+fn tidy(batch: Batch) -> Batch {
+    let is_empty = |owners: &[Option<ObjectId>]| owners.iter().all(Option::is_none);
+    if batch.vertex_objects().is_some_and(is_empty) { batch.without_objects() } else { batch }
 }
 
 /// Returns those of `ids` that the index contains, with their attributes; nothing without an index.
