@@ -271,6 +271,15 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
     Ok(())
 }
 
+/// Prints a report as text, after results that are JSON otherwise.
+pub(crate) fn print_unless_json(
+    report: &serde_json::Value,
+    session: &Session,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if session.json() { Ok(()) } else { print(report, out) }
+}
+
 /// Prints the report of a command that makes one commit.
 pub(crate) fn finish(
     done: Result<serde_json::Value, EditError>,

@@ -26,6 +26,7 @@ use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 use zvf::Error;
 
 use crate::arguments::size;
+use crate::commands::edit;
 use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
 use crate::commands::nested;
@@ -169,7 +170,7 @@ impl Pyramid {
             };
             let place = session.place(&self.store)?;
             let done = zvf::edit::refresh(place, zvf::edit::Refresh::Stale, &options);
-            return crate::commands::edit::finish(done, &self.store, session, out);
+            return edit::finish(done, &self.store, session, out);
         }
         if self.dry_run {
             return self.plan(session, out).await;
@@ -200,7 +201,9 @@ impl Pyramid {
                 staging.as_ref().map_or(Ok(new.as_str()), address_inside)?.to_owned()
             }
             None if is_beside => self.store.clone(),
-            None => in_place.insert(InPlace::begin(&self.store, session)?).address().to_owned(),
+            None => {
+                in_place.insert(InPlace::begin(&self.store, true, session)?).address().to_owned()
+            }
         };
         let how = if staging.is_some() { inside_staging() } else { building(session) };
         let progress = Arc::new(session.progress("building levels"));
@@ -228,7 +231,7 @@ impl Pyramid {
         staging.map_or(Ok(()), |new| new.publish()).map_err(Error::from).with_context(place)?;
         print(session, (target, &built), (&self.options(session), notices), out)?;
         in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
-        commit.map_or(Ok(()), |commit| beside::print(&commit, session, out))?;
+        commit.map_or(Ok(()), |commit| edit::print_unless_json(&commit, session, out))?;
         Ok(Outcome::Clean)
     }
 
