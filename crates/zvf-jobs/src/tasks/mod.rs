@@ -22,7 +22,6 @@
 //! Not here: building a store from files in tasks ([`crate::ingest`]), which has several kinds of
 //! tasks that write one store.
 
-mod blocking;
 mod commit;
 mod convert;
 mod folder;

@@ -14,8 +14,7 @@ use zvf_edit::{Place, VacuumShare};
 use zvf_publish::CommitGate;
 use zvf_store::{OpenOptions, Store};
 
-use super::blocking::run_on_thread;
-use super::commit::place;
+use super::commit::{place, run_on_thread};
 use super::folder::FINISHED;
 use super::identity::StoreIdentity;
 use super::record::Writer;
