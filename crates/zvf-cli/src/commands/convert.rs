@@ -23,11 +23,11 @@ use zvf::{Kind, LevelId};
 use crate::commands::create::Create;
 use crate::commands::how::{CreateOptions, format_among, join_formats};
 use crate::commands::inputs::Inputs;
-use crate::commands::is_remote_url;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::new_repository::NewRepository;
 use crate::commands::recorded::Recorded;
+use crate::commands::{is_remote_url, join_kinds, join_paths};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 
@@ -172,10 +172,8 @@ impl Convert {
     }
 
     fn job(&self) -> Job {
-        let names: Vec<String> =
-            self.inputs.iter().map(|path| path.display().to_string()).collect();
         Job {
-            inputs: names.join(", "),
+            inputs: join_paths(&self.inputs),
             output: self.output.clone(),
             strict: self.strict,
             dry_run: self.dry_run,
@@ -336,14 +334,12 @@ impl Convert {
             let inputs: Vec<Input> = inputs.collect();
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
-            let names = || self.inputs.iter().map(|path| path.display().to_string());
             let reader = read::open_all(inputs, recipe.format, &options);
             let reader = reader.and_then(|reader| match self.inputs.as_slice() {
                 [only] if holds_names => zvf::create::name_objects(reader, only),
                 _ => Ok(reader),
             });
-            reader
-                .with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
+            reader.with_context(|| format!("cannot read {}", join_paths(&self.inputs)))
         };
         let first = open(None, &counter)?;
         let mut notes: Vec<String> =
@@ -383,8 +379,7 @@ async fn read_level(
 
 /// Returns the note about kinds that an output of one kind cannot hold.
 fn describe_left_out(kinds: impl IntoIterator<Item = Kind>, of: &str, output: &str) -> String {
-    let names: Vec<&str> = kinds.into_iter().map(Kind::token).collect();
-    let names = names.join(", ");
+    let names = join_kinds(kinds);
     format!("{names} of {of} left out: {output} holds one kind; choose it with --kind")
 }
 

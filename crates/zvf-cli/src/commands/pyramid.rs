@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
+use zvf::format::Vocabulary as _;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::publish::StagingDir;
@@ -25,7 +26,7 @@ use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 
 use zvf::Error;
 
-use crate::arguments::size;
+use crate::arguments::{size, word};
 use crate::commands::edit;
 use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
@@ -434,13 +435,6 @@ fn print(
     })
 }
 
-fn word<T: FromStr<Err: fmt::Display + 'static>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| {
-        let ours = (&error as &dyn std::any::Any).downcast_ref::<Error>();
-        ours.map_or_else(|| error.to_string(), Error::sentence)
-    })
-}
-
 /// A setting of all kinds, or of one.
 type OfOne<T> = (Option<Kind>, T);
 
@@ -467,12 +461,8 @@ fn last_value<T: Copy>(
 }
 
 fn storage(text: &str) -> Result<CrossLevelStorage, String> {
-    match text {
-        "none" => Ok(CrossLevelStorage::None),
-        "implicit" => Ok(CrossLevelStorage::Implicit),
-        "explicit" => Ok(CrossLevelStorage::Explicit),
-        _ => Err("expected none, implicit or explicit".to_owned()),
-    }
+    let storage = CrossLevelStorage::from_word(text);
+    storage.ok_or_else(|| "expected none, implicit or explicit".to_owned())
 }
 
 fn rule(text: &str) -> Result<(String, Aggregation), String> {

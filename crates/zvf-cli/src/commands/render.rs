@@ -14,7 +14,7 @@ use zvf::{Kind, LevelRule, Mode, Query};
 
 use zvf::Error;
 
-use crate::arguments::{Ids, ids, level_rule};
+use crate::arguments::{Ids, find_axis, ids, level_rule, word};
 use crate::commands::query::region::bbox;
 use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
@@ -129,8 +129,7 @@ impl Render {
 
     fn options(&self, names: &[String]) -> anyhow::Result<Options> {
         let axis = |name: &String| {
-            let position = names.iter().position(|axis_name| axis_name == name.trim());
-            position.or_else(|| name.trim().parse().ok()).ok_or_else(|| {
+            find_axis(name, names).ok_or_else(|| {
                 let known = names.join(", ");
                 Usage::new(format!("there is no axis {name:?}; the axes are {known}"))
             })
@@ -193,10 +192,6 @@ fn sentence(picture: &Picture) -> String {
         format!(", colours from {low} to {high}")
     });
     format!("{words}{}", range.unwrap_or_default())
-}
-
-fn word<T: std::str::FromStr<Err = Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: Error| error.sentence())
 }
 
 fn range(text: &str) -> Result<[f64; 2], String> {

@@ -25,6 +25,7 @@ use self::output::Output;
 use self::write::{AnswerSink, TABLES, holds_elements, streams, to_stream};
 use crate::commands::how::written_format;
 use crate::commands::job::Job;
+use crate::commands::join_kinds;
 use crate::commands::narrow::{Narrow, first_set};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::{Session, sentences};
@@ -283,9 +284,8 @@ impl Query {
         }
         let level = reader.level(LevelId(self.narrow.number())).await.ok()?;
         let first = level.kinds().first()?;
-        let other_kinds: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
-        let names = other_kinds.join(", ");
-        (!other_kinds.is_empty()).then(|| {
+        let names = join_kinds(level.extra_kinds());
+        (!names.is_empty()).then(|| {
             format!(
                 "this is the {first} of the store, which also holds {names}: choose with --kind"
             )
