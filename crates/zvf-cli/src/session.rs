@@ -181,6 +181,12 @@ impl Session {
         Progress::start(task, self.common.quiet, self.common.json, self.on_progress.clone())
     }
 
+    /// Does `work`, and reports that `task` is under way meanwhile.
+    pub(crate) async fn during<T>(&self, task: &'static str, work: impl Future<Output = T>) -> T {
+        let _progress = self.progress(task);
+        work.await
+    }
+
     /// Prints each of `notices` once, after the output in `out`.
     pub(crate) fn print_notices(
         &self,

@@ -324,9 +324,8 @@ impl Pyramid {
 
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
-        let progress = session.progress("measuring");
-        let plan = PyramidPlan::plan(&store, &self.options(session)).await;
-        drop(progress);
+        let options = self.options(session);
+        let plan = session.during("measuring", PyramidPlan::plan(&store, &options)).await;
         let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = plan.steps();
         let planned = json!({ "store": self.store, "vertices": plan.vertices(), "levels": steps });

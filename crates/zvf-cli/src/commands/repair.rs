@@ -175,10 +175,8 @@ impl Repair {
         let store = store.with_context(|| format!("cannot open {}", self.store))?;
         // It is a store: nothing else is touched. A folder that is in use by now is not empty.
         empty.iter().filter(|_| self.apply).for_each(|folder| drop(std::fs::remove_dir(folder)));
-        let progress = session.progress("planning repairs");
-        let plan = plan(&store, name, self.end_deferral).await;
-        drop(progress);
-        plan.with_context(|| format!("cannot validate {}", self.store))
+        let plan = session.during("planning repairs", plan(&store, name, self.end_deferral));
+        plan.await.with_context(|| format!("cannot validate {}", self.store))
     }
 }
 
