@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use zvf::format::Vocabulary as _;
 
-use super::document::{Fault, Mark, Node, Value};
+use super::document::{Fault, Mark, Node, START, Value};
 
 /// A recipe before its variables are expanded.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ impl Recipe {
     /// Reads a tree as a recipe.
     pub(super) fn from_node(root: Node) -> Result<Self, Fault> {
         let mut vars = Vars::default();
-        let mut steps = None;
+        let mut steps = Vec::new();
         for (key, mark, value) in entries(root, "a recipe")? {
             match key.as_str() {
                 "vars" => {
@@ -166,7 +166,7 @@ impl Recipe {
                         vars.set(&name, &text.text, mark);
                     }
                 }
-                "steps" => steps = Some(list(value, "steps")?),
+                "steps" => steps = list(value, "steps")?,
                 // Keys for editors.
                 "$schema" | "description" => {}
                 other => {
@@ -174,11 +174,9 @@ impl Recipe {
                 }
             }
         }
-        let start = Mark { line: 1, column: 1 };
-        let steps = steps.ok_or_else(|| Fault::new(start, "no steps; expected a list of them"))?;
         let steps = steps.into_iter().map(Step::from_node).collect::<Result<Vec<_>, _>>()?;
         if steps.is_empty() {
-            return Err(Fault::new(start, "no steps; expected a list of them"));
+            return Err(Fault::new(START, "no steps; expected a list of them"));
         }
         Ok(Self { vars, steps })
     }
@@ -249,20 +247,14 @@ fn list_verbs() -> Vec<&'static str> {
 fn entries(node: Node, what: &str) -> Result<Vec<(String, Mark, Node)>, Fault> {
     match node.value {
         Value::Map(entries) => Ok(entries),
-        other => {
-            let text = format!("expected the keys of {what}, found {}", other.noun());
-            Err(Fault::new(node.mark, text))
-        }
+        other => Err(Fault::unexpected(node.mark, &format!("the keys of {what}"), &other)),
     }
 }
 
 fn list(node: Node, what: &str) -> Result<Vec<Node>, Fault> {
     match node.value {
         Value::List(items) => Ok(items),
-        other => {
-            let text = format!("expected {what} as a list, found {}", other.noun());
-            Err(Fault::new(node.mark, text))
-        }
+        other => Err(Fault::unexpected(node.mark, &format!("{what} as a list"), &other)),
     }
 }
 
@@ -270,10 +262,7 @@ fn scalar(node: Node, what: &str) -> Result<Text, Fault> {
     match node.value {
         Value::Text(text) => Ok(Text { mark: node.mark, text }),
         Value::Bool(flag) => Ok(Text { mark: node.mark, text: flag.to_string() }),
-        other => {
-            let text = format!("expected {what} as text, found {}", other.noun());
-            Err(Fault::new(node.mark, text))
-        }
+        other => Err(Fault::unexpected(node.mark, &format!("{what} as text"), &other)),
     }
 }
 
