@@ -98,22 +98,17 @@ impl Convert {
         if self.reference.is_some() && !has_image {
             return refuse("--reference is for TRK and TRX output only");
         }
-        let store = match self.inputs.as_slice() {
-            [only] => only.to_str().filter(|address| is_store(address)).map(str::to_owned),
-            several => {
-                let store = several.iter().find(|path| path.to_str().is_some_and(is_store));
-                if let Some(store) = store {
-                    return refuse(format!(
-                        "{} is a store, and the other inputs are files; convert it alone",
-                        store.display()
-                    ));
-                }
-                None
+        let mut addresses = self.inputs.iter().filter_map(|path| path.to_str());
+        let store = addresses.find(|address| is_store(address)).map(str::to_owned);
+        if let Some(store) = &store {
+            if self.inputs.len() > 1 {
+                return refuse(format!(
+                    "{store} is a store, and the other inputs are files; convert it alone"
+                ));
             }
-        };
-        let reading_option = store.as_ref().and_then(|_store| self.options.first_reading_option());
-        if let Some(option) = reading_option {
-            return Err(needs_file(option));
+            if let Some(option) = self.options.first_reading_option() {
+                return Err(needs_file(option));
+            }
         }
         match (to, store) {
             (To::Store, Some(store)) => self.convert_store_to_store(session, &store, out).await,
