@@ -1,7 +1,9 @@
 //! Command lines that cannot be parsed: one line, like every other error.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _, ValueParser};
 use clap::error::ErrorKind;
@@ -120,6 +122,20 @@ pub(crate) fn choice<T: Clone + Send + Sync + 'static>(
         let found = choices.iter().find(|(name, ..)| *name == chosen);
         found.map(|(_, value, _)| value.clone()).ok_or("not one of the possible values")
     }))
+}
+
+/// Parses a word of the library.
+pub(crate) fn word<T: FromStr<Err: fmt::Display + 'static>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| {
+        let ours = (&error as &dyn std::any::Any).downcast_ref::<zvf::Error>();
+        ours.map_or_else(|| error.to_string(), zvf::Error::sentence)
+    })
+}
+
+/// Returns the index of an axis that is given by its name or number.
+pub(crate) fn find_axis(text: &str, names: &[String]) -> Option<usize> {
+    let text = text.trim();
+    names.iter().position(|name| name == text).or_else(|| text.parse().ok())
 }
 
 /// Parses a number of bytes with a unit.

@@ -3,7 +3,8 @@
 use zvf::format::Class;
 
 /// Why a command line failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     /// The kind of fault.
     pub class: Class,
@@ -17,11 +18,3 @@ impl Failure {
         Self { class: Class::InvalidArgument, message: message.into() }
     }
 }
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}

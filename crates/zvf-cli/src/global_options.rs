@@ -1,9 +1,9 @@
 //! The options of every subcommand.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use clap::Args;
-use zvf::store::{RetriedRequest, RetryHook};
+use zvf::store::RetryHook;
 use zvf::{OpenOptions, Timeouts};
 
 use crate::arguments::size;
@@ -47,9 +47,7 @@ impl Common {
             cache_bytes: defaults.cache_bytes.min(budget_bytes / 4),
             storage_options: self.storage.clone(),
             timeouts,
-            on_retry: (!self.quiet).then(|| {
-                RetryHook::new(if self.json { report_retry_as_json } else { report_retry })
-            }),
+            on_retry: (!self.quiet).then(|| report_retries(self.json)),
             #[cfg(feature = "icechunk")]
             versions: Some(zvf_icechunk::hook()),
             ..defaults
@@ -58,15 +56,19 @@ impl Common {
 }
 
 /// Reports on standard error that a remote store does not answer.
-fn report_retry(retrying: &RetriedRequest) {
-    // A note that standard error does not take has no other place.
-    drop(writeln!(io::stderr().lock(), "zvf: note: {retrying}"));
+fn report_retries(json: bool) -> RetryHook {
+    RetryHook::new(move |retrying| {
+        // A note that standard error does not take has no other place.
+        drop(write_note(&mut io::stderr().lock(), &retrying.to_string(), json));
+    })
 }
 
-/// Reports the same as a line of JSON.
-fn report_retry_as_json(retrying: &RetriedRequest) {
-    let line = serde_json::json!({"type": "warning", "message": retrying.to_string()});
-    drop(writeln!(io::stderr().lock(), "{line}"));
+/// Writes a note for the reader: text, or a line of JSON.
+pub(crate) fn write_note(err: &mut dyn io::Write, note: &str, json: bool) -> io::Result<()> {
+    match json {
+        true => writeln!(err, "{}", serde_json::json!({"type": "warning", "message": note})),
+        false => writeln!(err, "zvf: note: {note}"),
+    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -44,7 +44,8 @@ pub(crate) fn report(done: CommandResult, json: bool) -> ExitCode {
 }
 
 /// The error of a command that was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
 pub(crate) struct Interrupted;
 
 /// Returns the error of a command that was stopped while it published something.
@@ -53,14 +54,6 @@ pub(crate) fn stopped_at_commit() -> Failure {
                    is there, each is complete";
     Failure { class: Class::CommitUnknown, message: message.to_owned() }
 }
-
-impl std::fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted")
-    }
-}
-
-impl std::error::Error for Interrupted {}
 
 /// Ends the program with an error, whatever it is doing.
 #[expect(clippy::exit, reason = "work that waits where it is cannot be told to end")]

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use serde_json::json;
 use zvf::inspect::advise;
 use zvf::question::open_kinds;
 use zvf::store::BuildOptions;
@@ -14,7 +13,7 @@ use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeou
 
 use zvf::Error;
 
-use crate::global_options::Common;
+use crate::global_options::{Common, write_note};
 use crate::interrupt::Interrupt;
 use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::progress::{Progress, ProgressHook};
@@ -182,6 +181,12 @@ impl Session {
         Progress::start(task, self.common.quiet, self.common.json, self.on_progress.clone())
     }
 
+    /// Does `work`, and reports that `task` is under way meanwhile.
+    pub(crate) async fn during<T>(&self, task: &'static str, work: impl Future<Output = T>) -> T {
+        let _progress = self.progress(task);
+        work.await
+    }
+
     /// Prints each of `notices` once, after the output in `out`.
     pub(crate) fn print_notices(
         &self,
@@ -196,17 +201,10 @@ impl Session {
         let mut printed = BTreeSet::new();
         for notice in notices {
             if printed.insert(notice.clone()) {
-                self.write_notice(&mut err, &notice)?;
+                write_note(&mut err, &notice, self.common.json)?;
             }
         }
         Ok(())
-    }
-
-    fn write_notice(&self, err: &mut dyn io::Write, notice: &str) -> io::Result<()> {
-        match self.common.json {
-            true => writeln!(err, "{}", json!({"type": "warning", "message": notice})),
-            false => writeln!(err, "zvf: note: {notice}"),
-        }
     }
 
     /// Ends a command that found no problems: prints the notices of `store`.

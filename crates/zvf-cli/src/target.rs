@@ -23,41 +23,8 @@ use crate::outcome::refuse;
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
-    out: Watched<BufWriter<OutputFile>>,
-}
-
-/// Where its bytes are until it is complete.
-#[derive(Debug)]
-enum OutputFile {
-    /// Next to its name.
-    Atomic(AtomicFile),
-    /// In an unnamed file, for a target that is written into at the end.
-    Unnamed(File),
-}
-
-impl OutputFile {
-    fn file(&mut self) -> &mut File {
-        match self {
-            Self::Atomic(file) => file.file(),
-            Self::Unnamed(file) => file,
-        }
-    }
-}
-
-impl Write for OutputFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file().flush()
-    }
-}
-
-impl Seek for OutputFile {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file().seek(to)
-    }
+    out: Watched<BufWriter<File>>,
+    new: Option<AtomicFile>, // none for a target that is written into at the end
 }
 
 impl NewFile {
@@ -67,7 +34,7 @@ impl NewFile {
         if path.is_dir() {
             return refuse(format!("{} is a folder; name a file", path.display()));
         }
-        let file = if fs::metadata(path).map_or(true, |about| about.is_file()) {
+        let (file, new) = if fs::metadata(path).map_or(true, |about| about.is_file()) {
             // The existing target was not checked: the last writer wins.
             let options = FileOptions {
                 replace: true,
@@ -75,15 +42,16 @@ impl NewFile {
                 gate: interrupt.gate().clone(),
                 ..FileOptions::default()
             };
-            let file = AtomicFile::create(&Disk::default(), path, options).map_err(to_file_error);
-            OutputFile::Atomic(file.with_context(place)?)
+            let new = AtomicFile::create(&Disk::default(), path, options).map_err(to_file_error);
+            let mut new = new.with_context(place)?;
+            (new.file().try_clone().with_context(place)?, Some(new))
         } else {
             // The error omits the name of the temporary file.
             let file = tempfile::tempfile().map_err(|error| io::Error::from(error.kind()));
-            OutputFile::Unnamed(file.with_context(place)?)
+            (file.with_context(place)?, None)
         };
         let out = Watched::new(BufWriter::with_capacity(BUFFER, file), interrupt.clone());
-        Ok(Self { path: path.to_owned(), out })
+        Ok(Self { path: path.to_owned(), out, new })
     }
 
     /// Returns the writer of its bytes.
@@ -96,9 +64,10 @@ impl NewFile {
         let place = || format!("cannot write {}", self.path.display());
         self.out.flush().with_context(place)?;
         let file = self.out.into_inner().into_inner().map_err(|error| error.into_error());
-        match file.with_context(place)? {
-            OutputFile::Atomic(file) => file.publish().map_err(to_file_error).with_context(place),
-            OutputFile::Unnamed(mut file) => copy(&mut file, &self.path).with_context(place),
+        let mut file = file.with_context(place)?;
+        match self.new {
+            Some(new) => new.publish().map_err(to_file_error).with_context(place),
+            None => copy(&mut file, &self.path).with_context(place),
         }
     }
 }

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
 use serde_json::Value as Json;
 use zvf_error::{Result, format_count};
 use zvf_format::num::{saturating_u32_from_usize, to_u64, usize_from_u32};
@@ -73,8 +73,8 @@ pub struct Export {
 enum Stage {
     /// All vertices at once.
     Held(Batch),
-    /// A batch, and the stream of further ones.
-    Streamed(Option<Batch>, BoxStream<'static, Result<Batch>>),
+    /// Batches.
+    Streamed(BoxStream<'static, Result<Batch>>),
     /// A part, and the further ones.
     Numbered(Option<NumberedPart>, Box<NumberedAnswer>),
     /// The elements of a part whose vertices were returned.
@@ -151,17 +151,13 @@ impl Export {
                     self.note_objects(&batch);
                     return Ok(Some(Piece::Vertices(batch)));
                 }
-                Stage::Streamed(first, mut batches) => {
-                    let batch = match first {
-                        Some(batch) => Some(batch),
-                        None => batches.next().await.transpose()?,
-                    };
-                    let Some(batch) = batch else {
+                Stage::Streamed(mut batches) => {
+                    let Some(batch) = batches.next().await.transpose()? else {
                         self.stage = Stage::Objects(0);
                         self.note_what_lacks().await?;
                         continue;
                     };
-                    self.stage = Stage::Streamed(None, batches);
+                    self.stage = Stage::Streamed(batches);
                     self.note_objects(&batch);
                     return Ok(Some(Piece::Vertices(batch)));
                 }
@@ -278,7 +274,7 @@ impl std::fmt::Debug for Export {
 /// Reads a whole answer with edges or faces.
 async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Header), Error> {
     let answer = reader.run(&query.clone().with_owners()).await?;
-    let batch = tidy(answer.batch)?;
+    let batch = tidy(answer.batch);
     let mut notes: Vec<String> = answer.notices.iter().map(ToString::to_string).collect();
     if answer.truncated {
         notes.push(CUT_OFF.to_owned());
@@ -311,8 +307,8 @@ fn numbers_column(elements: &Elements) -> Result<Column, Error> {
     Ok(Column::new(Dtype::INT64, width, bytes.collect::<Vec<u8>>().into())?)
 }
 
-/// Reads the first batch of an answer without edges and faces, and returns it with the stream of
-/// further ones.
+/// Reads the first batch of an answer without edges and faces, and returns the stream that begins
+/// with it.
 async fn begin(
     reader: &Reader,
     query: &Query,
@@ -330,7 +326,8 @@ async fn begin(
     };
     let notes = reader.store().notices().iter().map(ToString::to_string).collect();
     let header = describe(reader.store(), &first);
-    Ok((Stage::Streamed(Some(first), batches), notes, header))
+    let batches = stream::once(std::future::ready(Ok(first))).chain(batches);
+    Ok((Stage::Streamed(batches.boxed()), notes, header))
 }
 
 /// Describes the columns of a batch.
@@ -345,20 +342,10 @@ fn describe(store: &Store, batch: &Batch) -> Header {
     header
 }
 
-/// Removes the parts of a batch if each vertex has its object.
-fn tidy(batch: Batch) -> Result<Batch, Error> {
-    if batch.vertex_objects().is_none_or(|owners| owners.iter().any(Option::is_some)) {
-        return Ok(batch);
-    }
-    // No vertex has an object: the column is empty.
-    let mut bare = Batch::new(batch.kind(), batch.positions().clone());
-    for field in batch.fields() {
-        bare = bare.with_field(field.clone())?;
-    }
-    if let Some(elements) = batch.elements() {
-        bare = bare.with_elements(elements.clone())?;
-    }
-    Ok(bare)
+/// Removes the objects of a batch if no vertex has one: the column is empty.
+fn tidy(batch: Batch) -> Batch {
+    let is_empty = |owners: &[Option<ObjectId>]| owners.iter().all(Option::is_none);
+    if batch.vertex_objects().is_some_and(is_empty) { batch.without_objects() } else { batch }
 }
 
 /// Returns those of `ids` that the index contains, with their attributes; nothing without an index.

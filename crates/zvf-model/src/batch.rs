@@ -94,6 +94,18 @@ impl Batch {
         }
     }
 
+    /// Returns the same batch without edges or faces.
+    #[must_use]
+    pub fn without_elements(self) -> Self {
+        Self { elements: None, ..self }
+    }
+
+    /// Returns the same batch without objects, of vertices and of parts.
+    #[must_use]
+    pub fn without_objects(self) -> Self {
+        Self { vertex_objects: None, parts: Parts::NONE, ..self }
+    }
+
     /// Returns the kind of geometry.
     #[must_use]
     pub const fn kind(&self) -> Kind {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
 use zvf_error::format_count;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
@@ -161,7 +162,7 @@ pub struct QueryStats {
 ///
 /// It is computed from documents, presence lists and indexes, before any vertex is read. Its text
 /// form is for people.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// The level that was chosen.

@@ -1,5 +1,7 @@
 //! The report of a validation.
 
+use serde::Serialize;
+
 use crate::finding::Finding;
 use crate::options::Sample;
 use crate::rule::{Rule, Severity};
@@ -59,7 +61,7 @@ impl Report {
 /// ```
 /// assert_eq!(zvf_validate::CheckCounts::default().cells, 0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CheckCounts {
     /// Levels.

@@ -82,17 +82,13 @@ impl Coding {
 pub(crate) struct Zstd {
     /// How data is encoded: none or zstd; zstd:9 sets the level, -7 to 22 (default 3) [default: none].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = zstd)]
-    codec: Option<ZstdLevel>,
+    codec: Option<Codec>,
 }
-
-/// The level of Zstandard, where data is compressed.
-#[derive(Clone, Copy, Debug)]
-struct ZstdLevel(Option<i32>);
 
 impl Zstd {
     /// Returns the level, or `None` where data is not compressed.
     pub(crate) fn level(&self) -> Option<i32> {
-        self.codec.and_then(|ZstdLevel(level)| level)
+        if let Some(Codec::Zstd(level)) = self.codec { Some(level) } else { None }
     }
 }
 
@@ -111,14 +107,12 @@ pub(crate) fn shards(text: &str) -> Result<Shards, String> {
     cells.map(|cells| Shards(Some(cells))).ok_or_else(message)
 }
 
-fn zstd(text: &str) -> Result<ZstdLevel, String> {
-    match codec(text) {
-        Ok(Codec::None) => Ok(ZstdLevel(None)),
-        Ok(Codec::Zstd(level)) => Ok(ZstdLevel(Some(level))),
-        Ok(Codec::Gzip(_) | Codec::Blosc(_)) => {
+fn zstd(text: &str) -> Result<Codec, String> {
+    match codec(text)? {
+        Codec::Gzip(_) | Codec::Blosc(_) => {
             Err("expected none or zstd, with a level as in zstd:9".to_owned())
         }
-        Err(error) => Err(error),
+        codec @ (Codec::None | Codec::Zstd(_)) => Ok(codec),
     }
 }
 

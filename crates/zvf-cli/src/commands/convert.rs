@@ -23,11 +23,11 @@ use zvf::{Kind, LevelId};
 use crate::commands::create::Create;
 use crate::commands::how::{CreateOptions, format_among, join_formats};
 use crate::commands::inputs::Inputs;
-use crate::commands::is_remote_url;
 use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::new_repository::NewRepository;
 use crate::commands::recorded::Recorded;
+use crate::commands::{is_remote_url, join_kinds, join_paths};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::Session;
 
@@ -98,22 +98,17 @@ impl Convert {
         if self.reference.is_some() && !has_image {
             return refuse("--reference is for TRK and TRX output only");
         }
-        let store = match self.inputs.as_slice() {
-            [only] => only.to_str().filter(|address| is_store(address)).map(str::to_owned),
-            several => {
-                let store = several.iter().find(|path| path.to_str().is_some_and(is_store));
-                if let Some(store) = store {
-                    return refuse(format!(
-                        "{} is a store, and the other inputs are files; convert it alone",
-                        store.display()
-                    ));
-                }
-                None
+        let mut addresses = self.inputs.iter().filter_map(|path| path.to_str());
+        let store = addresses.find(|address| is_store(address)).map(str::to_owned);
+        if let Some(store) = &store {
+            if self.inputs.len() > 1 {
+                return refuse(format!(
+                    "{store} is a store, and the other inputs are files; convert it alone"
+                ));
             }
-        };
-        let reading_option = store.as_ref().and_then(|_store| self.options.first_reading_option());
-        if let Some(option) = reading_option {
-            return Err(needs_file(option));
+            if let Some(option) = self.options.first_reading_option() {
+                return Err(needs_file(option));
+            }
         }
         match (to, store) {
             (To::Store, Some(store)) => self.convert_store_to_store(session, &store, out).await,
@@ -172,10 +167,8 @@ impl Convert {
     }
 
     fn job(&self) -> Job {
-        let names: Vec<String> =
-            self.inputs.iter().map(|path| path.display().to_string()).collect();
         Job {
-            inputs: names.join(", "),
+            inputs: join_paths(&self.inputs),
             output: self.output.clone(),
             strict: self.strict,
             dry_run: self.dry_run,
@@ -336,14 +329,12 @@ impl Convert {
             let inputs: Vec<Input> = inputs.collect();
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
-            let names = || self.inputs.iter().map(|path| path.display().to_string());
             let reader = read::open_all(inputs, recipe.format, &options);
             let reader = reader.and_then(|reader| match self.inputs.as_slice() {
                 [only] if holds_names => zvf::create::name_objects(reader, only),
                 _ => Ok(reader),
             });
-            reader
-                .with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
+            reader.with_context(|| format!("cannot read {}", join_paths(&self.inputs)))
         };
         let first = open(None, &counter)?;
         let mut notes: Vec<String> =
@@ -383,8 +374,7 @@ async fn read_level(
 
 /// Returns the note about kinds that an output of one kind cannot hold.
 fn describe_left_out(kinds: impl IntoIterator<Item = Kind>, of: &str, output: &str) -> String {
-    let names: Vec<&str> = kinds.into_iter().map(Kind::token).collect();
-    let names = names.join(", ");
+    let names = join_kinds(kinds);
     format!("{names} of {of} left out: {output} holds one kind; choose it with --kind")
 }
 

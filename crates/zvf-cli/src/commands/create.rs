@@ -16,6 +16,7 @@ use zvf::write::Report;
 use crate::commands::how::{CreateOptions, goes_on};
 use crate::commands::inputs::Inputs;
 use crate::commands::new_repository::NewRepository;
+use crate::commands::{join_kinds, join_paths};
 use crate::outcome::{CommandResult, Outcome};
 use crate::session::Session;
 use crate::table;
@@ -120,15 +121,14 @@ impl Create {
     }
 
     fn context(&self) -> String {
-        let files: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
-        format!("cannot create {} from {}", self.store, files.join(", "))
+        format!("cannot create {} from {}", self.store, join_paths(&self.files))
     }
 }
 
 /// Returns the kinds of the files of a layout that are not read.
 fn name_other_kinds(layout: &Layout) -> Option<String> {
-    let kinds: Vec<&str> = layout.header.other_kinds.iter().map(|kind| kind.token()).collect();
-    (!kinds.is_empty()).then(|| format!("{}: choose one with --kind", kinds.join(", ")))
+    let kinds = join_kinds(layout.header.other_kinds.iter().copied());
+    (!kinds.is_empty()).then(|| format!("{kinds}: choose one with --kind"))
 }
 
 fn print(

@@ -6,7 +6,7 @@ mod select;
 mod verb;
 
 use std::io::{self, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use clap::{ArgAction, Args};
@@ -150,18 +150,17 @@ impl Edit {
             writeln!(out, "{line}")?;
             return Ok(Outcome::Clean);
         }
-        let folder = match (&line, self.script.as_str()) {
-            (Some(_), _) | (None, "-") => PathBuf::from("."),
-            (None, file) => Path::new(file).parent().map_or_else(PathBuf::new, Path::to_owned),
-        };
+        let mut folder = Path::new(".");
         let mut lines: Box<dyn io::BufRead> = match (line, self.script.as_str()) {
             (Some(line), _) => Box::new(io::Cursor::new(line)),
             (None, "-") => Box::new(BufReader::new(Input::stdin(session.interrupt()))),
-            (None, file) => Box::new(BufReader::new(
-                std::fs::File::open(file).with_context(|| format!("cannot open {file}"))?,
-            )),
+            (None, file) => {
+                folder = Path::new(file).parent().unwrap_or(Path::new(""));
+                let opened = std::fs::File::open(file);
+                Box::new(BufReader::new(opened.with_context(|| format!("cannot open {file}"))?))
+            }
         };
-        let mut editor = Editor::open(place, &folder, self.options())?;
+        let mut editor = Editor::open(place, folder, self.options())?;
         let interrupt = session.interrupt();
         let done = self.go_through(&mut editor, &mut lines, interrupt, out)?;
         // Before the gate nothing was committed; after it the report states what was.
@@ -269,6 +268,15 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
         writeln!(out, "nothing changed; the head is {}", report["head"])?;
     }
     Ok(())
+}
+
+/// Prints a report as text, after results that are JSON otherwise.
+pub(crate) fn print_unless_json(
+    report: &serde_json::Value,
+    session: &Session,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if session.json() { Ok(()) } else { print(report, out) }
 }
 
 /// Prints the report of a command that makes one commit.

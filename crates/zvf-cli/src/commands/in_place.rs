@@ -7,7 +7,7 @@ use std::io::Write;
 
 use crate::session::Session;
 
-/// The store that a command replaces.
+/// The store that a command reads, and may replace.
 #[derive(Debug)]
 pub(crate) struct InPlace {
     address: String,
@@ -15,14 +15,10 @@ pub(crate) struct InPlace {
 }
 
 impl InPlace {
-    /// Opens the store at `address`, which the command reads and replaces at [`address`](Self::address).
-    pub(crate) fn begin(address: &str, session: &Session) -> anyhow::Result<Self> {
-        let place = session.place(address)?;
-        let rewrite = match place.folder() {
-            Some(folder) if folder.join("zarr.json").is_file() => zvf::edit::Rewrite::begin(place)?,
-            None if place.is_of_versions() => zvf::edit::Rewrite::begin(place)?,
-            _ => None,
-        };
+    /// Opens the store at `address`, which the command reads and replaces at [`address`](Self::address). Unless
+    /// `replaces`, the command only reads it.
+    pub(crate) fn begin(address: &str, replaces: bool, session: &Session) -> anyhow::Result<Self> {
+        let rewrite = if replaces { begin_rewrite(session.place(address)?)? } else { None };
         let copy = rewrite.as_ref().map(|rewrite| rewrite.path().to_string_lossy().into_owned());
         Ok(Self { address: copy.unwrap_or_else(|| address.to_owned()), rewrite })
     }
@@ -50,9 +46,15 @@ impl InPlace {
             ..zvf::edit::CommitOptions::default()
         };
         let report = rewrite.commit(operation, &options)?;
-        if !session.json() {
-            super::edit::print(&report, out)?;
-        }
-        Ok(())
+        super::edit::print_unless_json(&report, session, out)
     }
+}
+
+/// Begins to replace a store by a commit, where it has a journal or versions.
+fn begin_rewrite(place: zvf::edit::Place) -> anyhow::Result<Option<zvf::edit::Rewrite>> {
+    let has_journal = match place.folder() {
+        Some(folder) => folder.join("zarr.json").is_file(),
+        None => place.is_of_versions(),
+    };
+    Ok(if has_journal { zvf::edit::Rewrite::begin(place)? } else { None })
 }

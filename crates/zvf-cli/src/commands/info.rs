@@ -57,12 +57,13 @@ impl Info {
         let head = store.journal_head();
         if session.json() {
             let mut summary = serde_json::to_value(&summary)?;
-            if let (Some(summary), Some(head)) = (summary.as_object_mut(), head) {
-                summary.insert("journal".to_owned(), json!({ "head": head }));
+            if let Some(head) = head {
+                summary["journal"] = json!({ "head": head });
             }
-            if let Some(summary) = summary.as_object_mut().filter(|_| self.stats) {
-                let kind_stats = |(kind, stats): &(String, Vec<AttributeStats>)| json!({"kind": kind, "attributes": stats});
-                summary.insert("stats".to_owned(), stats.iter().map(kind_stats).collect());
+            if self.stats {
+                let of_kinds = stats.iter();
+                let of_kinds = of_kinds.map(|(kind, all)| json!({"kind": kind, "attributes": all}));
+                summary["stats"] = of_kinds.collect();
             }
             table::json(&summary, out)?;
         } else {

@@ -14,7 +14,8 @@ use zvf::write::{Stage as TaskStage, Task};
 
 use crate::commands::create::{layout_json, report_json};
 use crate::commands::how::{CreateOptions, goes_on, write_options};
-use crate::commands::task::{Chosen, print_ran, write_stage};
+use crate::commands::join_paths;
+use crate::commands::task::{Chosen, print_ran, write_stages};
 use crate::outcome::{CommandResult, Usage, refuse};
 use crate::session::Session;
 
@@ -118,10 +119,8 @@ impl Plan {
         let (files, store) = (&self.files, &self.place.store);
         let planned =
             PlannedIngest::create(files, store, &folder, &recipe, self.shares, progress).await;
-        let planned = planned.with_context(|| {
-            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-            format!("cannot plan {store} from {}", files.join(", "))
-        })?;
+        let planned =
+            planned.with_context(|| format!("cannot plan {store} from {}", join_paths(files)))?;
         drop(bar);
         let building = Building::open(store, &folder, recipe.write)?;
         let tasks = building.tasks().all();
@@ -135,19 +134,15 @@ impl Plan {
             json!({"layout": layout_json(&planned.layout), "folder": folder, "tasks": listed});
         session.print(out, &plan, |out| {
             writeln!(out, "{}", planned.layout)?;
-            let mut at = 0;
-            for same in tasks.chunk_by(|first, second| first.stage == second.stage) {
-                let stage = same.first().map_or(TaskStage::Route, |task| task.stage);
-                let what = match stage {
+            write_stages(&tasks, &done, out, |task, _count| {
+                let what = match task.stage {
                     TaskStage::Route => "a part of the input each,",
                     TaskStage::Cells => "a range of the chunks each, in whole shards,",
                     TaskStage::Join => "the ends of a part's elements each,",
                     TaskStage::Links => "the links of a range of the chunks each,",
                 };
-                let end = at + same.len();
-                write_stage((stage.name(), at), &done[at..end], what, out)?;
-                at = end;
-            }
+                (task.stage.name().to_owned(), what.to_owned())
+            })?;
             let hint = format!(
                 "run each task: zvf ingest run {store} --task N; then: zvf ingest finish {store}"
             );

@@ -79,37 +79,31 @@ impl Job {
         };
         let path = Path::new(&self.output);
         let (report, notes) = if self.output == "-" {
-            let mut stream = match format.capabilities().streams_out {
+            let streams = format.capabilities().streams_out;
+            let mut stream = match streams {
                 true => Out::Stream(&mut *out),
                 false => Out::Held(Cursor::new(Vec::new()), &mut *out),
             };
-            let target = match format.capabilities().streams_out {
-                true => Target::stream(&mut stream),
-                false => Target::file(&mut stream),
-            };
-            let written = self.copy(session, format, sources, target, &options).await?;
-            self.check_strict(format, &texts(&written.0.losses))?;
+            let target = if streams { Target::stream } else { Target::file };
+            let written =
+                self.copy(session, format, sources, target(&mut stream), &options).await?;
             stream.finish()?;
             written
         } else if format.capabilities().is_folder {
-            let gate = session.interrupt().gate().clone();
-            let replace = self.overwrite;
+            let (replace, gate) = (self.overwrite, session.interrupt().gate().clone());
             let marker = format.capabilities().marker;
             let options_of = StagingOptions { replace, gate, ..StagingOptions::new(marker) };
-            let failed = |error| Error::from(error);
-            let lock = TargetLock::acquire(&Disk::default(), path).map_err(failed)?;
-            let staging = StagingDir::begin(lock, options_of).map_err(failed)?;
+            let lock = TargetLock::acquire(&Disk::default(), path).map_err(Error::from)?;
+            let staging = StagingDir::begin(lock, options_of).map_err(Error::from)?;
             let target = Target::folder(staging.path());
             let written = self.copy(session, format, sources, target, &options).await?;
-            self.check_strict(format, &texts(&written.0.losses))?;
-            staging.publish().map_err(failed)?;
+            staging.publish().map_err(Error::from)?;
             written
         } else {
             target::check_overwrite(path, self.overwrite)?;
             let mut file = Out::File(NewFile::create(path, session.interrupt())?);
             let written =
                 self.copy(session, format, sources, Target::file(&mut file), &options).await?;
-            self.check_strict(format, &texts(&written.0.losses))?;
             file.finish()?;
             written
         };
@@ -169,6 +163,7 @@ impl Job {
             }
         }
         let report = writer.finish().with_context(place)?;
+        self.check_strict(format, &texts(&report.losses))?;
         drop(progress);
         Ok((report, notes))
     }

@@ -39,6 +39,20 @@ pub(crate) mod validate;
 #[cfg(feature = "serve")]
 pub(crate) mod view;
 
+use std::path::PathBuf;
+
+use zvf::Kind;
+
+/// Names files, with commas between them.
+pub(crate) fn join_paths(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Names kinds, with commas between them.
+pub(crate) fn join_kinds(kinds: impl IntoIterator<Item = Kind>) -> String {
+    kinds.into_iter().map(Kind::token).collect::<Vec<_>>().join(", ")
+}
+
 /// Returns whether an address is a URL of something that is not a file of this machine.
 pub(crate) fn is_remote_url(address: &str) -> bool {
     address.contains("://") && !address.starts_with("file://")

@@ -1,7 +1,7 @@
 //! Refuses a new store inside of the old one, or around it, before any work.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::outcome::{Usage, refuse};
 
@@ -34,18 +34,12 @@ fn place(address: &str) -> PathBuf {
         return PathBuf::from(path.trim_end_matches('/'));
     }
     let path = std::path::absolute(path).unwrap_or_else(|_no_current_folder| PathBuf::from(path));
-    let mut rest = PathBuf::new();
-    let mut existing: &Path = &path;
-    loop {
-        if let Ok(real) = fs::canonicalize(existing) {
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+    for existing in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (fs::canonicalize(existing), path.strip_prefix(existing)) {
+            return real.join(rest);
         }
-        let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else {
-            return path;
-        };
-        rest = if rest.as_os_str().is_empty() { name.into() } else { Path::new(name).join(rest) };
-        existing = parent;
     }
+    path
 }
 
 #[cfg(test)]

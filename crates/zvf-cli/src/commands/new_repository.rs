@@ -69,7 +69,6 @@ impl NewRepository {
         let objects = store.nodes().stream_objects().await?;
         let made = self.versions.create(objects, note).await;
         drop(progress);
-        let made = made;
         made.with_context(|| format!("cannot create {}", self.address)).map(drop)
     }
 }

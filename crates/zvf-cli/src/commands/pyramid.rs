@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
+use zvf::format::Vocabulary as _;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::publish::StagingDir;
@@ -25,7 +26,8 @@ use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 
 use zvf::Error;
 
-use crate::arguments::size;
+use crate::arguments::{size, word};
+use crate::commands::edit;
 use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
 use crate::commands::nested;
@@ -169,7 +171,7 @@ impl Pyramid {
             };
             let place = session.place(&self.store)?;
             let done = zvf::edit::refresh(place, zvf::edit::Refresh::Stale, &options);
-            return crate::commands::edit::finish(done, &self.store, session, out);
+            return edit::finish(done, &self.store, session, out);
         }
         if self.dry_run {
             return self.plan(session, out).await;
@@ -200,7 +202,9 @@ impl Pyramid {
                 staging.as_ref().map_or(Ok(new.as_str()), address_inside)?.to_owned()
             }
             None if is_beside => self.store.clone(),
-            None => in_place.insert(InPlace::begin(&self.store, session)?).address().to_owned(),
+            None => {
+                in_place.insert(InPlace::begin(&self.store, true, session)?).address().to_owned()
+            }
         };
         let how = if staging.is_some() { inside_staging() } else { building(session) };
         let progress = Arc::new(session.progress("building levels"));
@@ -228,7 +232,7 @@ impl Pyramid {
         staging.map_or(Ok(()), |new| new.publish()).map_err(Error::from).with_context(place)?;
         print(session, (target, &built), (&self.options(session), notices), out)?;
         in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
-        commit.map_or(Ok(()), |commit| beside::print(&commit, session, out))?;
+        commit.map_or(Ok(()), |commit| edit::print_unless_json(&commit, session, out))?;
         Ok(Outcome::Clean)
     }
 
@@ -320,9 +324,8 @@ impl Pyramid {
 
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
-        let progress = session.progress("measuring");
-        let plan = PyramidPlan::plan(&store, &self.options(session)).await;
-        drop(progress);
+        let options = self.options(session);
+        let plan = session.during("measuring", PyramidPlan::plan(&store, &options)).await;
         let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = plan.steps();
         let planned = json!({ "store": self.store, "vertices": plan.vertices(), "levels": steps });
@@ -431,13 +434,6 @@ fn print(
     })
 }
 
-fn word<T: FromStr<Err: fmt::Display + 'static>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| {
-        let ours = (&error as &dyn std::any::Any).downcast_ref::<Error>();
-        ours.map_or_else(|| error.to_string(), Error::sentence)
-    })
-}
-
 /// A setting of all kinds, or of one.
 type OfOne<T> = (Option<Kind>, T);
 
@@ -464,12 +460,8 @@ fn last_value<T: Copy>(
 }
 
 fn storage(text: &str) -> Result<CrossLevelStorage, String> {
-    match text {
-        "none" => Ok(CrossLevelStorage::None),
-        "implicit" => Ok(CrossLevelStorage::Implicit),
-        "explicit" => Ok(CrossLevelStorage::Explicit),
-        _ => Err("expected none, implicit or explicit".to_owned()),
-    }
+    let storage = CrossLevelStorage::from_word(text);
+    storage.ok_or_else(|| "expected none, implicit or explicit".to_owned())
 }
 
 fn rule(text: &str) -> Result<(String, Aggregation), String> {

@@ -7,15 +7,15 @@ use std::time::Instant;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
-use zvf::inspect::advise;
 use zvf::question::axis_names;
 use zvf::render::{ColourBy, ColourMap, Ground, Options, Picture, Size, View, render};
 use zvf::{Kind, LevelRule, Mode, Query};
 
 use zvf::Error;
 
-use crate::arguments::{Ids, ids, level_rule};
+use crate::arguments::{Ids, find_axis, ids, level_rule, word};
 use crate::commands::query::region::bbox;
+use crate::commands::query::with_advice;
 use crate::outcome::{CommandResult, Outcome, Usage};
 use crate::session::Session;
 use crate::table::{self, format_count};
@@ -99,13 +99,8 @@ impl Render {
         let reader = session.reader(&self.store).await?;
         let options = self.options(&axis_names(reader.store()))?;
         let query = self.query(&options)?;
-        let progress = session.progress("drawing");
-        let drawn = render(&reader, &query, &options).await;
-        drop(progress);
-        let picture = match drawn {
-            Ok(picture) => picture,
-            Err(error) => return Err(advise(error, reader.store()).await.into()),
-        };
+        let drawn = session.during("drawing", render(&reader, &query, &options)).await;
+        let picture = with_advice(&reader, drawn).await?;
         let mut file = NewFile::create(&self.output, session.interrupt())?;
         picture.write_png(file.writer())?;
         file.finish()?;
@@ -129,8 +124,7 @@ impl Render {
 
     fn options(&self, names: &[String]) -> anyhow::Result<Options> {
         let axis = |name: &String| {
-            let position = names.iter().position(|axis_name| axis_name == name.trim());
-            position.or_else(|| name.trim().parse().ok()).ok_or_else(|| {
+            find_axis(name, names).ok_or_else(|| {
                 let known = names.join(", ");
                 Usage::new(format!("there is no axis {name:?}; the axes are {known}"))
             })
@@ -193,10 +187,6 @@ fn sentence(picture: &Picture) -> String {
         format!(", colours from {low} to {high}")
     });
     format!("{words}{}", range.unwrap_or_default())
-}
-
-fn word<T: std::str::FromStr<Err = Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: Error| error.sentence())
 }
 
 fn range(text: &str) -> Result<[f64; 2], String> {

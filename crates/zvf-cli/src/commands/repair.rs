@@ -53,8 +53,8 @@ impl Repair {
             self.repair_data(DataRepair::FaceIndex, session, out)?;
         }
         // With a journal, the command repairs a copy, which is committed.
-        let in_place = self.apply.then(|| InPlace::begin(&self.store, session)).transpose()?;
-        let address = in_place.as_ref().map_or(self.store.as_str(), InPlace::address).to_owned();
+        let in_place = InPlace::begin(&self.store, self.apply, session)?;
+        let address = in_place.address().to_owned();
         // A plan needs only read access.
         let place = match self.apply {
             true => Some(
@@ -85,7 +85,7 @@ impl Repair {
             let backup = place.apply(&plan).await;
             let backup = backup.with_context(|| format!("cannot repair {}", self.store))?;
             // With a journal, the history keeps what was replaced.
-            let backup = backup.filter(|_| !in_place.as_ref().is_some_and(InPlace::has_journal));
+            let backup = backup.filter(|_| !in_place.has_journal());
             if let (Some(backup), false) = (backup, session.json()) {
                 writeln!(out, "done; the replaced objects are kept in {backup}")?;
             }
@@ -94,7 +94,7 @@ impl Repair {
             let nothing = plan.is_empty() && tidied.is_empty() && rewrites.is_empty();
             return Ok(if nothing { Outcome::Clean } else { Outcome::Findings });
         }
-        in_place.map_or(Ok(()), |in_place| in_place.finish("repair", session, out))?;
+        in_place.finish("repair", session, out)?;
         for repair in [DataRepair::LinkWidths, DataRepair::Columns] {
             if rewrites.iter().any(|(needed, _)| *needed == repair) {
                 self.repair_data(repair, session, out)?;
@@ -115,10 +115,7 @@ impl Repair {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         let report = zvf::edit::repair_data(session.place(&self.store)?, repair)?;
-        if !session.json() {
-            super::edit::print(&report, out)?;
-        }
-        Ok(())
+        super::edit::print_unless_json(&report, session, out)
     }
 
     /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
@@ -178,10 +175,8 @@ impl Repair {
         let store = store.with_context(|| format!("cannot open {}", self.store))?;
         // It is a store: nothing else is touched. A folder that is in use by now is not empty.
         empty.iter().filter(|_| self.apply).for_each(|folder| drop(std::fs::remove_dir(folder)));
-        let progress = session.progress("planning repairs");
-        let plan = plan(&store, name, self.end_deferral).await;
-        drop(progress);
-        plan.with_context(|| format!("cannot validate {}", self.store))
+        let plan = session.during("planning repairs", plan(&store, name, self.end_deferral));
+        plan.await.with_context(|| format!("cannot validate {}", self.store))
     }
 }
 

@@ -14,7 +14,7 @@ use zvf::tasks::{Tasks, WorkFolder};
 use self::finish::Finish;
 pub(crate) use self::finish::print_earlier;
 use self::plan::Plan;
-pub(crate) use self::plan::write_stage;
+pub(crate) use self::plan::write_stages;
 use self::run::Run;
 pub(crate) use self::run::{Chosen, print_ran};
 use crate::outcome::{CommandResult, Outcome, Usage};

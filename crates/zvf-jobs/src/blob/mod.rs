@@ -22,67 +22,56 @@
 mod containers;
 mod structures;
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use zvf_format::link::{LinkInteger, RowShape};
 use zvf_format::num::to_u64;
-use zvf_format::{FormatError, Lints};
+use zvf_format::{FormatError, Lints, Vocabulary as _};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// The kind of a blob.
-///
-/// ```
-/// use zvf_jobs::blob::BlobKind;
-///
-/// assert_eq!("link_cell".parse::<BlobKind>().unwrap(), BlobKind::LinkCell);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum BlobKind {
-    /// The fragments of a chunk.
-    FragmentIndex,
-    /// The fragments of an object.
-    Manifest,
-    /// Groups of rows, concatenated.
-    Ragged,
-    /// Link records of one chunk.
-    LinkCell,
-    /// Items of any length, as framed by the codec `vlen-bytes`.
-    Vlen,
-    /// The index of a shard, alone or within the shard.
-    ShardIndex,
-    /// A whole `.tet` file.
-    Tet,
-    /// The chunk index of a `.tet` file.
-    Tidx,
-    /// A Blosc2 frame with a Caterva or B2ND array.
-    Caterva,
-    /// A chunk of Blosc 1 or 2.
-    Blosc,
+zvf_format::vocabulary! {
+    /// The kind of a blob.
+    ///
+    /// ```
+    /// use zvf_jobs::blob::BlobKind;
+    ///
+    /// assert_eq!("link_cell".parse::<BlobKind>().unwrap(), BlobKind::LinkCell);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum BlobKind {
+        /// The fragments of a chunk.
+        FragmentIndex => "fragment_index",
+        /// The fragments of an object.
+        Manifest => "manifest",
+        /// Groups of rows, concatenated.
+        Ragged => "ragged",
+        /// Link records of one chunk.
+        LinkCell => "link_cell",
+        /// Items of any length, as framed by the codec `vlen-bytes`.
+        Vlen => "vlen",
+        /// The index of a shard, alone or within the shard.
+        ShardIndex => "shard_index",
+        /// A whole `.tet` file.
+        Tet => "tet",
+        /// The chunk index of a `.tet` file.
+        Tidx => "tidx",
+        /// A Blosc2 frame with a Caterva or B2ND array.
+        Caterva => "caterva",
+        /// A chunk of Blosc 1 or 2.
+        Blosc => "blosc",
+    }
+    /// Returns the name.
+    fn name;
 }
 
 impl BlobKind {
-    /// Every kind with its name.
-    pub const NAMES: [(Self, &'static str); 10] = [
-        (Self::FragmentIndex, "fragment_index"),
-        (Self::Manifest, "manifest"),
-        (Self::Ragged, "ragged"),
-        (Self::LinkCell, "link_cell"),
-        (Self::Vlen, "vlen"),
-        (Self::ShardIndex, "shard_index"),
-        (Self::Tet, "tet"),
-        (Self::Tidx, "tidx"),
-        (Self::Caterva, "caterva"),
-        (Self::Blosc, "blosc"),
-    ];
-
     /// Returns the kind that the first bytes identify, if any; not every kind has a magic number.
     ///
     /// ```
@@ -106,19 +95,12 @@ impl BlobKind {
     }
 }
 
-impl fmt::Display for BlobKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(kind, _)| kind == self);
-        f.pad(name.map_or("", |(_, name)| name))
-    }
-}
-
 impl FromStr for BlobKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::NAMES.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind);
-        found.ok_or_else(|| bad_request_error("kind of blob", "one of those listed", text))
+        Self::from_word(text)
+            .ok_or_else(|| bad_request_error("kind of blob", "one of those listed", text))
     }
 }
 
@@ -279,9 +261,7 @@ impl Settings {
         let looked = match kind {
             BlobKind::FragmentIndex => structures::fragment_index(self, blob, &mut report),
             BlobKind::Manifest => {
-                let axes = self
-                    .axes
-                    .ok_or_else(|| missing_option_error("axes", "the axes of chunk keys"))?;
+                let axes = needed(self.axes, "axes", "the axes of chunk keys")?;
                 structures::manifest(self, axes, blob, &mut report)
             }
             BlobKind::Ragged => {
@@ -293,9 +273,7 @@ impl Settings {
             }
             BlobKind::Vlen => structures::vlen(self, blob, &mut report),
             BlobKind::ShardIndex => {
-                let cells = self
-                    .cells
-                    .ok_or_else(|| missing_option_error("cells", "the cells of a shard"))?;
+                let cells = needed(self.cells, "cells", "the cells of a shard")?;
                 structures::shard_index(self, cells, blob, &mut report)
             }
             BlobKind::Tet => containers::tet(self, blob, &mut report),
@@ -310,8 +288,7 @@ impl Settings {
     }
 
     fn element(&self) -> Result<LinkInteger, Error> {
-        let text = self.item.as_deref();
-        let text = text.ok_or_else(|| missing_option_error("item", "the type of a number"))?;
+        let text = needed(self.item.as_deref(), "item", "the type of a number")?;
         let dtype = text.parse::<Dtype>().ok().filter(|dtype| dtype.to_string() == text);
         let found = dtype.and_then(|dtype| match dtype.kind {
             DtypeKind::Int => LinkInteger::new(u8::try_from(dtype.size).ok()?, true).ok(),
@@ -322,6 +299,7 @@ impl Settings {
     }
 }
 
-fn missing_option_error(what: &'static str, rule: &'static str) -> Error {
-    bad_request_error(what, rule, "nothing")
+/// Returns a setting that the kind of blob needs.
+fn needed<T>(setting: Option<T>, what: &'static str, rule: &'static str) -> Result<T, Error> {
+    setting.ok_or_else(|| bad_request_error(what, rule, "nothing"))
 }

@@ -26,10 +26,7 @@ pub(super) fn fragment_index(settings: &Settings, blob: &[u8], report: &mut Repo
                 format!("{f}: rows {start}..{}", start + count)
             }
             Fragment::Rows(_) => {
-                let rows: Vec<String> =
-                    fragment.rows().take(8).map(|row| row.to_string()).collect();
-                let more = if fragment.len() > 8 { ", …" } else { "" };
-                format!("{f}: {} rows: {}{more}", fragment.len(), rows.join(", "))
+                format!("{f}: {} rows: {}", fragment.len(), first_few(fragment.rows()))
             }
         }),
     );
@@ -61,13 +58,15 @@ fn words(block: &Block<'_>) -> String {
         BlockFragments::Range { start, count } => {
             format!("chunk {chunk}: fragments {start}..{}", start + count)
         }
-        fragments => {
-            let some: Vec<String> =
-                fragments.iter().take(8).map(|fragment| fragment.to_string()).collect();
-            let more = if fragments.len() > 8 { ", …" } else { "" };
-            format!("chunk {chunk}: fragments {}{more}", some.join(", "))
-        }
+        fragments => format!("chunk {chunk}: fragments {}", first_few(fragments.iter())),
     }
+}
+
+/// Lists the first eight numbers, and marks where there are more.
+fn first_few(mut numbers: impl Iterator<Item = u64>) -> String {
+    let listed: Vec<String> = numbers.by_ref().take(8).map(|number| number.to_string()).collect();
+    let more = if numbers.next().is_some() { ", …" } else { "" };
+    format!("{}{more}", listed.join(", "))
 }
 
 pub(super) fn report_ragged(

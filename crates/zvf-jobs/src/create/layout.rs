@@ -23,7 +23,7 @@ use zvf_write::SlicePlan;
 use super::ids::{Numbering, Shift};
 use super::sizes::{chunk, counts, fit_shard, product, shard};
 use super::slices::Slicer;
-use super::{Progress, Recipe, Stage, open, report_progress};
+use super::{Progress, Recipe, Stage, name_file, open, report_progress};
 use crate::Error;
 use crate::error::{bad_request_error, not_finite_error, other_columns_error};
 
@@ -131,9 +131,7 @@ impl Layout {
         let Some((first, other_files)) = files.split_first() else {
             return Err(bad_request_error("the input", "at least one file", "none"));
         };
-        let several = !other_files.is_empty();
-        let in_file =
-            |file: &Path, error: Error| if several { error.within(file.display()) } else { error };
+        let in_file = |file: &Path, error| name_file(error, file, !other_files.is_empty());
         let reader = match begun {
             Some(reader) => reader,
             None => open(first, recipe).map_err(|error| in_file(first, error))?,

@@ -15,7 +15,7 @@ use zvf_model::Kind;
 use zvf_write::{Report, TaskPlan};
 
 use super::write::{create_all, folder, lock, write_at_once};
-use super::{Layout, Progress, Recipe, open};
+use super::{Layout, Progress, Recipe, name_file, open};
 use crate::Error;
 use crate::error::bad_request_error;
 
@@ -60,9 +60,8 @@ impl Layouts {
     ) -> Result<Self, Error> {
         let mut kinds: Vec<(Kind, Vec<PathBuf>, Reader)> = Vec::new();
         for file in files {
-            let in_file =
-                |error: Error| if files.len() > 1 { error.within(file.display()) } else { error };
-            let reader = open(file, recipe).map_err(in_file)?;
+            let reader = open(file, recipe);
+            let reader = reader.map_err(|error| name_file(error, file, files.len() > 1))?;
             let kind = reader.header().kind;
             match kinds.iter_mut().find(|(listed, ..)| *listed == kind) {
                 Some((_, kind_files, _)) => kind_files.push(file.clone()),

@@ -228,6 +228,11 @@ pub(crate) fn schema(
     Ok(schema.with_codecs(codecs))
 }
 
+/// Adds the name of a file to an error, where it is one of `several`.
+fn name_file(error: Error, file: &Path, several: bool) -> Error {
+    if several { error.within(file.display()) } else { error }
+}
+
 /// Begins to read a file.
 pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
     if let Some(source) = recipe.sources.iter().find(|source| source.name == file) {

@@ -11,7 +11,7 @@ use zvf_store::Build;
 use zvf_write::{Notice, Report, StoreSink, TaskPlan, Writer};
 
 use super::ids::Shifted;
-use super::{Layout, Progress, Recipe, Shape, Stage, report_progress, schema};
+use super::{Layout, Progress, Recipe, Shape, Stage, name_file, report_progress, schema};
 use crate::Error;
 use crate::error::{bad_request_error, changed_count_error};
 
@@ -95,7 +95,7 @@ pub async fn create_all(
     let shares = saturating_u32_from_usize(layout.slices.len().div_ceil(4));
     let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
     let goes_on = match TaskPlan::read(folder) {
-        Ok(Some(existing)) => existing == plan && !is_gone(address, folder)?,
+        Ok(Some(existing)) => existing == plan && !Build::is_gone_from(address, folder)?,
         Ok(None) => !TaskPlan::is_half_removed(folder)?,
         Err(_unreadable) => false,
     };
@@ -137,8 +137,7 @@ pub(super) async fn write_at_once(
     for (files, layout) in kinds {
         let mut before = 0_u64; // of the files before
         for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
-            let in_file =
-                |error: Error| if files.len() > 1 { error.within(file.display()) } else { error };
+            let in_file = |error| name_file(error, file, files.len() > 1);
             let reader = layout.reader(input, file, recipe).map_err(in_file)?;
             let mut source = Shifted { reader, shift: *shift, before };
             let on_progress = &mut |vertices| progress(Stage::Read, total + before + vertices);
@@ -166,18 +165,13 @@ fn has_leftovers(folder: &Path) -> Result<bool, Error> {
 
 /// Returns whether the store that was built in `folder` has been published.
 async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
-    if is_gone(address, folder)? {
+    if Build::is_gone_from(address, folder)? {
         return Ok(false);
     }
     match Build::join(address, folder, recipe.write.build.clone()).await {
         Err(error) if error.class() == Class::AlreadyExists => Ok(false), // another one
         joined => Ok(joined?.is_published().await?),
     }
-}
-
-/// Returns whether the store that was built in `folder` was published and has since disappeared.
-fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
-    Build::is_gone_from(address, folder)
 }
 
 /// Returns the folder for a plan and the results of its tasks: beside a local store, otherwise

@@ -138,18 +138,13 @@ fn array_of<'a>(key: &'a str, small: bool, nodes: &HashSet<&str>) -> Option<(&'a
 
 /// Returns the family of small arrays that an object belongs to: `0/vertices`, `0/links/+1`.
 fn family_of(key: &str) -> Option<(&str, &str)> {
-    let mut segments = key.split('/');
-    let level = segments.next()?;
-    let family = segments.next()?;
+    let family = key.split('/').nth(1)?;
     let (_, names) = FAMILIES.into_iter().find(|(name, _)| *name == family)?;
-    let mut len = level.len().checked_add(family.len())?.checked_add(1)?;
-    for _ in 0..names {
-        len = len.checked_add(segments.next()?.len())?.checked_add(1)?;
-    }
-    let cell = segments.next()?;
+    let (end, _) = key.match_indices('/').nth(names + 1)?;
+    let (path, rest) = (&key[..end], &key[end + 1..]);
+    let cell = rest.split('/').next()?;
     let is_cell = cell.parse::<ChunkKey>().is_ok() || cell.starts_with("__shard") || is_tuple(cell);
-    let path = key.get(..len).filter(|_| is_cell)?;
-    Some((path, key.get(len.checked_add(1)?..)?))
+    is_cell.then_some((path, rest))
 }
 
 /// Returns whether a name is a list of integers, longer than any chunk key.

@@ -113,27 +113,14 @@ impl CellView {
         }
         let mut faults = Vec::new();
         let positions = only_answer(level.positions(&[*key], Caching::Once).await)?;
-        let (fragments, tiles, unreferenced) = match fragments(level, key, &positions).await {
-            Ok(found) => found,
-            Err(error) => {
-                faults.push(error.to_string());
-                (Vec::new(), false, 0)
-            }
-        };
-        let links = match links(level, key, &mut faults).await {
-            Ok(links) => links,
-            Err(error) => {
-                faults.push(error.to_string());
-                Vec::new()
-            }
-        };
+        let fragments = fragments(level, key, &positions).await;
+        let (fragments, tiles, unreferenced) = or_fault(fragments, &mut faults);
+        let links = links(level, key, &mut faults).await;
+        let links = or_fault(links, &mut faults);
         let mut fields = Vec::new();
         for name in level.attribute_names().await?.names {
-            match field(level, key, &name, positions.len()).await {
-                Ok(Some(field)) => fields.push(field),
-                Ok(None) => {}
-                Err(error) => faults.push(error.to_string()),
-            }
+            let field = field(level, key, &name, positions.len()).await;
+            fields.extend(or_fault(field, &mut faults));
         }
         let shown = positions.len().min(saturating_usize(max_rows));
         let vertices = (0..shown).map(|row| view(row, &positions, &fields, &mut faults)).collect();
@@ -280,6 +267,14 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
     let number = |axis| json::value_json(positions.dtype(), positions.value(row, axis));
     let position = (0..axes).map(number).collect();
     CellRow { row: to_u64(row), position, attributes }
+}
+
+/// Returns what was read, or nothing and a fault.
+fn or_fault<T: Default>(read: Result<T>, faults: &mut Vec<String>) -> T {
+    read.unwrap_or_else(|error| {
+        faults.push(error.to_string());
+        T::default()
+    })
 }
 
 /// Returns the single answer of a batch.

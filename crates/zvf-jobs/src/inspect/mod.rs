@@ -35,8 +35,11 @@ pub use summary::{AxisSummary, Summary};
 
 use zvf_format::key::ChunkKey;
 use zvf_format::num::f64_from_i64;
+use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};
 use zvf_model::LevelReader;
+
+use crate::Error;
 
 /// Returns the codec chain of an array as text, in the order of encoding. The step from items to
 /// bytes is left out.
@@ -74,6 +77,11 @@ fn type_word(data_type: &DataType) -> String {
         DataTypeKind::PaddedBytes(size) => format!("|S{size}"),
         DataTypeKind::Other(name) => name.clone(),
     }
+}
+
+/// Returns the error for a sum above 64 bits.
+fn overflow_error(what: &'static str) -> Error {
+    Error::new(Class::Overflow, what, Expected::AtMost(u64::MAX.into()), "more")
 }
 
 /// Returns the box of a chunk; `None` if its key has no spatial location.

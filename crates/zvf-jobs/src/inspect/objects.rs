@@ -10,7 +10,7 @@ use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_model::{LevelReader, ObjectId, ObjectManifest};
 
-use super::json;
+use super::{json, overflow_error};
 use crate::Error;
 
 /// One object of a level.
@@ -131,13 +131,9 @@ fn view(
         let room = max_references.saturating_sub(references.len());
         let listed = block.fragments.len().min(to_u64(room));
         *left = left.checked_sub(listed).ok_or_else(|| {
-            Error::new(
-                Class::LimitExceeded,
-                "fragments that are listed",
-                Expected::AtMost(MAX_REFERENCES.into()),
-                "more",
-            )
-            .at_object(id.0)
+            let most = Expected::AtMost(MAX_REFERENCES.into());
+            let error = Error::new(Class::LimitExceeded, "fragments that are listed", most, "more");
+            error.at_object(id.0)
         })?;
         let fragments = block.fragments.iter().take(room);
         references.extend(fragments.map(|fragment| (key.to_string(), fragment)));
@@ -147,15 +143,10 @@ fn view(
         id: id.0,
         kind: kind(level),
         row: manifest.row(),
-        fragments: manifest.view().len().ok_or_else(|| {
-            Error::new(
-                Class::Overflow,
-                "fragments of an object",
-                Expected::AtMost(u64::MAX.into()),
-                "more",
-            )
-            .at_object(id.0)
-        })?,
+        fragments: manifest
+            .view()
+            .len()
+            .ok_or_else(|| overflow_error("fragments of an object").at_object(id.0))?,
         chunks: to_u64(chunks.len()),
         bounds: bounds(level, &chunks),
         references,

@@ -1,8 +1,8 @@
 //! Stored objects and their bytes.
 
 use serde::Serialize;
-use zvf_format::{Class, Expected};
 
+use super::overflow_error;
 use crate::Error;
 
 /// Counts of stored objects.
@@ -22,22 +22,17 @@ pub struct StoredTotals {
 impl StoredTotals {
     /// Adds an object of `bytes`, as stated by the backend.
     pub(super) fn add(&mut self, bytes: u64) -> Result<(), Error> {
-        let sum = self.bytes.checked_add(bytes).ok_or_else(|| {
-            Error::new(
-                Class::Overflow,
-                "bytes of all objects",
-                Expected::AtMost(u64::MAX.into()),
-                "more",
-            )
-        })?;
+        let sum = self.bytes.checked_add(bytes);
+        self.bytes = sum.ok_or_else(|| overflow_error("bytes of all objects"))?;
         self.objects += 1;
-        self.bytes = sum;
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zvf_format::Class;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,5 @@
-//! Commits of final steps: if two run at once, only one commits; a repeated one recognises the
-//! commit, even after a kill.
+//! Edits on a thread of their own, because they block, and commits of final steps: if two run at
+//! once, only one commits; a repeated one recognises the commit, even after a kill.
 
 use zvf_edit::{EditError, Place};
 use zvf_format::Class;
@@ -7,7 +7,6 @@ use zvf_publish::CommitGate;
 use zvf_store::OpenOptions;
 
 use super::Tasks;
-use super::blocking::{run_on_thread, wrap_edit_error};
 use super::folder::FINISHED;
 use crate::Error;
 use crate::error::stopped_error;
@@ -61,4 +60,19 @@ impl Tasks {
 
 pub(super) fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
     Place::open(address, open).map_err(|error| wrap_edit_error("open", &error))
+}
+
+/// Runs `work` on a separate thread and returns its result.
+pub(super) async fn run_on_thread<T: Send + 'static>(
+    op: &'static str,
+    work: impl FnOnce() -> Result<T, EditError> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| wrap_edit_error(op, &error)),
+        Err(error) => Err(Error::custom(Class::Io, error.to_string()).with_op(op)),
+    }
+}
+
+fn wrap_edit_error(op: &'static str, error: &EditError) -> Error {
+    Error::from_line(error.class, error.to_string()).with_op(op)
 }

@@ -362,10 +362,10 @@ impl Tasks {
         number: usize,
         scratch: Option<&Path>,
     ) -> Result<Option<PartRun>, Error> {
-        self.check_number(number)?;
+        let record = self.find_whole_record(number).await?;
         let job = self.convert_job()?;
         let folder = job.folder(&self.folder.options)?;
-        if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
+        if let Some(record) = record {
             if let Ok(written) = read_written(&record) {
                 if folder.find(&written).await?.is_some() {
                     return Ok(None);
@@ -395,7 +395,7 @@ impl Tasks {
         let folder = job.folder(&self.folder.options)?;
         let written = folder.keep(&run).await?;
         let report = serde_json::to_value(&written).map_err(|error| bad_record(number, &error))?;
-        let record = Record::from_run(&self.digest, number, new_run(), report);
+        let record = Record::new(&self.digest, number, (new_run(), Vec::new()), report);
         let made = record.publish(&self.folder).await? == TaskOutcome::Done;
         folder.end(run, made).await?;
         Ok(made)

@@ -17,6 +17,7 @@ use twox_hash::XxHash64;
 use zvf_format::num::to_u64;
 use zvf_store::{OpenOptions, Store};
 
+use super::commit::{place, run_on_thread};
 use crate::Error;
 
 /// The identity of the store of a plan: its last commit, or a hash of its contents.
@@ -68,11 +69,10 @@ fn add(sum: &mut XxHash64, name: &str, bytes: &[u8]) {
 /// Returns the last commit to a store with a journal.
 #[boxed]
 async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error> {
-    let place = match zvf_edit::Place::open(address, options) {
-        Ok(place) => place,
+    match place(address, options) {
+        Ok(place) => run_on_thread("open", move || zvf_edit::head(place)).await,
         // This address is read-only, as with plain HTTP.
-        Err(error) if error.class == zvf_format::Class::Unsupported => return Ok(None),
-        Err(error) => return Err(Error::from_line(error.class, error.to_string()).with_op("open")),
-    };
-    super::blocking::run_on_thread("open", move || zvf_edit::head(place)).await
+        Err(error) if error.class() == zvf_format::Class::Unsupported => Ok(None),
+        Err(error) => Err(error),
+    }
 }

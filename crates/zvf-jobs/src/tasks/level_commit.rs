@@ -45,7 +45,7 @@ impl Tasks {
         let place = place(address, open)?;
         let operation = self.operation();
         let is_committed = move |place: &Place| zvf_edit::is_committed(place, head, &operation);
-        if let Err(changed) = self.check_store_at(address, open).await {
+        if let Err(changed) = self.check_store_now(open).await {
             return self.allow_earlier_commit(place, is_committed, changed).await;
         }
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
@@ -56,7 +56,7 @@ impl Tasks {
             Ok(built) => built,
             Err(error) => {
                 // Another final step may have changed the store meanwhile.
-                let Err(changed) = self.check_store_at(address, open).await else {
+                let Err(changed) = self.check_store_now(open).await else {
                     return Err(error);
                 };
                 return self.allow_earlier_commit(place, is_committed, changed).await;

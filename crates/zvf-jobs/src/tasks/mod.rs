@@ -22,7 +22,6 @@
 //! Not here: building a store from files in tasks ([`crate::ingest`]), which has several kinds of
 //! tasks that write one store.
 
-mod blocking;
 mod commit;
 mod convert;
 mod folder;
@@ -236,13 +235,8 @@ impl Tasks {
     }
 
     /// Refuses a store that changed since the plan.
-    ///
-    /// # Errors
-    ///
-    /// `Conflict` when it changed; otherwise when it cannot be read.
-    #[boxed]
-    pub async fn check_store(&self, store: &Store, options: &OpenOptions) -> Result<(), Error> {
-        let Some(address) = &self.plan.store else { return Ok(()) };
+    async fn check_store(&self, store: &Store, options: &OpenOptions) -> Result<(), Error> {
+        let address = self.store()?;
         let now = StoreIdentity::read(store, address, options).await?;
         if self.plan.identity.as_ref() == Some(&now) {
             return Ok(());
@@ -254,8 +248,14 @@ impl Tasks {
         Err(Error::custom(Class::Conflict, text).with_op("read"))
     }
 
-    /// Checks the same for the store at `address`, opened anew.
-    async fn check_store_at(&self, address: &str, open: &OpenOptions) -> Result<(), Error> {
+    /// Refuses a store that changed since the plan; it is opened anew. A plan of files has none.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` when it changed; otherwise when it cannot be read.
+    #[boxed]
+    pub async fn check_store_now(&self, open: &OpenOptions) -> Result<(), Error> {
+        let Some(address) = &self.plan.store else { return Ok(()) };
         let store = Store::open(address, open.clone()).await?;
         self.check_store(&store, open).await
     }
@@ -265,14 +265,15 @@ impl Tasks {
         bad_request_error("the plan", expected, self.plan.job.name())
     }
 
-    /// Refuses an invalid task number.
-    fn check_number(&self, number: usize) -> Result<(), Error> {
+    /// Reads the record of task `number`, if the task is done and its files are intact. Refuses a
+    /// number without a task.
+    async fn find_whole_record(&self, number: usize) -> Result<Option<Record>, Error> {
         let count = self.plan.lines().len();
-        if number < count {
-            return Ok(());
+        if number >= count {
+            let text = format!("task {number}: expected one of the {count} tasks of the plan");
+            return Err(Error::custom(Class::InvalidArgument, text).with_op("run"));
         }
-        let text = format!("task {number}: expected one of the {count} tasks of the plan");
-        Err(Error::custom(Class::InvalidArgument, text).with_op("run"))
+        Record::read_whole(&self.folder, &self.digest, number).await
     }
 
     /// Reads the records of the first `count` tasks, which must all exist.

@@ -124,11 +124,8 @@ impl Tasks {
         open: &OpenOptions,
         how: &BuildOptions,
     ) -> Result<TaskOutcome, Error> {
-        self.check_number(number)?;
-        let (job, address) = self.pyramid_job()?;
-        let options = &job.options;
         let run = RunFolder::new(&self.folder);
-        if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
+        if let Some(record) = self.find_whole_record(number).await? {
             // Files in a record were compared with it.
             let is_whole = !record.files.is_empty()
                 || self
@@ -140,7 +137,7 @@ impl Tasks {
             }
             self.folder.remove(&[key(number)]).await?;
         }
-        match self.make_level(number, (address, open), (options, how), &run).await {
+        match self.make_level(number, open, how, &run).await {
             Ok(record) => record.publish(&self.folder).await,
             Err(error) => {
                 // The first error is returned.
@@ -155,21 +152,22 @@ impl Tasks {
     async fn make_level(
         &self,
         number: usize,
-        (address, open): (&str, &OpenOptions),
-        (options, how): (&Options, &BuildOptions),
+        open: &OpenOptions,
+        how: &BuildOptions,
         run: &RunFolder,
     ) -> Result<Record, Error> {
+        let (job, address) = self.pyramid_job()?;
+        let options = &job.options;
         let fetched = RunFolder::new(&self.folder);
         let finer = self.kept_levels(number, &format!("task {number}"), &fetched).await?;
-        self.check_store_at(address, open).await?;
+        self.check_store_now(open).await?;
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let to = (&store, run.path.as_path());
         let finer = (finer.as_slice(), Some(level_of(number)?));
         let (_, made) = zvf_pyramid::build_in_folder(to, options, how, finer, |_| {}).await?;
-        self.check_store_at(address, open).await?;
-        let files = run.keep(&self.folder).await?;
-        let (name, report) = (run.run.clone(), Json::Bool(!made.is_empty()));
-        Ok(Record::from_run(&self.digest, number, name, report).with_files(files))
+        self.check_store_now(open).await?;
+        let output = (run.run.clone(), run.keep(&self.folder).await?);
+        Ok(Record::new(&self.digest, number, output, Json::Bool(!made.is_empty())))
     }
 
     /// Adds the levels of all tasks to the store: replaces it, or commits them; `None` if that was
@@ -209,7 +207,7 @@ impl Tasks {
         (levels, folder): (&[KeptLevel], &Path),
         on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
-        if let Err(changed) = self.check_store_at(address, open).await {
+        if let Err(changed) = self.check_store_now(open).await {
             let is_finished = changed.class() == Class::Conflict
                 && match is_in(levels, address).await? {
                     Some(same) => same,

@@ -161,8 +161,7 @@ impl Writer {
     ) -> Result<TaskOutcome> {
         self.flush().await?;
         let Self { folder, run, files, .. } = self;
-        let record = Record { plan: plan.to_owned(), task: number, run, files, report };
-        record.publish(&folder).await
+        Record::new(plan, number, (run, files), report).publish(&folder).await
     }
 
     /// Removes the output.
@@ -172,14 +171,14 @@ impl Writer {
 }
 
 impl Record {
-    /// Creates the record of a run of task `number` that keeps track of its own output.
-    pub(super) fn from_run(plan: &str, number: usize, run: String, report: Json) -> Self {
-        Self { plan: plan.to_owned(), task: number, run, files: Vec::new(), report }
-    }
-
-    /// Adds files of the run.
-    pub(super) fn with_files(self, files: Vec<(String, u64, String)>) -> Self {
-        Self { files, ..self }
+    /// Creates the record of a run of task `number`, with the files that the run wrote.
+    pub(super) fn new(
+        plan: &str,
+        number: usize,
+        (run, files): (String, Vec<(String, u64, String)>),
+        report: Json,
+    ) -> Self {
+        Self { plan: plan.to_owned(), task: number, run, files, report }
     }
 
     /// Publishes the record, unless another run did the task: then removes the output of this one.

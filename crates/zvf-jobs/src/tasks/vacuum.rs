@@ -14,11 +14,10 @@ use zvf_edit::{Place, VacuumShare};
 use zvf_publish::CommitGate;
 use zvf_store::{OpenOptions, Store};
 
-use super::blocking::run_on_thread;
-use super::commit::place;
+use super::commit::{place, run_on_thread};
 use super::folder::FINISHED;
 use super::identity::StoreIdentity;
-use super::record::{Record, Writer};
+use super::record::Writer;
 use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
 
@@ -105,19 +104,18 @@ impl Tasks {
         number: usize,
         open: &OpenOptions,
     ) -> Result<TaskOutcome, Error> {
-        self.check_number(number)?;
-        let (job, address) = self.vacuum_job()?;
-        if Record::read_whole(&self.folder, &self.digest, number).await?.is_some() {
+        if self.find_whole_record(number).await?.is_some() {
             return Ok(TaskOutcome::AlreadyDone);
         }
+        let (job, address) = self.vacuum_job()?;
         let Some(share) = job.shares.get(number).cloned() else {
             return Ok(TaskOutcome::AlreadyDone);
         };
-        self.check_store_at(address, open).await?;
+        self.check_store_now(open).await?;
         let (place, head) = (place(address, open)?, job.head);
         let bytes =
             run_on_thread("read", move || zvf_edit::run_vacuum(place, head, &share)).await?;
-        self.check_store_at(address, open).await?;
+        self.check_store_now(open).await?;
         let mut writer = Writer::new(&self.folder);
         if let Err(error) = writer.write(&bytes).await {
             // The output does not count; the first error is returned.
@@ -148,7 +146,7 @@ impl Tasks {
         }
         let (head, digest) = (job.head, self.digest.clone());
         let is_committed = move |place: &Place| zvf_edit::is_vacuumed(place, (head, &digest));
-        if let Err(changed) = self.check_store_at(address, open).await {
+        if let Err(changed) = self.check_store_now(open).await {
             return self.allow_earlier_commit(place, is_committed, changed).await;
         }
         let mut parts = Vec::with_capacity(records.len());

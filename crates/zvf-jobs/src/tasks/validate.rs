@@ -4,7 +4,6 @@
 //! ([`zvf_validate::record_part`]); it reads the results of earlier stages from their records. The
 //! final step runs the same validation with the records instead of examining the store.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
@@ -146,11 +145,10 @@ impl Tasks {
         (store, open): (&Store, &OpenOptions),
         observer: &Observer,
     ) -> Result<TaskOutcome, Error> {
-        self.check_number(number)?;
-        let job = self.validate_job()?;
-        if Record::read_whole(&self.folder, &self.digest, number).await?.is_some() {
+        if self.find_whole_record(number).await?.is_some() {
             return Ok(TaskOutcome::AlreadyDone);
         }
+        let job = self.validate_job()?;
         let Some(part) = job.parts.get(number) else { return Ok(TaskOutcome::AlreadyDone) };
         let earlier = job.parts.iter().take_while(|earlier| earlier.stage < part.stage).count();
         let earlier = self.records(earlier, &format!("task {number}")).await?;
@@ -223,26 +221,13 @@ fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
     };
     let lines = |file: Result<bytes::Bytes>| match file {
         Ok(text) => {
-            let text = Arc::new(text);
-            let ranges = line_ranges(&text).into_iter();
-            let line = move |range| Ok(text.slice(range).to_vec());
-            stream::iter(ranges.map(line)).boxed()
+            let ended = text.split_inclusive(|byte| *byte == b'\n');
+            let lines = ended.map(|line| Ok(line.strip_suffix(b"\n").unwrap_or(line).to_vec()));
+            stream::iter(lines.collect::<Vec<_>>()).boxed()
         }
         Err(error) => stream::iter([Err(error)]).boxed(),
     };
     stream::iter(files).then(read).flat_map(lines).boxed()
-}
-
-/// Returns the ranges of the lines of a text, without line ends.
-fn line_ranges(text: &[u8]) -> Vec<Range<usize>> {
-    let mut start = 0;
-    let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(end, _)| end);
-    ends.map(|end| {
-        let range = start..end;
-        start = end + 1;
-        range
-    })
-    .collect()
 }
 
 fn sink_to(writer: &Arc<Mutex<Writer>>) -> RecordSink {

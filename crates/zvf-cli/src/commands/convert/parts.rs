@@ -3,10 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use zvf::Timeouts;
 use zvf::tasks::{ConvertJob, ConvertTarget, Plan, TaskOutcome, Tasks};
-use zvf::{Kind, Timeouts};
 
 use super::{Convert, StoreQueries, To, is_store};
+use crate::commands::join_kinds;
 use crate::commands::recorded::{self, Recorded};
 use crate::commands::task::make_absolute;
 use crate::outcome::{Usage, refuse};
@@ -62,8 +63,8 @@ impl Recorded<Convert> {
         let queries = convert.plan_queries(session, &store, true).await?;
         let StoreQueries { reader, query, kinds, .. } = queries;
         let &[kind] = kinds.as_slice() else {
-            let names: Vec<&str> = kinds.into_iter().map(Kind::token).collect();
-            return refuse(format!("the store holds {}; choose one with --kind", names.join(", ")));
+            let names = join_kinds(kinds);
+            return refuse(format!("the store holds {names}; choose one with --kind"));
         };
         let from = (&reader, store.as_str(), &open);
         let shares = (shares, by_objects);
@@ -124,17 +125,9 @@ pub(crate) async fn run_part(
     convert.inputs = vec![input];
     convert.output = text_of(run.path())?;
     convert.part = part.cloned();
-    let opened = match store {
-        Some(store) => Some(session.unchecked_store(store).await?),
-        None => None,
-    };
-    if let Some(opened) = &opened {
-        tasks.check_store(opened, &open).await?;
-    }
+    tasks.check_store_now(&open).await?;
     convert.run(session, &mut io::sink()).await?;
-    if let Some(opened) = &opened {
-        tasks.check_store(opened, &open).await?;
-    }
+    tasks.check_store_now(&open).await?;
     let is_first = tasks.finish_part(number, run).await?;
     Ok(if is_first { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
 }

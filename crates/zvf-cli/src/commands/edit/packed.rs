@@ -47,11 +47,8 @@ impl PackedStore {
             ..BuildOptions::default()
         };
         let build = Build::begin(&packed.folder(), options).await;
-        let build = build.with_context(failed)?;
-        let progress = session.progress("unpacking");
-        let unpacked = zvf::tensor::unpack(&store, build, |_done| ()).await;
-        drop(progress);
-        unpacked.with_context(failed)?;
+        let unpacked = zvf::tensor::unpack(&store, build.with_context(failed)?, |_done| ());
+        session.during("unpacking", unpacked).await.with_context(failed)?;
         session.check_maps()?;
         Ok(Some(packed))
     }

@@ -12,30 +12,37 @@ use super::select::{Select, number_or_text, position, to_fields, to_value, value
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Set columns of vertices, or of objects with --of object.
-    Set(Set),
+    Set(On<Set>),
     /// Move vertices.
-    Move(Move),
+    Move(On<Move>),
     /// Remove vertices; with --objects alone, objects.
     #[command(visible_aliases = ["delete", "remove"])]
-    Rm(Rm),
+    Rm(On<Rm>),
     /// Add vertices to an object, a new object, or points without objects.
-    Add(Add),
+    Add(On<Add>),
     /// Join objects into one.
-    Merge(Join),
+    Merge(On<Join>),
     /// Split an object.
-    Split(Cut),
+    Split(On<Cut>),
     /// Add, change and remove groups.
-    Group(Group),
+    Group(On<Group>),
     /// Add, rename and drop columns.
-    Column(Column),
+    Column(On<Column>),
     /// Add the contents of a file.
-    Append(Append),
+    Append(On<Append>),
+}
+
+/// An operation on a store.
+#[derive(Args, Debug)]
+pub(crate) struct On<T: Args> {
+    /// The store.
+    store: String,
+    #[command(flatten)]
+    does: T,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Set {
-    /// The store.
-    store: String,
     /// Columns and their values; null for absent.
     #[arg(required = true, value_name = "COLUMN=VALUE", value_parser = pair)]
     values: Vec<Pair>,
@@ -49,8 +56,6 @@ pub(crate) struct Set {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("where-to").required(true))]
 pub(crate) struct Move {
-    /// The store.
-    store: String,
     /// The new position.
     #[arg(long, value_name = "X,Y,..", group = "where-to", allow_hyphen_values = true, value_parser = position)]
     to: Option<Json>,
@@ -63,16 +68,12 @@ pub(crate) struct Move {
 
 #[derive(Args, Debug)]
 pub(crate) struct Rm {
-    /// The store.
-    store: String,
     #[command(flatten)]
     select: Select,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// The store.
-    store: String,
     /// Positions.
     // Hyphens are not allowed here: the options that follow would be taken for positions (`arguments::shield_positions`).
     #[arg(required = true, value_name = "X,Y,..", value_parser = position)]
@@ -96,9 +97,6 @@ pub(crate) struct Add {
 
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct Join {
-    /// The store.
-    #[serde(skip)]
-    store: String,
     /// The objects, in this order.
     #[arg(required = true, num_args = 2.., value_name = "ID", allow_negative_numbers = true)]
     objects: Vec<i64>,
@@ -117,9 +115,6 @@ pub(crate) struct Join {
 #[derive(Args, Debug, Serialize)]
 #[command(group = clap::ArgGroup::new("how").required(true))]
 pub(crate) struct Cut {
-    /// The store.
-    #[serde(skip)]
-    store: String,
     /// The object.
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     object: i64,
@@ -138,8 +133,6 @@ pub(crate) struct Cut {
 
 #[derive(Args, Debug)]
 pub(crate) struct Group {
-    /// The store.
-    store: String,
     #[command(subcommand)]
     verb: GroupVerb,
 }
@@ -203,9 +196,6 @@ enum GroupVerb {
 
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct Column {
-    /// The store.
-    #[serde(skip)]
-    store: String,
     #[command(subcommand)]
     #[serde(flatten)]
     verb: ColumnVerb,
@@ -259,9 +249,6 @@ enum ColumnVerb {
 
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct Append {
-    /// The store.
-    #[serde(skip)]
-    store: String,
     /// The file, as zvf create reads it.
     #[arg(value_parser = |text: &str| std::path::absolute(text))]
     file: PathBuf,
@@ -299,7 +286,7 @@ impl Verb {
         has_objects: impl FnOnce(Option<&str>) -> anyhow::Result<bool>,
     ) -> anyhow::Result<Json> {
         Ok(match self {
-            Self::Set(set) if set.of == "object" => {
+            Self::Set(On { does: set, .. }) if set.of == "object" => {
                 let mut line = set.select.to_json()?;
                 if let Some(object) = line.as_object_mut().and_then(|line| line.remove("object")) {
                     line["objects"] = json!([object]);
@@ -307,26 +294,26 @@ impl Verb {
                 line["values"] = to_map(&set.values);
                 operation("object.set", &line)?
             }
-            Self::Set(set) => json!({
+            Self::Set(On { does: set, .. }) => json!({
                 "op": "vertex.set", "vertices": set.select.to_json()?, "values": to_map(&set.values),
             }),
-            Self::Move(verb) => {
+            Self::Move(On { does: verb, .. }) => {
                 let vertices = verb.select.to_json()?;
-                operation(
-                    "vertex.move",
-                    &json!({"vertices": vertices, "to": verb.to, "by": verb.by}),
-                )?
+                let fields = json!({"vertices": vertices, "to": verb.to, "by": verb.by});
+                operation("vertex.move", &fields)?
             }
-            Self::Rm(rm) if rm.select.is_objects_only() => {
+            Self::Rm(On { does: rm, .. }) if rm.select.is_objects_only() => {
                 json!({"op": "object.remove", "objects": rm.select.objects})
             }
-            Self::Rm(rm) => json!({"op": "vertex.remove", "vertices": rm.select.to_json()?}),
-            Self::Add(add) => add.to_line(has_objects)?,
-            Self::Merge(verb) => operation("object.merge", verb)?,
-            Self::Split(verb) => operation("object.split", verb)?,
-            Self::Group(verb) => to_fields(&verb.verb)?.into(),
-            Self::Column(verb) => to_fields(verb)?.into(),
-            Self::Append(verb) => operation("append", verb)?,
+            Self::Rm(On { does: rm, .. }) => {
+                json!({"op": "vertex.remove", "vertices": rm.select.to_json()?})
+            }
+            Self::Add(On { does: add, .. }) => add.to_line(has_objects)?,
+            Self::Merge(On { does: verb, .. }) => operation("object.merge", verb)?,
+            Self::Split(On { does: verb, .. }) => operation("object.split", verb)?,
+            Self::Group(On { does: verb, .. }) => to_fields(&verb.verb)?.into(),
+            Self::Column(On { does: verb, .. }) => to_fields(verb)?.into(),
+            Self::Append(On { does: verb, .. }) => operation("append", verb)?,
         })
     }
 }

@@ -28,9 +28,7 @@ pub(crate) struct Arrays {
 impl Arrays {
     pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let store = session.store(&self.store).await?;
-        let progress = session.progress("listing");
-        let mut arrays = inspect::Arrays::list(&store).await?;
-        drop(progress);
+        let mut arrays = session.during("listing", inspect::Arrays::list(&store)).await?;
         if let Some(path) = self.path.as_deref().map(|path| path.trim_matches('/')) {
             let below = |entry: &ArrayEntry| {
                 entry

@@ -113,7 +113,8 @@ impl What {
         let kind = match &self.kind {
             Some(kind) => kind.replace('-', "_").parse()?,
             None => BlobKind::guess(blob).ok_or_else(|| {
-                let kinds = BlobKind::NAMES.map(|(_, name)| name).join(", ");
+                let kinds: Vec<&str> = BlobKind::ALL.iter().map(|kind| kind.name()).collect();
+                let kinds = kinds.join(", ");
                 Usage::new(format!(
                     "the kind cannot be told from the first bytes; give --kind, one of {kinds}, or \
                      --framed for a stored chunk"

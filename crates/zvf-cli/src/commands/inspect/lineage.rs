@@ -11,7 +11,7 @@ use zvf::format::key::ChunkKey;
 use zvf::format::num::{checked_usize, to_u64, usize_from_u32};
 use zvf::model::{Kind, LevelLink, VertexRow};
 use zvf::store::Caching;
-use zvf::{LevelId, LevelReader, ObjectId, Reader};
+use zvf::{Column, LevelId, LevelReader, ObjectId, Reader};
 
 use zvf::Error;
 
@@ -132,11 +132,15 @@ async fn level(
     Ok(level?)
 }
 
+/// Reads the positions of the chunk of a row.
+async fn positions(level: &LevelReader, at: &VertexRow) -> anyhow::Result<Column> {
+    let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
+    Ok(column.context("a chunk without an answer")??)
+}
+
 /// Refuses a row that its chunk does not have.
 async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
-    let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
-    let column = column.context("a chunk without an answer")??;
-    let rows = to_u64(column.len());
+    let rows = to_u64(positions(level, at).await?.len());
     if at.row < rows {
         return Ok(());
     }
@@ -160,8 +164,7 @@ struct End {
 }
 
 async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
-    let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
-    let column = column.context("a chunk without an answer")??;
+    let column = positions(level, at).await?;
     let axes = 0..usize_from_u32(column.width());
     let position = checked_usize(at.row)
         .and_then(|row| axes.map(|axis| column.float(row, axis)).collect::<Option<Vec<f64>>>());

@@ -1,7 +1,5 @@
 //! Levels of a store on an object store: built in a folder for temporary files, and committed.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 use zvf::edit::CommitOptions;
 use zvf::pyramid::{LevelReport, Options, PyramidEvent};
@@ -33,9 +31,4 @@ pub(super) async fn build(
     let operation = json!({"op": "pyramid"});
     let report = zvf::edit::commit_levels(&place, (head, &operation), &built, &commit)?;
     Ok((reports, Some(report)))
-}
-
-/// Prints the commit.
-pub(super) fn print(commit: &Value, session: &Session, out: &mut dyn Write) -> anyhow::Result<()> {
-    if session.json() { Ok(()) } else { crate::commands::edit::print(commit, out) }
 }

@@ -18,14 +18,14 @@ use zvf::inspect::advise;
 use zvf::question::{axis_names, parse_columns};
 use zvf::region::Region;
 use zvf::{
-    Answer, Counts, Kind, LevelId, Missing, Notice, ObjectId, Plan, QueryStats, Reader, Store,
-    UnknownIds,
+    Answer, Counts, Kind, LevelId, Missing, ObjectId, Plan, QueryStats, Reader, Store, UnknownIds,
 };
 
 use self::output::Output;
 use self::write::{AnswerSink, TABLES, holds_elements, streams, to_stream};
 use crate::commands::how::written_format;
 use crate::commands::job::Job;
+use crate::commands::join_kinds;
 use crate::commands::narrow::{Narrow, first_set};
 use crate::outcome::{CommandResult, Outcome, Usage, refuse};
 use crate::session::{Session, sentences};
@@ -117,8 +117,11 @@ impl Query {
             let counts = with_advice(&reader, reader.count(&query).await).await?;
             drop(progress);
             print_counts(&counts, session, out)?;
-            print_notices(session, out, reader.store(), Some(Remarks::from_counts(&counts)))?;
-            session.print_notices(out, outside.filter(|_| counts.vertices == 0))?;
+            let is_empty = counts.vertices == 0;
+            let Counts { missing, unknown_objects, truncated, .. } = &counts;
+            let words = describe_gaps(missing, unknown_objects, *truncated, is_empty);
+            print_notices(session, out, reader.store(), words)?;
+            session.print_notices(out, outside.filter(|_| is_empty))?;
             return Ok(Outcome::Clean);
         }
         if kind.has_links() && !self.no_object_ids {
@@ -136,21 +139,21 @@ impl Query {
                 sink.finish(kind)?;
             }
             explain(&plan, &answer, session, out)?;
-            print_notices(session, out, reader.store(), Some(Remarks::from_answer(&answer)))?;
+            print_notices(session, out, reader.store(), describe_answer(&answer))?;
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
         let (written, remarks) = if self.stream || self.streams_rows(kind, &output) {
             let on_progress = |n| progress.count("", to_u64(n), "vertex");
             let check = || self.check_lacking(&reader, &output);
-            (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
+            (stream(&reader, query, &mut sink, &on_progress, &check).await?, Vec::new())
         } else {
             let query = limit_to_memory(query, session);
             let answer = with_advice(&reader, reader.run(&query).await).await?;
             self.check_lacking(&reader, &output)?;
-            let (written, remarks) = (answer.batch.len(), Remarks::from_answer(&answer));
+            let (written, remarks) = (answer.batch.len(), describe_answer(&answer));
             sink.write(answer.batch)?;
-            (written, Some(remarks))
+            (written, remarks)
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
@@ -281,9 +284,8 @@ impl Query {
         }
         let level = reader.level(LevelId(self.narrow.number())).await.ok()?;
         let first = level.kinds().first()?;
-        let other_kinds: Vec<&str> = level.extra_kinds().map(Kind::token).collect();
-        let names = other_kinds.join(", ");
-        (!other_kinds.is_empty()).then(|| {
+        let names = join_kinds(level.extra_kinds());
+        (!names.is_empty()).then(|| {
             format!(
                 "this is the {first} of the store, which also holds {names}: choose with --kind"
             )
@@ -387,69 +389,50 @@ fn note_outside(region: &Region, store: &Store) -> Option<String> {
     })
 }
 
-/// Notices about an answer, or about the count of one.
-struct Remarks {
-    notices: Vec<Notice>,
-    missing: Vec<Missing>,
-    unknown_objects: Vec<ObjectId>,
+/// Returns the notices of an answer.
+fn describe_answer(answer: &Answer) -> Vec<String> {
+    let Answer { missing, unknown_objects, truncated, .. } = answer;
+    let gaps = describe_gaps(missing, unknown_objects, *truncated, answer.batch.is_empty());
+    [sentences(&answer.notices), gaps].concat()
+}
+
+/// Returns the notices about what an answer, or the count of one, lacks.
+fn describe_gaps(
+    missing: &[Missing],
+    unknown_objects: &[ObjectId],
+    is_cut: bool,
     is_empty: bool,
-    truncated: bool,
+) -> Vec<String> {
+    let chunks = missing.iter().map(|Missing { array, chunk }| {
+        format!("{array} lists chunk {chunk}, which does not exist: left out")
+    });
+    let mut words: Vec<String> = chunks.collect();
+    let unknown: Vec<String> = unknown_objects.iter().map(ToString::to_string).collect();
+    if !unknown.is_empty() {
+        words.push(format!("there is no object {}", unknown.join(", ")));
+    }
+    let cut = if is_empty {
+        "the first object has more vertices than --limit, and objects are not cut: raise --limit"
+    } else {
+        "the answer was cut at --limit: there is more"
+    };
+    words.extend(is_cut.then(|| cut.to_owned()));
+    words
 }
 
-impl Remarks {
-    fn from_answer(answer: &Answer) -> Self {
-        Self {
-            notices: answer.notices.clone(),
-            missing: answer.missing.clone(),
-            unknown_objects: answer.unknown_objects.clone(),
-            is_empty: answer.batch.is_empty(),
-            truncated: answer.truncated,
-        }
-    }
-
-    fn from_counts(counts: &Counts) -> Self {
-        Self {
-            notices: Vec::new(),
-            missing: counts.missing.clone(),
-            unknown_objects: counts.unknown_objects.clone(),
-            is_empty: counts.vertices == 0,
-            truncated: counts.truncated,
-        }
-    }
-}
-
-/// Prints the notices of the store and of the answer.
+/// Prints the notices of the store, and those of the answer.
 fn print_notices(
     session: &Session,
     out: &mut dyn Write,
     store: &Store,
-    answer: Option<Remarks>,
+    of_answer: Vec<String>,
 ) -> anyhow::Result<()> {
-    let mut words = sentences(&store.notices());
-    if let Some(answer) = answer {
-        words.extend(sentences(&answer.notices));
-        words.extend(answer.missing.iter().map(|Missing { array, chunk }| {
-            format!("{array} lists chunk {chunk}, which does not exist: left out")
-        }));
-        let unknown: Vec<String> = answer.unknown_objects.iter().map(ToString::to_string).collect();
-        if !unknown.is_empty() {
-            words.push(format!("there is no object {}", unknown.join(", ")));
-        }
-        if answer.truncated && answer.is_empty {
-            words.push(
-                "the first object has more vertices than --limit, and objects are not cut: raise \
-                 --limit"
-                    .to_owned(),
-            );
-        } else if answer.truncated {
-            words.push("the answer was cut at --limit: there is more".to_owned());
-        }
-    }
-    Ok(session.print_notices(out, words)?)
+    let of_store = sentences(&store.notices());
+    Ok(session.print_notices(out, of_store.into_iter().chain(of_answer))?)
 }
 
 fn explain(plan: &Plan, answer: &Answer, session: &Session, out: &mut dyn Write) -> CommandResult {
-    let explained = json!({"plan": plan_json(plan), "answer": answer_json(answer)});
+    let explained = json!({"plan": plan, "answer": answer_json(answer)});
     session.print(out, &explained, |out| {
         writeln!(out, "{plan}\n")?;
         let vertices = table::format_count(answer.batch.len(), "vertex");
@@ -471,21 +454,6 @@ fn print_counts(counts: &Counts, session: &Session, out: &mut dyn Write) -> Comm
         words.extend((parts > 0).then(|| table::format_count(parts, "part")));
         words.extend(elements.map(|elements| table::format_count(elements, "element")));
         Ok(writeln!(out, "{}", words.join(", "))?)
-    })
-}
-
-fn plan_json(plan: &Plan) -> Value {
-    json!({
-        "level": plan.level.0,
-        "kind": plan.kind.to_string(),
-        "mode": plan.mode.map(|mode| mode.to_string()),
-        "chunks": plan.chunks,
-        "cells": plan.cells,
-        "rows_before": plan.rows_before,
-        "rows": plan.rows,
-        "objects": plan.objects,
-        "requests": plan.requests,
-        "bytes": plan.bytes,
     })
 }
 

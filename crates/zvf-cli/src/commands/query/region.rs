@@ -13,6 +13,7 @@ use zvf::Bounds;
 use zvf::question::{parse_ball, parse_box, parse_numbers};
 use zvf::region::{HalfSpace, Region};
 
+use crate::arguments::find_axis;
 use crate::outcome::Usage;
 
 /// The region.
@@ -110,11 +111,8 @@ fn polygon(text: &str) -> anyhow::Result<Vec<[f64; 2]>> {
 
 /// Returns the indices of two axes among `names`.
 fn prism_axes(text: &str, names: &[String]) -> anyhow::Result<[usize; 2]> {
-    let place = |name: &str| {
-        let name = name.trim();
-        names.iter().position(|axis_name| axis_name == name).or_else(|| name.parse().ok())
-    };
-    let both = text.split_once(',').and_then(|(a, b)| place(a).zip(place(b)));
+    let both = text.split_once(',');
+    let both = both.and_then(|(a, b)| find_axis(a, names).zip(find_axis(b, names)));
     let (a, b) = both.ok_or_else(|| {
         let known = names.join(", ");
         Usage::new(format!("--prism-axes {text:?} does not name two axes; the axes are {known}"))

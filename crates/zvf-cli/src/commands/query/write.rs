@@ -108,8 +108,7 @@ impl<'a> AnswerSink<'a> {
             omits = true;
         }
         self.written += to_u64(batch.len());
-        let is_bare = !omits || batch.elements().is_none();
-        self.vertices.write(if is_bare { batch } else { without_elements(&batch)? })
+        self.vertices.write(if omits { batch.without_elements() } else { batch })
     }
 
     /// Completes the files, which get their names only now. Returns the number of elements that the format cannot hold.
@@ -164,21 +163,6 @@ impl Seek for SharedOut<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.0.borrow_mut().seek(to)
     }
-}
-
-/// Returns the vertices of a batch and their attributes.
-fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
-    let mut bare = Batch::new(batch.kind(), batch.positions().clone());
-    for field in batch.fields() {
-        bare = bare.with_field(field.clone())?;
-    }
-    if let Some(objects) = batch.vertex_objects() {
-        bare = bare.with_vertex_objects(objects.to_vec())?;
-    }
-    if !batch.parts().offsets().is_empty() {
-        bare = bare.with_parts(batch.parts().clone())?;
-    }
-    Ok(bare)
 }
 
 /// The columns of an empty table of elements.

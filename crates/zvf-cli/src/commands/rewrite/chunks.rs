@@ -19,8 +19,8 @@ use crate::session::Session;
 impl Rewrite {
     /// Writes level 0 of the store with the chunks and bins of the options.
     pub(super) async fn divide_anew(self, session: &Session, out: &mut dyn Write) -> CommandResult {
-        let in_place = self.in_place.then(|| InPlace::begin(&self.store, session)).transpose()?;
-        let source = in_place.as_ref().map_or(self.store.as_str(), InPlace::address);
+        let in_place = InPlace::begin(&self.store, self.in_place, session)?;
+        let source = in_place.address();
         let address = self.new.as_deref().unwrap_or(source).to_owned();
         nested::check(source, &address)?;
         let reader = session
@@ -56,7 +56,7 @@ impl Rewrite {
         let done = Create::from_sources((sources, left_out), address, false, options);
         let outcome = done.run(session, out).await?;
         drop(reader);
-        in_place.map_or(Ok(()), |in_place| in_place.finish("rewrite chunks", session, out))?;
+        in_place.finish("rewrite chunks", session, out)?;
         Ok(outcome)
     }
 }

@@ -21,8 +21,8 @@ impl Rewrite {
         out: &mut dyn Write,
     ) -> CommandResult {
         // With a journal, the command replaces a copy, which is committed.
-        let in_place = self.in_place.then(|| InPlace::begin(&self.store, session)).transpose()?;
-        let source = in_place.as_ref().map_or(self.store.as_str(), InPlace::address);
+        let in_place = InPlace::begin(&self.store, self.in_place, session)?;
+        let source = in_place.address();
         let store = session.store(source).await?;
         let refused = || format!("cannot rewrite {}", self.store);
         Rearrangement::check(&store).with_context(refused)?;
@@ -52,7 +52,7 @@ impl Rewrite {
         session.print_store_notices(out, &store)?;
         session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
         drop(store);
-        in_place.map_or(Ok(()), |in_place| in_place.finish("rewrite", session, out))?;
+        in_place.finish("rewrite", session, out)?;
         Ok(Outcome::Clean)
     }
 }

@@ -60,6 +60,11 @@ impl Fault {
     pub(super) fn new(mark: Mark, text: impl Into<String>) -> Self {
         Self { mark, text: text.into() }
     }
+
+    /// Returns the fault of a value that is not what is expected there.
+    pub(super) fn unexpected(mark: Mark, expected: &str, found: &Value) -> Self {
+        Self::new(mark, format!("expected {expected}, found {}", found.noun()))
+    }
 }
 
 /// The syntax of a recipe.
@@ -97,7 +102,7 @@ pub(super) fn parse(text: &str, syntax: Syntax) -> Result<Node, Fault> {
     }
 }
 
-const START: Mark = Mark { line: 1, column: 1 };
+pub(super) const START: Mark = Mark { line: 1, column: 1 };
 
 fn to_mark(marker: Marker) -> Mark {
     Mark { line: marker.line().max(1), column: marker.col() + 1 }
@@ -166,7 +171,7 @@ fn push_entry(
         return Ok(());
     }
     let Value::Text(name) = node.value else {
-        return Err(Fault::new(node.mark, format!("expected a key, found {}", node.value.noun())));
+        return Err(Fault::unexpected(node.mark, "a key", &node.value));
     };
     if items.iter().any(|(existing, ..)| *existing == name) {
         return Err(Fault::new(node.mark, format!("the key {name:?} twice")));

@@ -112,11 +112,13 @@ fn key_of(
 ) -> anyhow::Result<(String, BTreeMap<String, String>)> {
     let mut tokens = Vec::new();
     let mut origin = BTreeMap::new();
+    let mut is_made = Vec::new(); // whether an earlier step wrote this input
     for input in &step.inputs {
-        let earlier = steps[..at].iter().zip(before).rev();
-        let mut writers = earlier
-            .filter(|(earlier, _)| earlier.outputs.iter().any(|output| overlaps(output, input)));
-        match writers.next() {
+        let mut earlier = steps[..at].iter().zip(before).rev();
+        let writes = |step: &Planned| step.outputs.iter().any(|output| overlaps(output, input));
+        let writer = earlier.find(|(earlier, _)| writes(earlier));
+        is_made.push(writer.is_some());
+        match writer {
             Some((_, status)) => {
                 let first = status.origin.get(input);
                 origin.extend(first.map(|first| (input.clone(), first.clone())));
@@ -126,11 +128,7 @@ fn key_of(
         }
     }
     for (number, input) in step.inputs.iter().enumerate() {
-        let is_first = !origin.contains_key(input) && step.outputs.contains(input);
-        let is_made = steps[..at]
-            .iter()
-            .any(|earlier| earlier.outputs.iter().any(|output| overlaps(output, input)));
-        if !is_first || is_made {
+        if is_made[number] || origin.contains_key(input) || !step.outputs.contains(input) {
             continue;
         }
         // For a store changed in place: its identity before the first change, where the journal has it.
@@ -163,12 +161,8 @@ fn check_outputs(
 ) -> anyhow::Result<()> {
     let outputs: Vec<&String> = steps.iter().flat_map(|step| &step.outputs).collect();
     for output in outputs {
-        let writers: Vec<usize> = steps
-            .iter()
-            .enumerate()
-            .filter(|(_, step)| step.outputs.contains(output))
-            .map(|(at, _)| at)
-            .collect();
+        let writers = (0..steps.len()).filter(|at| steps[*at].outputs.contains(output));
+        let writers: Vec<usize> = writers.collect();
         let found = now.get(output)?;
         // The first step that is not done invalidates the later ones.
         let done = writers.iter().take_while(|at| all[**at].is_done).count();

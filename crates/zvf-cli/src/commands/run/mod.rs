@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use self::document::{Fault, Mark, Syntax};
+use self::document::{Fault, Mark, START, Syntax};
 use self::execute::{Ending, Running, Status};
 use self::journal::{Journal, hash_all};
 use self::plan::Planned;
@@ -78,7 +78,7 @@ impl Run {
             else {
                 return refuse(format!("--set {setting}: expected NAME=VALUE"));
             };
-            recipe.vars.set(name, &value.replace('$', "$$"), Mark { line: 1, column: 1 });
+            recipe.vars.set(name, &value.replace('$', "$$"), START);
         }
         let steps = plan::plan(&recipe).map_err(place)?;
         let jobs = usize::from(self.jobs);

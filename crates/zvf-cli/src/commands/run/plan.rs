@@ -57,8 +57,8 @@ pub(super) fn overlaps(first: &str, second: &str) -> bool {
 pub(super) fn plan(recipe: &Recipe) -> Result<Vec<Planned>, Fault> {
     let mut all: Vec<Planned> = Vec::new();
     for (number, step) in recipe.steps.iter().enumerate() {
+        let name = format!("{}-{}", number + 1, step.verb.token());
         let Some(each) = &step.each else {
-            let name = format!("{}-{}", number + 1, step.verb.token());
             let planned = plan_step(step, &recipe.vars, &name, &all)?;
             push(&mut all, planned)?;
             continue;
@@ -66,8 +66,7 @@ pub(super) fn plan(recipe: &Recipe) -> Result<Vec<Planned>, Fault> {
         let pattern = recipe.vars.expand(each)?;
         for item in expand(&pattern, each.mark, &all)? {
             let vars = item_vars(&recipe.vars, &item, each.mark);
-            let name = format!("{}-{} {item}", number + 1, step.verb.token());
-            let planned = plan_step(step, &vars, &name, &all)?;
+            let planned = plan_step(step, &vars, &format!("{name} {item}"), &all)?;
             push(&mut all, planned)?;
         }
     }
@@ -79,11 +78,8 @@ fn push(all: &mut Vec<Planned>, planned: Planned) -> Result<(), Fault> {
         return Err(Fault::new(planned.mark, format!("more than {MAX_STEPS} steps")));
     }
     let is_in_place = planned.outputs.iter().all(|output| planned.inputs.contains(output));
-    let twice = planned
-        .outputs
-        .iter()
-        .find(|output| !is_in_place && all.iter().any(|earlier| earlier.outputs.contains(output)));
-    if let Some(output) = twice {
+    let is_made = |output: &&String| all.iter().any(|earlier| earlier.outputs.contains(output));
+    if let Some(output) = planned.outputs.iter().find(is_made).filter(|_| !is_in_place) {
         let text = format!("{output} is also the output of an earlier step");
         return Err(Fault::new(planned.mark, text));
     }

@@ -16,7 +16,9 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Fault, Mark, Node, Value};
+use zvf::format::Vocabulary as _;
+
+use super::document::{Fault, Mark, Node, START, Value};
 
 /// A recipe before its variables are expanded.
 #[derive(Clone, Debug)]
@@ -53,33 +55,23 @@ pub(super) struct Setting {
     pub(super) values: Vec<Text>,
 }
 
-/// The operation of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
-    Convert,
-    Create,
-    Pyramid,
-    Rewrite,
-    Edit,
-    Validate,
-    Export,
+zvf::format::vocabulary! {
+    /// The operation of a step.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Verb {
+        Convert => "convert",
+        Create => "create",
+        Pyramid => "pyramid",
+        Rewrite => "rewrite",
+        Edit => "edit",
+        Validate => "validate",
+        Export => "export",
+    }
+    /// Returns the key of the step.
+    fn token;
 }
 
 impl Verb {
-    pub(super) const ALL: [(Self, &'static str); 7] = [
-        (Self::Convert, "convert"),
-        (Self::Create, "create"),
-        (Self::Pyramid, "pyramid"),
-        (Self::Rewrite, "rewrite"),
-        (Self::Edit, "edit"),
-        (Self::Validate, "validate"),
-        (Self::Export, "export"),
-    ];
-
-    pub(super) fn token(self) -> &'static str {
-        Self::ALL.iter().find(|(verb, _)| *verb == self).map_or("", |(_, token)| token)
-    }
-
     /// Returns whether it takes several inputs.
     pub(super) const fn takes_several(self) -> bool {
         matches!(self, Self::Convert | Self::Create)
@@ -165,7 +157,7 @@ impl Recipe {
     /// Reads a tree as a recipe.
     pub(super) fn from_node(root: Node) -> Result<Self, Fault> {
         let mut vars = Vars::default();
-        let mut steps = None;
+        let mut steps = Vec::new();
         for (key, mark, value) in entries(root, "a recipe")? {
             match key.as_str() {
                 "vars" => {
@@ -174,7 +166,7 @@ impl Recipe {
                         vars.set(&name, &text.text, mark);
                     }
                 }
-                "steps" => steps = Some(list(value, "steps")?),
+                "steps" => steps = list(value, "steps")?,
                 // Keys for editors.
                 "$schema" | "description" => {}
                 other => {
@@ -182,11 +174,9 @@ impl Recipe {
                 }
             }
         }
-        let start = Mark { line: 1, column: 1 };
-        let steps = steps.ok_or_else(|| Fault::new(start, "no steps; expected a list of them"))?;
         let steps = steps.into_iter().map(Step::from_node).collect::<Result<Vec<_>, _>>()?;
         if steps.is_empty() {
-            return Err(Fault::new(start, "no steps; expected a list of them"));
+            return Err(Fault::new(START, "no steps; expected a list of them"));
         }
         Ok(Self { vars, steps })
     }
@@ -198,7 +188,7 @@ impl Step {
         let (mut name, mut each, mut output, mut options) = (None, None, None, Vec::new());
         let mut action: Option<(Verb, Vec<Text>)> = None;
         for (key, mark, value) in entries(node, "a step")? {
-            if let Some((verb, _)) = Verb::ALL.into_iter().find(|(_, token)| *token == key) {
+            if let Some(verb) = Verb::from_word(&key) {
                 if let Some((first, _)) = action {
                     let text = format!("{} and {key} in one step", first.token());
                     return Err(Fault::new(mark, text));
@@ -212,18 +202,16 @@ impl Step {
                 "to" => output = Some(scalar(value, &key)?),
                 "options" => options = settings(value)?,
                 other => {
-                    let verbs = Verb::ALL.map(|(_, token)| token);
-                    let keys = [&verbs[..], &["to", "name", "each", "options"]].concat();
+                    let mut keys = list_verbs();
+                    keys.extend(["to", "name", "each", "options"]);
                     return Err(unknown_key_fault(mark, other, &keys));
                 }
             }
         }
         let Some((verb, inputs)) = action else {
-            let verbs = Verb::ALL.map(|(_, token)| token).join(", ");
-            return Err(Fault::new(
-                mark,
-                format!("a step that does nothing; expected one of {verbs}"),
-            ));
+            let verbs = list_verbs().join(", ");
+            let text = format!("a step that does nothing; expected one of {verbs}");
+            return Err(Fault::new(mark, text));
         };
         let step = Self { mark, verb, name, each, inputs, output, options };
         step.check()?;
@@ -252,23 +240,21 @@ impl Step {
     }
 }
 
+fn list_verbs() -> Vec<&'static str> {
+    Verb::ALL.iter().map(|verb| verb.token()).collect()
+}
+
 fn entries(node: Node, what: &str) -> Result<Vec<(String, Mark, Node)>, Fault> {
     match node.value {
         Value::Map(entries) => Ok(entries),
-        other => {
-            let text = format!("expected the keys of {what}, found {}", other.noun());
-            Err(Fault::new(node.mark, text))
-        }
+        other => Err(Fault::unexpected(node.mark, &format!("the keys of {what}"), &other)),
     }
 }
 
 fn list(node: Node, what: &str) -> Result<Vec<Node>, Fault> {
     match node.value {
         Value::List(items) => Ok(items),
-        other => {
-            let text = format!("expected {what} as a list, found {}", other.noun());
-            Err(Fault::new(node.mark, text))
-        }
+        other => Err(Fault::unexpected(node.mark, &format!("{what} as a list"), &other)),
     }
 }
 
@@ -276,10 +262,7 @@ fn scalar(node: Node, what: &str) -> Result<Text, Fault> {
     match node.value {
         Value::Text(text) => Ok(Text { mark: node.mark, text }),
         Value::Bool(flag) => Ok(Text { mark: node.mark, text: flag.to_string() }),
-        other => {
-            let text = format!("expected {what} as text, found {}", other.noun());
-            Err(Fault::new(node.mark, text))
-        }
+        other => Err(Fault::unexpected(node.mark, &format!("{what} as text"), &other)),
     }
 }
 
@@ -311,27 +294,13 @@ fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
 }
 
 fn unknown_key_fault(mark: Mark, key: &str, valid_keys: &[&str]) -> Fault {
-    let near = valid_keys.iter().find(|valid_key| is_similar(key, valid_key));
+    // One letter that is wrong, missing or added, or two that are swapped.
+    let near = valid_keys.iter().find(|valid_key| strsim::osa_distance(key, valid_key) <= 1);
     let advice = near.map_or_else(
         || format!("expected {}", valid_keys.join(", ")),
         |near| format!("did you mean {near}?"),
     );
     Fault::new(mark, format!("unknown key {key:?}; {advice}"))
-}
-
-/// Returns whether two words differ by one letter that is wrong, missing or added, or by two that are swapped.
-fn is_similar(word: &str, key: &str) -> bool {
-    let (word, key): (Vec<char>, Vec<char>) = (word.chars().collect(), key.chars().collect());
-    let same_start = word.iter().zip(&key).take_while(|(a, b)| a == b).count();
-    let same_end = word.iter().rev().zip(key.iter().rev()).take_while(|(a, b)| a == b).count();
-    let longest = word.len().max(key.len());
-    let swapped = word.len() == key.len() && same_start + same_end + 2 >= longest && {
-        let (mut a, mut b) = (word.clone(), key.clone());
-        a.sort_unstable();
-        b.sort_unstable();
-        a == b
-    };
-    word.len().abs_diff(key.len()) <= 1 && same_start + same_end + 1 >= longest || swapped
 }
 
 const MAX_TEXT_BYTES: usize = 64 << 10;

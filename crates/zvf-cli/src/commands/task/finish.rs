@@ -14,7 +14,7 @@ use super::{tasks, unknown_job_error};
 use crate::commands::edit;
 use crate::commands::pyramid;
 use crate::commands::validate::{Shown, observe};
-use crate::outcome::{CommandResult, Outcome, Usage, refuse};
+use crate::outcome::{CommandResult, Outcome, refuse};
 use crate::session::Session;
 use crate::table;
 
@@ -36,11 +36,13 @@ pub(crate) struct Finish {
 impl Finish {
     pub(super) async fn run(self, session: &Session, out: &mut dyn Write) -> CommandResult {
         let tasks = tasks(session, &self.folder).await?;
+        if self.sarif.is_some() && !matches!(tasks.plan().job, Job::Validate(_)) {
+            return refuse("--sarif is for the plan of a validation, which this is not");
+        }
         let (outcome, complete) = match &tasks.plan().job {
             Job::Validate(job) => self.validate(session, (&tasks, job), out).await?,
             Job::Convert(job) => (self.convert(session, (&tasks, job), out).await?, true),
             Job::Pyramid(job) => {
-                self.check_no_sarif()?;
                 let finished = pyramid::finish_levels(session, (&tasks, job), out).await;
                 let place = || format!("cannot finish {}", self.folder);
                 (finished.with_context(place)?, true)
@@ -75,14 +77,6 @@ impl Finish {
         Ok((shown.print(session, Ok(report), out)?, complete))
     }
 
-    /// Refuses options of a validation for other work.
-    fn check_no_sarif(&self) -> Result<(), Usage> {
-        match &self.sarif {
-            Some(_) => refuse("--sarif is for the plan of a validation, which this is not"),
-            None => Ok(()),
-        }
-    }
-
     /// Publishes all parts of a conversion.
     async fn convert(
         &self,
@@ -90,10 +84,7 @@ impl Finish {
         (tasks, job): (&Tasks, &zvf::tasks::ConvertJob),
         out: &mut dyn Write,
     ) -> CommandResult {
-        self.check_no_sarif()?;
-        let progress = session.progress("finishing");
-        let parts = tasks.finish_convert().await;
-        drop(progress);
+        let parts = session.during("finishing", tasks.finish_convert()).await;
         let parts = parts.with_context(|| format!("cannot finish {}", self.folder))?;
         let output = &job.target.output;
         let count = table::format_count(parts.len(), "part");
@@ -104,11 +95,8 @@ impl Finish {
 
     /// Commits the chunks that tasks rewrote, and prints the commit.
     async fn vacuum(&self, session: &Session, tasks: &Tasks, out: &mut dyn Write) -> CommandResult {
-        self.check_no_sarif()?;
-        let progress = session.progress("finishing");
-        let open = session.options(Timeouts::BATCH);
-        let report = tasks.finish_vacuum(&open, session.interrupt().gate()).await;
-        drop(progress);
+        let (open, gate) = (session.options(Timeouts::BATCH), session.interrupt().gate());
+        let report = session.during("finishing", tasks.finish_vacuum(&open, gate)).await;
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
         let store = tasks.store()?;
         match report {

@@ -13,7 +13,7 @@ use crate::commands::convert;
 use crate::commands::pyramid;
 use crate::commands::recorded::Recorded;
 use crate::commands::validate::CheckOptions;
-use crate::outcome::{CommandResult, Outcome};
+use crate::outcome::CommandResult;
 use crate::progress::Progress;
 use crate::session::Session;
 
@@ -186,39 +186,42 @@ async fn print_plan(
     let listed: Vec<_> = listed.collect();
     let plan = json!({"kind": tasks.plan().job.name(), "folder": folder, "tasks": listed});
     session.print(out, &plan, |out| {
-        let mut at = 0;
-        for same in lines.chunk_by(|first, second| first.stage == second.stage) {
-            let suffix = if same.len() == 1 { "" } else { " and so on" };
-            let (name, what) = same.first().map_or(("", ""), |line| (&*line.stage, &line.what));
-            let end = at + same.len();
-            write_stage((name, at), &done[at..end], &format!("{what}{suffix};"), out)?;
-            at = end;
-        }
-        Ok(())
-    })?;
-    if !session.json() {
+        write_stages(&lines, &done, out, |line, count| {
+            let suffix = if count == 1 { "" } else { " and so on" };
+            (line.stage.to_string(), format!("{}{suffix};", line.what))
+        })?;
         let hint = format!(
             "run each task: zvf task run {folder} --task N; then: zvf task finish {folder}"
         );
-        session.print_notices(out, [hint])?;
-    }
-    Ok(Outcome::Clean)
+        Ok(session.print_notices(out, [hint])?)
+    })
 }
 
-/// Writes one line for the tasks of a stage, numbered from `first`: what they do, up to a mark
-/// before the number of `done` tasks.
-pub(crate) fn write_stage(
-    (name, first): (&str, usize),
+/// Writes one line for the tasks of each stage. `describe` returns the name of a stage, and what its tasks do, up to
+/// a mark before the number of `done` tasks, from the first task and the number of tasks.
+pub(crate) fn write_stages<T>(
+    tasks: &[T],
     done: &[bool],
-    what: &str,
     out: &mut dyn Write,
+    describe: impl Fn(&T, usize) -> (String, String),
 ) -> std::io::Result<()> {
-    let last = first + done.len().saturating_sub(1); // a stage has a task
-    let numbers = if first == last { first.to_string() } else { format!("{first} to {last}") };
-    let finished = done.iter().filter(|done| **done).count();
-    let end = if finished > 0 { format!(" {finished} done") } else { String::new() };
-    let what = if finished > 0 { what } else { what.trim_end_matches([',', ';']) };
-    writeln!(out, "{name:<12}tasks {numbers}: {what}{end}")
+    let name_of = |task: &T| describe(task, 1).0;
+    let mut first = 0;
+    for same in tasks.chunk_by(|one, next| name_of(one) == name_of(next)) {
+        let end = first + same.len();
+        let numbers = match same.len() {
+            1 => first.to_string(),
+            _ => format!("{first} to {}", end - 1),
+        };
+        let (name, mut what) = describe(&same[0], same.len());
+        match done[first..end].iter().filter(|done| **done).count() {
+            0 => what.truncate(what.trim_end_matches([',', ';']).len()),
+            finished => what.push_str(&format!(" {finished} done")),
+        }
+        writeln!(out, "{name:<12}tasks {numbers}: {what}")?;
+        first = end;
+    }
+    Ok(())
 }
 
 const PYRAMID_EXAMPLES: &str = "Examples:

@@ -75,7 +75,7 @@ impl<'a> Values<'a> {
 
     /// Returns shape, type and items, in order.
     pub(super) fn json(&self) -> Value {
-        let values: Vec<Value> = self.items().map(Shown::into_json).collect();
+        let values: Vec<Value> = self.items().map(|item| self.to_json(item)).collect();
         serde_json::json!({ "shape": self.shape, "dtype": self.descr, "values": values })
     }
 
@@ -83,7 +83,7 @@ impl<'a> Values<'a> {
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let width = self.shape.last().copied().unwrap_or(1).max(1);
         let width = saturating_usize(width); // no more items than there are
-        let mut texts = self.items().map(Shown::into_text).peekable();
+        let mut texts = self.items().map(|item| self.to_text(item)).peekable();
         while texts.peek().is_some() {
             let line: Vec<String> = texts.by_ref().take(width).collect();
             writeln!(out, "{}", line.join(" "))?;
@@ -91,47 +91,30 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    fn items(&self) -> impl Iterator<Item = Shown> {
-        self.bytes.chunks_exact(self.item.max(1)).map(|item| Shown::format_item(&self.descr, item))
+    fn items(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.bytes.chunks_exact(self.item.max(1))
     }
-}
 
-/// One formatted item.
-enum Shown {
-    /// A number or a boolean: text that is JSON, unless the number is not finite.
-    Plain(String),
-    /// Bytes in hexadecimal.
-    Bytes(String),
-}
+    fn to_text(&self, item: &[u8]) -> String {
+        self.number(item).unwrap_or_else(|| item.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
 
-impl Shown {
-    fn format_item(descr: &str, item: &[u8]) -> Self {
-        let turned: Vec<u8> = match descr.starts_with('>') {
-            true => item.iter().rev().copied().collect(),
-            false => item.to_vec(),
-        };
-        match number(descr.trim_start_matches(['<', '>', '|', '=']), &turned) {
-            Some(text) => Self::Plain(text),
-            None => Self::Bytes(item.iter().map(|byte| format!("{byte:02x}")).collect()),
+    fn to_json(&self, item: &[u8]) -> Value {
+        let Some(text) = self.number(item) else { return self.to_text(item).into() };
+        serde_json::from_str(&text).unwrap_or_else(|_not_finite| match text.as_str() {
+            "inf" => "Infinity".into(),
+            "-inf" => "-Infinity".into(),
+            _ => text.into(),
+        })
+    }
+
+    /// Formats a number or a boolean; `None` for other types.
+    fn number(&self, item: &[u8]) -> Option<String> {
+        let mut item = item.to_vec();
+        if self.descr.starts_with('>') {
+            item.reverse();
         }
-    }
-
-    fn into_text(self) -> String {
-        let (Self::Plain(text) | Self::Bytes(text)) = self;
-        text
-    }
-
-    fn into_json(self) -> Value {
-        match self {
-            Self::Bytes(text) => text.into(),
-            Self::Plain(text) => {
-                serde_json::from_str(&text).unwrap_or_else(|_not_finite| match text.as_str() {
-                    "inf" => "Infinity".into(),
-                    "-inf" => "-Infinity".into(),
-                    _ => text.into(),
-                })
-            }
-        }
+        number(self.descr.trim_start_matches(['<', '>', '|', '=']), &item)
     }
 }
 
@@ -161,7 +144,7 @@ mod tests {
     #[test]
     fn formats_items_of_every_type() {
         #[rustfmt::skip]
-        let table: [(&str, &[u8], &str, &str); 20] = [
+        let table: [(&str, &[u8], &str, &str); 21] = [
             ("<f2", &[0x00, 0x3e], "1.5", "1.5"),
             ("<f2", &[0x00, 0x7c], "inf", "\"Infinity\""),
             ("<f4", &[0xcd, 0xcc, 0xcc, 0x3d], "0.1", "0.1"),
@@ -182,15 +165,12 @@ mod tests {
             ("|b1", &[0], "false", "false"),
             ("<c8", &[0, 0, 0x80, 0x3f, 0, 0, 0, 0], "0000803f00000000", "\"0000803f00000000\""),
             ("|S2", b"12", "3132", "\"3132\""),
+            ("<f4", &[1, 2], "0102", "\"0102\""), // of another size
         ];
         for (descr, item, text, json) in table {
-            assert_eq!(Shown::format_item(descr, item).into_text(), text, "{descr}");
-            assert_eq!(Shown::format_item(descr, item).into_json().to_string(), json, "{descr}");
+            let values = Values { shape: &[], descr: descr.to_owned(), item: 1, bytes: &[] };
+            assert_eq!(values.to_text(item), text, "{descr}");
+            assert_eq!(values.to_json(item).to_string(), json, "{descr}");
         }
-    }
-
-    #[test]
-    fn an_item_of_another_size_is_formatted_as_bytes() {
-        assert_eq!(Shown::format_item("<f4", &[1, 2]).into_text(), "0102");
     }
 }
