@@ -5,6 +5,7 @@
 //! begin again   a writer finds its number taken at any request, and a third one commits at any later request
 //! one epoch     two single writers begin at one time, on a backend without conditions
 //! new arrays    a second writer creates arrays, at any request of the first
+//! readers       a writer creates arrays, at any request of a reader
 //! folder        writers that begin at one head of a folder and commit at one moment
 //! ```
 //!
@@ -18,13 +19,18 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail, ensure};
 use archives::faults::{Conditions, Fault, FaultStore};
+use object_store::ObjectStore;
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_format::Class;
+use zvf_model::LevelId;
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+use zvf_validate::{Observer, Options, validate};
 
 use super::{
-    NAME, apply_committed, commit_lines, create_backend, list_files, place_in_backend, read_files,
-    read_store,
+    NAME, PREFIX, apply_committed, commit_lines, create_backend, list_files, place_in_backend,
+    read_files, read_store,
 };
 use crate::trees::{Tree, remove_folder, write_tree};
 use crate::{Report, block_on, in_parallel};
@@ -32,7 +38,7 @@ use crate::{Report, block_on, in_parallel};
 /// Test backends that keep less than they promise, and every order of writers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doubles {
-    /// Test only every Nth order of writers.
+    /// Test only every Nth order of writers, and every Nth request of a reader.
     #[arg(long, default_value_t = 1)]
     every: usize,
     /// Rounds of writers of a folder.
@@ -60,6 +66,7 @@ impl Doubles {
             json!({"op": "group.add", "name": "new"}),
         ];
         report.part("new arrays", |report| commit_beside(&files, false, &new_arrays, report))?;
+        report.part("readers", |report| read_beside(&files, every, &new_arrays, report))?;
         report.part("folder", |report| self.race_in_folder(&files, &store, report))
     }
 
@@ -272,6 +279,55 @@ fn commit_beside(
     Ok(())
 }
 
+/// A reader asks; at each of its requests a writer commits these lines. The answer is that of the
+/// store before or after them.
+fn read_beside(
+    files: &Tree,
+    every: usize,
+    lines: &[Value],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    for question in 0..QUESTIONS {
+        let changed = create_backend(files);
+        commit_lines(&place_in_backend(&changed), lines)?;
+        let [before, after] = [&create_backend(files), &changed].map(|at| ask(at, question));
+        let states = [before?, after?];
+        for nth in (0..).step_by(every) {
+            let backend = create_backend(files);
+            let reader = Arc::new(backend.new_client());
+            let ended = plan_commit(&reader, nth, place_in_backend(&backend), lines.to_vec());
+            let answer = ask(&reader, question);
+            let Some(ended) = take_outcome(&ended) else { break };
+            let checked = || {
+                ended?;
+                ensure!(states.contains(&answer?), "the answer is of no commit");
+                Ok(())
+            };
+            report.count(checked().with_context(|| format!("question {question}, request {nth}")));
+        }
+    }
+    Ok(())
+}
+
+/// Opens the store and asks one of the questions.
+fn ask(backend: &Arc<FaultStore>, question: usize) -> zvf_error::Result<String> {
+    block_on(async {
+        let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
+        let options = OpenOptions::default();
+        let store = Store::from_object_store(objects, &PREFIX.into(), options).await?;
+        let reader = Reader::new(store.clone());
+        Ok(match question {
+            0 => format!("{:?}", reader.run(&Query::all()).await?.batch),
+            1 => format!("{:?}", reader.count(&Query::all()).await?),
+            2 => format!("{:?}", reader.statistics(LevelId(0), None).await?),
+            _ => {
+                let report = validate(&store, &Options::default(), &Observer::default()).await?;
+                format!("{:?}", report.findings)
+            }
+        })
+    })
+}
+
 /// Writers that read the same head and share four objects commit at the same time. At most one
 /// commit per object may be acknowledged, and its value must remain.
 fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
@@ -310,5 +366,7 @@ fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
 const STORE: &str = "pl2_negative";
 const REFUSALS: [Class; 4] =
     [Class::Conflict, Class::ExpectationFailed, Class::Unavailable, Class::WriterFenced];
+/// What a reader asks: all vertices, their number, statistics, and whether the store is valid.
+const QUESTIONS: usize = 4;
 /// Objects of the store that writers of a folder change.
 const OBJECTS: usize = 4;
