@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use hdf5_pure::{AttrValue, DType, File, VlenStringReadOptions};
+use hdf5_pure::{AttrValue, DType, Dataset, File, VlenStringReadOptions};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
@@ -43,7 +43,7 @@ impl H5 {
             (Ok(_), None) => {
                 return spot("the file").refuse(Class::NotFound, "a path", "none");
             }
-            (Err(memory), _) => isolate::catch(|| File::from_bytes(memory)),
+            (Err(memory), _) => isolate::catch(|| File::from_bytes(memory.into())),
         };
         let file =
             file.map_err(|error| spot("the superblock").error(Class::Codec, "HDF5", error))?;
@@ -145,48 +145,18 @@ impl H5 {
         let count = self.reserve_memory(path, dtype.size, memory)?;
         let bytes = match (dtype.kind, dtype.size) {
             // The file may be of either byte order; the typed reads convert it.
-            (DtypeKind::Float, 4) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_f32())?,
-                f32::to_le_bytes,
-            ),
-            (DtypeKind::Float, _) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_f64())?,
-                f64::to_le_bytes,
-            ),
-            (DtypeKind::Int, 1) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i8())?,
-                i8::to_le_bytes,
-            ),
-            (DtypeKind::Int, 2) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i16())?,
-                i16::to_le_bytes,
-            ),
-            (DtypeKind::Int, 4) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i32())?,
-                i32::to_le_bytes,
-            ),
-            (DtypeKind::Int, _) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i64())?,
-                i64::to_le_bytes,
-            ),
-            (DtypeKind::UInt, 1) => {
-                self.catch_faults(path, |file| file.dataset(path)?.read_u8())?
-            }
-            (DtypeKind::UInt, 2) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_u16())?,
-                u16::to_le_bytes,
-            ),
-            (DtypeKind::UInt, 4) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_u32())?,
-                u32::to_le_bytes,
-            ),
-            (DtypeKind::UInt, _) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_u64())?,
-                u64::to_le_bytes,
-            ),
+            (DtypeKind::Float, 4) => self.numbers(path, |d| d.read_f32(), f32::to_le_bytes)?,
+            (DtypeKind::Float, _) => self.numbers(path, |d| d.read_f64(), f64::to_le_bytes)?,
+            (DtypeKind::Int, 1) => self.numbers(path, |d| d.read_i8(), i8::to_le_bytes)?,
+            (DtypeKind::Int, 2) => self.numbers(path, |d| d.read_i16(), i16::to_le_bytes)?,
+            (DtypeKind::Int, 4) => self.numbers(path, |d| d.read_i32(), i32::to_le_bytes)?,
+            (DtypeKind::Int, _) => self.numbers(path, |d| d.read_i64(), i64::to_le_bytes)?,
+            (DtypeKind::UInt, 1) => self.numbers(path, |d| d.read_u8(), u8::to_le_bytes)?,
+            (DtypeKind::UInt, 2) => self.numbers(path, |d| d.read_u16(), u16::to_le_bytes)?,
+            (DtypeKind::UInt, 4) => self.numbers(path, |d| d.read_u32(), u32::to_le_bytes)?,
+            (DtypeKind::UInt, _) => self.numbers(path, |d| d.read_u64(), u64::to_le_bytes)?,
             (DtypeKind::Bool | DtypeKind::Text, _) => {
-                let raw = self.catch_faults(path, |file| file.dataset(path)?.read_raw())?;
-                raw.into_iter().map(|byte| u8::from(byte != 0)).collect()
+                self.numbers(path, |d| d.read_raw(), |byte| [u8::from(byte != 0)])?
             }
         };
         // The product was compared with the memory.
@@ -196,6 +166,17 @@ impl H5 {
             return spot(path).refuse(Class::CountMismatch, &expected, found);
         }
         Ok(bytes)
+    }
+
+    /// Reads the numbers of an array, and encodes each.
+    fn numbers<T, const N: usize>(
+        &self,
+        path: &str,
+        read: impl FnOnce(&Dataset) -> Result<Vec<T>, hdf5_pure::Error>,
+        encode: impl Fn(T) -> [u8; N],
+    ) -> Result<Vec<u8>> {
+        let values = self.catch_faults(path, |file| read(&file.dataset(path)?))?;
+        Ok(values.into_iter().flat_map(encode).collect())
     }
 
     /// Reads the texts of an array, within the remaining `memory`. Numbers are formatted.
@@ -291,10 +272,6 @@ fn find_link(bytes: &[u8], name: &str) -> Option<String> {
         let file = target.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(file.get(..file.len().min(200))?).into_owned())
     })
-}
-
-fn to_bytes<T, const N: usize>(values: Vec<T>, encode: fn(T) -> [u8; N]) -> Vec<u8> {
-    values.into_iter().flat_map(encode).collect()
 }
 
 /// Returns true for the names of the enum that h5py writes for booleans.
