@@ -106,11 +106,8 @@ fn choose_columns(
         let names = || fields.iter().map(|field| format!("{:?}", field.name)).collect::<Vec<_>>();
         let missing = || {
             let place = "the attributes of a point";
-            source.spot(place).error(
-                Class::InvalidArgument,
-                format!("one called {name:?}"),
-                names().join(", "),
-            )
+            let spot = source.spot(place);
+            spot.error(Class::InvalidArgument, format!("one called {name:?}"), names().join(", "))
         };
         fields.iter().find(|field| field.name == *name).cloned().ok_or_else(missing)
     };

@@ -30,11 +30,8 @@ use zvf_model::flow::{ElementHeader, Header, Piece};
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
         let place = "the stream";
-        return bytes.spot(place).hint("give the file itself").refuse(
-            Class::Unsupported,
-            "a file, which is read twice",
-            "a stream",
-        );
+        let spot = bytes.spot(place).hint("give the file itself");
+        return spot.refuse(Class::Unsupported, "a file, which is read twice", "a stream");
     };
     let counts = LineCounts::scan(Lines::new_lossy(bytes), options.positions.is_none())?;
     let inferred = match &counts {

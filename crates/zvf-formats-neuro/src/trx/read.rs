@@ -33,11 +33,8 @@ use crate::trx::read::members::{ArrayMember, HEADER, Members, spot};
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
         let place = "the input";
-        return spot(place).hint("a zip is not read from front to back").refuse(
-            Class::Unsupported,
-            "a file or a folder",
-            "a stream",
-        );
+        let here = spot(place).hint("a zip is not read from front to back");
+        return here.refuse(Class::Unsupported, "a file or a folder", "a stream");
     };
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if !kind.is_chain() || kind == Kind::Line {
@@ -145,11 +142,8 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let place = || array.path.clone();
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
-        return spot(place()).hint("raise --memory-limit").refuse(
-            Class::LimitExceeded,
-            expected,
-            array.size,
-        );
+        let here = spot(place()).hint("raise --memory-limit");
+        return here.refuse(Class::LimitExceeded, expected, array.size);
     }
     if array.size == 0 {
         return Ok(Vec::new());

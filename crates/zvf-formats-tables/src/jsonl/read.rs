@@ -61,11 +61,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let (names, width) = find_axes(&vertices, options);
     if width == 0 && !vertices.is_empty() {
         let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
-        return lines.lines.bytes().spot(place).hint("name the positions with --positions").refuse(
-            Class::InvalidArgument,
-            expected,
-            "neither",
-        );
+        let spot = lines.lines.bytes().spot(place).hint("name the positions with --positions");
+        return spot.refuse(Class::InvalidArgument, expected, "neither");
     }
     let is_attribute = |name: &&String| {
         !RESERVED.contains(&name.as_str())

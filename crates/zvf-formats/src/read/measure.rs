@@ -77,8 +77,8 @@ pub(crate) fn add_measures(
             if header.object_fields.iter().any(|field| &*field.name == *name) {
                 let hint = "leave it out of --object-attr: that of the file is read";
                 let found = format!("{name:?} in the file already");
-                let spot = spot("attributes of objects").hint(hint);
-                return spot.refuse(Class::InvalidArgument, "each name once", found);
+                let here = spot("attributes of objects").hint(hint);
+                return here.refuse(Class::InvalidArgument, "each name once", found);
             }
             header.object_fields.push(Field::new(*name, new_column(dtype, width, Vec::new())?));
         }
@@ -150,11 +150,8 @@ impl MeasuringReader {
             let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {
                 let place = format!("object {}", part.object.0);
                 let expected = "fewer than 2^32 vertices to measure";
-                return Spot::new(self.format, place).refuse(
-                    Class::LimitExceeded,
-                    expected,
-                    "more",
-                );
+                let spot = Spot::new(self.format, place);
+                return spot.refuse(Class::LimitExceeded, expected, "more");
             };
             for row in part.rows {
                 let at = position(positions, row, self.axes);
@@ -170,11 +167,8 @@ impl MeasuringReader {
             let found = format!("more than {} that may go on", self.max_paths);
             let expected = "objects one after the other, or few enough for memory";
             let place = "objects";
-            return Spot::new(self.format, place).hint("give more memory: --memory-limit").refuse(
-                Class::LimitExceeded,
-                expected,
-                found,
-            );
+            let spot = Spot::new(self.format, place).hint("give more memory: --memory-limit");
+            return spot.refuse(Class::LimitExceeded, expected, found);
         }
         Ok(())
     }

@@ -69,12 +69,8 @@ impl Archive {
             let wide = read_part(&mut file, RecordNumbers::new(locator).u64(8), 56)?;
             let expected = "a 64-bit end of central directory";
             let found = "other bytes";
-            spot("an archive").ensure(
-                wide.starts_with(END_64),
-                Class::BadMagic,
-                expected,
-                found,
-            )?;
+            let here = spot("an archive");
+            here.ensure(wide.starts_with(END_64), Class::BadMagic, expected, found)?;
             let wide = RecordNumbers::new(&wide);
             (count, size, start) = (wide.u64(32), wide.u64(40), wide.u64(48));
         }

@@ -47,12 +47,8 @@ impl<'a> Document<'a> {
             file.spot("the JSON").error(Class::Encoding, "a JSON object", found)
         })?;
         let expected = "a JSON object";
-        file.spot("the JSON").ensure(
-            json.is_object(),
-            Class::Encoding,
-            expected,
-            "another value",
-        )?;
+        let spot = file.spot("the JSON");
+        spot.ensure(json.is_object(), Class::Encoding, expected, "another value")?;
         check_extensions(file, &json)?;
         // A limit: the largest number means that none is needed.
         let max_zero_bytes = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
@@ -270,11 +266,8 @@ impl<'a> Document<'a> {
         let (bytes, _) = self.view(&extension["bufferView"], place)?;
         let limits = zvf_formats::draco::Limits::from_memory(self.max_draco_bytes);
         let stream = zvf_formats::draco::decode(bytes, &limits).map_err(|fault| {
-            self.file.spot(format!("{place}, Draco")).error(
-                fault.class,
-                fault.expected,
-                fault.found,
-            )
+            let spot = self.file.spot(format!("{place}, Draco"));
+            spot.error(fault.class, fault.expected, fault.found)
         })?;
         let mut attributes = Vec::new();
         for (name, id) in extension["attributes"].as_object().into_iter().flatten() {
@@ -346,12 +339,8 @@ fn check_extensions(file: &WholeFile, json: &Json) -> Result<()> {
             || harmless.iter().any(|start| name.starts_with(start));
         let expected = "extensions that are known";
         let found = format_args!("{name:?}");
-        file.spot("extensionsRequired").ensure(
-            is_supported,
-            Class::Unsupported,
-            expected,
-            found,
-        )?;
+        let spot = file.spot("extensionsRequired");
+        spot.ensure(is_supported, Class::Unsupported, expected, found)?;
     }
     Ok(())
 }

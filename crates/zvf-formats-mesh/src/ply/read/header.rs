@@ -138,11 +138,8 @@ impl PlyHeader {
                 }
                 _ => {
                     let expected = "format, element, property, comment or end_header";
-                    return lines.here().refuse(
-                        Class::BadTag,
-                        expected,
-                        quote(&line, MAX_SHOWN_CHARS),
-                    );
+                    let spot = lines.here();
+                    return spot.refuse(Class::BadTag, expected, quote(&line, MAX_SHOWN_CHARS));
                 }
             }
         }
@@ -155,11 +152,8 @@ fn parse_property(lines: &Lines, words: &[&str], line: &str, big_endian: bool) -
     let dtype = |word: &str| {
         let entry = TYPES.iter().find(|(names, ..)| names.contains(&word));
         let (_, kind, size) = entry.ok_or_else(|| {
-            lines.here().error(
-                Class::BadTag,
-                "a type such as float or uchar",
-                quote(word, MAX_SHOWN_CHARS),
-            )
+            let spot = lines.here();
+            spot.error(Class::BadTag, "a type such as float or uchar", quote(word, MAX_SHOWN_CHARS))
         })?;
         Ok::<_, Error>(Dtype { kind: *kind, size: *size, big_endian: big_endian && *size > 1 })
     };

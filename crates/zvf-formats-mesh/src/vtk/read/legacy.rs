@@ -106,11 +106,8 @@ impl<'a> Parser<'a> {
             "ASCII" => false,
             "BINARY" => true,
             _ => {
-                return self.here().refuse(
-                    Class::BadTag,
-                    "ASCII or BINARY",
-                    quote_start(&encoding),
-                );
+                let spot = self.here();
+                return spot.refuse(Class::BadTag, "ASCII or BINARY", quote_start(&encoding));
             }
         };
         let Some(words) = self.read_words()? else {

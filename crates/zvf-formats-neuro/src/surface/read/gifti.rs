@@ -276,11 +276,8 @@ impl FeatureShape {
         let place = || format!("DataArray {} ExternalFileOffset", self.number);
         let offset = element.get("ExternalFileOffset").unwrap_or("0");
         let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
-            file.spot(place()).error(
-                Class::Encoding,
-                "a whole number of bytes",
-                quote_start(offset),
-            )
+            let spot = file.spot(place());
+            spot.error(Class::Encoding, "a whole number of bytes", quote_start(offset))
         })?;
         let length = std::fs::metadata(&path).map_err(read_failed)?.len();
         let size = to_u64(self.size);
@@ -398,11 +395,8 @@ impl GiftiFile {
                 if values.field.column.len() != nodes.len() {
                     let expected = format!("{} values as NODE_INDEX has", nodes.len());
                     let found = values.field.column.len().to_string();
-                    return spot(values.field.name.to_string()).refuse(
-                        Class::CountMismatch,
-                        expected,
-                        found,
-                    );
+                    let here = spot(values.field.name.to_string());
+                    return here.refuse(Class::CountMismatch, expected, found);
                 }
                 values.nodes = Some(nodes.clone());
             }

@@ -83,11 +83,8 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64> {
     let found = || format!("{:?}", shorten(&value));
     let (name, offset) = value.split_once(char::is_whitespace).unwrap_or((value.as_str(), ""));
     if name != "." {
-        return bytes.spot(place()).hint("tracks in another file are not followed").refuse(
-            Class::Unsupported,
-            expected,
-            found(),
-        );
+        let spot = bytes.spot(place()).hint("tracks in another file are not followed");
+        return spot.refuse(Class::Unsupported, expected, found());
     }
     let offset = offset.trim().parse::<u64>().ok();
     let offset = bytes.spot(place()).need(offset, Class::Encoding, expected, found())?;

@@ -164,11 +164,8 @@ impl RowSource {
         }
         let place = FilePlace::Byte(last.position());
         let hint = "several arrays in one file are not read: write them one by one, or as npz";
-        last.spot(place).hint(hint).refuse(
-            Class::Trailing,
-            "the end after the last row",
-            "more bytes",
-        )
+        let spot = last.spot(place).hint(hint);
+        spot.refuse(Class::Trailing, "the end after the last row", "more bytes")
     }
 }
 

@@ -144,11 +144,8 @@ impl FeatureColumns {
         if self.contains(name) {
             let expected = "another name for each of them";
             let found = format!("{name:?} twice");
-            return Spot::new(self.format, "the attributes").refuse(
-                Class::Duplicate,
-                expected,
-                found,
-            );
+            let spot = Spot::new(self.format, "the attributes");
+            return spot.refuse(Class::Duplicate, expected, found);
         }
         let at = self.find_or_add(name)?;
         self.columns[at].declared = dtype;
