@@ -55,8 +55,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         && fields.iter().all(|field: &Field| *field.name != *"obs_row");
     if adds_obs_row {
         let rows = u32::try_from(obs.rows).ok();
-        let expected = "fewer than 2^32 rows";
-        let rows = spot("obs").need(rows, Class::LimitExceeded, expected, obs.rows)?;
+        let rows =
+            spot("obs").need(rows, Class::LimitExceeded, "fewer than 2^32 rows", obs.rows)?;
         let row_numbers = (0..rows).flat_map(u32::to_le_bytes).collect();
         fields.push(Field::new("obs_row", new_column(UINT32, 1, row_numbers)?));
     }

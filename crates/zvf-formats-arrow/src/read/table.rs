@@ -110,8 +110,7 @@ impl Table {
             *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))
         };
         if !types.iter().all(is_same) {
-            let expected = format!("{dtype} for every axis");
-            let bad = choice.error(Class::Unsupported, expected);
+            let bad = choice.error(Class::Unsupported, format!("{dtype} for every axis"));
             return Err(bad.with_hint("convert them to one type first"));
         }
         let width = if types.len() == 1 { width } else { index_u32(types.len()) };

@@ -59,10 +59,10 @@ pub fn is_long(dtype: Dtype) -> bool {
 
 /// Returns the error for long texts in a stream, which cannot be read twice.
 pub fn stream_error(format: &'static str, column: &str) -> Error {
-    let place = format!("column {column:?}");
     let expected = format!("texts of at most {} characters in a stream", MAX_PADDED_BYTES / 4);
-    let bad = Spot::new(format, place).error(Class::Unsupported, expected, "a longer one");
-    bad.with_hint("give the file itself, state the type of the column, or leave it out")
+    Spot::new(format, format!("column {column:?}"))
+        .hint("give the file itself, state the type of the column, or leave it out")
+        .error(Class::Unsupported, expected, "a longer one")
 }
 
 /// Returns the number of rows per batch for these columns: at most `max_rows`, and fewer if rows
