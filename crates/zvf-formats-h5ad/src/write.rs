@@ -16,7 +16,8 @@ use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    BOOL, CollectedInput, Encoded, Target, WriteOptions, cannot_hold, field_value, whole_number,
+    BOOL, CollectedInput, Encoded, Target, WriteOptions, cannot_hold, field_value, find_record,
+    whole_number,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Header, Report};
@@ -38,8 +39,7 @@ pub(crate) fn encode(
 }
 
 fn from_hdf5_error(error: impl std::fmt::Display) -> Error {
-    let advice = "leave columns out, or write Parquet";
-    cannot_hold(NAME, error, advice)
+    cannot_hold(NAME, error, "leave columns out, or write Parquet")
 }
 
 /// Sets the encoding attributes of an element.
@@ -50,7 +50,7 @@ fn set_encoding(set: &mut dyn FnMut(&str, AttrValue), kind: &str, version: &str)
 
 /// Adds the table of cells, and their positions.
 fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<()> {
-    let record = header.records.iter().find(|(name, _)| name == NAME).map(|(_, record)| record);
+    let record = find_record(header, NAME);
     let recorded: Option<Vec<&str>> = record
         .and_then(|record| record.get("obs_names")?.as_array())
         .and_then(|names| names.iter().map(Json::as_str).collect());

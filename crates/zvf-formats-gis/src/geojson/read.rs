@@ -211,12 +211,14 @@ impl FeatureCursor {
             Some(_) if !has_item => {}
             Some(byte) => {
                 let found = format!("{:?}", char::from(byte));
-                let expected = "a comma or the end of the list";
-                return from.here().refuse(Class::Encoding, expected, found);
+                return from.here().refuse(
+                    Class::Encoding,
+                    "a comma or the end of the list",
+                    found,
+                );
             }
             None => {
-                let expected = "the rest of the features";
-                return from.here().refuse(Class::Truncated, expected, "the end");
+                return from.here().refuse(Class::Truncated, "the rest of the features", "the end");
             }
         }
         Ok(true)
@@ -296,8 +298,7 @@ impl FeatureCursor {
             let key = self.read_key()?;
             if key == "features" || !self.read_member(&key)? {
                 let expected = "the other members of a FeatureCollection";
-                let found = format!("{key:?}");
-                return self.from.here().refuse(Class::BadTag, expected, found);
+                return self.from.here().refuse(Class::BadTag, expected, format!("{key:?}"));
             }
         }
         take_byte(&mut self.from, b'}')?;

@@ -29,8 +29,7 @@ use zvf_model::flow::{ElementHeader, Header, Piece};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
-        let place = "the stream";
-        let spot = bytes.spot(place).hint("give the file itself");
+        let spot = bytes.spot("the stream").hint("give the file itself");
         return spot.refuse(Class::Unsupported, "a file, which is read twice", "a stream");
     };
     let counts = LineCounts::scan(Lines::new_lossy(bytes), options.positions.is_none())?;

@@ -30,8 +30,7 @@ use crate::stl::read::facets::{Facet, Facets};
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
-        let place = "the file";
-        return bytes.spot(place).refuse(Class::InvalidArgument, "mesh or point_cloud", kind);
+        return bytes.spot("the file").refuse(Class::InvalidArgument, "mesh or point_cloud", kind);
     }
     let source = RandomFile::open(bytes, options.memory);
     let source = source.map_err(|error| match error.class() {
@@ -182,11 +181,9 @@ impl Pieces {
             }
             if vertex_by_bits.len() >= self.max_vertices {
                 let expected = format!("at most {} vertices in a solid", self.max_vertices);
-                let place = format!("solid {}", self.solid);
-                let bad =
-                    Spot::new("STL", place).error(Class::LimitExceeded, expected, "more of them");
-                let hint = "allow more memory, or do not weld vertices";
-                return Err(bad.with_hint(hint));
+                let spot = Spot::new("STL", format!("solid {}", self.solid));
+                let spot = spot.hint("allow more memory, or do not weld vertices");
+                return spot.refuse(Class::LimitExceeded, expected, "more of them");
             }
             vertex_by_bits.insert(bits, self.vertex_count);
         }

@@ -185,8 +185,7 @@ fn find_volume<'a>(
 
 /// Returns the error for a volume with something else than a number.
 fn volume_error(key: &str, found: &Json) -> Error {
-    let what = format!("{found} in the {key} of its volume");
-    cannot_hold("FreeSurfer", what, "leave the volume out")
+    cannot_hold("FreeSurfer", format!("{found} in the {key} of its volume"), "leave the volume out")
 }
 
 fn write_volume(volume: &serde_json::Map<String, Json>, out: &mut dyn Write) -> Result<()> {

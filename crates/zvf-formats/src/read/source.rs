@@ -85,8 +85,7 @@ impl RandomFile {
     pub fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>> {
         let left = self.len.saturating_sub(at); // none past the end
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
-            let expected = format!("{n} bytes of {what}");
-            return self.spot_at(at).refuse(Class::Truncated, expected, left);
+            return self.spot_at(at).refuse(Class::Truncated, format!("{n} bytes of {what}"), left);
         };
         match &mut self.backing {
             Backing::Memory(all) => {

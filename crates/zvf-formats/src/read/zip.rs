@@ -148,8 +148,7 @@ fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>> {
     if u64::try_from(bytes.len()).is_ok_and(|read| read == size) {
         return Ok(bytes);
     }
-    let expected = format!("{size} bytes at {start}");
-    spot("an archive").refuse(Class::Truncated, expected, bytes.len())
+    spot("an archive").refuse(Class::Truncated, format!("{size} bytes at {start}"), bytes.len())
 }
 
 fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
@@ -212,8 +211,7 @@ fn zip64_values(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
 fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8])> {
     let fields = bytes.split_at_checked(length.into());
     fields.ok_or_else(|| {
-        let expected = format!("{length} bytes of a name");
-        spot("an archive").error(Class::Truncated, expected, bytes.len())
+        spot("an archive").error(Class::Truncated, format!("{length} bytes of a name"), bytes.len())
     })
 }
 

@@ -8,7 +8,7 @@ use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use crate::table::{field_value, vertex_owners};
-use crate::write::{CollectedPieces, Encode, Target, WriteOptions};
+use crate::write::{CollectedPieces, Encode, Target, WriteOptions, find_record};
 
 /// The complete input of one kind.
 pub struct CollectedInput {
@@ -138,8 +138,7 @@ impl CollectedInput {
 
     /// Returns the header record of the reader of `format`.
     pub fn record(&self, format: &str) -> Option<&serde_json::Value> {
-        let entry = self.header.records.iter().find(|(name, _)| name == format);
-        entry.map(|(_, record)| record)
+        find_record(&self.header, format)
     }
 }
 

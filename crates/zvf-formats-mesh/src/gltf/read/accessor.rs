@@ -58,8 +58,11 @@ impl<'a> Document<'a> {
         let version = document.json["asset"]["version"].as_str().unwrap_or("2.0");
         if !version.starts_with("2.") {
             let found = format!("{version:?}");
-            let place = "asset.version";
-            return file.spot(place).refuse(Class::UnsupportedVersion, "version 2", found);
+            return file.spot("asset.version").refuse(
+                Class::UnsupportedVersion,
+                "version 2",
+                found,
+            );
         }
         let count = document.array("buffers").len();
         for at in 0..count {

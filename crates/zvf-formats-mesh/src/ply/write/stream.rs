@@ -414,8 +414,7 @@ fn infer_columns<'a, 'b: 'a>(
 }
 
 fn other_columns_error(what: &str) -> Error {
-    let found = format!("{what} that the header does not name");
-    other_columns("those of the header", found)
+    other_columns("those of the header", format!("{what} that the header does not name"))
 }
 
 #[cfg(test)]

@@ -398,8 +398,11 @@ impl<'a> Parser<'a> {
         {
             let words = self.read_words()?.unwrap_or_default();
             let [found, kind] = words[..] else {
-                let found = format!("{:?}", words.join(" "));
-                return self.here().refuse(Class::BadTag, keyword, found);
+                return self.here().refuse(
+                    Class::BadTag,
+                    keyword,
+                    format!("{:?}", words.join(" ")),
+                );
             };
             let is_keyword = found.eq_ignore_ascii_case(keyword);
             self.here().ensure(is_keyword, Class::BadTag, keyword, format_args!("{found:?}"))?;

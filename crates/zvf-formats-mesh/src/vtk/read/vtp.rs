@@ -524,8 +524,7 @@ fn read_cells(
     };
     let read_numbers = |array: &Array, rows: usize| {
         to_integers(&decoder.read(array, Some(rows))?).map_err(|found| {
-            let expected = "numbers of points".to_owned();
-            decoder.spot(array).error(Class::OutOfBounds, expected, found)
+            decoder.spot(array).error(Class::OutOfBounds, "numbers of points".to_owned(), found)
         })
     };
     let ends = read_numbers(offsets, count)?;

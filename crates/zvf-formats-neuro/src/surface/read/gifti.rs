@@ -234,8 +234,7 @@ impl FeatureShape {
             "ExternalFileBinary" => self.read_external(file, element)?,
             encoding => {
                 let expected = "ASCII, Base64Binary, GZipBase64Binary or ExternalFileBinary";
-                let found = format!("{encoding:?}");
-                return file.spot(part()).refuse(Class::BadTag, expected, found);
+                return file.spot(part()).refuse(Class::BadTag, expected, format!("{encoding:?}"));
             }
         };
         self.build_column(bytes, dtype)
@@ -429,8 +428,7 @@ fn check_points(number: usize, values: Column) -> Result<Column> {
         };
     }
     let found = format!("{} {}", values.width(), values.dtype());
-    let place = format!("DataArray {number}");
-    spot(place).refuse(Class::BadShape, "three floats a vertex", found)
+    spot(format!("DataArray {number}")).refuse(Class::BadShape, "three floats a vertex", found)
 }
 
 fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>> {

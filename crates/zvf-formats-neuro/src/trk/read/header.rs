@@ -46,8 +46,7 @@ impl TrkHeader {
         let raw: [u8; HEADER_BYTES] = bytes.read_array("the header")?;
         let spot = |name: &'static str| bytes.spot(name);
         if !raw.starts_with(b"TRACK") {
-            let found = format!("{:02x?}", &raw[..6]);
-            return spot("magic").refuse(Class::BadMagic, "TRACK", found);
+            return spot("magic").refuse(Class::BadMagic, "TRACK", format!("{:02x?}", &raw[..6]));
         }
         let size = RecordNumbers::new(&raw).i32(996);
         let big_endian = size != EXPECTED_HDR_SIZE;
