@@ -1,5 +1,6 @@
 //! Checked access to an HDF5 file.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::read::NAME;
 pub(crate) struct H5 {
     file: File,
     path: Option<PathBuf>, // `None` if the file is in memory
+    memory: Cell<u64>,     // that is left for what is read
 }
 
 /// The type of the object under a path.
@@ -43,11 +45,16 @@ impl H5 {
             (Ok(_), None) => {
                 return spot("the file").refuse(Class::NotFound, "a path", "none");
             }
-            (Err(memory), _) => isolate::catch(|| File::from_bytes(memory.into())),
+            (Err(bytes), _) => isolate::catch(|| File::from_bytes(bytes.into())),
         };
         let file =
             file.map_err(|error| spot("the superblock").error(Class::Codec, "HDF5", error))?;
-        Ok(Self { file, path: own_path })
+        Ok(Self { file, path: own_path, memory: Cell::new(memory) })
+    }
+
+    /// Returns the bytes of memory that are left.
+    pub(crate) const fn memory(&self) -> u64 {
+        self.memory.get()
     }
 
     /// Returns the target file of the external link `name`. The library reports external links as missing objects, so
@@ -140,9 +147,9 @@ impl H5 {
         })
     }
 
-    /// Reads the numbers of an array, little-endian, within the remaining `memory`.
-    pub(crate) fn read_bytes(&self, path: &str, dtype: Dtype, memory: &mut u64) -> Result<Vec<u8>> {
-        let count = self.reserve_memory(path, dtype.size, memory)?;
+    /// Reads the numbers of an array, little-endian, within the memory that is left.
+    pub(crate) fn read_bytes(&self, path: &str, dtype: Dtype) -> Result<Vec<u8>> {
+        let count = self.reserve_memory(path, dtype.size)?;
         let bytes = match (dtype.kind, dtype.size) {
             // The file may be of either byte order; the typed reads convert it.
             (DtypeKind::Float, 4) => self.numbers(path, |d| d.read_f32(), f32::to_le_bytes)?,
@@ -179,29 +186,29 @@ impl H5 {
         Ok(values.into_iter().flat_map(encode).collect())
     }
 
-    /// Reads the texts of an array, within the remaining `memory`. Numbers are formatted.
-    pub(crate) fn read_texts(&self, path: &str, memory: &mut u64) -> Result<Vec<String>> {
-        self.reserve_memory(path, to_u64(size_of::<String>()), memory)?;
+    /// Reads the texts of an array, within the memory that is left. Numbers are formatted.
+    pub(crate) fn read_texts(&self, path: &str) -> Result<Vec<String>> {
+        self.reserve_memory(path, to_u64(size_of::<String>()))?;
         match self.dtype(path)? {
             DType::VariableLengthString => {
-                let limit = saturating_usize(*memory);
+                let limit = saturating_usize(self.memory.get());
                 let texts = self.catch_faults(path, |file| {
                     let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
                 let used_bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-                *memory = memory.saturating_sub(used_bytes); // the library kept to the limit
+                self.memory.set(self.memory.get().saturating_sub(used_bytes)); // the library kept to the limit
                 Ok(texts)
             }
             DType::String => {
                 let width = self.catch_faults(path, |file| file.dataset(path)?.element_size())?;
                 // The bytes of the array and the texts are in memory together.
-                self.reserve_memory(path, width.saturating_mul(2), memory)?; // above every limit
+                self.reserve_memory(path, width.saturating_mul(2))?; // above every limit
                 self.catch_faults(path, |file| file.dataset(path)?.read_string())
             }
             _ => match self.number_type(path)? {
                 Some(dtype) => {
-                    let bytes = self.read_bytes(path, dtype, memory)?;
+                    let bytes = self.read_bytes(path, dtype)?;
                     let column = new_column(dtype, 1, bytes)?;
                     Ok((0..column.len()).map(|row| column.value(row, 0).to_string()).collect())
                 }
@@ -211,17 +218,18 @@ impl H5 {
     }
 
     /// Reserves `size` bytes for each value of an array, and returns the count of its values.
-    fn reserve_memory(&self, path: &str, size: u64, memory: &mut u64) -> Result<u64> {
+    fn reserve_memory(&self, path: &str, size: u64) -> Result<u64> {
         let shape = self.shape(path)?;
         let count = shape.iter().try_fold(1_u64, |product, n| product.checked_mul(*n));
         let bytes = count.and_then(|count| count.checked_mul(size));
-        let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= memory)) else {
+        let memory = self.memory.get();
+        let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| *bytes <= memory)) else {
             let expected = format!("at most {memory} bytes, which have to be in memory at once");
             let fault =
                 spot(path).error(Class::LimitExceeded, &expected, format!("an array of {shape:?}"));
             return Err(fault);
         };
-        *memory -= bytes;
+        self.memory.set(memory - bytes);
         Ok(count)
     }
 
