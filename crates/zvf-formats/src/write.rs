@@ -38,8 +38,7 @@ pub type Opened<'a> = Result<Box<dyn Sink + 'a>>;
 /// The report of an encoded file.
 pub type Encoded = Result<Report>;
 /// Encodes the input, and reports with the losses that only the values show.
-pub(crate) type Encode =
-    fn(&collected_input::CollectedInput, &mut Target<'_>, &WriteOptions) -> Encoded;
+pub(crate) type Encode = fn(&collected_input::CollectedInput, &mut Target<'_>) -> Encoded;
 
 /// Options for writing a file.
 ///

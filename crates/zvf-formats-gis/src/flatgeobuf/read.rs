@@ -241,8 +241,7 @@ impl FgbHeader {
 }
 
 fn convert_error(source: &RandomFile, at: u64, bad: ByteFault) -> Error {
-    let place = FilePlace::Byte(at + to_u64(bad.at));
-    source.spot(place).error(bad.class, bad.expected, bad.found)
+    source.spot_at(at + to_u64(bad.at)).fault(bad)
 }
 
 /// A cursor over the features of a file.

@@ -7,17 +7,13 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, counted_loss, format_coordinate, format_number,
+    CollectedInput, Encoded, Target, counted_loss, format_coordinate, format_number,
 };
 use zvf_model::flow::Loss;
 use zvf_model::{Elements, ObjectId};
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let positions = input.batch.positions();
     let colour = input.batch.field("color").filter(|field| field.column.width() == 3);
     for row in 0..input.batch.len() {

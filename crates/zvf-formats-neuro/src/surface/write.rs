@@ -1,5 +1,9 @@
 //! Hemispheres for GIFTI and `FreeSurfer`, with vertices in the order of their files.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
 use zvf_error::{Result, format_count};
 use zvf_format::num::floor_i64;
 use zvf_formats::{CollectedInput, cannot_hold, counted_loss, field_value, whole_number};
@@ -67,6 +71,16 @@ pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>> {
         (Value::Null, _) => None,
         (_, code) => whole_number(&code).and_then(|code| usize::try_from(code).ok()),
     })
+}
+
+/// Creates a file, and calls `write` with it.
+pub(crate) fn create_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let mut file = BufWriter::new(File::create_new(path)?);
+    write(&mut file)?;
+    Ok(file.flush()?)
 }
 
 /// Returns the name of the surface, if there is exactly one.

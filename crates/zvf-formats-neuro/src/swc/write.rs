@@ -6,17 +6,11 @@
 use std::io::Write;
 
 use zvf_error::{Result, format_count};
-use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, format_coordinate, format_value,
-};
+use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold, format_coordinate, format_value};
 use zvf_model::flow::Loss;
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let parents = find_parents(input)?;
     let order = sort_parents_first(&parents);
     let field = |name: &str| {

@@ -8,17 +8,13 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, counted_loss, field_value,
-    format_number, format_value, format_values,
+    CollectedInput, Encoded, Target, cannot_hold, counted_loss, field_value, format_number,
+    format_value, format_values,
 };
 use zvf_model::{Field, Value};
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let names = input.batch.field("id").or_else(|| input.batch.field("node_id"));
     let names = match names {
         Some(field) => format_values(field)?,

@@ -39,17 +39,20 @@ impl LabelCollector {
             codes.insert(text.to_owned(), code);
             return Ok(());
         }
-        let place = "columns of long texts";
-        let expected = format!("different texts of at most {} bytes", self.max_bytes);
-        Spot::new(self.format, place)
-            .hint("raise --memory-limit, or choose fewer attributes")
-            .refuse(Class::LimitExceeded, expected, "more")
+        Err(text_limit_error(self.format, "columns of long texts", self.max_bytes))
     }
 
     /// Returns the texts of each column.
     pub fn finish(self) -> impl Iterator<Item = Labels> {
         self.columns.into_iter().map(Labels::new)
     }
+}
+
+/// Returns the error for distinct texts that take more than `max_bytes`.
+pub(crate) fn text_limit_error(format: &'static str, place: &str, max_bytes: u64) -> Error {
+    let expected = format!("different texts of at most {max_bytes} bytes");
+    let spot = Spot::new(format, place).hint("raise --memory-limit, or choose fewer attributes");
+    spot.error(Class::LimitExceeded, expected, "more")
 }
 
 /// Returns whether a column of this type is too wide to pad every row.

@@ -22,6 +22,8 @@ pub struct CollectedInput {
     pub object_fields: Vec<Field>,
     /// Groups of objects.
     pub groups: Vec<Group>,
+    /// The options of the writer.
+    pub options: WriteOptions,
 }
 
 /// Opens a writer that collects its input and then calls `encode`.
@@ -57,8 +59,9 @@ impl Sink for CollectingWriter<'_> {
         let batch = collected.take_batch()?;
         let object_fields = collected.take_object_fields();
         let CollectedPieces { header, objects, groups, .. } = collected;
-        let input = CollectedInput { header, batch, objects, object_fields, groups };
-        let report = (self.encode)(&input, &mut self.target, &self.options)?;
+        let options = self.options;
+        let input = CollectedInput { header, batch, objects, object_fields, groups, options };
+        let report = (self.encode)(&input, &mut self.target)?;
         self.target.flush()?;
         Ok(report)
     }

@@ -94,9 +94,8 @@ impl<'a> Document<'a> {
             (None, None) => Vec::new(),
             (Some(uri), _) if uri.starts_with("data:") => {
                 let (_, text) = uri.split_once(";base64,").unwrap_or((uri, ""));
-                decode_base64(text.as_bytes()).map_err(|fault| {
-                    self.file.spot(place()).error(fault.class, fault.expected, fault.found)
-                })?
+                decode_base64(text.as_bytes())
+                    .map_err(|fault| self.file.spot(place()).fault(fault))?
             }
             (Some(uri), _) => {
                 let name = decode_percent(uri);

@@ -210,8 +210,7 @@ impl FeatureShape {
 
     fn read(&self, file: &WholeFile, element: &Element, text: &str) -> Result<Column> {
         let part = || format!("DataArray {} Data", self.number);
-        let fault =
-            |fault: ByteFault| file.spot(part()).error(fault.class, fault.expected, fault.found);
+        let fault = |fault: ByteFault| file.spot(part()).fault(fault);
         let endian = element.get("Endian").unwrap_or("LittleEndian");
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
         let bytes = match element.get("Encoding").unwrap_or("ASCII") {

@@ -293,6 +293,6 @@ fn read_csv(file: &WholeFile) -> Result<TextTable> {
 fn find_column(table: &TextTable, names: &[&str]) -> Result<usize> {
     let column = names.iter().find_map(|name| table.names.iter().position(|column| column == name));
     column.ok_or_else(|| {
-        spot(1).error(Class::BadShape, &format!("a column {}", names[0]), table.names.join(","))
+        spot(1).error(Class::BadShape, format!("a column {}", names[0]), table.names.join(","))
     })
 }
