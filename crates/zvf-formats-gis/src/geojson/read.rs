@@ -198,7 +198,8 @@ impl FeatureCursor {
         }
     }
 
-    /// Takes the comma before the next feature of the list, or the end of the list. Returns whether there is another one.
+    /// Takes the comma before the next feature of the list, or the end of the list. Returns whether
+    /// there is another one.
     fn has_next_item(&mut self) -> Result<bool> {
         let has_item = std::mem::replace(&mut self.has_item, true);
         let from = &mut self.from;

@@ -88,10 +88,8 @@ fn texts_of_fixed_width_are_within_the_memory_limit() {
     let mut file = hdf5_pure::FileBuilder::new();
     file.create_dataset("t").with_ascii_strings_sized(&["a"; 3], 1 << 20).unwrap();
     let bytes = file.finish().unwrap();
-    let open = |memory| {
-        let stream = Box::new(std::io::Cursor::new(bytes.clone()));
-        crate::read::H5::open(crate::read::Bytes::new(stream, None), memory).unwrap()
-    };
+    let bytes = || Box::new(std::io::Cursor::new(bytes.clone()));
+    let open = |memory| super::H5::open(super::Bytes::new(bytes(), None), memory).unwrap();
     let error = open(6 << 20).read_texts("t").unwrap_err();
     assert_eq!(error.class(), zvf_format::Class::LimitExceeded);
     let file = open(7 << 20);

@@ -151,7 +151,8 @@ impl CollectedPieces {
         Ok(())
     }
 
-    /// Reserves the bytes of added columns. There is no size where the columns differ from those of the header.
+    /// Reserves the bytes of added columns. There is no size where the columns differ from those of
+    /// the header.
     fn reserve_columns(&mut self, size: Option<usize>, what: &str) -> Result<()> {
         let size = size.ok_or_else(|| self.column_error(what))?;
         self.reserve_bytes(size)

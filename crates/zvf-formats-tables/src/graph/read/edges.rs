@@ -112,8 +112,8 @@ impl TextColumns {
         column.push(value);
     }
 
-    /// Infers the type of each column, the first that all values parse as: int64, float64, bool, text. A weight is float64,
-    /// even if all of them are integers.
+    /// Infers the type of each column, the first that all values parse as: int64, float64, bool, text.
+    /// A weight is float64, even if all of them are integers.
     fn into_attributes(self, rows: usize, weight: Option<&str>) -> Vec<Attribute> {
         self.0
             .into_iter()
