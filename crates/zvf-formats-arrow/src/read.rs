@@ -136,7 +136,7 @@ impl Batches {
         let format = source.format();
         let bytes = match source.into_parts() {
             Ok(file) => FileBytes::File(file),
-            Err(memory) => FileBytes::Memory(memory.into()),
+            Err(memory) => FileBytes::Memory(memory),
         };
         let schema = Arc::new(arrow_schema::Schema::empty());
         let mut all = Self {

@@ -17,7 +17,7 @@ pub const GEOJSON: Spec = Spec {
     extensions: &["geojson"],
     recognizes: recognizes_nothing,
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open)),
+    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, false))),
     capabilities: GEOJSON_FEATURES,
 };
 
@@ -28,6 +28,6 @@ pub const GEOJSON_LINES: Spec = Spec {
     extensions: &["geojsonl", "geojsons", "geojsonseq"],
     recognizes: recognizes_nothing,
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open_lines)),
+    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, true))),
     capabilities: GEOJSON_FEATURES,
 };

@@ -8,6 +8,8 @@ use zvf_formats::{
 };
 use zvf_model::Kind;
 
+use crate::las::write::Variant;
+
 const LAS_POINTS: Capabilities = Capabilities {
     kinds: &[Kind::PointCloud],
     axes: (1, 3),
@@ -33,7 +35,7 @@ pub const LAS: Spec = Spec {
     extensions: &["las"],
     recognizes: |start| start.bytes.starts_with(LAS_MAGIC),
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open)),
+    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, Variant::Plain))),
     capabilities: LAS_POINTS,
 };
 
@@ -47,7 +49,9 @@ pub const LAZ: Spec = Spec {
             && start.bytes.get(104).is_some_and(|format| format & 0x80 != 0)
     },
     read: read::open,
-    write: Some(WriteFn::Pieces(write::open_compressed)),
+    write: Some(WriteFn::Pieces(|target, options| {
+        write::open(target, options, Variant::Compressed)
+    })),
     capabilities: LAS_POINTS,
 };
 
@@ -60,6 +64,6 @@ pub const COPC: Spec = Spec {
         start.bytes.starts_with(LAS_MAGIC) && start.bytes.get(377..382) == Some(b"copc\0")
     },
     read: read::copc::open,
-    write: Some(WriteFn::Pieces(write::open_octree)),
+    write: Some(WriteFn::Pieces(|target, options| write::open(target, options, Variant::Octree))),
     capabilities: Capabilities { ranges: true, ..LAS_POINTS },
 };

@@ -34,16 +34,15 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = H5::open(bytes, options.memory)?;
     let kind = point_kind(options, NAME)?;
     spot("obsm").ensure(kind == Kind::PointCloud, Class::Unsupported, "a point_cloud", kind)?;
-    let mut memory = options.memory;
-    let obs = Obs::read(&file, &mut memory)?;
-    let (positions, key) = read_positions(&file, obs.rows, options, &mut memory)?;
+    let obs = Obs::read(&file)?;
+    let (positions, key) = read_positions(&file, obs.rows, options)?;
     let (mut left_out, mut column_notes) = (Vec::new(), Vec::new());
     let mut fields = Vec::new();
     for name in &obs.columns {
         if options.columns.fields.as_ref().is_some_and(|names| !names.contains(name)) {
             continue;
         }
-        match read_column(&file, &format!("obs/{name}"), name, obs.rows, &mut memory)? {
+        match read_column(&file, &format!("obs/{name}"), name, obs.rows)? {
             Some((field, note)) => {
                 fields.push(field);
                 column_notes.extend(note);
@@ -55,8 +54,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         && fields.iter().all(|field: &Field| *field.name != *"obs_row");
     if adds_obs_row {
         let rows = u32::try_from(obs.rows).ok();
-        let expected = "fewer than 2^32 rows";
-        let rows = spot("obs").need(rows, Class::LimitExceeded, expected, obs.rows)?;
+        let rows =
+            spot("obs").need(rows, Class::LimitExceeded, "fewer than 2^32 rows", obs.rows)?;
         let row_numbers = (0..rows).flat_map(u32::to_le_bytes).collect();
         fields.push(Field::new("obs_row", new_column(UINT32, 1, row_numbers)?));
     }
@@ -84,7 +83,7 @@ struct Obs {
 }
 
 impl Obs {
-    fn read(file: &H5, memory: &mut u64) -> Result<Self> {
+    fn read(file: &H5) -> Result<Self> {
         match file.find_node("obs")? {
             Node::Group => {}
             Node::Dataset => {
@@ -99,7 +98,7 @@ impl Obs {
         let index = file.text_attribute("obs", "_index")?.unwrap_or_else(|| "_index".to_owned());
         let columns = file.list_attribute("obs", "column-order")?;
         let path = format!("obs/{index}");
-        let names = file.read_texts(&path, memory)?;
+        let names = file.read_texts(&path)?;
         Ok(Self { rows: names.len(), columns, names })
     }
 
@@ -111,12 +110,7 @@ impl Obs {
 }
 
 /// Reads the positions. Returns them and their key in `obsm`.
-fn read_positions(
-    file: &H5,
-    rows: usize,
-    options: &ReadOptions,
-    memory: &mut u64,
-) -> Result<(Column, String)> {
+fn read_positions(file: &H5, rows: usize, options: &ReadOptions) -> Result<(Column, String)> {
     let keys = file.members("obsm")?;
     let requested = options.columns.positions.first();
     let names: Vec<&str> = match requested {
@@ -146,7 +140,7 @@ fn read_positions(
     };
     let path = format!("obsm/{key}");
     if file.find_node(&path)? == Node::Group {
-        let positions = read_frame(file, &path, rows, memory)?;
+        let positions = read_frame(file, &path, rows)?;
         return Ok((positions, key.clone()));
     }
     let shape = file.shape(&path)?;
@@ -164,17 +158,17 @@ fn read_positions(
     let Some(dtype) = file.number_type(&path)?.filter(|dtype| dtype.kind != DtypeKind::Bool) else {
         return spot(&path).refuse(Class::Unsupported, "numbers", "another type");
     };
-    let bytes = file.read_bytes(&path, dtype, memory)?;
+    let bytes = file.read_bytes(&path, dtype)?;
     Ok((new_column(dtype, index_u32(axes), bytes)?, key.clone()))
 }
 
 /// Reads positions from a data frame with a column for each axis.
-fn read_frame(file: &H5, path: &str, rows: usize, memory: &mut u64) -> Result<Column> {
+fn read_frame(file: &H5, path: &str, rows: usize) -> Result<Column> {
     let names = file.list_attribute(path, "column-order")?;
     let mut columns = Vec::new();
     for name in &names {
         let inner = format!("{path}/{name}");
-        match read_column(file, &inner, name, rows, memory)? {
+        match read_column(file, &inner, name, rows)? {
             Some((field, _)) if field.categories.is_none() => columns.push(field.column),
             _ => {
                 return spot(&inner).refuse(Class::Unsupported, "numbers", "another type");

@@ -16,19 +16,17 @@ use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    BOOL, CollectedInput, Encoded, Target, WriteOptions, cannot_hold, field_value, whole_number,
+    BOOL, CollectedInput, Encoded, Target, cannot_hold, field_value, find_record, whole_number,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Header, Report};
 use zvf_model::{Batch, Column, Field, Value};
 
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let mut file = FileBuilder::new();
-    set_encoding(&mut |name, value| file.set_attr(name, value), "anndata", "0.1.0");
+    for (name, value) in encoding("anndata", "0.1.0") {
+        file.set_attr(name, value);
+    }
     add_tables(&input.header, &input.batch, &mut file)?;
     let mut var = file.create_group("var");
     add_frame(&mut var, &[], &[])?;
@@ -38,19 +36,18 @@ pub(crate) fn encode(
 }
 
 fn from_hdf5_error(error: impl std::fmt::Display) -> Error {
-    let advice = "leave columns out, or write Parquet";
-    cannot_hold(NAME, error, advice)
+    cannot_hold(NAME, error, "leave columns out, or write Parquet")
 }
 
-/// Sets the encoding attributes of an element.
-fn set_encoding(set: &mut dyn FnMut(&str, AttrValue), kind: &str, version: &str) {
-    set("encoding-type", AttrValue::VarLenString(kind.to_owned()));
-    set("encoding-version", AttrValue::VarLenString(version.to_owned()));
+/// Returns the attributes that tell the encoding of an element.
+fn encoding(kind: &str, version: &str) -> [(&'static str, AttrValue); 2] {
+    let text = |text: &str| AttrValue::VarLenString(text.to_owned());
+    [("encoding-type", text(kind)), ("encoding-version", text(version))]
 }
 
 /// Adds the table of cells, and their positions.
 fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<()> {
-    let record = header.records.iter().find(|(name, _)| name == NAME).map(|(_, record)| record);
+    let record = find_record(header, NAME);
     let recorded: Option<Vec<&str>> = record
         .and_then(|record| record.get("obs_names")?.as_array())
         .and_then(|names| names.iter().map(Json::as_str).collect());
@@ -70,7 +67,9 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
     add_frame(&mut obs, &names, &columns)?;
     file.add_group(obs.finish());
     let mut places = file.create_group("obsm");
-    set_encoding(&mut |name, value| places.set_attr(name, value), "dict", "0.1.0");
+    for (name, value) in encoding("dict", "0.1.0") {
+        places.set_attr(name, value);
+    }
     let key = record.and_then(|record| record.get("spatial_key")?.as_str()).unwrap_or("spatial");
     add_array(&mut places, key, batch.positions());
     for field in wide.into_iter().filter(|field| *field.name != *key) {
@@ -82,7 +81,9 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
 
 /// Adds a data frame.
 fn add_frame(group: &mut GroupBuilder, names: &[String], columns: &[&Field]) -> Result<()> {
-    set_encoding(&mut |name, value| group.set_attr(name, value), "dataframe", "0.2.0");
+    for (name, value) in encoding("dataframe", "0.2.0") {
+        group.set_attr(name, value);
+    }
     group.set_attr("_index", AttrValue::VarLenString("_index".to_owned()));
     let order = columns.iter().map(|field| field.name.to_string()).collect();
     group.set_attr("column-order", AttrValue::VarLenStringArray(order));
@@ -97,11 +98,9 @@ fn add_frame(group: &mut GroupBuilder, names: &[String], columns: &[&Field]) -> 
             }
             Some(categories) => {
                 let mut inner = group.create_group(&field.name);
-                set_encoding(
-                    &mut |name, value| inner.set_attr(name, value),
-                    "categorical",
-                    "0.2.0",
-                );
+                for (name, value) in encoding("categorical", "0.2.0") {
+                    inner.set_attr(name, value);
+                }
                 inner.set_attr("ordered", AttrValue::U8(0));
                 let labels: Vec<String> =
                     categories.values().iter().map(ToString::to_string).collect();
@@ -123,7 +122,9 @@ fn add_frame(group: &mut GroupBuilder, names: &[String], columns: &[&Field]) -> 
 
 /// Adds booleans with missing values, as values and a mask.
 fn add_nullable_booleans(mut group: GroupBuilder, field: &Field) -> Result<GroupBuilder> {
-    set_encoding(&mut |name, value| group.set_attr(name, value), "nullable-boolean", "0.1.0");
+    for (name, value) in encoding("nullable-boolean", "0.1.0") {
+        group.set_attr(name, value);
+    }
     let (mut values, mut mask) = (Vec::new(), Vec::new());
     for row in 0..field.column.len() {
         let truth = match field_value(field, row, 0)? {
@@ -143,13 +144,9 @@ fn add_nullable_booleans(mut group: GroupBuilder, field: &Field) -> Result<Group
 fn add_texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     let dataset = group.create_dataset(name).with_vlen_strings(&values);
-    set_encoding(
-        &mut |name, value| {
-            dataset.set_attr(name, value);
-        },
-        "string-array",
-        "0.2.0",
-    );
+    for (name, value) in encoding("string-array", "0.2.0") {
+        dataset.set_attr(name, value);
+    }
 }
 
 /// Adds codes of categories, -1 for a missing value.
@@ -169,13 +166,9 @@ fn add_codes(group: &mut GroupBuilder, field: &Field, missing: Option<i64>) -> R
         Ok(narrow) if field.column.dtype().size == 1 => dataset.with_i8_data(&narrow),
         _ => dataset.with_i32_data(&codes),
     };
-    set_encoding(
-        &mut |name, value| {
-            dataset.set_attr(name, value);
-        },
-        "array",
-        "0.2.0",
-    );
+    for (name, value) in encoding("array", "0.2.0") {
+        dataset.set_attr(name, value);
+    }
     dataset.with_shape(&shape);
     Ok(())
 }
@@ -209,13 +202,9 @@ fn add_array(group: &mut GroupBuilder, name: &str, column: &Column) {
         }
     };
     dataset.with_shape(&shape);
-    set_encoding(
-        &mut |name, value| {
-            dataset.set_attr(name, value);
-        },
-        "array",
-        "0.2.0",
-    );
+    for (name, value) in encoding("array", "0.2.0") {
+        dataset.set_attr(name, value);
+    }
 }
 
 /// Decodes little-endian numbers.

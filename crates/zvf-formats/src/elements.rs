@@ -31,8 +31,7 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>> {
     for row in elements.rows() {
         let row = u128::from(to_u64(*row)) + u128::from(first);
         let row = i64::try_from(row).map_err(|_too_large| {
-            let what = format!("vertex number {row}");
-            cannot_hold("a table of elements", what, "write it in parts")
+            cannot_hold("a table of elements", format!("vertex number {row}"), "write it in parts")
         })?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }

@@ -104,5 +104,5 @@ pub use write::spool::Spool;
 pub use write::zip::ZipWriter;
 pub use write::{
     CollectedPieces, Encoded, Opened, SeekWrite, Target, WriteOptions, copy, count_u32,
-    find_losses, second_kind,
+    counted_loss, find_losses, find_record, second_kind,
 };

@@ -27,8 +27,8 @@ use std::path::PathBuf;
 
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value as Json};
-use zvf_error::{Error, Result};
-use zvf_model::flow::{FlowError, Report, Sink, flow};
+use zvf_error::{Error, Result, format_count};
+use zvf_model::flow::{FlowError, Header, Loss, Report, Sink, flow};
 
 use crate::error::cannot_hold;
 use crate::read::Reader;
@@ -38,8 +38,7 @@ pub type Opened<'a> = Result<Box<dyn Sink + 'a>>;
 /// The report of an encoded file.
 pub type Encoded = Result<Report>;
 /// Encodes the input, and reports with the losses that only the values show.
-pub(crate) type Encode =
-    fn(&collected_input::CollectedInput, &mut Target<'_>, &WriteOptions) -> Encoded;
+pub(crate) type Encode = fn(&collected_input::CollectedInput, &mut Target<'_>) -> Encoded;
 
 /// Options for writing a file.
 ///
@@ -78,12 +77,23 @@ pub fn copy(mut reader: Reader, mut writer: Box<dyn Sink + '_>) -> Result<Report
     writer.finish()
 }
 
+/// Returns the header record of the reader of `format`.
+#[must_use]
+pub fn find_record<'a>(header: &'a Header, format: &str) -> Option<&'a Json> {
+    header.records.iter().find(|(name, _)| name == format).map(|(_, record)| record)
+}
+
+/// Returns the loss of `count` things of which a sentence says what happens to them; none if there
+/// are none.
+pub fn counted_loss(count: impl TryInto<u64>, noun: &str, sentence: &str) -> Option<Loss> {
+    let count = count.try_into().unwrap_or(u64::MAX); // no count is negative or larger
+    (count > 0).then(|| Loss::new(format!("{} {sentence}", format_count(count, noun))))
+}
+
 /// Converts a count of `what` to the 32 bits that a format uses for it.
 pub fn count_u32(n: usize, format: &'static str, what: &'static str) -> Result<u32> {
-    u32::try_from(n).map_err(|_too_many| {
-        let advice = "write it in parts";
-        cannot_hold(format, format!("{n} {what}"), advice)
-    })
+    u32::try_from(n)
+        .map_err(|_too_many| cannot_hold(format, format!("{n} {what}"), "write it in parts"))
 }
 
 /// Returns the error for a second kind where a file holds one.

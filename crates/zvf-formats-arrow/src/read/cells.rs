@@ -6,7 +6,7 @@ use arrow_array::types::{
     Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, downcast_integer_array};
 use arrow_schema::{DataType, TimeUnit};
 use zvf_formats::{BOOL, FeatureCell, civil_date};
 use zvf_metadata::Dtype;
@@ -93,17 +93,13 @@ pub(crate) fn read_cell(array: &ArrayRef, row: usize) -> FeatureCell<'_> {
 
 /// Returns the dictionary key in `row`.
 fn dictionary_key(keys: &dyn Array, row: usize) -> Option<usize> {
-    match keys.data_type() {
-        DataType::Int8 => usize::try_from(keys.as_primitive::<Int8Type>().value(row)).ok(),
-        DataType::Int16 => usize::try_from(keys.as_primitive::<Int16Type>().value(row)).ok(),
-        DataType::Int32 => usize::try_from(keys.as_primitive::<Int32Type>().value(row)).ok(),
-        DataType::Int64 => usize::try_from(keys.as_primitive::<Int64Type>().value(row)).ok(),
-        DataType::UInt8 => Some(keys.as_primitive::<UInt8Type>().value(row).into()),
-        DataType::UInt16 => Some(keys.as_primitive::<UInt16Type>().value(row).into()),
-        DataType::UInt32 => usize::try_from(keys.as_primitive::<UInt32Type>().value(row)).ok(),
-        DataType::UInt64 => usize::try_from(keys.as_primitive::<UInt64Type>().value(row)).ok(),
-        _ => None,
+    fn index<T: TryInto<usize>>(key: T) -> Option<usize> {
+        key.try_into().ok()
     }
+    downcast_integer_array!(
+        keys => index(keys.value(row)),
+        _ => None,
+    )
 }
 
 fn primitive_value<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {

@@ -95,7 +95,7 @@ impl FeatureTable {
     ) -> Result<()> {
         geometry::read(geometries, at, self.geometry.encoding, to).map_err(|bad| {
             let place = format!("row {row}, byte {} of its geometry", bad.at);
-            Spot::new(self.format, place).error(bad.class, bad.expected, bad.found)
+            Spot::new(self.format, place).fault(bad)
         })
     }
 

@@ -8,9 +8,11 @@
 //! multipolygon                 a list of lists of lists
 //! ```
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, Float64Array};
+use arrow_array::{Array, ArrayRef, Float64Array, OffsetSizeTrait};
 use arrow_schema::{DataType, Field};
 use serde_json::Value as Json;
 use zvf_error::Result;
@@ -183,20 +185,8 @@ fn walk_lists(
         return Ok(());
     }
     let (values, rows) = match array.data_type() {
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            let ends = list.value_offsets().get(row..row + 2);
-            // Offsets of a valid list are not negative.
-            let offset = |end: i32| usize::try_from(end).unwrap_or(0);
-            (list.values(), ends.map_or(0..0, |ends| offset(ends[0])..offset(ends[1])))
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            let ends = list.value_offsets().get(row..row + 2);
-            // As above.
-            let offset = |end: i64| usize::try_from(end).unwrap_or(0);
-            (list.values(), ends.map_or(0..0, |ends| offset(ends[0])..offset(ends[1])))
-        }
+        DataType::List(_) => list_rows::<i32>(array, row),
+        DataType::LargeList(_) => list_rows::<i64>(array, row),
         found => return Err(unexpected_type("a list", found)),
     };
     if depth == 1 && kind != PartKind::Point {
@@ -210,10 +200,17 @@ fn walk_lists(
     Ok(())
 }
 
+/// Returns the values of a column of lists, and the rows of one list.
+fn list_rows<O: OffsetSizeTrait>(array: &ArrayRef, row: usize) -> (&ArrayRef, Range<usize>) {
+    let list = array.as_list::<O>();
+    let rows = list.value_offsets().get(row..row + 2);
+    (list.values(), rows.map_or(0..0, |ends| ends[0].as_usize()..ends[1].as_usize()))
+}
+
 /// Adds the positions of `rows` and returns their number. A single position of NaNs is an empty point.
 fn push_positions(
     array: &ArrayRef,
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     shape: &mut FeatureShape,
 ) -> Result<usize, ByteFault> {
     let single = rows.len() == 1;

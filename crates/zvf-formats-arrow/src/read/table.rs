@@ -12,11 +12,12 @@ use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
 use zvf_formats::{
     FeatureCell, FeatureColumns, FieldNames, Notes, OBJECT, PART, ReadOptions, Reader, Spot,
-    check_position_type, default_axes, describe_owner_ids, missing_number, new_column, point_kind,
+    Values, VertexBuilder, check_position_type, default_axes, describe_owner_ids, missing_number,
+    new_column, point_kind,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Header, Piece};
-use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
+use zvf_model::{Batch, Field, Kind, ObjectId};
 
 use crate::read::cells::{read_cell, stored_type};
 use crate::read::{Batches, input_error};
@@ -30,11 +31,10 @@ pub(crate) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
     let empty = table.make_attributes(&[], 0)?;
     let header = Header {
         fields: empty,
-        objects: table.object.is_some() || kind.is_chain(),
         vertices: batches.rows,
         left_out,
         notes,
-        ..Header::new(kind, names, new_column(table.dtype, table.width, Vec::new())?)
+        ..table.vertices.header(names)?
     };
     let mut iter = batches.read(&table.selected_columns())?;
     let notes = table.notes.clone();
@@ -48,12 +48,9 @@ pub(crate) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
 
 /// The columns of a table by role.
 struct Table {
-    kind: Kind,
     positions: Vec<usize>,
-    dtype: Dtype,
-    width: u32,
+    vertices: VertexBuilder, // without attributes
     object: Option<usize>,
-    last_part: Option<i64>, // of the last row
     part: Option<usize>,
     attributes: Vec<Attribute>,
     /// The columns whose types are inferred in a first pass.
@@ -113,8 +110,7 @@ impl Table {
             *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))
         };
         if !types.iter().all(is_same) {
-            let expected = format!("{dtype} for every axis");
-            let bad = choice.error(Class::Unsupported, expected);
+            let bad = choice.error(Class::Unsupported, format!("{dtype} for every axis"));
             return Err(bad.with_hint("convert them to one type first"));
         }
         let width = if types.len() == 1 { width } else { index_u32(types.len()) };
@@ -134,14 +130,12 @@ impl Table {
             None => choice.find(OBJECT).filter(is_integer),
         };
         let part = choice.find(PART).filter(is_integer).filter(|_| object.is_some());
+        let owned = object.is_some() || kind.is_chain();
         let mut table = Self {
-            kind,
             positions,
-            dtype,
-            width,
+            vertices: VertexBuilder::new(kind, Values::new(dtype, width), Vec::new(), owned),
             object,
             part,
-            last_part: None,
             attributes: Vec::new(),
             columns: FeatureColumns::new(options.memory, batches.format),
             format: batches.format,
@@ -241,90 +235,77 @@ impl Table {
             at.and_then(|at| rows.columns().get(at)).cloned()
         };
         let arrays: Vec<ArrayRef> = self.positions.iter().filter_map(|at| array(*at)).collect();
-        let positions = self.make_positions(&arrays, rows.num_rows())?;
+        self.push_positions(&arrays, rows.num_rows())?;
         let attributes: Vec<ArrayRef> =
             self.attributes.iter().filter_map(|attribute| array(attribute.column)).collect();
-        let mut batch = Batch::new(self.kind, positions);
-        for field in self.make_attributes(&attributes, rows.num_rows())? {
-            batch = batch.with_field(field)?;
-        }
         let objects = self.object.and_then(&array);
         let parts = self.part.and_then(&array);
-        if objects.is_none() && !self.kind.is_chain() {
-            return Ok(batch);
-        }
-        let owners = self.read_owners(objects.as_ref(), rows.num_rows())?;
-        if !self.kind.is_chain() {
-            return Ok(batch.with_vertex_objects(owners)?);
-        }
-        let (mut offsets, mut ids, mut starts, mut last) =
-            (Vec::new(), Vec::new(), Vec::new(), None);
-        for (row, owner) in owners.into_iter().enumerate() {
-            let part = parts.as_ref().map(|parts| as_integer(&read_cell(parts, row)));
-            let owner = owner.ok_or_else(|| {
-                let place = format!("the objects, row {row}");
-                let expected = describe_owner_ids(self.kind);
-                Spot::new(self.format, place).error(Class::Encoding, expected, "none")
-            })?;
-            if last != Some((owner, part)) {
-                offsets.push(row);
-                ids.push(owner);
-                starts.push(self.last_part.is_some_and(|last| Some(last) != part));
-                last = Some((owner, part));
-                self.last_part = part;
-            }
-        }
-        if rows.num_rows() == 0 {
-            return Ok(batch);
-        }
-        offsets.push(rows.num_rows());
-        let parts = Parts::new(offsets, ids).and_then(|parts| parts.with_starts(starts));
-        Ok(batch.with_parts(parts?)?)
+        let fields = self.make_attributes(&attributes, rows.num_rows())?;
+        self.push_owners(objects.as_ref(), parts.as_ref(), rows.num_rows())?;
+        let batch = self.vertices.take_batch()?;
+        Ok(fields.into_iter().try_fold(batch, Batch::with_field)?)
     }
 
-    /// Returns the object of each row.
-    fn read_owners(
-        &self,
+    /// Ends rows of these objects and parts.
+    fn push_owners(
+        &mut self,
         objects: Option<&ArrayRef>,
+        parts: Option<&ArrayRef>,
         rows: usize,
-    ) -> Result<Vec<Option<ObjectId>>> {
-        let Some(objects) = objects else { return Ok(vec![Some(ObjectId(0)); rows]) };
-        let owner = |row: usize| match read_cell(objects, row) {
-            FeatureCell::UInt(id) => {
-                i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
-                    let place = "the objects";
-                    let expected = "a number below 2^63";
-                    Spot::new(self.format, place).error(Class::Overflow, expected, id)
-                })
+    ) -> Result<()> {
+        let Some(objects) = objects else {
+            if rows > 0 {
+                self.vertices.end_rows(rows, None, 0);
             }
-            FeatureCell::Int(id) => {
-                Ok(Some(ObjectId(id)).filter(|_| id != -1 || self.kind.is_chain()))
+            return Ok(());
+        };
+        for row in 0..rows {
+            let part = parts.map_or(0, |parts| as_integer(&read_cell(parts, row)));
+            let owner = self.read_owner(objects, row)?;
+            self.vertices.end_row(owner, part);
+        }
+        Ok(())
+    }
+
+    /// Returns the object of a row.
+    fn read_owner(&self, objects: &ArrayRef, row: usize) -> Result<Option<ObjectId>> {
+        let kind = self.vertices.kind();
+        match read_cell(objects, row) {
+            FeatureCell::UInt(id) => {
+                let spot = Spot::new(self.format, "the objects");
+                let signed = i64::try_from(id).ok().map(ObjectId);
+                spot.need(signed, Class::Overflow, "a number below 2^63", id).map(Some)
+            }
+            FeatureCell::Int(id) if id != -1 || kind.is_chain() => Ok(Some(ObjectId(id))),
+            FeatureCell::Int(_) => Ok(None),
+            _ if kind.is_chain() => {
+                let spot = Spot::new(self.format, format!("the objects, row {row}"));
+                spot.refuse(Class::Encoding, describe_owner_ids(kind), "none")
             }
             _ => Ok(None),
-        };
-        (0..rows).map(owner).collect()
+        }
     }
 
-    fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column> {
+    fn push_positions(&mut self, arrays: &[ArrayRef], rows: usize) -> Result<()> {
         if arrays.iter().any(has_nulls) {
-            let place = "the positions";
-            let expected = "a place for every row";
-            return Spot::new(self.format, place).refuse(Class::BadShape, expected, "nulls");
+            let spot = Spot::new(self.format, "the positions");
+            return spot.refuse(Class::BadShape, "a place for every row", "nulls");
         }
+        let dtype = self.vertices.positions.dtype();
         if let [only] = arrays {
-            let bytes = self.number_bytes(only, self.dtype, self.width)?;
-            return new_column(self.dtype, self.width, bytes);
+            let bytes = self.number_bytes(only, dtype, self.vertices.positions.width())?;
+            self.vertices.positions.push_bytes(&bytes);
+            return Ok(());
         }
-        let size = saturating_usize(self.dtype.size);
-        let columns = arrays.iter().map(|array| self.number_bytes(array, self.dtype, 1));
+        let size = saturating_usize(dtype.size);
+        let columns = arrays.iter().map(|array| self.number_bytes(array, dtype, 1));
         let columns: Vec<Vec<u8>> = columns.collect::<Result<_, _>>()?;
-        let mut bytes = Vec::with_capacity(rows * size * columns.len());
         for row in 0..rows {
             for column in &columns {
-                bytes.extend_from_slice(&column[row * size..(row + 1) * size]);
+                self.vertices.positions.push_bytes(&column[row * size..(row + 1) * size]);
             }
         }
-        new_column(self.dtype, self.width, bytes)
+        Ok(())
     }
 
     fn number_bytes(&self, array: &ArrayRef, dtype: Dtype, width: u32) -> Result<Vec<u8>> {

@@ -145,8 +145,7 @@ impl FgbHeader {
     /// Sets the offsets of the tree, which is `at`, and of the features.
     fn locate_features(self, source: &RandomFile, at: u64) -> Result<Self> {
         let spot = source.spot_at(12);
-        let expected = "nodes of 0, or of 2 or more";
-        spot.ensure(self.node_width != 1, Class::OutOfBounds, expected, "1")?;
+        spot.ensure(self.node_width != 1, Class::OutOfBounds, "nodes of 0, or of 2 or more", "1")?;
         // A saturated sum exceeds the length of every file.
         let nodes = self.levels().iter().fold(0_u64, |sum, level| sum.saturating_add(*level));
         let end = nodes.checked_mul(NODE_BYTES).and_then(|bytes| bytes.checked_add(at));
@@ -242,8 +241,7 @@ impl FgbHeader {
 }
 
 fn convert_error(source: &RandomFile, at: u64, bad: ByteFault) -> Error {
-    let place = FilePlace::Byte(at + to_u64(bad.at));
-    source.spot(place).error(bad.class, bad.expected, bad.found)
+    source.spot_at(at + to_u64(bad.at)).fault(bad)
 }
 
 /// A cursor over the features of a file.

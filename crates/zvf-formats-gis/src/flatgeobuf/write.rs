@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use flatbuffers::{FlatBufferBuilder, WIPOffset};
+use flatbuffers::{FlatBufferBuilder, Push, WIPOffset};
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
@@ -138,17 +138,13 @@ impl Sink<'_> {
         let extent = extent.map(|extent| to.create_vector(&extent));
         let crs = self.crs.as_ref().and_then(|crs| write_crs(&mut to, crs));
         let header = to.start_table();
-        if let Some(extent) = extent {
-            to.push_slot_always(slot(1), extent);
-        }
+        push_some(&mut to, 1, extent);
         to.push_slot(slot(2), kind, 0);
         to.push_slot(slot(3), self.axes == 3, false);
         to.push_slot_always(slot(7), columns);
         to.push_slot(slot(8), count, 0);
         to.push_slot(slot(9), width, 16);
-        if let Some(crs) = crs {
-            to.push_slot_always(slot(10), crs);
-        }
+        push_some(&mut to, 10, crs);
         let header = to.end_table(header);
         to.finish_size_prefixed(header, None);
         to.finished_data().to_vec()
@@ -170,14 +166,17 @@ fn write_crs(to: &mut FlatBufferBuilder<'_>, crs: &Json) -> Option<Offset> {
     let org = code.as_ref().map(|(org, _)| to.create_string(org));
     let wkt = wkt.map(|wkt| to.create_string(wkt));
     let table = to.start_table();
-    if let (Some(org), Some((_, code))) = (org, &code) {
-        to.push_slot_always(slot(0), org);
-        to.push_slot(slot(1), *code, 0);
-    }
-    if let Some(wkt) = wkt {
-        to.push_slot_always(slot(4), wkt);
-    }
+    push_some(to, 0, org);
+    to.push_slot(slot(1), code.map_or(0, |(_, code)| code), 0);
+    push_some(to, 4, wkt);
     Some(to.end_table(table))
+}
+
+/// Adds a field, if there is a value.
+fn push_some(to: &mut FlatBufferBuilder<'_>, field: u16, value: Option<impl Push>) {
+    if let Some(value) = value {
+        to.push_slot_always(slot(field), value);
+    }
 }
 
 /// Returns the offset of a field in the vtable.
@@ -229,9 +228,7 @@ fn encode_feature(
     let properties = to.create_vector(&properties);
     let geometry = (!shape.parts.is_empty()).then(|| encode_geometry(&mut to, shape, kind));
     let table = to.start_table();
-    if let Some(geometry) = geometry {
-        to.push_slot_always(slot(0), geometry);
-    }
+    push_some(&mut to, 0, geometry);
     to.push_slot_always(slot(1), properties);
     let table = to.end_table(table);
     to.finish_size_prefixed(table, None);
@@ -253,13 +250,9 @@ fn encode_geometry(to: &mut FlatBufferBuilder<'_>, shape: &FeatureShape, kind: u
     let z = (!z.is_empty()).then(|| to.create_vector(&z));
     let xy = to.create_vector(&xy);
     let table = to.start_table();
-    if let Some(ends) = ends {
-        to.push_slot_always(slot(0), ends);
-    }
+    push_some(to, 0, ends);
     to.push_slot_always(slot(1), xy);
-    if let Some(z) = z {
-        to.push_slot_always(slot(2), z);
-    }
+    push_some(to, 2, z);
     to.push_slot(slot(6), kind, 0);
     to.end_table(table)
 }

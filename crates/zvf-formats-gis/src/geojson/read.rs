@@ -27,34 +27,35 @@ use crate::geojson::read::feature::Feature;
 use crate::geojson::read::json::{NAME, Text, next_byte, take_byte, take_value};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
-    let memory = options.memory;
-    let mut source = RandomFile::open(bytes, memory)?;
+    let source = RandomFile::open(bytes, options.memory)?;
+    let mut cursor = FeatureCursor::new(Sequence::new(source), options.memory);
     let mut first = FirstPass::new(options, NAME);
     let mut has_extra_numbers = false; // a position has more than three numbers
-    let info = visit_features(&mut source, memory, &mut |feature| {
-        add_feature(&mut first, &feature, &mut has_extra_numbers)
-    })?;
+    while let Some(feature) = cursor.next()? {
+        add_feature(&mut first, &feature, &mut has_extra_numbers)?;
+    }
     first.end();
     if has_extra_numbers {
         first.left_out.push("numbers of positions after the third".to_owned());
     }
+    let info = std::mem::take(&mut cursor.info);
+    cursor = cursor.rewind();
     if first.columns.is_mixed() {
-        visit_features(&mut source, memory, &mut |feature| {
-            let columns = &mut first.columns;
+        let columns = &mut first.columns;
+        while let Some(feature) = cursor.next()? {
             feature.visit_cells(|name, cell, _| {
                 let at = columns.find_or_add(name)?;
                 columns.relabel(at, &cell)
-            })
-        })?;
+            })?;
+        }
+        cursor = cursor.rewind();
     }
     let record = info.record();
     let crs = info.crs.unwrap_or_else(|| Json::from("OGC:CRS84"));
     let unit = crs::find_unit(&crs).or_else(|| crs.as_str().and_then(unit_of_code));
     let coordinates = Coordinates { crs: Some(crs), unit, record };
-    let (mut cursor, mut raw) = (FeatureCursor::default(), Vec::new());
     first.into_reader(options, 2, coordinates, move |rows| {
-        let Some(at) = cursor.next(&mut source, &mut raw, memory)? else { return Ok(false) };
-        let feature = Feature::parse(Text::new(&raw, at)?)?;
+        let Some(feature) = cursor.next()? else { return Ok(false) };
         feature.read_shape(&mut rows.shape, &mut false)?;
         let row = rows.row();
         feature.visit_cells(|name, cell: FeatureCell<'_>, _| {
@@ -114,9 +115,10 @@ fn add_feature(
 }
 
 /// A cursor over the features of a file.
-#[derive(Clone, Debug, Default)]
 struct FeatureCursor {
-    at: u64,
+    from: Sequence,
+    raw: Vec<u8>,   // the value that was read last
+    memory: u64,    // limit of the bytes of a value
     in_list: bool,  // the cursor is in a list of features
     has_item: bool, // the list had a feature before the cursor
     info: CollectionInfo,
@@ -125,59 +127,66 @@ struct FeatureCursor {
 }
 
 impl FeatureCursor {
-    /// Reads the next feature into `raw` and returns its offset. Returns `None` at the end.
-    fn next(
-        &mut self,
-        source: &mut RandomFile,
-        raw: &mut Vec<u8>,
-        memory: u64,
-    ) -> Result<Option<u64>> {
-        let mut from = Sequence::new(source, self.at);
-        let feature = self.step(&mut from, raw, memory);
-        self.at = from.position();
-        feature
+    fn new(from: Sequence, memory: u64) -> Self {
+        let (raw, info, kind) = Default::default();
+        let (in_list, has_item, has_list) = (false, false, false);
+        Self { from, raw, memory, in_list, has_item, info, kind, has_list }
     }
 
-    fn step(
-        &mut self,
-        from: &mut Sequence<'_>,
-        raw: &mut Vec<u8>,
-        memory: u64,
-    ) -> Result<Option<u64>> {
+    /// Returns a cursor at the start of the file.
+    fn rewind(mut self) -> Self {
+        self.from.seek_to(0);
+        Self::new(self.from, self.memory)
+    }
+
+    /// Returns the next feature, or `None` at the end.
+    fn next(&mut self) -> Result<Option<Feature<'_>>> {
+        match self.step()? {
+            Some(at) => Feature::parse(Text::new(&self.raw, at)?).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the next value, and returns its offset.
+    fn take_value(&mut self) -> Result<u64> {
+        next_byte(&mut self.from)?;
+        let at = self.from.position();
+        take_value(&mut self.from, &mut self.raw, self.memory)?;
+        Ok(at)
+    }
+
+    /// Takes the next value, and returns a parser of it.
+    fn read_value(&mut self) -> Result<Text<'_>> {
+        let at = self.take_value()?;
+        Text::new(&self.raw, at)
+    }
+
+    /// Reads the name of a member and its colon.
+    fn read_key(&mut self) -> Result<String> {
+        let key = self.read_value()?.read_string()?.into_owned();
+        take_byte(&mut self.from, b':')?;
+        Ok(key)
+    }
+
+    /// Takes the next feature, and returns its offset. Returns `None` at the end.
+    fn step(&mut self) -> Result<Option<u64>> {
         loop {
             if self.in_list {
-                match next_byte(from)? {
-                    Some(b',') if self.has_item => from.take(1),
-                    Some(b']') => {
-                        from.take(1);
-                        self.in_list = false;
-                        self.read_members_after(from, raw, memory)?;
-                        continue;
-                    }
-                    Some(_) if !self.has_item => {}
-                    Some(byte) => {
-                        let found = format!("{:?}", char::from(byte));
-                        let expected = "a comma or the end of the list";
-                        return from.here().refuse(Class::Encoding, expected, found);
-                    }
-                    None => {
-                        let expected = "the rest of the features";
-                        return from.here().refuse(Class::Truncated, expected, "the end");
-                    }
+                if self.has_next_item()? {
+                    return self.take_value().map(Some);
                 }
-                self.has_item = true;
-                next_byte(from)?;
-                let at = from.position();
-                take_value(from, raw, memory)?;
-                return Ok(Some(at));
+                self.in_list = false;
+                self.read_members_after()?;
+                continue;
             }
+            let from = &mut self.from;
             match next_byte(from)? {
                 None => return Ok(None),
                 Some(0xef) if from.position() == 0 && from.peek()?.starts_with(b"\xef\xbb\xbf") => {
                     from.take(3)
                 }
                 Some(b'{') => {
-                    if let Some(at) = self.begin_object(from, raw, memory)? {
+                    if let Some(at) = self.begin_object()? {
                         return Ok(Some(at));
                     }
                 }
@@ -189,25 +198,45 @@ impl FeatureCursor {
         }
     }
 
+    /// Takes the comma before the next feature of the list, or the end of the list. Returns whether
+    /// there is another one.
+    fn has_next_item(&mut self) -> Result<bool> {
+        let has_item = std::mem::replace(&mut self.has_item, true);
+        let from = &mut self.from;
+        match next_byte(from)? {
+            Some(b',') if has_item => from.take(1),
+            Some(b']') => {
+                from.take(1);
+                return Ok(false);
+            }
+            Some(_) if !has_item => {}
+            Some(byte) => {
+                let found = format!("{:?}", char::from(byte));
+                return from.here().refuse(
+                    Class::Encoding,
+                    "a comma or the end of the list",
+                    found,
+                );
+            }
+            None => {
+                return from.here().refuse(Class::Truncated, "the rest of the features", "the end");
+            }
+        }
+        Ok(true)
+    }
+
     /// Reads the start of a top-level object: a single feature, whose offset is returned, or a collection up to its list.
-    fn begin_object(
-        &mut self,
-        from: &mut Sequence<'_>,
-        raw: &mut Vec<u8>,
-        memory: u64,
-    ) -> Result<Option<u64>> {
-        let start = from.position();
-        take_byte(from, b'{')?;
+    fn begin_object(&mut self) -> Result<Option<u64>> {
+        let start = self.from.position();
+        take_byte(&mut self.from, b'{')?;
         (self.kind, self.has_list) = (None, false);
-        if next_byte(from)? == Some(b'}') {
-            return from.here().refuse(Class::NotFound, "a type", "an empty object");
+        if next_byte(&mut self.from)? == Some(b'}') {
+            return self.from.here().refuse(Class::NotFound, "a type", "an empty object");
         }
         loop {
-            let at = from.position();
-            take_value(from, raw, memory)?;
-            let key = Text::new(raw, at)?.read_string()?.into_owned();
-            take_byte(from, b':')?;
-            if key == "features" && next_byte(from)? == Some(b'[') {
+            let key = self.read_key()?;
+            if key == "features" && next_byte(&mut self.from)? == Some(b'[') {
+                let from = &mut self.from;
                 if std::mem::replace(&mut self.has_list, true) {
                     return from.here().refuse(Class::Duplicate, "one list of features", "two");
                 }
@@ -215,49 +244,34 @@ impl FeatureCursor {
                 (self.in_list, self.has_item) = (true, false);
                 return Ok(None);
             }
-            if !self.read_member(&key, from, raw, memory)? {
+            if !self.read_member(&key)? {
                 // The object is a single feature: read it again from its start.
-                self.at = start;
-                return self.read_object(from, raw, memory, start);
+                self.from.seek_to(start);
+                return self.take_value().map(Some);
             }
-            if next_byte(from)? == Some(b',') {
-                from.take(1);
-                next_byte(from)?;
+            if next_byte(&mut self.from)? == Some(b',') {
+                self.from.take(1);
                 continue;
             }
-            take_byte(from, b'}')?;
-            return self.end_object(from).map(|()| None);
+            take_byte(&mut self.from, b'}')?;
+            return self.end_object().map(|()| None);
         }
     }
 
     /// Reads a member of a collection. Returns `false` if the member shows that the object is not a collection.
-    fn read_member(
-        &mut self,
-        key: &str,
-        from: &mut Sequence<'_>,
-        raw: &mut Vec<u8>,
-        memory: u64,
-    ) -> Result<bool> {
+    fn read_member(&mut self, key: &str) -> Result<bool> {
         if matches!(key, "geometry" | "properties" | "coordinates" | "geometries") {
             return Ok(false);
         }
-        next_byte(from)?;
-        let at = from.position();
-        take_value(from, raw, memory)?;
-        let mut text = Text::new(raw, at)?;
+        let mut text = self.read_value()?;
         match key {
             "type" => {
                 let kind = text.read_string()?.into_owned();
                 let is_collection = kind == "FeatureCollection";
-                let is_unknown = !matches!(kind.as_str(), "Feature" | "FeatureCollection")
-                    && !feature::is_geometry(&kind);
+                let is_known = is_collection || kind == "Feature" || feature::is_geometry(&kind);
                 let expected = "the type Feature, FeatureCollection or a geometry";
-                from.here().ensure(
-                    !is_unknown,
-                    Class::BadTag,
-                    expected,
-                    format_args!("{kind:?}"),
-                )?;
+                let spot = self.from.here();
+                spot.ensure(is_known, Class::BadTag, expected, format_args!("{kind:?}"))?;
                 self.kind = Some(kind);
                 return Ok(is_collection);
             }
@@ -279,63 +293,27 @@ impl FeatureCursor {
     }
 
     /// Reads the members of a collection after its list of features.
-    fn read_members_after(
-        &mut self,
-        from: &mut Sequence<'_>,
-        raw: &mut Vec<u8>,
-        memory: u64,
-    ) -> Result<()> {
-        while next_byte(from)? == Some(b',') {
-            from.take(1);
-            next_byte(from)?;
-            let at = from.position();
-            take_value(from, raw, memory)?;
-            let key = Text::new(raw, at)?.read_string()?.into_owned();
-            take_byte(from, b':')?;
-            if key == "features" || !self.read_member(&key, from, raw, memory)? {
+    fn read_members_after(&mut self) -> Result<()> {
+        while next_byte(&mut self.from)? == Some(b',') {
+            self.from.take(1);
+            let key = self.read_key()?;
+            if key == "features" || !self.read_member(&key)? {
                 let expected = "the other members of a FeatureCollection";
-                return from.here().refuse(Class::BadTag, expected, format!("{key:?}"));
+                return self.from.here().refuse(Class::BadTag, expected, format!("{key:?}"));
             }
         }
-        take_byte(from, b'}')?;
-        self.end_object(from)
+        take_byte(&mut self.from, b'}')?;
+        self.end_object()
     }
 
     /// Checks that the object that ends is a collection with a list of features.
-    fn end_object(&self, from: &Sequence<'_>) -> Result<()> {
+    fn end_object(&self) -> Result<()> {
         if self.kind.as_deref() == Some("FeatureCollection") && self.has_list {
             return Ok(());
         }
         let found = if self.has_list { "features without that type" } else { "no features" };
-        from.here().refuse(Class::BadTag, "a FeatureCollection with features", found)
+        self.from.here().refuse(Class::BadTag, "a FeatureCollection with features", found)
     }
-
-    /// Reads the object at `start` into `raw`.
-    fn read_object(
-        &mut self,
-        from: &mut Sequence<'_>,
-        raw: &mut Vec<u8>,
-        memory: u64,
-        start: u64,
-    ) -> Result<Option<u64>> {
-        from.seek_to(start);
-        take_value(from, raw, memory)?;
-        Ok(Some(start))
-    }
-}
-
-/// Calls `visit` with every feature. Returns the other members of the collection.
-fn visit_features(
-    source: &mut RandomFile,
-    memory: u64,
-    visit: &mut dyn FnMut(Feature<'_>) -> Result<()>,
-) -> Result<CollectionInfo> {
-    let mut cursor = FeatureCursor::default();
-    let mut raw = Vec::new();
-    while let Some(at) = cursor.next(source, &mut raw, memory)? {
-        visit(Feature::parse(Text::new(&raw, at)?)?)?;
-    }
-    Ok(cursor.info)
 }
 
 #[cfg(test)]

@@ -14,21 +14,9 @@ use zvf_formats::{
     value_to_json,
 };
 use zvf_model::Field;
-use zvf_model::flow::{Header, Loss, Sink};
+use zvf_model::flow::{Header, Loss};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open_as(target, options, false)
-}
-
-pub(crate) fn open_lines<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    open_as(target, options, true)
-}
-
-fn open_as<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-    lines: bool,
-) -> Result<Box<dyn Sink + 'a>> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, lines: bool) -> Opened<'a> {
     let out = target.into_file("GeoJSON")?;
     let crs = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
     let sink = Out { out, lines, digits: None, crs, has_features: false };

@@ -105,12 +105,8 @@ fn choose_columns(
     let find = |name: &String| {
         let names = || fields.iter().map(|field| format!("{:?}", field.name)).collect::<Vec<_>>();
         let missing = || {
-            let place = "the attributes of a point";
-            source.spot(place).error(
-                Class::InvalidArgument,
-                format!("one called {name:?}"),
-                names().join(", "),
-            )
+            let spot = source.spot("the attributes of a point");
+            spot.error(Class::InvalidArgument, format!("one called {name:?}"), names().join(", "))
         };
         fields.iter().find(|field| field.name == *name).cloned().ok_or_else(missing)
     };

@@ -21,34 +21,32 @@ use std::io::{Cursor, Seek as _, SeekFrom, Write};
 use serde_json::{Map, Value as Json};
 use zvf_error::{Result, format_count};
 use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_formats::{Opened, RecordNumbers, SeekWrite, Target, WriteOptions, cannot_hold, count_u32};
+use zvf_formats::{
+    Opened, RecordNumbers, SeekWrite, Target, WriteOptions, cannot_hold, count_u32, find_record,
+};
 use zvf_model::Batch;
 use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
 
-use crate::las::read::record::{decode_hex, find_record};
+use crate::las::read::record::decode_hex;
 use crate::las::write::chunks::Chunks;
 use crate::las::write::encode::{Grid, Summary, encode};
 use crate::las::write::head::{Head, OutRecord, header_bytes};
 use crate::las::write::schema::{Schema, SchemaRequest, parse_u8, refuse};
 
-pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    LasWriter::open(target, options, Variant::Plain)
-}
-
-pub(crate) fn open_compressed<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    LasWriter::open(target, options, Variant::Compressed)
-}
-
-pub(crate) fn open_octree<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
-    LasWriter::open(target, options, Variant::Octree)
-}
-
 /// The variant of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Variant {
+pub(crate) enum Variant {
     Plain,
     Compressed,
     Octree,
+}
+
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions, variant: Variant) -> Opened<'a> {
+    let mut target = target.into_file("LAS")?;
+    let base = if target.can_seek() { target.stream_position()? } else { 0 };
+    let buffer = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
+    let options = options.clone();
+    Ok(Box::new(LasWriter { target, buffer, base, options, variant, state: None }))
 }
 
 /// A writer of one file.
@@ -79,19 +77,7 @@ struct State {
     octree: Option<(octree::Cube, u64, (f64, f64))>,
 }
 
-impl<'a> LasWriter<'a> {
-    fn open(
-        target: Target<'a>,
-        options: &WriteOptions,
-        variant: Variant,
-    ) -> Result<Box<dyn Sink + 'a>> {
-        let mut target = target.into_file("LAS")?;
-        let base = if target.can_seek() { target.stream_position()? } else { 0 };
-        let buffer = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
-        let options = options.clone();
-        Ok(Box::new(Self { target, buffer, base, options, variant, state: None }))
-    }
-
+impl LasWriter<'_> {
     fn output(&mut self) -> &mut dyn SeekWrite {
         match &mut self.buffer {
             Some(buffer) => buffer,
@@ -298,7 +284,7 @@ impl Sink for LasWriter<'_> {
 
 impl State {
     fn new(header: &Header, options: &WriteOptions, variant: Variant) -> Result<Self> {
-        let record = find_record(header);
+        let record = find_record(header, "las");
         let extra = &options.extra;
         let recorded = |name: &str| record.and_then(|record| record.get(name));
         let requested_minor = read_option(extra, "las.version", parse_minor)?;

@@ -17,27 +17,29 @@ use zvf_model::{Categories, Field, Value};
 
 use crate::read::file::{H5, Node, spot};
 
+/// A field, and a note about it.
+type NotedField = (Field, Option<String>);
+
 /// Reads the column under `path`, and returns it with a note. Returns `None` if its encoding is unknown.
 pub(crate) fn read_column(
     file: &H5,
     path: &str,
     name: &str,
     rows: usize,
-    memory: &mut u64,
-) -> Result<Option<(Field, Option<String>)>> {
+) -> Result<Option<NotedField>> {
     match file.find_node(path)? {
         Node::Missing => {
             spot(path).refuse(Class::NotFound, "the column that column-order names", "none")
         }
-        Node::Dataset => read_array(file, path, name, rows, memory),
+        Node::Dataset => read_array(file, path, name, rows),
         Node::Group => {
             let encoding = file.text_attribute(path, "encoding-type")?.unwrap_or_default();
             match encoding.as_str() {
                 "categorical" => {
-                    read_categories(file, path, name, rows, memory).map(|field| Some((field, None)))
+                    read_categories(file, path, name, rows).map(|field| Some((field, None)))
                 }
                 "nullable-integer" | "nullable-boolean" => {
-                    read_nullable(file, path, name, rows, memory).map(Some)
+                    read_nullable(file, path, name, rows).map(Some)
                 }
                 _ => Ok(None),
             }
@@ -56,35 +58,29 @@ fn check_rows(file: &H5, path: &str, rows: usize) -> Result<()> {
     spot(path).refuse(Class::CountMismatch, &expected, format!("{shape:?}"))
 }
 
-fn read_array(
-    file: &H5,
-    path: &str,
-    name: &str,
-    rows: usize,
-    memory: &mut u64,
-) -> Result<Option<(Field, Option<String>)>> {
+fn read_array(file: &H5, path: &str, name: &str, rows: usize) -> Result<Option<NotedField>> {
     check_rows(file, path, rows)?;
     if let Some(dtype) = file.number_type(path)? {
-        let field = Field::new(name, new_column(dtype, 1, file.read_bytes(path, dtype, memory)?)?);
+        let field = Field::new(name, new_column(dtype, 1, file.read_bytes(path, dtype)?)?);
         return Ok(Some((field, None)));
     }
     if !matches!(file.dtype(path)?, DType::String | DType::VariableLengthString) {
         return Ok(None);
     }
-    let texts = file.read_texts(path, memory)?;
+    let texts = file.read_texts(path)?;
     let cells = texts.iter().map(|text| FeatureCell::Text(text.as_str().into()));
-    build_field(name, cells, None, memory).map(Some)
+    build_field(file, name, cells, None).map(Some)
 }
 
 /// Builds a field of these cells. Infers its type in a first pass, and returns a note if integers become
 /// `float64`.
 fn build_field<'a>(
+    file: &H5,
     name: &str,
     cells: impl Iterator<Item = FeatureCell<'a>> + Clone,
     dtype: Option<Dtype>,
-    memory: &mut u64,
-) -> Result<(Field, Option<String>)> {
-    let mut columns = FeatureColumns::new(*memory, crate::read::NAME);
+) -> Result<NotedField> {
+    let mut columns = FeatureColumns::new(file.memory(), crate::read::NAME);
     let at = columns.declare(name, dtype)?;
     let mut rows = 0;
     for cell in cells.clone() {
@@ -99,27 +95,21 @@ fn build_field<'a>(
     Ok((columns.take(rows)?.swap_remove(0), note)) // the only column
 }
 
-fn read_categories(
-    file: &H5,
-    path: &str,
-    name: &str,
-    rows: usize,
-    memory: &mut u64,
-) -> Result<Field> {
+fn read_categories(file: &H5, path: &str, name: &str, rows: usize) -> Result<Field> {
     let (codes, categories) = (format!("{path}/codes"), format!("{path}/categories"));
     check_rows(file, &codes, rows)?;
     let is_integer = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     let Some(dtype) = file.number_type(&codes)?.filter(is_integer) else {
         return spot(&codes).refuse(Class::Unsupported, "whole numbers", "another type");
     };
-    let values = new_column(dtype, 1, file.read_bytes(&codes, dtype, memory)?)?;
+    let values = new_column(dtype, 1, file.read_bytes(&codes, dtype)?)?;
     let labels: Vec<Value> = match file.number_type(&categories)? {
         Some(dtype) => {
-            let labels = new_column(dtype, 1, file.read_bytes(&categories, dtype, memory)?)?;
+            let labels = new_column(dtype, 1, file.read_bytes(&categories, dtype)?)?;
             (0..labels.len()).map(|row| labels.value(row, 0)).collect()
         }
         None => {
-            let texts = file.read_texts(&categories, memory)?;
+            let texts = file.read_texts(&categories)?;
             texts.iter().map(|text| Value::from(text.as_str())).collect()
         }
     };
@@ -130,21 +120,15 @@ fn read_categories(
     Ok(Field::new(name, values).with_categories(categories))
 }
 
-fn read_nullable(
-    file: &H5,
-    path: &str,
-    name: &str,
-    rows: usize,
-    memory: &mut u64,
-) -> Result<(Field, Option<String>)> {
+fn read_nullable(file: &H5, path: &str, name: &str, rows: usize) -> Result<NotedField> {
     let (values, mask) = (format!("{path}/values"), format!("{path}/mask"));
     check_rows(file, &values, rows)?;
     check_rows(file, &mask, rows)?;
     let Some(dtype) = file.number_type(&values)? else {
         return spot(&values).refuse(Class::Unsupported, "numbers", "another type");
     };
-    let is_missing = file.read_bytes(&mask, BOOL, memory)?;
-    let numbers = new_column(dtype, 1, file.read_bytes(&values, dtype, memory)?)?;
+    let is_missing = file.read_bytes(&mask, BOOL)?;
+    let numbers = new_column(dtype, 1, file.read_bytes(&values, dtype)?)?;
     let cells = is_missing.iter().enumerate().map(|(row, flag)| match numbers.value(row, 0) {
         _ if *flag != 0 => FeatureCell::Missing,
         Value::Bool(value) => FeatureCell::Bool(value),
@@ -153,5 +137,5 @@ fn read_nullable(
         Value::Float(x) => FeatureCell::Float(x),
         Value::Null | Value::Text(_) => FeatureCell::Missing,
     });
-    build_field(name, cells, Some(dtype), memory)
+    build_field(file, name, cells, Some(dtype))
 }

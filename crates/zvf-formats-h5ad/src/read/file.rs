@@ -1,10 +1,11 @@
 //! Checked access to an HDF5 file.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use hdf5_pure::{AttrValue, DType, File, VlenStringReadOptions};
+use hdf5_pure::{AttrValue, DType, Dataset, File, VlenStringReadOptions};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
@@ -17,6 +18,7 @@ use crate::read::NAME;
 pub(crate) struct H5 {
     file: File,
     path: Option<PathBuf>, // `None` if the file is in memory
+    memory: Cell<u64>,     // that is left for what is read
 }
 
 /// The type of the object under a path.
@@ -43,11 +45,16 @@ impl H5 {
             (Ok(_), None) => {
                 return spot("the file").refuse(Class::NotFound, "a path", "none");
             }
-            (Err(memory), _) => isolate::catch(|| File::from_bytes(memory)),
+            (Err(bytes), _) => isolate::catch(|| File::from_bytes(bytes.into())),
         };
         let file =
             file.map_err(|error| spot("the superblock").error(Class::Codec, "HDF5", error))?;
-        Ok(Self { file, path: own_path })
+        Ok(Self { file, path: own_path, memory: Cell::new(memory) })
+    }
+
+    /// Returns the bytes of memory that are left.
+    pub(crate) const fn memory(&self) -> u64 {
+        self.memory.get()
     }
 
     /// Returns the target file of the external link `name`. The library reports external links as missing objects, so
@@ -140,53 +147,23 @@ impl H5 {
         })
     }
 
-    /// Reads the numbers of an array, little-endian, within the remaining `memory`.
-    pub(crate) fn read_bytes(&self, path: &str, dtype: Dtype, memory: &mut u64) -> Result<Vec<u8>> {
-        let count = self.reserve_memory(path, dtype.size, memory)?;
+    /// Reads the numbers of an array, little-endian, within the memory that is left.
+    pub(crate) fn read_bytes(&self, path: &str, dtype: Dtype) -> Result<Vec<u8>> {
+        let count = self.reserve_memory(path, dtype.size)?;
         let bytes = match (dtype.kind, dtype.size) {
             // The file may be of either byte order; the typed reads convert it.
-            (DtypeKind::Float, 4) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_f32())?,
-                f32::to_le_bytes,
-            ),
-            (DtypeKind::Float, _) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_f64())?,
-                f64::to_le_bytes,
-            ),
-            (DtypeKind::Int, 1) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i8())?,
-                i8::to_le_bytes,
-            ),
-            (DtypeKind::Int, 2) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i16())?,
-                i16::to_le_bytes,
-            ),
-            (DtypeKind::Int, 4) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i32())?,
-                i32::to_le_bytes,
-            ),
-            (DtypeKind::Int, _) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_i64())?,
-                i64::to_le_bytes,
-            ),
-            (DtypeKind::UInt, 1) => {
-                self.catch_faults(path, |file| file.dataset(path)?.read_u8())?
-            }
-            (DtypeKind::UInt, 2) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_u16())?,
-                u16::to_le_bytes,
-            ),
-            (DtypeKind::UInt, 4) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_u32())?,
-                u32::to_le_bytes,
-            ),
-            (DtypeKind::UInt, _) => to_bytes(
-                self.catch_faults(path, |file| file.dataset(path)?.read_u64())?,
-                u64::to_le_bytes,
-            ),
+            (DtypeKind::Float, 4) => self.numbers(path, |d| d.read_f32(), f32::to_le_bytes)?,
+            (DtypeKind::Float, _) => self.numbers(path, |d| d.read_f64(), f64::to_le_bytes)?,
+            (DtypeKind::Int, 1) => self.numbers(path, |d| d.read_i8(), i8::to_le_bytes)?,
+            (DtypeKind::Int, 2) => self.numbers(path, |d| d.read_i16(), i16::to_le_bytes)?,
+            (DtypeKind::Int, 4) => self.numbers(path, |d| d.read_i32(), i32::to_le_bytes)?,
+            (DtypeKind::Int, _) => self.numbers(path, |d| d.read_i64(), i64::to_le_bytes)?,
+            (DtypeKind::UInt, 1) => self.numbers(path, |d| d.read_u8(), u8::to_le_bytes)?,
+            (DtypeKind::UInt, 2) => self.numbers(path, |d| d.read_u16(), u16::to_le_bytes)?,
+            (DtypeKind::UInt, 4) => self.numbers(path, |d| d.read_u32(), u32::to_le_bytes)?,
+            (DtypeKind::UInt, _) => self.numbers(path, |d| d.read_u64(), u64::to_le_bytes)?,
             (DtypeKind::Bool | DtypeKind::Text, _) => {
-                let raw = self.catch_faults(path, |file| file.dataset(path)?.read_raw())?;
-                raw.into_iter().map(|byte| u8::from(byte != 0)).collect()
+                self.numbers(path, |d| d.read_raw(), |byte| [u8::from(byte != 0)])?
             }
         };
         // The product was compared with the memory.
@@ -198,29 +175,41 @@ impl H5 {
         Ok(bytes)
     }
 
-    /// Reads the texts of an array, within the remaining `memory`. Numbers are formatted.
-    pub(crate) fn read_texts(&self, path: &str, memory: &mut u64) -> Result<Vec<String>> {
-        self.reserve_memory(path, to_u64(size_of::<String>()), memory)?;
+    /// Reads the numbers of an array, and encodes each.
+    fn numbers<T, const N: usize>(
+        &self,
+        path: &str,
+        read: impl FnOnce(&Dataset) -> Result<Vec<T>, hdf5_pure::Error>,
+        encode: impl Fn(T) -> [u8; N],
+    ) -> Result<Vec<u8>> {
+        let values = self.catch_faults(path, |file| read(&file.dataset(path)?))?;
+        Ok(values.into_iter().flat_map(encode).collect())
+    }
+
+    /// Reads the texts of an array, within the memory that is left. Numbers are formatted.
+    pub(crate) fn read_texts(&self, path: &str) -> Result<Vec<String>> {
+        self.reserve_memory(path, to_u64(size_of::<String>()))?;
         match self.dtype(path)? {
             DType::VariableLengthString => {
-                let limit = saturating_usize(*memory);
+                let limit = saturating_usize(self.memory.get());
                 let texts = self.catch_faults(path, |file| {
                     let options = VlenStringReadOptions::default().with_max_payload_bytes(limit);
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
                 let used_bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-                *memory = memory.saturating_sub(used_bytes); // the library kept to the limit
+                let left = self.memory.get().saturating_sub(used_bytes); // the library kept to the limit
+                self.memory.set(left);
                 Ok(texts)
             }
             DType::String => {
                 let width = self.catch_faults(path, |file| file.dataset(path)?.element_size())?;
                 // The bytes of the array and the texts are in memory together.
-                self.reserve_memory(path, width.saturating_mul(2), memory)?; // above every limit
+                self.reserve_memory(path, width.saturating_mul(2))?; // above every limit
                 self.catch_faults(path, |file| file.dataset(path)?.read_string())
             }
             _ => match self.number_type(path)? {
                 Some(dtype) => {
-                    let bytes = self.read_bytes(path, dtype, memory)?;
+                    let bytes = self.read_bytes(path, dtype)?;
                     let column = new_column(dtype, 1, bytes)?;
                     Ok((0..column.len()).map(|row| column.value(row, 0).to_string()).collect())
                 }
@@ -230,17 +219,18 @@ impl H5 {
     }
 
     /// Reserves `size` bytes for each value of an array, and returns the count of its values.
-    fn reserve_memory(&self, path: &str, size: u64, memory: &mut u64) -> Result<u64> {
+    fn reserve_memory(&self, path: &str, size: u64) -> Result<u64> {
         let shape = self.shape(path)?;
         let count = shape.iter().try_fold(1_u64, |product, n| product.checked_mul(*n));
         let bytes = count.and_then(|count| count.checked_mul(size));
-        let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| bytes <= memory)) else {
+        let memory = self.memory.get();
+        let (Some(count), Some(bytes)) = (count, bytes.filter(|bytes| *bytes <= memory)) else {
             let expected = format!("at most {memory} bytes, which have to be in memory at once");
             let fault =
                 spot(path).error(Class::LimitExceeded, &expected, format!("an array of {shape:?}"));
             return Err(fault);
         };
-        *memory -= bytes;
+        self.memory.set(memory - bytes);
         Ok(count)
     }
 
@@ -291,10 +281,6 @@ fn find_link(bytes: &[u8], name: &str) -> Option<String> {
         let file = target.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(file.get(..file.len().min(200))?).into_owned())
     })
-}
-
-fn to_bytes<T, const N: usize>(values: Vec<T>, encode: fn(T) -> [u8; N]) -> Vec<u8> {
-    values.into_iter().flat_map(encode).collect()
 }
 
 /// Returns true for the names of the enum that h5py writes for booleans.

@@ -87,12 +87,12 @@ fn notes_unreadable_data_as_left_out() {
 fn texts_of_fixed_width_are_within_the_memory_limit() {
     let mut file = hdf5_pure::FileBuilder::new();
     file.create_dataset("t").with_ascii_strings_sized(&["a"; 3], 1 << 20).unwrap();
-    let bytes =
-        crate::read::Bytes::new(Box::new(std::io::Cursor::new(file.finish().unwrap())), None);
-    let file = crate::read::H5::open(bytes, 1 << 30).unwrap();
-    let error = file.read_texts("t", &mut (6 << 20)).unwrap_err();
+    let bytes = file.finish().unwrap();
+    let bytes = || Box::new(std::io::Cursor::new(bytes.clone()));
+    let open = |memory| super::H5::open(super::Bytes::new(bytes(), None), memory).unwrap();
+    let error = open(6 << 20).read_texts("t").unwrap_err();
     assert_eq!(error.class(), zvf_format::Class::LimitExceeded);
-    let mut memory = 7 << 20;
-    assert_eq!(file.read_texts("t", &mut memory).unwrap(), ["a"; 3]);
-    assert!(memory < 1 << 20, "{memory}");
+    let file = open(7 << 20);
+    assert_eq!(file.read_texts("t").unwrap(), ["a"; 3]);
+    assert!(file.memory() < 1 << 20, "{}", file.memory());
 }

@@ -7,15 +7,11 @@ use std::io::Write as _;
 use zvf_draco::{Encoder, Quantization};
 use zvf_error::Error;
 use zvf_format::num::nearest_f32;
-use zvf_formats::{CollectedInput, Encoded, Target, WriteOptions, cannot_hold};
+use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold};
 use zvf_model::flow::Loss;
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let rows = 0..input.batch.len();
     let positions: Vec<f32> = rows.flat_map(|row| input.point(row).map(nearest_f32)).collect();
     let triangles = input.triangles();
@@ -32,7 +28,7 @@ pub(crate) fn encode(
         encoder = encoder.with_faces(&faces).map_err(|fault| refuse(fault.to_string()))?;
     }
     let mut losses = Vec::new();
-    if let Some(option) = options.extra.get("draco.bits") {
+    if let Some(option) = input.options.extra.get("draco.bits") {
         let bits = option.as_u64().and_then(|bits| u8::try_from(bits).ok());
         let Some(bits) = bits.filter(|bits| (1..=30).contains(bits)) else {
             return Err(refuse(format!("draco.bits of {option}, which are from 1 to 30")));

@@ -13,8 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, row_to_json, value_name,
-    value_to_json,
+    CollectedInput, Encoded, Target, cannot_hold, row_to_json, value_name, value_to_json,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, ObjectId};
@@ -37,11 +36,7 @@ struct ShapePart {
 }
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let (mode, width) = match input.header.kind {
         Kind::Mesh => (4, 3),
         Kind::PointCloud => (0, 1),

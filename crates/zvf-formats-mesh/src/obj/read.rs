@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::str::SplitAsciiWhitespace;
 
-use zvf_error::{Error, Result, format_count};
+use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_formats::{
@@ -29,12 +29,8 @@ use zvf_model::flow::{ElementHeader, Header, Piece};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
-        let place = "the stream";
-        return bytes.spot(place).hint("give the file itself").refuse(
-            Class::Unsupported,
-            "a file, which is read twice",
-            "a stream",
-        );
+        let spot = bytes.spot("the stream").hint("give the file itself");
+        return spot.refuse(Class::Unsupported, "a file, which is read twice", "a stream");
     };
     let counts = LineCounts::scan(Lines::new_lossy(bytes), options.positions.is_none())?;
     let inferred = match &counts {
@@ -56,30 +52,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         return Spot::new("OBJ", place).refuse(Class::Unsupported, "a type of floats", dtype);
     }
     let has_colour = counts.has_colour;
-    let vertices = || {
-        let colour = NamedValues::new("color", Dtype::FLOAT32, 3);
-        let fields = if has_colour { vec![colour] } else { Vec::new() };
-        VertexBuilder::new(kind, Values::new(dtype, 3), fields, kind.is_chain())
-    };
-    let header = vertices().header(default_axes(3))?;
-    let begin = |keyword| {
-        let mut bytes = Bytes::open(&path)?;
-        bytes.set_format("OBJ");
-        let polygons = if keyword == Some("l") { Polygons::Same } else { options.polygons };
-        Ok::<_, Error>(Pieces {
-            lines: Lines::new_lossy(bytes),
-            body: Body {
-                keyword,
-                vertices: vertices(),
-                has_colour,
-                count: 0,
-                corners: Corners::new(polygons),
-            },
-            batch_rows: options.batch_rows.max(1),
-            pending: None,
-            ended: false,
-        })
-    };
+    let colour = has_colour.then(|| NamedValues::new("color", Dtype::FLOAT32, 3));
+    let (positions, fields) = (Values::new(dtype, 3), colour.into_iter().collect());
+    let mut vertices = VertexBuilder::new(kind, positions, fields, kind.is_chain());
     let keyword = kind.has_links().then_some(keyword);
     let elements = match (keyword, options.polygons) {
         (None, _) => None,
@@ -91,9 +66,19 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         elements: elements.map(|width| ElementHeader { width, fields: Vec::new() }),
         vertices: Some(counts.vertices),
         left_out: counts.list_left_out(keyword),
-        ..header
+        ..vertices.header(default_axes(3))?
     };
-    let mut pieces = begin(keyword)?;
+    let mut bytes = Bytes::open(&path)?;
+    bytes.set_format("OBJ");
+    let polygons = if keyword == Some("l") { Polygons::Same } else { options.polygons };
+    let corners = Corners::new(polygons);
+    let mut pieces = Pieces {
+        lines: Lines::new_lossy(bytes),
+        body: Body { keyword, vertices, has_colour, count: 0, corners },
+        batch_rows: options.batch_rows.max(1),
+        pending: None,
+        ended: false,
+    };
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
 

@@ -5,19 +5,15 @@
 
 use std::io::Write;
 
-use zvf_error::{Result, format_count};
+use zvf_error::Result;
 use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, format_coordinate, format_number,
+    CollectedInput, Encoded, Target, counted_loss, format_coordinate, format_number,
 };
 use zvf_model::flow::Loss;
 use zvf_model::{Elements, ObjectId};
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let positions = input.batch.positions();
     let colour = input.batch.field("color").filter(|field| field.column.width() == 3);
     for row in 0..input.batch.len() {
@@ -59,11 +55,9 @@ pub(crate) fn encode(
 
 fn find_losses(input: &CollectedInput) -> Vec<Loss> {
     let short = input.batch.parts().iter().filter(|part| part.rows.len() < 2).count();
-    let mut losses = Vec::new();
-    if input.header.kind.is_chain() && short > 0 {
-        let short = format_count(short, "line");
-        losses.push(Loss::new(format!("{short} of fewer than two vertices dropped")));
-    }
+    let short = counted_loss(short, "line", "of fewer than two vertices dropped");
+    let short = short.filter(|_| input.header.kind.is_chain());
+    let mut losses: Vec<Loss> = short.into_iter().collect();
     let not_finite =
         (0..input.batch.len()).flat_map(|row| input.point(row)).find(|x| !x.is_finite());
     if let Some(x) = not_finite {

@@ -29,8 +29,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut lines = Lines::new_lossy(bytes);
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
     let header_error = |class, expected: &str, found: &str| {
-        let place = "header";
-        lines.bytes().spot(place).error(class, expected, found)
+        lines.bytes().spot("header").error(class, expected, found)
     };
     let find_element = |name: &str| elements.iter().position(|element| element.name == name);
     let vertices = find_element("vertex");

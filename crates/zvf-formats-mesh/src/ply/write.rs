@@ -22,8 +22,7 @@ use zvf_model::{Batch, Value};
 pub(crate) use stream::open;
 
 fn too_many_corners_error() -> Error {
-    let what = "faces of more than 255 corners".to_owned();
-    cannot_hold("PLY", what, "divide them into triangles")
+    cannot_hold("PLY", "faces of more than 255 corners".to_owned(), "divide them into triangles")
 }
 
 /// Returns the edges of a batch: its elements of two vertices, or the neighbours in each part.

@@ -13,16 +13,13 @@
 
 mod facets;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Bytes, Corners, NamedValues, Polygons, ReadOptions, Reader, Spot, UINT16, Values,
-    VertexBuilder, WholeFile, default_axes, empty_fields, read_failed, text_field, without_rows,
+    Bytes, Corners, NamedValues, Polygons, RandomFile, ReadOptions, Reader, Spot, UINT16, Values,
+    VertexBuilder, default_axes, empty_fields, text_field, without_rows,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::{ElementHeader, Header, Piece};
@@ -33,11 +30,15 @@ use crate::stl::read::facets::{Facet, Facets};
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
-        let place = "the file";
-        return bytes.spot(place).refuse(Class::InvalidArgument, "mesh or point_cloud", kind);
+        return bytes.spot("the file").refuse(Class::InvalidArgument, "mesh or point_cloud", kind);
     }
-    let source = RandomFile::new(bytes, options)?;
-    let summary = FileSummary::scan(source.open()?)?;
+    let source = RandomFile::open(bytes, options.memory);
+    let source = source.map_err(|error| match error.class() {
+        Class::LimitExceeded => error.with_hint("raise --memory-limit"),
+        _ => error,
+    })?;
+    let facets = || Facets::open(source.begin()?, source.len());
+    let summary = FileSummary::scan(facets()?)?;
     let mut vertices = empty_vertices(kind);
     let fields = if summary.has_attributes && kind == Kind::Mesh {
         vec![NamedValues::new("attribute_byte_count", UINT16, 1)]
@@ -54,7 +55,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         ..vertices.header(default_axes(3))?
     };
     let mut pieces = Pieces {
-        facets: source.open()?,
+        facets: facets()?,
         kind,
         vertices,
         corners: Corners::new(Polygons::Same),
@@ -73,36 +74,6 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
 
 fn empty_vertices(kind: Kind) -> VertexBuilder {
     VertexBuilder::new(kind, Values::new(Dtype::FLOAT32, 3), Vec::new(), true)
-}
-
-/// Bytes that can be read twice.
-enum RandomFile {
-    Path(PathBuf),
-    Memory(Arc<[u8]>),
-}
-
-impl RandomFile {
-    fn new(bytes: Bytes, options: &ReadOptions) -> Result<Self> {
-        Ok(match bytes.path() {
-            Some(path) if path.is_file() => Self::Path(path.to_owned()),
-            _ => Self::Memory(WholeFile::read(bytes, options)?.bytes.into()),
-        })
-    }
-
-    fn open(&self) -> Result<Facets> {
-        let (mut bytes, length) = match self {
-            Self::Path(path) => {
-                let length = std::fs::metadata(path).map_err(read_failed)?.len();
-                (Bytes::open(path)?, length)
-            }
-            Self::Memory(all) => {
-                let length = to_u64(all.len());
-                (Bytes::new(Box::new(std::io::Cursor::new(Arc::clone(all))), None), length)
-            }
-        };
-        bytes.set_format("STL");
-        Facets::open(bytes, length)
-    }
 }
 
 /// The results of the first pass over a file.
@@ -210,11 +181,9 @@ impl Pieces {
             }
             if vertex_by_bits.len() >= self.max_vertices {
                 let expected = format!("at most {} vertices in a solid", self.max_vertices);
-                let place = format!("solid {}", self.solid);
-                let bad =
-                    Spot::new("STL", place).error(Class::LimitExceeded, expected, "more of them");
-                let hint = "allow more memory, or do not weld vertices";
-                return Err(bad.with_hint(hint));
+                let spot = Spot::new("STL", format!("solid {}", self.solid));
+                let spot = spot.hint("allow more memory, or do not weld vertices");
+                return spot.refuse(Class::LimitExceeded, expected, "more of them");
             }
             vertex_by_bits.insert(bits, self.vertex_count);
         }

@@ -9,16 +9,12 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_format::num::nearest_f32;
-use zvf_formats::{CollectedInput, Encoded, Target, WriteOptions, format_value};
+use zvf_formats::{CollectedInput, Encoded, Target, format_value};
 use zvf_model::flow::Loss;
 use zvf_model::{Field, ObjectId};
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let triangles = input.triangles();
     let attribute = input.element_fields().iter().find(|field| {
         &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16"

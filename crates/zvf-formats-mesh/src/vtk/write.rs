@@ -7,9 +7,7 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64};
-use zvf_formats::{
-    CollectedInput, Encoded, NUMBERS, Target, UINT8, WriteOptions, format_values, to_f32_bytes,
-};
+use zvf_formats::{CollectedInput, Encoded, NUMBERS, Target, UINT8, format_values, to_f32_bytes};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
@@ -67,11 +65,7 @@ struct Cells {
 }
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let cells = build_cells(input)?;
     let mut point_data =
         input.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;

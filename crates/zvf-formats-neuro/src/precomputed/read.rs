@@ -39,23 +39,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(info) = root.read_json("info")? else {
         return legacy::open(&root, None, None, options);
     };
-    let text = |key: &str| info.get(key).and_then(Json::as_str);
-    match text("@type") {
+    let properties = || read_segment_properties(&root, &info);
+    match info.get("@type").and_then(Json::as_str) {
         Some("neuroglancer_annotations_v1") if options.segments.is_some() => {
             spot("segments").refuse(Class::Unsupported, "skeletons or meshes", "annotations")
         }
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
         Some("neuroglancer_skeletons") => {
-            let properties = read_segment_properties(&root, &info)?;
-            skeletons::open(&root, &info, properties.as_ref(), options)
+            skeletons::open(&root, &info, properties()?.as_ref(), options)
         }
         Some("neuroglancer_legacy_mesh") => {
-            let properties = read_segment_properties(&root, &info)?;
-            legacy::open(&root, Some(&info), properties.as_ref(), options)
+            legacy::open(&root, Some(&info), properties()?.as_ref(), options)
         }
         Some("neuroglancer_multilod_draco") => {
-            let properties = read_segment_properties(&root, &info)?;
-            multilod::open(&root, &info, properties.as_ref(), options)
+            multilod::open(&root, &info, properties()?.as_ref(), options)
         }
         None | Some("neuroglancer_multiscale_volume") => open_volume(&root, &info, options),
         Some(kind) => {

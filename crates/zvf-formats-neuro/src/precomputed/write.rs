@@ -28,11 +28,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
-use zvf_error::{Result, format_count};
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_formats::{
-    CollectedPieces, Millimeters, Opened, Target, WriteOptions, cannot_hold, field_value,
-    second_kind, value_name,
+    CollectedPieces, Millimeters, Opened, Target, WriteOptions, cannot_hold, counted_loss,
+    field_value, find_record, second_kind, value_name,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
@@ -73,8 +73,7 @@ fn parse_sharding(options: &WriteOptions) -> Result<Option<Sharding>> {
         let bits = option.as_u64().and_then(|bits| u32::try_from(bits).ok());
         bits.filter(|bits| *bits <= MAX_SHARD_BITS).map(Some).ok_or_else(|| {
             let what = format!("{name} of {option}");
-            let advice = "give a number of bits from 0 to 16";
-            cannot_hold("precomputed", what, advice)
+            cannot_hold("precomputed", what, "give a number of bits from 0 to 16")
         })
     };
     let shards = bits("precomputed.shard_bits")?;
@@ -177,20 +176,12 @@ impl Sink for PrecomputedWriter {
             }
         }
         report.losses.extend(objects.lengths.losses("coordinate or attribute value"));
-        if objects.zero_values > 0 {
-            report.losses.push(Loss::new(format!(
-                "{} missing or not finite, written as 0",
-                format_count(objects.zero_values, "attribute value")
-            )));
-        }
+        let sentence = "missing or not finite, written as 0";
+        report.losses.extend(counted_loss(objects.zero_values, "attribute value", sentence));
         let levels = [&*objects].into_iter().chain(coarser);
         let dropped: usize = levels.map(|level| level.unowned_vertices).sum();
-        if dropped > 0 {
-            report.losses.push(Loss::new(format!(
-                "{} without an object dropped: precomputed holds objects only",
-                format_count(dropped, "vertex")
-            )));
-        }
+        let sentence = "without an object dropped: precomputed holds objects only";
+        report.losses.extend(counted_loss(dropped, "vertex", sentence));
         Ok(report)
     }
 }
@@ -290,8 +281,7 @@ impl Objects {
 
     /// Returns the largest distance of this level from the finest one, in nanometres.
     fn lod_scale(&self) -> f64 {
-        let record = self.header.records.iter().find(|(name, _)| name == LOD_SCALE);
-        let scale = record.and_then(|(_, scale)| scale.as_f64()).unwrap_or(0.0);
+        let scale = find_record(&self.header, LOD_SCALE).and_then(Json::as_f64).unwrap_or(0.0);
         self.lengths.convert_length(scale)
     }
 
@@ -336,8 +326,7 @@ fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, t
 
 /// Returns the `info` of the input, if that is precomputed too.
 fn recorded_info(header: &Header) -> Option<&Json> {
-    let record = header.records.iter().find(|(name, _)| name == "precomputed");
-    record.and_then(|(_, record)| record.get("info"))
+    find_record(header, "precomputed").and_then(|record| record.get("info"))
 }
 
 /// Writes the segment properties to a separate folder, if there are any, and notes it in `of`.

@@ -265,11 +265,8 @@ impl Hemisphere {
     ) -> Result<()> {
         if file.faces.take().is_some_and(|faces| faces != self.faces) {
             let expected = format!("the faces of {}", self.name);
-            return Spot::new(format, place).hint("convert each surface by itself").refuse(
-                Class::CountMismatch,
-                expected,
-                "others",
-            );
+            let spot = Spot::new(format, place).hint("convert each surface by itself");
+            return spot.refuse(Class::CountMismatch, expected, "others");
         }
         self.join_values(file, format, place)
     }

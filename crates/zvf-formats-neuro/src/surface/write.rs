@@ -1,8 +1,12 @@
 //! Hemispheres for GIFTI and `FreeSurfer`, with vertices in the order of their files.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
 use zvf_error::{Result, format_count};
 use zvf_format::num::floor_i64;
-use zvf_formats::{CollectedInput, cannot_hold, field_value, whole_number};
+use zvf_formats::{CollectedInput, cannot_hold, counted_loss, field_value, whole_number};
 use zvf_model::flow::Loss;
 use zvf_model::{Field, Kind, Value};
 
@@ -52,8 +56,7 @@ pub(crate) fn vertex_numbers(
             value => whole_number(value).and_then(|number| i64::try_from(number).ok()),
         };
         number.ok_or_else(|| {
-            let what = format!("values of vertex {value}");
-            cannot_hold(format, what, "number the vertices from 0")
+            cannot_hold(format, format!("values of vertex {value}"), "number the vertices from 0")
         })
     };
     let numbers = (0..input.batch.len()).map(number).collect::<Result<Vec<i64>, _>>()?;
@@ -68,6 +71,16 @@ pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>> {
         (Value::Null, _) => None,
         (_, code) => whole_number(&code).and_then(|code| usize::try_from(code).ok()),
     })
+}
+
+/// Creates a file, and calls `write` with it.
+pub(crate) fn create_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let mut file = BufWriter::new(File::create_new(path)?);
+    write(&mut file)?;
+    Ok(file.flush()?)
 }
 
 /// Returns the name of the surface, if there is exactly one.
@@ -144,20 +157,11 @@ pub(crate) fn split_hemispheres(
             _ => dropped_faces += 1,
         }
     }
-    let mut losses = Vec::new();
-    if dropped_vertices > 0 {
-        losses.push(Loss::new(format!(
-            "{} without an object dropped: a folder has a surface for each object",
-            format_count(dropped_vertices, "vertex")
-        )));
-    }
-    if dropped_faces > 0 {
-        losses.push(Loss::new(format!(
-            "{} dropped: the vertices belong to several objects",
-            format_count(dropped_faces, "triangle")
-        )));
-    }
-    Ok((all, losses))
+    let sentence = "without an object dropped: a folder has a surface for each object";
+    let vertices = counted_loss(dropped_vertices, "vertex", sentence);
+    let sentence = "dropped: the vertices belong to several objects";
+    let faces = counted_loss(dropped_faces, "triangle", sentence);
+    Ok((all, vertices.into_iter().chain(faces).collect()))
 }
 
 #[cfg(test)]

@@ -15,22 +15,19 @@ use std::path::Path;
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{nearest_f32, usize_from_u32};
-use zvf_formats::{CollectedInput, Encoded, Target, WriteOptions, cannot_hold, format_number};
+use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold, format_number};
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Group, Loss};
 use zvf_model::{Field, Kind, ObjectId, Value};
 
 use crate::surface::write::{
-    Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
+    Hemisphere, category_of, create_file, is_values, split_hemispheres, surface_name,
+    vertex_numbers,
 };
 use crate::surface::write_gifti::file_name;
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let fields: Vec<&Field> =
         input.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
     let values = is_values(input);
@@ -62,7 +59,7 @@ pub(crate) fn encode(
         let path = |name: &str| folder.join(format!("{prefix}.{name}"));
         if !values {
             let name = surface_name(input).unwrap_or_else(|| "white".to_owned());
-            create(&path(&name), |out| write_surface(input, &hemisphere, None, out))?;
+            create_file(&path(&name), |out| write_surface(input, &hemisphere, None, out))?;
         }
         for field in &fields {
             let hemisphere_field = hemisphere.slice_field(field);
@@ -70,17 +67,17 @@ pub(crate) fn encode(
             let width = usize_from_u32(field.column.width());
             let coords = name.strip_prefix("coords_").filter(|_| width == 3);
             if let Some(name) = coords {
-                create(&path(name), |out| {
+                create_file(&path(name), |out| {
                     write_surface(input, &hemisphere, Some(&hemisphere_field), out)
                 })?;
             } else if hemisphere_field.categories.is_some() {
-                create(&path(&format!("{name}.annot")), |out| {
+                create_file(&path(&format!("{name}.annot")), |out| {
                     write_annotation(input, &hemisphere_field, out)
                 })?;
             } else if hemisphere_field.column.dtype().kind != DtypeKind::Text {
                 for c in 0..width {
                     let name = if width == 1 { name.clone() } else { format!("{name}_{c}") };
-                    create(&path(&name), |out| {
+                    create_file(&path(&name), |out| {
                         write_values(&hemisphere_field, c, hemisphere.faces.len(), out)
                     })?;
                 }
@@ -111,7 +108,7 @@ fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
         (Some(folder), groups) => {
             for group in groups {
                 let name = file_name(group.name.as_deref().unwrap_or("label"))?;
-                create(&folder.join(format!("lh.{name}.label")), |out| write(group, out))?;
+                create_file(&folder.join(format!("lh.{name}.label")), |out| write(group, out))?;
             }
         }
         (None, [group]) => write(group, out)?,
@@ -121,13 +118,6 @@ fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
         }
     }
     Ok(input.report(Vec::new()))
-}
-
-fn create(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let mut file = std::io::BufWriter::new(std::fs::File::create_new(path)?);
-    write(&mut file)?;
-    file.flush()?;
-    Ok(())
 }
 
 /// Encodes a number as 32 bits, big-endian.
@@ -185,8 +175,7 @@ fn find_volume<'a>(
 
 /// Returns the error for a volume with something else than a number.
 fn volume_error(key: &str, found: &Json) -> Error {
-    let what = format!("{found} in the {key} of its volume");
-    cannot_hold("FreeSurfer", what, "leave the volume out")
+    cannot_hold("FreeSurfer", format!("{found} in the {key} of its volume"), "leave the volume out")
 }
 
 fn write_volume(volume: &serde_json::Map<String, Json>, out: &mut dyn Write) -> Result<()> {

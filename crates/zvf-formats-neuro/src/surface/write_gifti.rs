@@ -17,22 +17,19 @@ use quick_xml::escape::escape;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
 use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, encode_base64, format_number,
-    to_f32_bytes, whole_number,
+    CollectedInput, Encoded, Target, cannot_hold, encode_base64, format_number, to_f32_bytes,
+    whole_number,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, Value};
 
 use crate::surface::write::{
-    Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
+    Hemisphere, category_of, create_file, is_values, split_hemispheres, surface_name,
+    vertex_numbers,
 };
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let fields: Vec<&Field> =
         input.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
     let values = is_values(input);
@@ -242,10 +239,7 @@ impl GiftiFile {
     }
 
     fn create(&self, path: &Path) -> Result<()> {
-        let mut file = std::io::BufWriter::new(std::fs::File::create_new(path)?);
-        self.write(&mut file)?;
-        file.flush()?;
-        Ok(())
+        create_file(path, |out| self.write(out))
     }
 }
 

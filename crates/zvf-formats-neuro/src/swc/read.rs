@@ -117,11 +117,8 @@ impl Nodes {
             }
             if self.parents.len() > max_nodes {
                 let expected = format!("at most {max_nodes} nodes, for the memory allowed");
-                return lines.here().hint("allow more memory").refuse(
-                    Class::LimitExceeded,
-                    expected,
-                    "more",
-                );
+                let spot = lines.here().hint("allow more memory");
+                return spot.refuse(Class::LimitExceeded, expected, "more");
             }
         }
         Ok(())

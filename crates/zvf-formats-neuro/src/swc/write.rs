@@ -6,17 +6,11 @@
 use std::io::Write;
 
 use zvf_error::{Result, format_count};
-use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, format_coordinate, format_value,
-};
+use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold, format_coordinate, format_value};
 use zvf_model::flow::Loss;
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let parents = find_parents(input)?;
     let order = sort_parents_first(&parents);
     let field = |name: &str| {
@@ -83,20 +77,15 @@ fn sort_parents_first(parents: &[Option<usize>]) -> Vec<usize> {
     for start in 0..parents.len() {
         let mut node = Some(start);
         path.clear();
-        while let Some(at) = node.filter(|at| !done.get(*at).copied().unwrap_or(true)) {
-            if path.len() > parents.len() {
-                break;
-            }
+        while let Some(at) = node.filter(|at| !done[*at] && path.len() <= parents.len()) {
             path.push(at);
-            node = parents.get(at).copied().flatten();
+            node = parents[at];
         }
         if path.len() > parents.len() {
             continue; // the path leads into a cycle
         }
         for at in path.drain(..).rev() {
-            if let Some(flag) = done.get_mut(at) {
-                *flag = true;
-            }
+            done[at] = true;
             order.push(at);
         }
     }
@@ -107,30 +96,21 @@ fn sort_parents_first(parents: &[Option<usize>]) -> Vec<usize> {
 fn root_trees(nodes: usize, edges: &[([usize; 2], Option<usize>)]) -> Result<Vec<Option<usize>>> {
     let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for ([a, b], _) in edges {
-        for (from, to) in [(a, b), (b, a)] {
-            if let Some(list) = neighbours.get_mut(*from) {
-                list.push(*to);
-            }
-        }
+        neighbours[*a].push(*b);
+        neighbours[*b].push(*a);
     }
     let mut parents = vec![None; nodes];
     let mut visited = vec![false; nodes];
     let mut tree_edges = 0;
     for root in 0..nodes {
-        if visited.get(root).copied().unwrap_or(true) {
+        if std::mem::replace(&mut visited[root], true) {
             continue;
         }
         let mut stack = vec![root];
-        if let Some(flag) = visited.get_mut(root) {
-            *flag = true;
-        }
         while let Some(node) = stack.pop() {
-            for next in neighbours.get(node).into_iter().flatten() {
-                if let Some(flag) = visited.get_mut(*next).filter(|flag| !**flag) {
-                    *flag = true;
-                    if let Some(parent) = parents.get_mut(*next) {
-                        *parent = Some(node);
-                    }
+            for next in &neighbours[node] {
+                if !std::mem::replace(&mut visited[*next], true) {
+                    parents[*next] = Some(node);
                     tree_edges += 1;
                     stack.push(*next);
                 }

@@ -123,11 +123,8 @@ impl Pieces {
                 Mark::Mixed => {
                     let expected = "three numbers, three NaNs or three infinities";
                     let place = FilePlace::Byte(at);
-                    return self.bytes.spot(place).refuse(
-                        Class::Encoding,
-                        expected,
-                        "some of each",
-                    );
+                    let spot = self.bytes.spot(place);
+                    return spot.refuse(Class::Encoding, expected, "some of each");
                 }
             }
         }

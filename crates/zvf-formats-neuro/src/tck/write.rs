@@ -8,7 +8,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 
 use serde_json::Value as Json;
 use zvf_error::Result;
-use zvf_formats::{Chains, Millimeters, Opened, Target, WriteOptions, cannot_hold};
+use zvf_formats::{Chains, Millimeters, Opened, Target, WriteOptions, cannot_hold, find_record};
 use zvf_model::flow::{Header, Piece, Report, Sink};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -141,8 +141,7 @@ impl TckWriter<'_> {
 
 /// Returns the keys of the header record that can be written as lines.
 fn record_keys(header: &Header) -> Vec<(String, String)> {
-    let records = header.records.iter().find(|(name, _)| name == "tck");
-    let keys = records.and_then(|(_, record)| record.get("keys")).and_then(Json::as_array);
+    let keys = find_record(header, "tck").and_then(|record| record.get("keys")?.as_array());
     let pair = |pair: &Json| {
         let text = |at: usize| Some(pair.get(at)?.as_str()?.to_owned());
         let (key, value) = (text(0)?, text(1)?);

@@ -9,9 +9,11 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 
-use zvf_error::{Result, format_count};
+use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_usize};
-use zvf_formats::{Chains, Millimeters, Opened, Spool, Target, WriteOptions, cannot_hold};
+use zvf_formats::{
+    Chains, Millimeters, Opened, Spool, Target, WriteOptions, cannot_hold, counted_loss,
+};
 use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
@@ -111,10 +113,8 @@ impl Sink for TrkWriter<'_> {
         self.report.objects = self.counts.len() as u64;
         self.report.losses = self.chains.losses();
         self.report.losses.extend(dimension_loss);
-        if self.rounded_values > 0 {
-            let values = format_count(self.rounded_values, "attribute value");
-            self.report.losses.push(Loss::new(format!("{values} rounded to float32")));
-        }
+        let rounded = counted_loss(self.rounded_values, "attribute value", "rounded to float32");
+        self.report.losses.extend(rounded);
         Ok(self.report)
     }
 }

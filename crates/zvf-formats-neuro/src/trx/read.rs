@@ -32,12 +32,8 @@ use crate::trx::read::members::{ArrayMember, HEADER, Members, spot};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
-        let place = "the input";
-        return spot(place).hint("a zip is not read from front to back").refuse(
-            Class::Unsupported,
-            "a file or a folder",
-            "a stream",
-        );
+        let here = spot("the input").hint("a zip is not read from front to back");
+        return here.refuse(Class::Unsupported, "a file or a folder", "a stream");
     };
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if !kind.is_chain() || kind == Kind::Line {
@@ -61,8 +57,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         }
         None if trx_header.vertices == 0 => empty_member("positions", Dtype::FLOAT32, 3),
         None => {
-            let place = "the file";
-            return spot(place).refuse(Class::NotFound, "a member positions.3.TYPE", "none");
+            return spot("the file").refuse(Class::NotFound, "a member positions.3.TYPE", "none");
         }
     };
     let offsets = read_offsets(&members, find("offsets"), &trx_header, options.memory, &notes)?;
@@ -145,11 +140,8 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let place = || array.path.clone();
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
-        return spot(place()).hint("raise --memory-limit").refuse(
-            Class::LimitExceeded,
-            expected,
-            array.size,
-        );
+        let here = spot(place()).hint("raise --memory-limit");
+        return here.refuse(Class::LimitExceeded, expected, array.size);
     }
     if array.size == 0 {
         return Ok(Vec::new());
@@ -157,8 +149,11 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let Some(mut bytes) = members.read(&array.path)? else { return Ok(Vec::new()) };
     let found = bytes.read_all(array.size)?;
     if found.len() as u64 != array.size {
-        let expected = format!("{} bytes", array.size);
-        return spot(place()).refuse(Class::Truncated, expected, found.len());
+        return spot(place()).refuse(
+            Class::Truncated,
+            format!("{} bytes", array.size),
+            found.len(),
+        );
     }
     Ok(found)
 }
@@ -176,8 +171,7 @@ fn read_integers(members: &Members, array: &ArrayMember, memory: u64) -> Result<
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),
         zvf_model::Value::Int(n) => u64::try_from(n).map_err(|_negative| {
-            let place = format!("{}, value {row}", array.path);
-            spot(place).error(Class::Negative, "0 or more", n)
+            spot(format!("{}, value {row}", array.path)).error(Class::Negative, "0 or more", n)
         }),
         _ => Ok(0),
     };

@@ -12,14 +12,14 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
-use zvf_error::{Result, format_count};
+use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
     Chains, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter, cannot_hold, count_u32,
-    missing_number,
+    counted_loss, find_record, missing_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
+use zvf_model::flow::{Group, Header, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use crate::image::Image;
@@ -191,11 +191,8 @@ impl<'a> TrxWriter<'a> {
                 self.write_bytes(&format!("dpg/{name}/{member}"), &row)?;
             }
         }
-        if missing > 0 {
-            let members = format_count(missing, "member");
-            let text = format!("{members} of groups dropped: not in the written streamlines");
-            self.report.losses.push(Loss::new(text));
-        }
+        let sentence = "of groups dropped: not in the written streamlines";
+        self.report.losses.extend(counted_loss(missing, "member", sentence));
         Ok(())
     }
 }
@@ -221,8 +218,7 @@ impl Sink for TrxWriter<'_> {
         for (field, _) in &self.object_fields {
             member_name(&field.name, &field.column)?;
         }
-        let record = header.records.iter().find(|(name, _)| name == "trx");
-        let absent = record.and_then(|(_, record)| record.get("absent")).and_then(Json::as_array);
+        let absent = find_record(header, "trx").and_then(|record| record.get("absent")?.as_array());
         for pair in absent.into_iter().flatten() {
             if let (Some(group), Some(key)) = (pair[0].as_str(), pair[1].as_str()) {
                 self.absent.push((group.to_owned(), key.to_owned()));

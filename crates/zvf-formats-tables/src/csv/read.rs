@@ -27,7 +27,7 @@ use zvf_format::num::{index_u32, to_u64};
 use zvf_formats::{
     AXES, Bytes, FLOAT64, FieldNames, FilePlace, LabelCollector, Labels, Lines, MAX_AXES,
     NamedValues, Notes, OBJECT, PART, ReadOptions, Reader, TextOptions, Values, VertexBuilder,
-    batch_rows, is_exact_float64, parse_f64, point_kind, stream_error,
+    batch_rows, is_exact_float64, parse_f64, point_kind, quote, stream_error,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
@@ -464,14 +464,9 @@ impl Table {
         is_inferred: bool,
     ) -> Error {
         let place = FilePlace::Column { line: record.line, column: self.names[at].clone() };
-        let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
-        let bytes = self.records.lines.bytes();
-        let bad = bytes.spot(place).error(Class::Encoding, dtype, format!("{found:?}"));
-        if is_inferred {
-            bad.with_hint("its type was inferred from the first lines: state it")
-        } else {
-            bad
-        }
+        let hint = is_inferred.then_some("its type was inferred from the first lines: state it");
+        let spot = self.records.lines.bytes().spot(place).hint(hint);
+        spot.error(Class::Encoding, dtype, quote(record.value(at), MAX_SHOWN_CHARS))
     }
 }
 

@@ -285,8 +285,7 @@ impl Graph {
     fn bad_position(&self, name: &str, format: &'static str) -> Error {
         let place = "the nodes";
         let expected = format!("a number {name:?} for each node");
-        let found = "nodes without one".to_owned();
-        Spot::new(format, place).error(Class::Encoding, expected, found)
+        Spot::new(format, place).error(Class::Encoding, expected, "nodes without one".to_owned())
     }
 }
 

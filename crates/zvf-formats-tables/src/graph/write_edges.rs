@@ -5,21 +5,16 @@
 
 use std::io::Write;
 
-use zvf_error::{Result, format_count};
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, field_value, format_number,
+    CollectedInput, Encoded, Target, cannot_hold, counted_loss, field_value, format_number,
     format_value, format_values,
 };
-use zvf_model::flow::Loss;
 use zvf_model::{Field, Value};
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let names = input.batch.field("id").or_else(|| input.batch.field("node_id"));
     let names = match names {
         Some(field) => format_values(field)?,
@@ -41,17 +36,13 @@ pub(crate) fn encode(
         }
         out.write_all(b"\n")?;
     }
-    let mut losses = Vec::new();
     let mut has_edge = vec![false; input.batch.len()];
     for row in edges.iter().flat_map(|(edge, _)| edge) {
         has_edge[*row] = true;
     }
     let isolated = has_edge.iter().filter(|has_edge| !**has_edge).count();
-    if isolated > 0 {
-        let nodes = format_count(isolated, "node");
-        losses.push(Loss::new(format!("{nodes} without an edge dropped")));
-    }
-    Ok(input.report(losses))
+    let losses = counted_loss(isolated, "node", "without an edge dropped");
+    Ok(input.report(losses.into_iter().collect()))
 }
 
 fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<()> {

@@ -9,8 +9,7 @@ use std::io::Write;
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
-    CollectedInput, Encoded, Target, WriteOptions, cannot_hold, format_coordinate, format_value,
-    value_name,
+    CollectedInput, Encoded, Target, cannot_hold, format_coordinate, format_value, value_name,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
@@ -30,11 +29,7 @@ enum RandomFile<'a> {
 }
 
 /// Writes a file.
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let mut nodes = Vec::new();
     let position = kind_of(input.batch.positions().dtype());
     for (axis, name) in input.header.axes.iter().enumerate() {

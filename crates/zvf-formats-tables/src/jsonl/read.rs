@@ -26,11 +26,11 @@ use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_formats::{
     AXES, BOOL, Bytes, FLOAT64, FilePlace, LabelCollector, Lines, NamedValues, OBJECT, ReadOptions,
     Reader, UINT64, Values, VertexBuilder, batch_rows, default_axes, describe_owner_ids,
-    empty_fields, is_exact_float64, is_long, stream_error, take_fields,
+    empty_fields, is_exact_float64, is_long, new_column, stream_error, take_fields,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header, Piece};
-use zvf_model::{Column, Field, Kind, ObjectId};
+use zvf_model::{Kind, ObjectId};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
@@ -61,11 +61,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let (names, width) = find_axes(&vertices, options);
     if width == 0 && !vertices.is_empty() {
         let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
-        return lines.lines.bytes().spot(place).hint("name the positions with --positions").refuse(
-            Class::InvalidArgument,
-            expected,
-            "neither",
-        );
+        let spot = lines.lines.bytes().spot(place).hint("name the positions with --positions");
+        return spot.refuse(Class::InvalidArgument, expected, "neither");
     }
     let is_attribute = |name: &&String| {
         !RESERVED.contains(&name.as_str())
@@ -403,10 +400,8 @@ impl Pieces {
             return Ok(None);
         };
         let bytes = std::mem::take(&mut self.elements);
-        let rows =
-            Column::new(Dtype::INT64, width, bytes.into()).map_err(zvf_formats::column_error)?;
-        let fields: Vec<Field> = take_fields(&mut self.element_fields)?;
-        Ok(Some(Piece::Elements { rows, fields }))
+        let rows = new_column(Dtype::INT64, width, bytes)?;
+        Ok(Some(Piece::Elements { rows, fields: take_fields(&mut self.element_fields)? }))
     }
 
     fn push_vertices(&mut self, (line, object): Line) -> Result<()> {
@@ -414,12 +409,8 @@ impl Pieces {
         self.refuse_new_attribute(line, &object, &self.vertices.fields)?;
         if let Some(positions) = object.get(POSITIONS_KEY) {
             let Some(positions) = positions.as_array() else {
-                return Err(self.lines.input_error(
-                    line,
-                    POSITIONS_KEY,
-                    "a list of positions",
-                    positions,
-                ));
+                let expected = "a list of positions";
+                return Err(self.lines.input_error(line, POSITIONS_KEY, expected, positions));
             };
             for field in &self.vertices.fields {
                 let values = object.get(&field.name).unwrap_or(&Json::Null);

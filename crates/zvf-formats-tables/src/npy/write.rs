@@ -191,8 +191,7 @@ pub(crate) fn encode_header(descr: &str, shape: &str, spare: usize) -> Result<Ve
     let unpadded = ((text.len() + spare) + PREAMBLE_BYTES) + 1;
     let total_bytes = unpadded.next_multiple_of(ALIGNMENT);
     let length = u16::try_from(total_bytes - PREAMBLE_BYTES).map_err(|_too_long| {
-        let advice = "choose fewer columns, or write CSV";
-        cannot_hold("npy", "a header of 64 KiB or more", advice)
+        cannot_hold("npy", "a header of 64 KiB or more", "choose fewer columns, or write CSV")
     })?;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     header.extend(length.to_le_bytes());

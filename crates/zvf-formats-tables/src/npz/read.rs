@@ -51,9 +51,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
             let expected = format!("{rows} rows, as many as there are positions");
             let found = named.array.rows().to_string();
             let hint = "choose arrays with --positions and --attributes";
-            return Err(spot(&named.name)
-                .error(Class::CountMismatch, expected, found)
-                .with_hint(hint));
+            return spot(&named.name).hint(hint).refuse(Class::CountMismatch, expected, found);
         }
     }
     // A saturated width is refused as too wide.
@@ -63,9 +61,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         if named.field.dtype != dtype {
             let (expected, found) = (dtype.to_string(), named.field.dtype.to_string());
             let hint = "convert the arrays with astype() first";
-            return Err(spot(&named.name)
-                .error(Class::Unsupported, expected, found)
-                .with_hint(hint));
+            return spot(&named.name).hint(hint).refuse(Class::Unsupported, expected, found);
         }
     }
     for named in object.iter().chain(&elements) {

@@ -17,18 +17,13 @@ use std::io::Write as _;
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_formats::{
-    CollectedInput, Encoded, Spool, Target, WriteOptions, ZipWriter, cannot_hold, owner_ids,
-    row_number,
+    CollectedInput, Encoded, Spool, Target, ZipWriter, cannot_hold, owner_ids, row_number,
 };
 use zvf_model::flow::Report;
 
 use crate::npy::write::{encode_header, text_length, type_code, write_texts};
 
-pub(crate) fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Encoded {
+pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     let mut zip = ZipWriter::new(out);
     let batch = &input.batch;
     let positions = batch.positions();

@@ -207,12 +207,8 @@ impl PointLines {
     /// Parses the element and the numbers of a line.
     fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>)> {
         let words = split_words(line).map_err(|found| {
-            let bad = self.lines.here().error(
-                Class::Encoding,
-                "numbers apart by blanks, or by commas",
-                found,
-            );
-            bad.with_hint("decimal commas have to become points")
+            let spot = self.lines.here().hint("decimal commas have to become points");
+            spot.error(Class::Encoding, "numbers apart by blanks, or by commas", found)
         })?;
         let (element, words) = match words.as_slice() {
             [first, rest @ ..] if self.has_elements => (Some(*first), rest),

@@ -128,12 +128,9 @@ impl WholeGeometry {
     pub fn into_reader(mut self, format: &'static str, options: &ReadOptions) -> Result<Reader> {
         let kind = options.kind.unwrap_or(self.kind);
         let is_supported = kind == self.kind || kind == Kind::PointCloud;
-        if !is_supported {
-            let place = "the file";
-            let expected = format!("a {kind}");
-            let found = format!("a {}", self.kind);
-            return Spot::new(format, place).refuse(Class::InvalidArgument, expected, found);
-        }
+        let (expected, found) = (format!("a {kind}"), format!("a {}", self.kind));
+        let spot = Spot::new(format, "the file");
+        spot.ensure(is_supported, Class::InvalidArgument, expected, found)?;
         if kind != self.kind {
             self.reduce_to_points();
         }

@@ -144,11 +144,8 @@ impl Bytes {
         self.advance(found);
         if found > max_bytes {
             let expected = format!("at most {max_bytes} bytes, which have to be in memory at once");
-            return self.spot(FilePlace::Byte(start)).hint("raise --memory-limit").refuse(
-                Class::LimitExceeded,
-                expected,
-                "more",
-            );
+            let spot = self.spot(FilePlace::Byte(start)).hint("raise --memory-limit");
+            return spot.refuse(Class::LimitExceeded, expected, "more");
         }
         Ok(all)
     }

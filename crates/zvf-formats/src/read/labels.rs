@@ -39,17 +39,20 @@ impl LabelCollector {
             codes.insert(text.to_owned(), code);
             return Ok(());
         }
-        let place = "columns of long texts";
-        let expected = format!("different texts of at most {} bytes", self.max_bytes);
-        Spot::new(self.format, place)
-            .hint("raise --memory-limit, or choose fewer attributes")
-            .refuse(Class::LimitExceeded, expected, "more")
+        Err(text_limit_error(self.format, "columns of long texts", self.max_bytes))
     }
 
     /// Returns the texts of each column.
     pub fn finish(self) -> impl Iterator<Item = Labels> {
         self.columns.into_iter().map(Labels::new)
     }
+}
+
+/// Returns the error for distinct texts that take more than `max_bytes`.
+pub(crate) fn text_limit_error(format: &'static str, place: &str, max_bytes: u64) -> Error {
+    let expected = format!("different texts of at most {max_bytes} bytes");
+    let spot = Spot::new(format, place).hint("raise --memory-limit, or choose fewer attributes");
+    spot.error(Class::LimitExceeded, expected, "more")
 }
 
 /// Returns whether a column of this type is too wide to pad every row.
@@ -59,10 +62,10 @@ pub fn is_long(dtype: Dtype) -> bool {
 
 /// Returns the error for long texts in a stream, which cannot be read twice.
 pub fn stream_error(format: &'static str, column: &str) -> Error {
-    let place = format!("column {column:?}");
     let expected = format!("texts of at most {} characters in a stream", MAX_PADDED_BYTES / 4);
-    let bad = Spot::new(format, place).error(Class::Unsupported, expected, "a longer one");
-    bad.with_hint("give the file itself, state the type of the column, or leave it out")
+    Spot::new(format, format!("column {column:?}"))
+        .hint("give the file itself, state the type of the column, or leave it out")
+        .error(Class::Unsupported, expected, "a longer one")
 }
 
 /// Returns the number of rows per batch for these columns: at most `max_rows`, and fewer if rows

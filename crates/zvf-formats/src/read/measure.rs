@@ -14,9 +14,9 @@
 
 use std::collections::BTreeMap;
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::saturating_usize;
+use zvf_format::num::{nearest_f32, saturating_usize};
 use zvf_metadata::Dtype;
 use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, ObjectId};
@@ -26,26 +26,35 @@ use crate::error::Spot;
 use crate::read::values::new_column;
 use crate::read::{Measure, ReadOptions, Reader};
 
-impl Measure {
-    /// Returns the names of its attributes.
-    const fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::Length => &["length"],
-            Self::Endpoints => &["start", "end"],
-            Self::Orientation => &["orientation"],
-            Self::Tortuosity => &["tortuosity"],
-            Self::VertexCount => &["vertex_count"],
-        }
-    }
+/// An attribute of objects: its name, type and width, and the bytes of a row.
+type PathAttribute = (&'static str, Dtype, u32, fn(&Path) -> Vec<u8>);
 
-    /// Returns the type and the width of each attribute.
-    const fn shape(self, axes: u32) -> (Dtype, u32) {
+impl Measure {
+    /// Returns its attributes, of positions with this many axes.
+    fn attributes(self, axes: u32) -> Vec<PathAttribute> {
+        let float = Dtype::FLOAT32;
         match self {
-            Self::Length | Self::Tortuosity => (Dtype::FLOAT32, 1),
-            Self::Endpoints | Self::Orientation => (Dtype::FLOAT32, axes),
-            Self::VertexCount => (UINT32, 1),
+            Self::Length => vec![("length", float, 1, |path| to_floats(&[path.length]))],
+            Self::Endpoints => vec![
+                ("start", float, axes, |path| to_floats(&path.start)),
+                ("end", float, axes, |path| to_floats(&path.end)),
+            ],
+            Self::Orientation => {
+                vec![("orientation", float, axes, |path| to_floats(&orientation(path)))]
+            }
+            Self::Tortuosity => {
+                vec![("tortuosity", float, 1, |path| to_floats(&[tortuosity(path)]))]
+            }
+            Self::VertexCount => {
+                vec![("vertex_count", UINT32, 1, |path| path.vertices.to_le_bytes().to_vec())]
+            }
         }
     }
+}
+
+/// Encodes numbers as `float32`.
+fn to_floats(numbers: &[f64]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| nearest_f32(*x).to_le_bytes()).collect()
 }
 
 /// Adds the measures in the options to the objects of a reader.
@@ -54,14 +63,14 @@ pub(crate) fn add_measures(
     format: &'static str,
     options: &ReadOptions,
 ) -> Result<Reader> {
+    if options.measures.is_empty() {
+        return Ok(reader);
+    }
     let mut measures = Vec::new();
     for measure in &options.measures {
         if !measures.contains(measure) {
             measures.push(*measure);
         }
-    }
-    if measures.is_empty() {
-        return Ok(reader);
     }
     let mut header = reader.header().clone();
     let spot = |place: &'static str| Spot::new(format, place);
@@ -71,23 +80,22 @@ pub(crate) fn add_measures(
         return spot("what is computed of objects").refuse(Class::InvalidArgument, expected, found);
     }
     let axes = header.positions.width();
-    for measure in &measures {
-        let (dtype, width) = measure.shape(axes);
-        for name in measure.names() {
-            if header.object_fields.iter().any(|field| &*field.name == *name) {
-                let hint = "leave it out of --object-attr: that of the file is read";
-                let found = format!("{name:?} in the file already");
-                let spot = spot("attributes of objects").hint(hint);
-                return spot.refuse(Class::InvalidArgument, "each name once", found);
-            }
-            header.object_fields.push(Field::new(*name, new_column(dtype, width, Vec::new())?));
+    let measures = measures.into_iter().flat_map(|measure| measure.attributes(axes));
+    let attributes: Vec<PathAttribute> = measures.collect();
+    for (name, dtype, width, _) in &attributes {
+        if header.object_fields.iter().any(|field| *field.name == **name) {
+            let found = format!("{name:?} in the file already");
+            let here = spot("attributes of objects")
+                .hint("leave it out of --object-attr: that of the file is read");
+            return here.refuse(Class::InvalidArgument, "each name once", found);
         }
+        header.object_fields.push(Field::new(*name, new_column(*dtype, *width, Vec::new())?));
     }
     let notes = reader.notes.clone();
     let pieces = MeasuringReader {
         reader,
         format,
-        measures,
+        attributes,
         axes: axes as usize,
         paths: BTreeMap::new(),
         max_paths: saturating_usize(options.memory / PATH_BYTES).max(1),
@@ -105,11 +113,19 @@ struct Path {
     vertices: u32,
 }
 
+impl Path {
+    /// Returns a path without vertices, whose ends are NaN.
+    fn new(axes: usize) -> Self {
+        let nan = vec![f64::NAN; axes];
+        Self { start: nan.clone(), end: nan, length: 0.0, vertices: 0 }
+    }
+}
+
 /// A reader that computes attributes of objects from the pieces of another one.
 struct MeasuringReader {
     reader: Reader,
     format: &'static str,
-    measures: Vec<Measure>,
+    attributes: Vec<PathAttribute>,
     axes: usize,
     paths: BTreeMap<i64, Path>, // of objects that may be incomplete
     max_paths: usize,
@@ -140,27 +156,19 @@ impl MeasuringReader {
     fn add_vertices(&mut self, batch: &Batch) -> Result<()> {
         let positions = batch.positions();
         for part in batch.parts().iter() {
-            let path = self.paths.entry(part.object.0).or_insert_with(|| Path {
-                start: vec![f64::NAN; self.axes],
-                end: Vec::new(),
-                length: 0.0,
-                vertices: 0,
-            });
+            let path = self.paths.entry(part.object.0).or_insert_with(|| Path::new(self.axes));
             let count = u32::try_from(part.rows.len()).ok();
             let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {
                 let place = format!("object {}", part.object.0);
                 let expected = "fewer than 2^32 vertices to measure";
-                return Spot::new(self.format, place).refuse(
-                    Class::LimitExceeded,
-                    expected,
-                    "more",
-                );
+                let spot = Spot::new(self.format, place);
+                return spot.refuse(Class::LimitExceeded, expected, "more");
             };
-            for row in part.rows {
+            for (row, before) in part.rows.zip(path.vertices..) {
                 let at = position(positions, row, self.axes);
-                match path.end.is_empty() {
-                    true => path.start.clone_from(&at),
-                    false => path.length += distance(&path.end, &at),
+                match before {
+                    0 => path.start.clone_from(&at),
+                    _ => path.length += distance(&path.end, &at),
                 }
                 path.end = at;
             }
@@ -169,64 +177,21 @@ impl MeasuringReader {
         if self.paths.len() > self.max_paths {
             let found = format!("more than {} that may go on", self.max_paths);
             let expected = "objects one after the other, or few enough for memory";
-            let place = "objects";
-            return Spot::new(self.format, place).hint("give more memory: --memory-limit").refuse(
-                Class::LimitExceeded,
-                expected,
-                found,
-            );
+            let spot = Spot::new(self.format, "objects").hint("give more memory: --memory-limit");
+            return spot.refuse(Class::LimitExceeded, expected, found);
         }
         Ok(())
     }
 
     /// Removes the paths of complete objects and adds their measures to `fields`.
     fn finish_objects(&mut self, ids: Vec<ObjectId>, mut fields: Vec<Field>) -> Result<Piece> {
-        let nan = vec![f64::NAN; self.axes];
-        let paths: Vec<Path> = ids
-            .iter()
-            .map(|id| {
-                let mut path = self.paths.remove(&id.0).unwrap_or_else(|| Path {
-                    start: nan.clone(),
-                    end: Vec::new(),
-                    length: 0.0,
-                    vertices: 0,
-                });
-                if path.vertices == 0 {
-                    path.end.clone_from(&nan);
-                }
-                path
-            })
-            .collect();
-        for measure in &self.measures {
-            fields.extend(compute_fields(*measure, &paths, self.axes)?);
+        let path = |id: &ObjectId| self.paths.remove(&id.0).unwrap_or_else(|| Path::new(self.axes));
+        let paths: Vec<Path> = ids.iter().map(path).collect();
+        for (name, dtype, width, row) in &self.attributes {
+            let bytes = paths.iter().flat_map(row).collect();
+            fields.push(Field::new(*name, new_column(*dtype, *width, bytes)?));
         }
         Ok(Piece::Objects { ids, fields })
-    }
-}
-
-/// Computes the attributes of a measure, one row for each path.
-fn compute_fields(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>> {
-    let floats = |values: &dyn Fn(&Path) -> Vec<f64>, name: &'static str| {
-        let bytes: Vec<u8> = paths
-            .iter()
-            .flat_map(values)
-            .flat_map(|x| zvf_format::num::nearest_f32(x).to_le_bytes())
-            .collect();
-        let (dtype, width) = measure.shape(axes as u32);
-        Ok::<_, Error>(Field::new(name, new_column(dtype, width, bytes)?))
-    };
-    match measure {
-        Measure::Length => Ok(vec![floats(&|path| vec![path.length], "length")?]),
-        Measure::Endpoints => Ok(vec![
-            floats(&|path| path.start.clone(), "start")?,
-            floats(&|path| path.end.clone(), "end")?,
-        ]),
-        Measure::Orientation => Ok(vec![floats(&orientation, "orientation")?]),
-        Measure::Tortuosity => Ok(vec![floats(&|path| vec![tortuosity(path)], "tortuosity")?]),
-        Measure::VertexCount => {
-            let bytes = paths.iter().flat_map(|path| path.vertices.to_le_bytes()).collect();
-            Ok(vec![Field::new("vertex_count", new_column(UINT32, 1, bytes)?)])
-        }
     }
 }
 

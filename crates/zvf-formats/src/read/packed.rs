@@ -85,8 +85,7 @@ fn check_unpacked_length(all: Vec<u8>, size: usize) -> Result<Vec<u8>, ByteFault
     match all.len() {
         length if length == size => Ok(all),
         length if length > size => {
-            let found = "more when unpacked";
-            Err(ByteFault::new(Class::CountMismatch, format!("{size} bytes"), found))
+            Err(ByteFault::new(Class::CountMismatch, format!("{size} bytes"), "more when unpacked"))
         }
         length => {
             let found = format!("{length} when unpacked");

@@ -110,11 +110,16 @@ impl VertexBuilder {
 
     /// Takes the current batch as a piece.
     pub fn take(&mut self) -> Result<Piece> {
+        self.take_batch().map(Piece::Vertices)
+    }
+
+    /// Takes the current batch.
+    pub fn take_batch(&mut self) -> Result<Batch> {
         let batch = Batch::new(self.kind, self.positions.take()?);
         let fields = take_fields(&mut self.fields)?;
         let batch = fields.into_iter().try_fold(batch, Batch::with_field)?;
         let rows = std::mem::take(&mut self.rows);
-        let batch = match &mut self.owners {
+        Ok(match &mut self.owners {
             Owners::None => batch,
             Owners::Each(objects) => batch.with_vertex_objects(std::mem::take(objects))?,
             Owners::Runs { offsets, objects, starts, .. } => {
@@ -127,8 +132,7 @@ impl VertexBuilder {
                     .and_then(|parts| parts.with_starts(std::mem::take(starts)));
                 batch.with_parts(parts?)?
             }
-        };
-        Ok(Piece::Vertices(batch))
+        })
     }
 }
 

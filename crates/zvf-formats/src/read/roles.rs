@@ -266,11 +266,8 @@ impl Roles {
                 let expected = format!("{dtype} for every axis");
                 let hint = "convert them to one type first";
                 let found = place.field.dtype.to_string();
-                return Spot::new(format, &place.field.name).hint(hint).refuse(
-                    Class::Unsupported,
-                    expected,
-                    found,
-                );
+                let spot = Spot::new(format, &place.field.name).hint(hint);
+                return spot.refuse(Class::Unsupported, expected, found);
             }
         }
         let axes = match self.positions.as_slice() {

@@ -25,7 +25,7 @@ pub struct RandomFile {
 /// Where the bytes of a source are.
 enum Backing {
     File(File),
-    Memory(Vec<u8>),
+    Memory(bytes::Bytes),
 }
 
 impl RandomFile {
@@ -44,7 +44,7 @@ impl RandomFile {
             Class::LimitExceeded => error.with_hint("write it to a file first"),
             _ => error,
         })?;
-        Ok(Self { len: slice_len(&all), backing: Backing::Memory(all), format })
+        Ok(Self { len: slice_len(&all), backing: Backing::Memory(all.into()), format })
     }
 
     /// Returns the number of bytes.
@@ -59,7 +59,7 @@ impl RandomFile {
     }
 
     /// Returns the file, or the bytes in memory.
-    pub fn into_parts(self) -> Result<File, Vec<u8>> {
+    pub fn into_parts(self) -> Result<File, bytes::Bytes> {
         match self.backing {
             Backing::File(file) => Ok(file),
             Backing::Memory(all) => Err(all),
@@ -85,8 +85,7 @@ impl RandomFile {
     pub fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>> {
         let left = self.len.saturating_sub(at); // none past the end
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
-            let expected = format!("{n} bytes of {what}");
-            return self.spot_at(at).refuse(Class::Truncated, expected, left);
+            return self.spot_at(at).refuse(Class::Truncated, format!("{n} bytes of {what}"), left);
         };
         match &mut self.backing {
             Backing::Memory(all) => {
@@ -200,17 +199,17 @@ pub fn slice_len(bytes: &[u8]) -> u64 {
 }
 
 /// A buffered reader of a source in order, which can seek.
-pub struct Sequence<'a> {
-    source: &'a mut RandomFile,
+pub struct Sequence {
+    source: RandomFile,
     buffer: Vec<u8>,
     used: usize,
     at: u64, // offset of the buffer
 }
 
-impl<'a> Sequence<'a> {
-    /// Creates a reader that starts at `at`.
-    pub const fn new(source: &'a mut RandomFile, at: u64) -> Self {
-        Self { source, buffer: Vec::new(), used: 0, at }
+impl Sequence {
+    /// Creates a reader from the start of the source.
+    pub const fn new(source: RandomFile) -> Self {
+        Self { source, buffer: Vec::new(), used: 0, at: 0 }
     }
 
     /// Returns the offset of the next byte.

@@ -226,8 +226,7 @@ pub fn new_column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column> {
 
 /// Returns the error for a column that the model refuses.
 pub fn column_error(error: BadColumn) -> Error {
-    let advice = "choose fewer columns";
-    cannot_hold("a column", error, advice)
+    cannot_hold("a column", error, "choose fewer columns")
 }
 
 /// Quotes the first 40 characters of a bad text.

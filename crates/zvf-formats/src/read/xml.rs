@@ -125,12 +125,8 @@ impl<'a> Xml<'a> {
                 Event::DocType(kind) => {
                     let expected = "no declarations of entities";
                     let found = "a DTD";
-                    self.here().ensure(
-                        !kind.contains(&b'['),
-                        Class::Unsupported,
-                        expected,
-                        found,
-                    )?;
+                    let spot = self.here();
+                    spot.ensure(!kind.contains(&b'['), Class::Unsupported, expected, found)?;
                 }
                 Event::Start(start) => return self.begin_element(&start).map(Node::Start),
                 Event::Empty(start) => {

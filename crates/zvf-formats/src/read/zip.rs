@@ -69,12 +69,8 @@ impl Archive {
             let wide = read_part(&mut file, RecordNumbers::new(locator).u64(8), 56)?;
             let expected = "a 64-bit end of central directory";
             let found = "other bytes";
-            spot("an archive").ensure(
-                wide.starts_with(END_64),
-                Class::BadMagic,
-                expected,
-                found,
-            )?;
+            let here = spot("an archive");
+            here.ensure(wide.starts_with(END_64), Class::BadMagic, expected, found)?;
             let wide = RecordNumbers::new(&wide);
             (count, size, start) = (wide.u64(32), wide.u64(40), wide.u64(48));
         }
@@ -152,8 +148,7 @@ fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>> {
     if u64::try_from(bytes.len()).is_ok_and(|read| read == size) {
         return Ok(bytes);
     }
-    let expected = format!("{size} bytes at {start}");
-    spot("an archive").refuse(Class::Truncated, expected, bytes.len())
+    spot("an archive").refuse(Class::Truncated, format!("{size} bytes at {start}"), bytes.len())
 }
 
 fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
@@ -216,8 +211,7 @@ fn zip64_values(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
 fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8])> {
     let fields = bytes.split_at_checked(length.into());
     fields.ok_or_else(|| {
-        let expected = format!("{length} bytes of a name");
-        spot("an archive").error(Class::Truncated, expected, bytes.len())
+        spot("an archive").error(Class::Truncated, format!("{length} bytes of a name"), bytes.len())
     })
 }
 

@@ -8,6 +8,8 @@ use zvf_format::num::nearest_f32;
 use zvf_model::flow::{Header, Loss};
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
+use crate::write::counted_loss;
+
 /// A run of vertices of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -147,9 +149,7 @@ impl Millimeters {
 
     /// Returns the loss of precision, if rounding changed a number.
     pub fn losses(&self, what: &str) -> Vec<Loss> {
-        let changed = (self.changed > 0)
-            .then(|| Loss::new(format!("{} rounded to float32", format_count(self.changed, what))));
-        changed.into_iter().collect()
+        counted_loss(self.changed, what, "rounded to float32").into_iter().collect()
     }
 }
 

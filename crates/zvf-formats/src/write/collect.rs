@@ -84,24 +84,21 @@ impl CollectedPieces {
                 };
                 self.set_width(usize_from_u32(rows.width()))?;
                 self.elements.extend(numbers);
-                let size = push_fields(&mut self.element_fields, &fields).ok_or("element columns");
-                let size = size.map_err(|what| self.column_error(what))?;
-                self.reserve_bytes(size)
+                let size = push_fields(&mut self.element_fields, &fields);
+                self.reserve_columns(size, "element columns")
             }
             Piece::Objects { ids, fields } => {
                 self.reserve_bytes(ids.len() * 8)?;
                 self.objects.extend(ids);
-                let size = push_fields(&mut self.object_fields, &fields).ok_or("object columns");
-                let size = size.map_err(|what| self.column_error(what))?;
-                self.reserve_bytes(size)
+                let size = push_fields(&mut self.object_fields, &fields);
+                self.reserve_columns(size, "object columns")
             }
             Piece::Groups { groups, fields } => {
                 let members: usize = groups.iter().map(|group| group.members.len()).sum();
                 self.reserve_bytes(members * 8)?;
                 self.groups.extend(groups);
-                let size = push_fields(&mut self.group_fields, &fields).ok_or("group columns");
-                let size = size.map_err(|what| self.column_error(what))?;
-                self.reserve_bytes(size)
+                let size = push_fields(&mut self.group_fields, &fields);
+                self.reserve_columns(size, "group columns")
             }
         }
     }
@@ -114,9 +111,8 @@ impl CollectedPieces {
         }
         self.reserve_bytes(positions.bytes().len())?;
         self.positions.push_rows(positions, 0..batch.len());
-        let size = push_fields(&mut self.fields, batch.fields()).ok_or("vertex columns");
-        let size = size.map_err(|what| self.column_error(what))?;
-        self.reserve_bytes(size)?;
+        let size = push_fields(&mut self.fields, batch.fields());
+        self.reserve_columns(size, "vertex columns")?;
         let has_owners = self.has_owners || batch.vertex_objects().is_some();
         let owners = if has_owners { batch.len() } else { 0 };
         self.reserve_bytes(owners * size_of::<Option<ObjectId>>())?;
@@ -142,8 +138,7 @@ impl CollectedPieces {
             self.set_width(elements.width())?;
             self.elements.extend(elements.rows().iter().map(|row| row + before));
             let size = push_fields(&mut self.element_fields, elements.fields());
-            let size = size.ok_or("element columns").map_err(|what| self.column_error(what))?;
-            self.reserve_bytes(size)?;
+            self.reserve_columns(size, "element columns")?;
         }
         Ok(())
     }
@@ -156,6 +151,13 @@ impl CollectedPieces {
         Ok(())
     }
 
+    /// Reserves the bytes of added columns. There is no size where the columns differ from those of
+    /// the header.
+    fn reserve_columns(&mut self, size: Option<usize>, what: &str) -> Result<()> {
+        let size = size.ok_or_else(|| self.column_error(what))?;
+        self.reserve_bytes(size)
+    }
+
     fn reserve_bytes(&mut self, bytes: usize) -> Result<()> {
         self.bytes += to_u64(bytes);
         if self.bytes <= self.max_bytes {
@@ -166,8 +168,7 @@ impl CollectedPieces {
     }
 
     fn column_error(&self, what: &str) -> Error {
-        let found = format!("{what} that the header does not name");
-        other_columns("those of the header", found)
+        other_columns("those of the header", format!("{what} that the header does not name"))
     }
 
     /// Returns the number of vertices.
@@ -262,8 +263,7 @@ pub fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
 
 /// Creates the error for columns that do not fit together.
 pub fn from_bad_batch(error: zvf_model::BadBatch) -> Error {
-    let advice = "the input contradicts itself";
-    cannot_hold("a batch", error, advice)
+    cannot_hold("a batch", error, "the input contradicts itself")
 }
 
 #[cfg(test)]

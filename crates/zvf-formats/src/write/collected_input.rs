@@ -8,7 +8,7 @@ use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use crate::table::{field_value, vertex_owners};
-use crate::write::{CollectedPieces, Encode, Target, WriteOptions};
+use crate::write::{CollectedPieces, Encode, Target, WriteOptions, find_record};
 
 /// The complete input of one kind.
 pub struct CollectedInput {
@@ -22,6 +22,8 @@ pub struct CollectedInput {
     pub object_fields: Vec<Field>,
     /// Groups of objects.
     pub groups: Vec<Group>,
+    /// The options of the writer.
+    pub options: WriteOptions,
 }
 
 /// Opens a writer that collects its input and then calls `encode`.
@@ -57,8 +59,9 @@ impl Sink for CollectingWriter<'_> {
         let batch = collected.take_batch()?;
         let object_fields = collected.take_object_fields();
         let CollectedPieces { header, objects, groups, .. } = collected;
-        let input = CollectedInput { header, batch, objects, object_fields, groups };
-        let report = (self.encode)(&input, &mut self.target, &self.options)?;
+        let options = self.options;
+        let input = CollectedInput { header, batch, objects, object_fields, groups, options };
+        let report = (self.encode)(&input, &mut self.target)?;
         self.target.flush()?;
         Ok(report)
     }
@@ -138,8 +141,7 @@ impl CollectedInput {
 
     /// Returns the header record of the reader of `format`.
     pub fn record(&self, format: &str) -> Option<&serde_json::Value> {
-        let entry = self.header.records.iter().find(|(name, _)| name == format);
-        entry.map(|(_, record)| record)
+        find_record(&self.header, format)
     }
 }
 

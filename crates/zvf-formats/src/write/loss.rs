@@ -72,30 +72,22 @@ pub fn find_losses(header: &Header, format: &Spec) -> Result<Vec<Loss>> {
             }
         }
     }
-    if header.objects {
-        match can.ids {
-            IdSupport::None => {
-                losses.push(Loss::new(format!("objects are joined: {name} has none")))
-            }
-            IdSupport::Order if header.id_field.is_some() => losses.push(Loss::new(format!(
-                "ids of objects are dropped: in {name} they are numbered from 0"
-            ))),
-            IdSupport::Order | IdSupport::Bits(_) => {}
+    let ids = match can.ids {
+        IdSupport::None => Some(format!("objects are joined: {name} has none")),
+        IdSupport::Order if header.id_field.is_some() => {
+            Some(format!("ids of objects are dropped: in {name} they are numbered from 0"))
         }
-    }
-    if header.groups {
-        match can.groups {
-            GroupSupport::None => {
-                losses.push(Loss::new(format!("groups are dropped: {name} holds none")));
-            }
-            GroupSupport::Members if !header.group_fields.is_empty() => {
-                losses.push(Loss::new(format!(
-                    "attributes of groups are dropped: {name} holds none"
-                )));
-            }
-            GroupSupport::Members | GroupSupport::Attributes => {}
+        IdSupport::Order | IdSupport::Bits(_) => None,
+    };
+    losses.extend(ids.filter(|_| header.objects).map(Loss::new));
+    let groups = match can.groups {
+        GroupSupport::None => Some(format!("groups are dropped: {name} holds none")),
+        GroupSupport::Members if !header.group_fields.is_empty() => {
+            Some(format!("attributes of groups are dropped: {name} holds none"))
         }
-    }
+        GroupSupport::Members | GroupSupport::Attributes => None,
+    };
+    losses.extend(groups.filter(|_| header.groups).map(Loss::new));
     losses.extend(note);
     if let (Some(unit), UnitSupport::None) = (header.unit(), can.units) {
         losses

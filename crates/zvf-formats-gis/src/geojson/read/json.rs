@@ -11,11 +11,7 @@ use zvf_format::num::to_u64;
 use zvf_formats::{FilePlace, Sequence, Spot};
 
 /// Moves the bytes of the next value to `into`, at most `max_bytes`.
-pub(crate) fn take_value(
-    from: &mut Sequence<'_>,
-    into: &mut Vec<u8>,
-    max_bytes: u64,
-) -> Result<()> {
+pub(crate) fn take_value(from: &mut Sequence, into: &mut Vec<u8>, max_bytes: u64) -> Result<()> {
     into.clear();
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     loop {
@@ -65,11 +61,8 @@ pub(crate) fn take_value(
         from.here().ensure(depth <= MAX_DEPTH, Class::LimitExceeded, expected, "deeper ones")?;
         if u64::try_from(into.len()).is_ok_and(|len| len > max_bytes) {
             let expected = format!("a value of at most {max_bytes} bytes");
-            return from.here().hint("raise --memory-limit").refuse(
-                Class::LimitExceeded,
-                expected,
-                "a larger one",
-            );
+            let spot = from.here().hint("raise --memory-limit");
+            return spot.refuse(Class::LimitExceeded, expected, "a larger one");
         }
         if ended {
             return Ok(());
@@ -78,7 +71,7 @@ pub(crate) fn take_value(
 }
 
 /// Skips white space and returns the next byte, without taking it.
-pub(crate) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>> {
+pub(crate) fn next_byte(from: &mut Sequence) -> Result<Option<u8>> {
     loop {
         let shown = from.peek()?;
         if shown.is_empty() {
@@ -95,7 +88,7 @@ pub(crate) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>> {
 }
 
 /// Takes the next byte, which must be `byte`.
-pub(crate) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<()> {
+pub(crate) fn take_byte(from: &mut Sequence, byte: u8) -> Result<()> {
     let expected = format!("{:?}", char::from(byte));
     match next_byte(from)? {
         Some(next) if next == byte => {
@@ -124,11 +117,8 @@ impl<'a> Text<'a> {
             Ok(text) => Ok(Self { text, used: 0, at }),
             Err(error) => {
                 let at = at + to_u64(error.valid_up_to());
-                Spot::new(NAME, FilePlace::Byte(at)).refuse(
-                    Class::Encoding,
-                    "text in UTF-8",
-                    "other bytes",
-                )
+                let spot = Spot::new(NAME, FilePlace::Byte(at));
+                spot.refuse(Class::Encoding, "text in UTF-8", "other bytes")
             }
         }
     }

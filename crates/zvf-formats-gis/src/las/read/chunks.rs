@@ -227,8 +227,7 @@ impl ChunkDecoder {
         let decoder = &mut self.decoder;
         let result = isolate::catch(|| decoder.decompress_many(&mut points));
         result.map_err(|found| {
-            let expected = format!("{rows} compressed points");
-            source.spot_at(self.at).error(Class::Codec, expected, found)
+            source.spot_at(self.at).error(Class::Codec, format!("{rows} compressed points"), found)
         })?;
         self.remaining -= to_u64(rows);
         Ok(points)

@@ -67,16 +67,8 @@ impl LasField {
 
     /// Creates a field with plain values of width 1.
     pub(crate) fn new(name: &str, offset: usize, stored: Dtype) -> Self {
-        let form = Form::Plain;
-        Self {
-            name: name.to_owned(),
-            offset,
-            stored,
-            width: 1,
-            form,
-            description: None,
-            extra: false,
-        }
+        let (name, form) = (name.to_owned(), Form::Plain);
+        Self { name, offset, stored, width: 1, form, description: None, extra: false }
     }
 
     fn from_bits(name: &str, offset: usize, shift: u8, bits: u8) -> Self {
@@ -192,17 +184,10 @@ fn parse_extra_field(n: RecordNumbers<'_>, offset: usize) -> Option<LasField> {
     let (kind, options) = (n.u8(2), n.u8(3));
     let description = Some(n.text(160, 32)).filter(|text| !text.is_empty());
     let field = |stored, width, form| {
-        let name = n.text(4, 32);
-        let name = if name.is_empty() { "ExtraBytes".to_owned() } else { name };
-        Some(LasField {
-            name,
-            offset,
-            stored,
-            width,
-            form,
-            description: description.clone(),
-            extra: true,
-        })
+        let name = Some(n.text(4, 32)).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| "ExtraBytes".to_owned());
+        let description = description.clone();
+        Some(LasField { name, offset, stored, width, form, description, extra: true })
     };
     if kind == 0 {
         return field(UINT8, u32::from(options), Form::Plain);

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_formats::RandomFile;
-use zvf_model::flow::Header;
 
 use crate::las::read::header::LasHeader;
 
@@ -49,11 +48,6 @@ pub(crate) fn read_record(
     fields.insert("global_encoding".into(), json!(las.encoding));
     fields.insert("vlrs".into(), Json::Array(vlrs));
     Ok(Json::Object(fields))
-}
-
-/// Finds the record in the header of a reader.
-pub(crate) fn find_record(header: &Header) -> Option<&Json> {
-    header.records.iter().find(|(name, _)| name == "las").map(|(_, record)| record)
 }
 
 fn encode_hex(bytes: &[u8]) -> String {

@@ -32,8 +32,7 @@ impl OutRecord {
         let data_bytes = u16::try_from(self.data.len()).map_err(|_too_long| {
             let (user, id, len) = (&self.user, self.id, self.data.len());
             let what = format!("a record {user:?} {id} of {len} bytes before the points");
-            let advice = "leave columns out";
-            cannot_hold("LAS", what, advice)
+            cannot_hold("LAS", what, "leave columns out")
         })?;
         put_bytes(&mut raw, 20, &data_bytes.to_le_bytes());
         put_bytes(&mut raw, 22, truncate_text(&self.description, 32));

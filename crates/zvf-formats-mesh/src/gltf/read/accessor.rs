@@ -47,12 +47,8 @@ impl<'a> Document<'a> {
             file.spot("the JSON").error(Class::Encoding, "a JSON object", found)
         })?;
         let expected = "a JSON object";
-        file.spot("the JSON").ensure(
-            json.is_object(),
-            Class::Encoding,
-            expected,
-            "another value",
-        )?;
+        let spot = file.spot("the JSON");
+        spot.ensure(json.is_object(), Class::Encoding, expected, "another value")?;
         check_extensions(file, &json)?;
         // A limit: the largest number means that none is needed.
         let max_zero_bytes = file.bytes.len().saturating_mul(16).saturating_add(1 << 20);
@@ -62,8 +58,11 @@ impl<'a> Document<'a> {
         let version = document.json["asset"]["version"].as_str().unwrap_or("2.0");
         if !version.starts_with("2.") {
             let found = format!("{version:?}");
-            let place = "asset.version";
-            return file.spot(place).refuse(Class::UnsupportedVersion, "version 2", found);
+            return file.spot("asset.version").refuse(
+                Class::UnsupportedVersion,
+                "version 2",
+                found,
+            );
         }
         let count = document.array("buffers").len();
         for at in 0..count {
@@ -95,9 +94,8 @@ impl<'a> Document<'a> {
             (None, None) => Vec::new(),
             (Some(uri), _) if uri.starts_with("data:") => {
                 let (_, text) = uri.split_once(";base64,").unwrap_or((uri, ""));
-                decode_base64(text.as_bytes()).map_err(|fault| {
-                    self.file.spot(place()).error(fault.class, fault.expected, fault.found)
-                })?
+                decode_base64(text.as_bytes())
+                    .map_err(|fault| self.file.spot(place()).fault(fault))?
             }
             (Some(uri), _) => {
                 let name = decode_percent(uri);
@@ -270,11 +268,8 @@ impl<'a> Document<'a> {
         let (bytes, _) = self.view(&extension["bufferView"], place)?;
         let limits = zvf_formats::draco::Limits::from_memory(self.max_draco_bytes);
         let stream = zvf_formats::draco::decode(bytes, &limits).map_err(|fault| {
-            self.file.spot(format!("{place}, Draco")).error(
-                fault.class,
-                fault.expected,
-                fault.found,
-            )
+            let spot = self.file.spot(format!("{place}, Draco"));
+            spot.error(fault.class, fault.expected, fault.found)
         })?;
         let mut attributes = Vec::new();
         for (name, id) in extension["attributes"].as_object().into_iter().flatten() {
@@ -346,12 +341,8 @@ fn check_extensions(file: &WholeFile, json: &Json) -> Result<()> {
             || harmless.iter().any(|start| name.starts_with(start));
         let expected = "extensions that are known";
         let found = format_args!("{name:?}");
-        file.spot("extensionsRequired").ensure(
-            is_supported,
-            Class::Unsupported,
-            expected,
-            found,
-        )?;
+        let spot = file.spot("extensionsRequired");
+        spot.ensure(is_supported, Class::Unsupported, expected, found)?;
     }
     Ok(())
 }

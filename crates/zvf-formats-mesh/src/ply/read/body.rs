@@ -67,8 +67,7 @@ impl Body {
         if self.encoding == Encoding::Text {
             self.read_word(name)?;
             return self.word.parse().map_err(|_no_number| {
-                let found = format!("{:?}", self.word);
-                self.spot(name).error(Class::Encoding, "a whole number", found)
+                self.spot(name).error(Class::Encoding, "a whole number", format!("{:?}", self.word))
             });
         }
         self.start = self.bytes.position();

@@ -72,37 +72,19 @@ impl PlyHeader {
                         "binary_big_endian" => Encoding::BigEndian,
                         _ => {
                             let expected = "ascii, binary_little_endian or binary_big_endian";
-                            return lines.here().refuse(
-                                Class::Unsupported,
-                                expected,
-                                quote(word, MAX_SHOWN_CHARS),
-                            );
+                            return refuse(lines, Class::Unsupported, expected, word);
                         }
                     });
                 }
                 ["format", _, version] => {
-                    return lines.here().refuse(
-                        Class::UnsupportedVersion,
-                        "version 1.0",
-                        quote(version, MAX_SHOWN_CHARS),
-                    );
+                    return refuse(lines, Class::UnsupportedVersion, "version 1.0", version);
                 }
                 ["element", name, count] => {
-                    let count = count.parse().ok();
-                    let count = count.ok_or_else(|| {
-                        lines.here().error(
-                            Class::Encoding,
-                            "a number of elements",
-                            quote(&line, MAX_SHOWN_CHARS),
-                        )
-                    })?;
+                    let Ok(count) = count.parse() else {
+                        return refuse(lines, Class::Encoding, "a number of elements", &line);
+                    };
                     if elements.len() >= MAX_HEADER_ITEMS {
-                        let expected = "at most 256 elements";
-                        return lines.here().refuse(
-                            Class::LimitExceeded,
-                            expected,
-                            quote(name, MAX_SHOWN_CHARS),
-                        );
+                        return refuse(lines, Class::LimitExceeded, "at most 256 elements", name);
                     }
                     let name = (*name).to_owned();
                     elements.push(PlyElement { name, count, properties: Vec::new() });
@@ -112,37 +94,21 @@ impl PlyHeader {
                     let property = parse_property(lines, &words, &line, big_endian)?;
                     let properties = elements.last_mut().map(|element| &mut element.properties);
                     let Some(properties) = properties else {
-                        return lines.here().refuse(
-                            Class::Encoding,
-                            "an element first",
-                            quote(&line, MAX_SHOWN_CHARS),
-                        );
+                        return refuse(lines, Class::Encoding, "an element first", &line);
                     };
                     if properties.iter().any(|existing| existing.name == property.name) {
                         let expected = "another name for each property";
-                        return lines.here().refuse(
-                            Class::Duplicate,
-                            expected,
-                            quote(&property.name, MAX_SHOWN_CHARS),
-                        );
+                        return refuse(lines, Class::Duplicate, expected, &property.name);
                     }
                     if properties.len() >= MAX_HEADER_ITEMS {
                         let expected = "at most 256 properties of an element";
-                        return lines.here().refuse(
-                            Class::LimitExceeded,
-                            expected,
-                            quote(&property.name, MAX_SHOWN_CHARS),
-                        );
+                        return refuse(lines, Class::LimitExceeded, expected, &property.name);
                     }
                     properties.push(property);
                 }
                 _ => {
                     let expected = "format, element, property, comment or end_header";
-                    return lines.here().refuse(
-                        Class::BadTag,
-                        expected,
-                        quote(&line, MAX_SHOWN_CHARS),
-                    );
+                    return refuse(lines, Class::BadTag, expected, &line);
                 }
             }
         }
@@ -151,16 +117,16 @@ impl PlyHeader {
     }
 }
 
+/// Refuses a text of the current line.
+fn refuse<T>(lines: &Lines, class: Class, expected: &str, found: &str) -> Result<T> {
+    lines.here().refuse(class, expected, quote(found, MAX_SHOWN_CHARS))
+}
+
 fn parse_property(lines: &Lines, words: &[&str], line: &str, big_endian: bool) -> Result<Property> {
     let dtype = |word: &str| {
-        let entry = TYPES.iter().find(|(names, ..)| names.contains(&word));
-        let (_, kind, size) = entry.ok_or_else(|| {
-            lines.here().error(
-                Class::BadTag,
-                "a type such as float or uchar",
-                quote(word, MAX_SHOWN_CHARS),
-            )
-        })?;
+        let Some((_, kind, size)) = TYPES.iter().find(|(names, ..)| names.contains(&word)) else {
+            return refuse(lines, Class::BadTag, "a type such as float or uchar", word);
+        };
         Ok::<_, Error>(Dtype { kind: *kind, size: *size, big_endian: big_endian && *size > 1 })
     };
     match words {
@@ -175,9 +141,7 @@ fn parse_property(lines: &Lines, words: &[&str], line: &str, big_endian: bool) -
         ["property", kind, name] if *kind != "list" => {
             Ok(Property { name: (*name).to_owned(), dtype: dtype(kind)?, list: None })
         }
-        _ => {
-            lines.here().refuse(Class::Encoding, "a type and a name", quote(line, MAX_SHOWN_CHARS))
-        }
+        _ => refuse(lines, Class::Encoding, "a type and a name", line),
     }
 }
 

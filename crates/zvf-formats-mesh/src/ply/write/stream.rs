@@ -183,7 +183,7 @@ impl PendingFile {
                 self.largest = self.largest.max(Some(vertex));
                 self.elements.spool.write_all(&encode_vertex(vertex)?)?;
             }
-            self.elements.push_row(&table, columns.clone(), row)?;
+            self.elements.push_row(&table, columns.clone(), false, row)?;
         }
         Ok(())
     }
@@ -243,19 +243,7 @@ impl Rows {
         if found.len() != self.columns.len() || !self.columns.iter().zip(&found).all(same) {
             return Err(other_columns_error("vertex columns"));
         }
-        for row in 0..len {
-            let mut at = 0;
-            for column in columns.clone() {
-                self.push_value(at, column, &table.value(column, row)?)?;
-                at += 1;
-                if is_flat && at == 2 {
-                    self.push_value(at, column, &Value::Int(0))?;
-                    at += 1;
-                }
-            }
-            self.count += 1;
-        }
-        Ok(())
+        (0..len).try_for_each(|row| self.push_row(table, columns.clone(), is_flat, row))
     }
 
     /// Adds the columns of a row; the bytes before them are already in the spool.
@@ -263,19 +251,20 @@ impl Rows {
         &mut self,
         table: &Table<'_>,
         columns: impl Iterator<Item = &'a Scalar<'b>>,
+        is_flat: bool,
         row: usize,
     ) -> Result<()> {
-        let mut width = 0;
+        let mut at = 0;
         for column in columns {
-            self.push_value(width, column, &table.value(column, row)?)?;
-            width += 1;
+            self.push_value(at, column, &table.value(column, row)?)?;
+            at += 1;
+            if is_flat && at == 2 {
+                self.push_value(at, column, &Value::Int(0))?;
+                at += 1;
+            }
         }
         self.count += 1;
-        if width == self.columns.len() {
-            Ok(())
-        } else {
-            Err(other_columns_error("element columns"))
-        }
+        if at == self.columns.len() { Ok(()) } else { Err(other_columns_error("element columns")) }
     }
 
     fn push_value(&mut self, at: usize, column: &Scalar<'_>, value: &Value) -> Result<()> {
@@ -414,8 +403,7 @@ fn infer_columns<'a, 'b: 'a>(
 }
 
 fn other_columns_error(what: &str) -> Error {
-    let found = format!("{what} that the header does not name");
-    other_columns("those of the header", found)
+    other_columns("those of the header", format!("{what} that the header does not name"))
 }
 
 #[cfg(test)]

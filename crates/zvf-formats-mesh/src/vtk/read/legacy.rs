@@ -106,11 +106,8 @@ impl<'a> Parser<'a> {
             "ASCII" => false,
             "BINARY" => true,
             _ => {
-                return self.here().refuse(
-                    Class::BadTag,
-                    "ASCII or BINARY",
-                    quote_start(&encoding),
-                );
+                let spot = self.here();
+                return spot.refuse(Class::BadTag, "ASCII or BINARY", quote_start(&encoding));
             }
         };
         let Some(words) = self.read_words()? else {
@@ -401,8 +398,11 @@ impl<'a> Parser<'a> {
         {
             let words = self.read_words()?.unwrap_or_default();
             let [found, kind] = words[..] else {
-                let found = format!("{:?}", words.join(" "));
-                return self.here().refuse(Class::BadTag, keyword, found);
+                return self.here().refuse(
+                    Class::BadTag,
+                    keyword,
+                    format!("{:?}", words.join(" ")),
+                );
             };
             let is_keyword = found.eq_ignore_ascii_case(keyword);
             self.here().ensure(is_keyword, Class::BadTag, keyword, format_args!("{found:?}"))?;

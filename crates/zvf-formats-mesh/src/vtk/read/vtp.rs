@@ -10,7 +10,7 @@
 //! `AppendedData` need not be XML, so that only the part before it is parsed as XML.
 
 use serde_json::Value as Json;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
@@ -128,10 +128,6 @@ impl<'a> ArrayDecoder<'a> {
         self.file.spot(array.place())
     }
 
-    fn packed_error(&self, array: &Array, fault: ByteFault) -> Error {
-        self.file.spot(array.place()).error(fault.class, fault.expected, fault.found)
-    }
-
     /// Decodes the numbers of `array`, and checks that there are `rows` of them if the number is
     /// known.
     fn read(&self, array: &Array, rows: Option<usize>) -> Result<Column> {
@@ -207,7 +203,7 @@ impl<'a> ArrayDecoder<'a> {
             None => self.read_plain(&mut packed, size),
             Some(compressor) => self.read_blocks(&mut packed, size, compressor),
         };
-        unpacked.map_err(|fault| self.packed_error(array, fault))
+        unpacked.map_err(|fault| self.spot(array).fault(fault))
     }
 
     fn find_appended(&self, array: &Array) -> Result<Packed<'a>> {
@@ -524,8 +520,7 @@ fn read_cells(
     };
     let read_numbers = |array: &Array, rows: usize| {
         to_integers(&decoder.read(array, Some(rows))?).map_err(|found| {
-            let expected = "numbers of points".to_owned();
-            decoder.spot(array).error(Class::OutOfBounds, expected, found)
+            decoder.spot(array).error(Class::OutOfBounds, "numbers of points".to_owned(), found)
         })
     };
     let ends = read_numbers(offsets, count)?;

@@ -16,10 +16,10 @@ use serde_json::{Map, Value as Json};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, nearest_f32};
-use zvf_formats::{ReadOptions, Reader, RecordNumbers, UINT64, new_column};
+use zvf_formats::{ReadOptions, Reader, RecordNumbers, UINT64, Values, VertexBuilder, new_column};
 use zvf_metadata::Dtype;
 use zvf_model::flow::{Group, Header, Piece};
-use zvf_model::{Batch, Categories, Field, Kind, ObjectId, Parts, Value};
+use zvf_model::{Categories, Field, Kind, ObjectId, Value};
 
 use crate::precomputed::read::folder::{Folder, spot};
 use crate::precomputed::read::properties::parse_property_type;
@@ -101,15 +101,16 @@ pub(crate) fn open(
             return spot("the folder").refuse(Class::Unsupported, expected, kind);
         }
     };
-    let mut header =
-        Header::new(kind, axes, new_column(Dtype::FLOAT32, rank(&layout), Vec::new())?);
+    let positions = Values::new(Dtype::FLOAT32, rank(&layout));
+    let mut vertices = VertexBuilder::new(kind, positions, Vec::new(), true);
+    let mut header = vertices.header(axes)?;
     header.units = units;
     push_record(&mut header, Some(info));
     if by_id.is_none() && !layout.relationships.is_empty() {
         header.left_out.push("relationships, which only the index by id has".to_owned());
     }
     let (objects, groups) = layout.describe_objects(&annotations, &mut header)?;
-    let pieces = layout.build_pieces(kind, &annotations, options.batch_rows.max(1))?;
+    let pieces = layout.build_pieces(&mut vertices, &annotations, options.batch_rows.max(1))?;
     let pieces = pieces.into_iter().chain([objects]).chain(groups).map(Ok);
     Ok(Reader::new(header, pieces))
 }
@@ -331,12 +332,8 @@ impl Layout {
 
     /// Parses a cell of the spatial index: a count, the records, then their ids.
     fn parse_list(&self, place: &str, bytes: &[u8]) -> Result<Vec<(u64, Annotation)>> {
-        spot(place).ensure(
-            bytes.len() >= 8,
-            Class::Truncated,
-            "a count of 64 bits",
-            bytes.len(),
-        )?;
+        let here = spot(place);
+        here.ensure(bytes.len() >= 8, Class::Truncated, "a count of 64 bits", bytes.len())?;
         let (count, rest) = (RecordNumbers::new(bytes).u64(0), &bytes[8..]);
         let min_bytes = self.geometry_len() * 4 + 8; // of a record with its id
         let max_count = rest.len() / min_bytes;
@@ -443,30 +440,22 @@ impl Layout {
     /// Builds the vertices, `batch_rows` annotations in each piece.
     fn build_pieces(
         &self,
-        kind: Kind,
+        vertices: &mut VertexBuilder,
         annotations: &BTreeMap<u64, Annotation>,
         batch_rows: usize,
     ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
-        let annotations: Vec<&Annotation> = annotations.values().collect();
-        let mut ids = (0..).map(ObjectId);
+        let annotations: Vec<(i64, &Annotation)> = (0..).zip(annotations.values()).collect();
         for chunk in annotations.chunks(batch_rows) {
-            let (mut bytes, mut ends) = (Vec::new(), vec![0]);
-            for annotation in chunk {
+            for (id, annotation) in chunk {
                 for (n, x) in annotation.positions.iter().enumerate() {
                     let length = self.scale_length(*x, n % self.rank);
-                    bytes.extend_from_slice(&length.to_le_bytes());
+                    vertices.positions.push_bytes(&length.to_le_bytes());
                 }
-                ends.push(bytes.len() / (4 * self.rank));
+                let rows = annotation.positions.len() / self.rank;
+                vertices.end_rows(rows, Some(ObjectId(*id)), *id);
             }
-            let objects: Vec<ObjectId> = ids.by_ref().take(chunk.len()).collect();
-            let batch = Batch::new(kind, new_column(Dtype::FLOAT32, rank(self), bytes)?);
-            let batch = if kind.is_chain() {
-                batch.with_parts(Parts::new(ends, objects)?)
-            } else {
-                batch.with_vertex_objects(objects.into_iter().map(Some).collect())
-            };
-            pieces.push(Piece::Vertices(batch?));
+            pieces.push(vertices.take()?);
         }
         Ok(pieces)
     }

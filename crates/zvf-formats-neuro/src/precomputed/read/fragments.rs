@@ -80,12 +80,8 @@ impl<F: Fragments> Pieces<F> {
         for (at, corner) in corners.into_iter().enumerate() {
             let place = format!("{name}, face {}", at / 3);
             let expected = format_args!("a vertex below {vertices}");
-            spot(&place).ensure(
-                (corner as usize) < vertices,
-                Class::OutOfBounds,
-                expected,
-                corner,
-            )?;
+            let here = spot(&place);
+            here.ensure((corner as usize) < vertices, Class::OutOfBounds, expected, corner)?;
             rows.extend_from_slice(&(u64::from(corner) + self.vertex_count).to_le_bytes());
         }
         self.vertex_count += vertices as u64;

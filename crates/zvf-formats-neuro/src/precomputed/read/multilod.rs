@@ -94,8 +94,7 @@ impl Manifest {
         let lods = RecordNumbers::new(bytes).u32(24);
         let head = 28 + u128::from(lods) * 20;
         let too_short = |min_bytes: u128| {
-            let expected = format!("at least {min_bytes} bytes");
-            spot(name).error(Class::Truncated, expected, bytes.len())
+            spot(name).error(Class::Truncated, format!("at least {min_bytes} bytes"), bytes.len())
         };
         if bytes.len() < 28 || head > bytes.len() as u128 {
             return Err(too_short(head.max(28)));

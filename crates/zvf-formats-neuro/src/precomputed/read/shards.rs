@@ -143,12 +143,8 @@ impl Sharding {
             let Ok(shard) = u64::from_str_radix(hex, 16) else { continue };
             let expected = "a name in the digits of shard_bits";
             let found = "another";
-            spot(&name).ensure(
-                self.file_name(shard) == name,
-                Class::InvalidKey,
-                expected,
-                found,
-            )?;
+            let here = spot(&name);
+            here.ensure(self.file_name(shard) == name, Class::InvalidKey, expected, found)?;
             self.list_shard(folder, &name, shard, &mut entries)?;
         }
         entries.sort_by_key(|entry: &ShardEntry| entry.id);

@@ -10,24 +10,19 @@
 use serde_json::{Map, Value as Json};
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::nearest_f32;
-use zvf_formats::{ReadOptions, Reader, RecordNumbers, default_axes, new_column};
+use zvf_format::num::{nearest_f32, to_u64};
+use zvf_formats::{
+    NamedValues, ReadOptions, Reader, RecordField, RecordNumbers, Values, VertexBuilder,
+    default_axes, record_bytes,
+};
 use zvf_metadata::Dtype;
-use zvf_model::flow::{ElementHeader, Header, Piece, Space};
-use zvf_model::{Batch, Elements, Field, Kind, ObjectId};
+use zvf_model::flow::{ElementHeader, Piece, Space};
+use zvf_model::{Elements, Kind, ObjectId};
 
 use crate::precomputed::read::folder::{Folder, spot};
 use crate::precomputed::read::properties::parse_property_type;
 use crate::precomputed::read::shards::Sharding;
 use crate::precomputed::read::{Objects, describe_objects, push_record, read_id, show_member};
-
-/// An attribute of vertices.
-#[derive(Clone, Debug)]
-struct Attribute {
-    name: String,
-    dtype: Dtype,
-    width: u32,
-}
 
 pub(crate) fn open(
     folder: &Folder,
@@ -55,15 +50,15 @@ pub(crate) fn open(
         }
         None => layout.infer_kind(&objects)?,
     };
-    let mut header = Header::new(kind, default_axes(3), new_column(Dtype::FLOAT32, 3, Vec::new())?);
+    let fields = layout.attributes.iter().map(|attribute| {
+        NamedValues::new(attribute.name.as_str(), attribute.dtype, attribute.width)
+    });
+    let positions = Values::new(Dtype::FLOAT32, 3);
+    let mut vertices = VertexBuilder::new(kind, positions, fields.collect(), true);
+    let mut header = vertices.header(default_axes(3))?;
     if is_applied || declared_transform == IDENTITY {
         header = header.with_unit("nanometer");
     }
-    let fields = layout.attributes.iter().map(|attribute| {
-        let empty = new_column(attribute.dtype, attribute.width, Vec::new())?;
-        Ok(Field::new(attribute.name.as_str(), empty))
-    });
-    header.fields = fields.collect::<Result<_>>()?;
     header.elements =
         kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() });
     if transform.is_none() {
@@ -77,12 +72,13 @@ pub(crate) fn open(
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let batch_rows = options.batch_rows.max(1);
     let (next, next_id) = (0, 0);
-    let mut pieces = Pieces { objects, layout, kind, next, next_id, last: Some(last), batch_rows };
+    let last = Some(last);
+    let mut pieces = Pieces { objects, layout, vertices, next, next_id, last, batch_rows };
     Ok(Reader::from_steps(header, move || pieces.read_next()))
 }
 
-fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>> {
-    let mut attributes: Vec<Attribute> = Vec::new();
+fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<RecordField>> {
+    let mut attributes: Vec<RecordField> = Vec::new();
     let list = info.get("vertex_attributes").and_then(Json::as_array);
     for (at, json) in list.into_iter().flatten().enumerate() {
         let place = format!("info vertex_attributes[{at}]");
@@ -103,7 +99,7 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>> {
             &name,
             attributes.iter().map(|attribute| attribute.name.as_str()),
         )?;
-        attributes.push(Attribute { name, dtype, width });
+        attributes.push(RecordField { name, dtype, width });
     }
     Ok(attributes)
 }
@@ -124,7 +120,7 @@ pub(crate) fn parse_transform(info: &Map<String, Json>) -> Result<Option<[[f64; 
 
 /// The layout that all skeletons of a folder share.
 struct SkeletonLayout {
-    attributes: Vec<Attribute>,
+    attributes: Vec<RecordField>,
     transform: [[f64; 4]; 3],
 }
 
@@ -145,8 +141,7 @@ impl SkeletonLayout {
             u64::from(RecordNumbers::new(bytes).u32(0)),
             u64::from(RecordNumbers::new(bytes).u32(4)),
         );
-        let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
-        let vertex_bytes = strides.clone().sum::<u64>() + 12;
+        let vertex_bytes = to_u64(record_bytes(&self.attributes)) + 12;
         let len = u128::from(vertices) * u128::from(vertex_bytes) + u128::from(edges) * 8 + 8;
         let expected = format_args!("{len} bytes for {vertices} vertices and {edges} edges");
         let class = if len > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
@@ -168,8 +163,8 @@ impl SkeletonLayout {
             pairs.push(pair);
         }
         let mut attributes = Vec::with_capacity(self.attributes.len());
-        for stride in strides {
-            let (values, after) = rest.split_at(vertices * stride as usize);
+        for attribute in &self.attributes {
+            let (values, after) = rest.split_at(vertices * attribute.size());
             attributes.push(values);
             rest = after;
         }
@@ -189,16 +184,16 @@ impl SkeletonLayout {
     }
 
     /// Appends the transformed positions to `to`.
-    fn transform_positions(&self, positions: &[u8], to: &mut Vec<u8>) {
+    fn transform_positions(&self, positions: &[u8], to: &mut Values) {
         if self.transform == IDENTITY {
-            to.extend_from_slice(positions);
+            to.push_bytes(positions);
             return;
         }
         for position in positions.as_chunks::<12>().0 {
             let stored = [0, 4, 8].map(|at| f64::from(RecordNumbers::new(position).f32(at)));
             for [a, b, c, d] in self.transform {
                 let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
-                to.extend_from_slice(&nearest_f32(x).to_le_bytes());
+                to.push_bytes(&nearest_f32(x).to_le_bytes());
             }
         }
     }
@@ -246,7 +241,7 @@ fn find_flipped_edges(skeleton: &Skeleton<'_>) -> Option<Vec<bool>> {
 struct Pieces {
     objects: Objects,
     layout: SkeletonLayout,
-    kind: Kind,
+    vertices: VertexBuilder,
     next: usize,         // the place of the next object
     next_id: i64,        // the same as an id
     last: Option<Piece>, // the ids and properties of the objects
@@ -255,60 +250,55 @@ struct Pieces {
 
 impl Pieces {
     fn read_next(&mut self) -> Result<Option<Piece>> {
-        let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
-        let mut values: Vec<Vec<u8>> = vec![Vec::new(); self.layout.attributes.len()];
-        while owners.len() < self.batch_rows {
+        let (mut rows, kind) = (Vec::new(), self.vertices.kind());
+        while self.vertices.rows() < self.batch_rows {
             let Some((id, name, bytes)) = self.objects.read(self.next)? else { break };
             let skeleton = self.layout.parse(&name, &bytes)?;
-            let is_flipped = match self.kind {
+            let is_flipped = match kind {
                 Kind::Skeleton => find_flipped_edges(&skeleton).ok_or_else(|| {
-                    let found =
-                        format!("{} edges of {} vertices", skeleton.edges.len(), skeleton.vertices);
-                    let bad =
-                        spot(&name).error(Class::Unsupported, format!("one tree of {id}"), found);
-                    bad.with_hint("read it with --kind graph")
+                    let (edges, vertices) = (skeleton.edges.len(), skeleton.vertices);
+                    let found = format!("{edges} edges of {vertices} vertices");
+                    let spot = spot(&name).hint("read it with --kind graph");
+                    spot.error(Class::Unsupported, format!("one tree of {id}"), found)
                 })?,
                 _ => vec![false; skeleton.edges.len()],
             };
-            let base = owners.len();
-            self.layout.transform_positions(skeleton.positions, &mut positions);
+            let base = self.vertices.rows();
             for ([a, b], is_flipped) in skeleton.edges.iter().zip(is_flipped) {
                 let (a, b) = if is_flipped { (*b, *a) } else { (*a, *b) };
                 rows.extend([base + a, base + b]);
             }
-            let scale = self.layout.length_scale();
-            for ((to, from), attribute) in
-                values.iter_mut().zip(&skeleton.attributes).zip(&self.layout.attributes)
-            {
-                let is_length = attribute.name == "radius" && attribute.dtype == Dtype::FLOAT32;
-                if is_length && (scale - 1.0).abs() > f64::EPSILON {
-                    for radius in from.as_chunks::<4>().0 {
-                        let radius = f64::from(f32::from_le_bytes(*radius)) * scale;
-                        to.extend_from_slice(&nearest_f32(radius).to_le_bytes());
-                    }
-                } else {
-                    to.extend_from_slice(from);
-                }
-            }
-            owners.resize(base + skeleton.vertices, Some(ObjectId(self.next_id)));
-            self.next += 1;
-            self.next_id += 1;
+            self.push_vertices(&skeleton);
         }
-        if owners.is_empty() {
+        if self.vertices.rows() == 0 {
             return Ok(self.last.take());
         }
-        let mut batch = Batch::new(self.kind, new_column(Dtype::FLOAT32, 3, positions)?);
-        for (attribute, bytes) in self.layout.attributes.iter().zip(values) {
-            let column = new_column(attribute.dtype, attribute.width, bytes)?;
-            let field = Field::new(attribute.name.as_str(), column);
-            batch = batch.with_field(field)?;
-        }
-        batch = batch.with_vertex_objects(owners)?;
-        if self.kind.has_links() {
-            let elements = Elements::new(2, rows)?;
-            batch = batch.with_elements(elements)?;
+        let mut batch = self.vertices.take_batch()?;
+        if kind.has_links() {
+            batch = batch.with_elements(Elements::new(2, rows)?)?;
         }
         Ok(Some(Piece::Vertices(batch)))
+    }
+
+    /// Adds the vertices of the next object.
+    fn push_vertices(&mut self, skeleton: &Skeleton<'_>) {
+        let VertexBuilder { positions, fields, .. } = &mut self.vertices;
+        self.layout.transform_positions(skeleton.positions, positions);
+        let scale = self.layout.length_scale();
+        for (field, values) in fields.iter_mut().zip(&skeleton.attributes) {
+            let is_length = field.name == "radius" && field.values.dtype() == Dtype::FLOAT32;
+            if is_length && (scale - 1.0).abs() > f64::EPSILON {
+                for radius in values.as_chunks::<4>().0 {
+                    let radius = f64::from(f32::from_le_bytes(*radius)) * scale;
+                    field.values.push_bytes(&nearest_f32(radius).to_le_bytes());
+                }
+            } else {
+                field.values.push_bytes(values);
+            }
+        }
+        self.vertices.end_rows(skeleton.vertices, Some(ObjectId(self.next_id)), 0);
+        self.next += 1;
+        self.next_id += 1;
     }
 }
 

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
-use zvf_error::{Result, format_count};
-use zvf_formats::{cannot_hold, count_u32};
+use zvf_error::Result;
+use zvf_formats::{cannot_hold, count_u32, counted_loss};
 use zvf_model::{Field, Kind, Value};
 use zvf_precomputed::encode::scatter;
 
@@ -272,10 +272,7 @@ fn parse_relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<St
             by_id.entry(*id).or_default().push(related);
         }
     }
-    if lost > 0 {
-        let lost = format_count(lost, "group");
-        losses.push(Loss::new(format!("{lost} dropped: not relationships with an id")));
-    }
+    losses.extend(counted_loss(lost, "group", "dropped: not relationships with an id"));
     all
 }
 

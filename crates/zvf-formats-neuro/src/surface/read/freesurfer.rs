@@ -54,8 +54,7 @@ pub(crate) fn parse(file: &WholeFile) -> Result<SurfaceFile> {
         Some([0xff, 0xff, 0xff]) => read_values(file),
         Some(_) if VALUE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => read_old_values(file),
         Some(found) => {
-            let expected = "ff ff fe or ff ff ff";
-            file.spot_at(0).refuse(Class::BadMagic, expected, format!("{found:02x?}"))
+            file.spot_at(0).refuse(Class::BadMagic, "ff ff fe or ff ff ff", format!("{found:02x?}"))
         }
         None => file.spot_at(0).refuse(Class::Truncated, "3 bytes of magic", bytes.len()),
     }
@@ -110,8 +109,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let count = self.read_int(what)?;
         usize::try_from(count).map_err(|_negative| {
-            let expected = format!("a count of {what}");
-            self.file.spot_at(start).error(Class::Negative, expected, count)
+            self.file.spot_at(start).error(Class::Negative, format!("a count of {what}"), count)
         })
     }
 

@@ -210,8 +210,7 @@ impl FeatureShape {
 
     fn read(&self, file: &WholeFile, element: &Element, text: &str) -> Result<Column> {
         let part = || format!("DataArray {} Data", self.number);
-        let fault =
-            |fault: ByteFault| file.spot(part()).error(fault.class, fault.expected, fault.found);
+        let fault = |fault: ByteFault| file.spot(part()).fault(fault);
         let endian = element.get("Endian").unwrap_or("LittleEndian");
         let dtype = Dtype { big_endian: endian == "BigEndian", ..self.dtype };
         let bytes = match element.get("Encoding").unwrap_or("ASCII") {
@@ -234,8 +233,7 @@ impl FeatureShape {
             "ExternalFileBinary" => self.read_external(file, element)?,
             encoding => {
                 let expected = "ASCII, Base64Binary, GZipBase64Binary or ExternalFileBinary";
-                let found = format!("{encoding:?}");
-                return file.spot(part()).refuse(Class::BadTag, expected, found);
+                return file.spot(part()).refuse(Class::BadTag, expected, format!("{encoding:?}"));
             }
         };
         self.build_column(bytes, dtype)
@@ -276,11 +274,8 @@ impl FeatureShape {
         let place = || format!("DataArray {} ExternalFileOffset", self.number);
         let offset = element.get("ExternalFileOffset").unwrap_or("0");
         let offset = offset.trim().parse::<u64>().map_err(|_no_number| {
-            file.spot(place()).error(
-                Class::Encoding,
-                "a whole number of bytes",
-                quote_start(offset),
-            )
+            let spot = file.spot(place());
+            spot.error(Class::Encoding, "a whole number of bytes", quote_start(offset))
         })?;
         let length = std::fs::metadata(&path).map_err(read_failed)?.len();
         let size = to_u64(self.size);
@@ -398,11 +393,8 @@ impl GiftiFile {
                 if values.field.column.len() != nodes.len() {
                     let expected = format!("{} values as NODE_INDEX has", nodes.len());
                     let found = values.field.column.len().to_string();
-                    return spot(values.field.name.to_string()).refuse(
-                        Class::CountMismatch,
-                        expected,
-                        found,
-                    );
+                    let here = spot(values.field.name.to_string());
+                    return here.refuse(Class::CountMismatch, expected, found);
                 }
                 values.nodes = Some(nodes.clone());
             }
@@ -435,8 +427,7 @@ fn check_points(number: usize, values: Column) -> Result<Column> {
         };
     }
     let found = format!("{} {}", values.width(), values.dtype());
-    let place = format!("DataArray {number}");
-    spot(place).refuse(Class::BadShape, "three floats a vertex", found)
+    spot(format!("DataArray {number}")).refuse(Class::BadShape, "three floats a vertex", found)
 }
 
 fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>> {

@@ -12,7 +12,7 @@
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{Bytes, FilePlace};
+use zvf_formats::{Bytes, FilePlace, quote};
 use zvf_metadata::Dtype;
 
 /// The header of a file.
@@ -35,7 +35,7 @@ impl TckHeader {
     pub(crate) fn read(bytes: &mut Bytes) -> Result<Self> {
         let first = read_line(bytes, 1)?;
         if first.trim_end() != MAGIC {
-            let found = format!("{:?}", shorten(&first));
+            let found = quote(&first, MAX_SHOWN_CHARS);
             return bytes.spot(FilePlace::Line(1)).refuse(Class::BadMagic, MAGIC, found);
         }
         let (mut datatype, mut file, mut count) = (None, None, None);
@@ -63,7 +63,7 @@ impl TckHeader {
             Some((number, name)) => parse_dtype(name).ok_or_else(|| {
                 let place = FilePlace::Column { line: *number, column: "datatype".to_owned() };
                 let expected = "Float32LE, Float32BE, Float64LE or Float64BE";
-                bytes.spot(place).error(Class::BadTag, expected, format!("{:?}", shorten(name)))
+                bytes.spot(place).error(Class::BadTag, expected, quote(name, MAX_SHOWN_CHARS))
             })?,
         };
         let start = parse_start(bytes, file)?;
@@ -75,19 +75,15 @@ impl TckHeader {
 fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64> {
     let end = bytes.position();
     let Some((line, value)) = file else {
-        let place = "the header";
-        return bytes.spot(place).refuse(Class::NotFound, "a line \"file: . N\"", "none");
+        return bytes.spot("the header").refuse(Class::NotFound, "a line \"file: . N\"", "none");
     };
     let place = || FilePlace::Column { line, column: "file".to_owned() };
     let expected = "\". N\" with N a byte after the header";
-    let found = || format!("{:?}", shorten(&value));
+    let found = || quote(&value, MAX_SHOWN_CHARS);
     let (name, offset) = value.split_once(char::is_whitespace).unwrap_or((value.as_str(), ""));
     if name != "." {
-        return bytes.spot(place()).hint("tracks in another file are not followed").refuse(
-            Class::Unsupported,
-            expected,
-            found(),
-        );
+        let spot = bytes.spot(place()).hint("tracks in another file are not followed");
+        return spot.refuse(Class::Unsupported, expected, found());
     }
     let offset = offset.trim().parse::<u64>().ok();
     let offset = bytes.spot(place()).need(offset, Class::Encoding, expected, found())?;
@@ -138,9 +134,7 @@ fn parse_dtype(name: &str) -> Option<Dtype> {
     dtypes.into_iter().find(|(key, _)| *key == name).map(|(_, dtype)| dtype)
 }
 
-fn shorten(text: &str) -> String {
-    text.chars().take(60).collect()
-}
-
 const MAGIC: &str = "mrtrix tracks";
 const MAX_HEADER_BYTES: u64 = 4 << 20;
+/// Characters of a wrong text in an error message.
+const MAX_SHOWN_CHARS: usize = 60;

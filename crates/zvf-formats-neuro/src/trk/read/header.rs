@@ -46,18 +46,13 @@ impl TrkHeader {
         let raw: [u8; HEADER_BYTES] = bytes.read_array("the header")?;
         let spot = |name: &'static str| bytes.spot(name);
         if !raw.starts_with(b"TRACK") {
-            let found = format!("{:02x?}", &raw[..6]);
-            return spot("magic").refuse(Class::BadMagic, "TRACK", found);
+            return spot("magic").refuse(Class::BadMagic, "TRACK", format!("{:02x?}", &raw[..6]));
         }
         let size = RecordNumbers::new(&raw).i32(996);
         let big_endian = size != EXPECTED_HDR_SIZE;
         let fields = RecordNumbers::new(&raw).with_order(big_endian);
-        spot("hdr_size").ensure(
-            fields.i32(996) == EXPECTED_HDR_SIZE,
-            Class::BadTag,
-            "1000",
-            size,
-        )?;
+        let here = spot("hdr_size");
+        here.ensure(fields.i32(996) == EXPECTED_HDR_SIZE, Class::BadTag, "1000", size)?;
         let version = fields.i32(992);
         if !matches!(version, 1 | 2) {
             return spot("version").refuse(Class::UnsupportedVersion, "1 or 2", version);

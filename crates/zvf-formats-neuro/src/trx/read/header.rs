@@ -30,45 +30,21 @@ impl TrxHeader {
             let at = format!("{HEADER}, line {}", error.line());
             spot(at).error(Class::Encoding, "a JSON object", error)
         })?;
-        let (mut header, mut has_counts) = (
-            Self {
-                vertices: 0,
-                streamlines: 0,
-                affine: None,
-                dimensions: None,
-                extra_keys: Vec::new(),
-            },
-            [false; 2],
-        );
-        for (key, value) in json {
-            match key.as_str() {
-                "NB_VERTICES" | "NB_STREAMLINES" => {
-                    let Some(count) = value.as_u64() else {
-                        let expected = "a whole number";
-                        return spot(place(&key)).refuse(Class::Encoding, expected, value);
-                    };
-                    let index = usize::from(key == "NB_STREAMLINES");
-                    has_counts[index] = true;
-                    *[&mut header.vertices, &mut header.streamlines][index] = count;
-                }
-                "VOXEL_TO_RASMM" => {
-                    let Some(matrix) = parse_matrix(&value) else {
-                        let expected = "4 x 4 numbers";
-                        let found: String = value.to_string().chars().take(60).collect();
-                        return spot(place(&key)).refuse(Class::BadShape, expected, found);
-                    };
-                    header.affine = Some(matrix);
-                }
-                "DIMENSIONS" => header.dimensions = Some(value),
-                _ => header.extra_keys.push((key, value)),
-            }
-        }
-        if let Some(missing) =
-            ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(has_counts).find(|(_, has)| !has)
-        {
-            return spot(place(missing.0)).refuse(Class::NotFound, "a count", "none");
-        }
-        Ok(header)
+        let count = |key: &str| {
+            let value = spot(place(key)).need(json.get(key), Class::NotFound, "a count", "none")?;
+            spot(place(key)).need(value.as_u64(), Class::Encoding, "a whole number", value)
+        };
+        let (vertices, streamlines) = (count(VERTICES)?, count(STREAMLINES)?);
+        let matrix = |value: &Json| {
+            let found: String = value.to_string().chars().take(60).collect();
+            let matrix = parse_matrix(value);
+            spot(place(MATRIX)).need(matrix, Class::BadShape, "4 x 4 numbers", found)
+        };
+        let affine = json.get(MATRIX).map(matrix).transpose()?;
+        let dimensions = json.get(DIMENSIONS).cloned();
+        let known = [VERTICES, STREAMLINES, MATRIX, DIMENSIONS];
+        let extra_keys = json.into_iter().filter(|(key, _)| !known.contains(&key.as_str()));
+        Ok(Self { vertices, streamlines, affine, dimensions, extra_keys: extra_keys.collect() })
     }
 
     /// Returns the header record that the writer uses.
@@ -94,4 +70,9 @@ fn parse_matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
     <[[f64; 4]; 4]>::try_from(rows.to_vec()).ok().filter(|_| rest.is_empty())
 }
 
+/// Keys of the header.
+const VERTICES: &str = "NB_VERTICES";
+const STREAMLINES: &str = "NB_STREAMLINES";
+const MATRIX: &str = "VOXEL_TO_RASMM";
+const DIMENSIONS: &str = "DIMENSIONS";
 const MAX_HEADER_BYTES: u64 = 16 << 20;

@@ -175,8 +175,7 @@ impl Records {
         expected: impl Display,
         found: impl Display,
     ) -> Error {
-        let place = "names of columns";
-        self.lines.bytes().spot(place).error(class, expected, found)
+        self.lines.bytes().spot("names of columns").error(class, expected, found)
     }
 }
 

@@ -73,8 +73,7 @@ pub(crate) fn parse(file: &WholeFile, nodes: Option<&WholeFile>) -> Result<(Grap
         }
     }
     let rows = graph.resolve_edges().map_err(|(edge, name)| {
-        let expected = "a node of the table of nodes";
-        spot(lines[edge]).error(Class::NotFound, expected, quote(&name, 60))
+        spot(lines[edge]).error(Class::NotFound, "a node of the table of nodes", quote(&name, 60))
     })?;
     Ok((graph, rows))
 }
@@ -114,7 +113,8 @@ impl TextColumns {
     }
 
     /// Infers the type of each column, the first that all values parse as: int64, float64, bool, text.
-    fn into_attributes(self, rows: usize) -> Vec<Attribute> {
+    /// A weight is float64, even if all of them are integers.
+    fn into_attributes(self, rows: usize, weight: Option<&str>) -> Vec<Attribute> {
         self.0
             .into_iter()
             .map(|(name, mut values)| {
@@ -122,8 +122,9 @@ impl TextColumns {
                 let all = |test: fn(&str) -> bool| {
                     values.iter().flatten().all(|value| test(value.trim()))
                 };
+                let is_weight = weight == Some(name.as_str());
                 let kind = match () {
-                    () if all(|text| text.parse::<i64>().is_ok()) => ValueKind::Int64,
+                    () if !is_weight && all(|text| text.parse::<i64>().is_ok()) => ValueKind::Int64,
                     () if all(|text| parse_f64(text).is_some()) => ValueKind::Float64,
                     () if all(|text| matches!(text, "True" | "False" | "true" | "false")) => {
                         ValueKind::Bool
@@ -184,28 +185,8 @@ fn read_list(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Resul
         graph.ends.push(ends);
         lines.push(number);
     }
-    finish_edges(graph, table);
+    graph.edges.columns = table.into_attributes(graph.ends.len(), Some("weight"));
     Ok(())
-}
-
-fn finish_edges(graph: &mut Graph, table: TextColumns) {
-    let rows = graph.ends.len();
-    graph.edges.columns = table.into_attributes(rows);
-    for attribute in &mut graph.edges.columns {
-        // A weight is float64, even if all of them are integers.
-        if attribute.name == "weight" && attribute.kind == ValueKind::Int64 {
-            let column = attribute.numbers.take();
-            let mut weight = Attribute::new("weight".to_owned(), ValueKind::Float64, None);
-            weight.present = std::mem::take(&mut attribute.present);
-            if let Ok(column) = column {
-                for row in 0..column.len() {
-                    let x = column.float(row, 0).unwrap_or(f64::NAN);
-                    weight.numbers.push_bytes(&x.to_le_bytes());
-                }
-            }
-            *attribute = weight;
-        }
-    }
 }
 
 /// Parses a Python dictionary into keys and values. Nested lists and dictionaries stay text.
@@ -276,7 +257,7 @@ fn read_csv_edges(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> 
         lines.push(*line);
     }
     let columns = TextColumns::new(&table, &[source, target]);
-    graph.edges.columns = columns.into_attributes(graph.ends.len());
+    graph.edges.columns = columns.into_attributes(graph.ends.len(), None);
     Ok(())
 }
 
@@ -288,7 +269,8 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<()> {
         let found = format_args!("{name:?} twice");
         spot(*line).ensure(graph.push_node(name), Class::Duplicate, "each node once", found)?;
     }
-    graph.nodes.columns = TextColumns::new(&table, &[]).into_attributes(graph.node_names.len());
+    graph.nodes.columns =
+        TextColumns::new(&table, &[]).into_attributes(graph.node_names.len(), None);
     for attribute in &graph.nodes.columns {
         if !["x", "y", "z"].contains(&attribute.name.as_str()) {
             continue;
@@ -311,7 +293,6 @@ fn read_csv(file: &WholeFile) -> Result<TextTable> {
 fn find_column(table: &TextTable, names: &[&str]) -> Result<usize> {
     let column = names.iter().find_map(|name| table.names.iter().position(|column| column == name));
     column.ok_or_else(|| {
-        let expected = format!("a column {}", names[0]);
-        spot(1).error(Class::BadShape, &expected, table.names.join(","))
+        spot(1).error(Class::BadShape, format!("a column {}", names[0]), table.names.join(","))
     })
 }

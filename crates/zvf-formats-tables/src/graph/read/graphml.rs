@@ -71,8 +71,7 @@ pub(crate) fn parse(file: &WholeFile) -> Result<GraphDocument> {
             "edge" => document.read_edge(&mut xml, &element)?,
             "data" => document.read_value(&mut xml, &element, Owner::Graph)?,
             "hyperedge" => {
-                let expected = "edges of two nodes";
-                return xml.here().refuse(Class::Unsupported, expected, "a hyperedge");
+                return xml.here().refuse(Class::Unsupported, "edges of two nodes", "a hyperedge");
             }
             _ => xml.skip_element()?,
         }
@@ -222,6 +221,5 @@ impl GraphDocument {
 }
 
 fn bad_value(xml: &Xml<'_>, (name, kind, text): (String, ValueKind, String)) -> Error {
-    let expected = format!("{} for {name:?}", kind.dtype());
-    xml.here().error(Class::Encoding, expected, quote(&text, 40))
+    xml.here().error(Class::Encoding, format!("{} for {name:?}", kind.dtype()), quote(&text, 40))
 }

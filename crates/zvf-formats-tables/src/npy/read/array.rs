@@ -129,10 +129,9 @@ impl RowSource {
         stride: usize,
     ) -> Result<Self> {
         let Some(reopen) = reopen else {
-            let place = "fortran_order";
-            let bad = bytes.spot(place).error(Class::Unsupported, "False in a stream", "True");
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
-            return Err(bad.with_hint(hint));
+            let spot = bytes.spot("fortran_order").hint(hint);
+            return spot.refuse(Class::Unsupported, "False in a stream", "True");
         };
         if width > MAX_COLUMNS {
             let place = "shape";
@@ -164,11 +163,8 @@ impl RowSource {
         }
         let place = FilePlace::Byte(last.position());
         let hint = "several arrays in one file are not read: write them one by one, or as npz";
-        last.spot(place).hint(hint).refuse(
-            Class::Trailing,
-            "the end after the last row",
-            "more bytes",
-        )
+        let spot = last.spot(place).hint(hint);
+        spot.refuse(Class::Trailing, "the end after the last row", "more bytes")
     }
 }
 

@@ -17,6 +17,7 @@ use zvf_model::{Categories, Field, Value};
 
 use crate::dtypes::{BOOL, FLOAT64, INT8, INT32, UINT64};
 use crate::error::Spot;
+use crate::read::labels::text_limit_error;
 use crate::read::values::{is_exact_float64, new_column};
 
 /// The value of an attribute of a feature.
@@ -144,11 +145,8 @@ impl FeatureColumns {
         if self.contains(name) {
             let expected = "another name for each of them";
             let found = format!("{name:?} twice");
-            return Spot::new(self.format, "the attributes").refuse(
-                Class::Duplicate,
-                expected,
-                found,
-            );
+            let spot = Spot::new(self.format, "the attributes");
+            return spot.refuse(Class::Duplicate, expected, found);
         }
         let at = self.find_or_add(name)?;
         self.columns[at].declared = dtype;
@@ -282,11 +280,7 @@ impl FeatureColumns {
         if self.bytes <= self.max_bytes {
             return Ok(());
         }
-        let place = "the attributes";
-        let expected = format!("different texts of at most {} bytes", self.max_bytes);
-        Spot::new(self.format, place)
-            .hint("raise --memory-limit, or choose fewer attributes")
-            .refuse(Class::LimitExceeded, expected, "more")
+        Err(text_limit_error(self.format, "the attributes", self.max_bytes))
     }
 }
 

@@ -5,26 +5,22 @@ use std::collections::VecDeque;
 use zvf_error::Result;
 use zvf_format::num::index_u32;
 use zvf_model::flow::Piece;
-use zvf_model::{Batch, Kind, ObjectId, Parts};
+use zvf_model::{Kind, ObjectId};
 
 use crate::dtypes::FLOAT64;
 use crate::read::features::{FeatureColumns, FeatureShape, PartKind};
-use crate::read::values::new_column;
+use crate::read::record::VertexBuilder;
+use crate::read::values::Values;
 
 /// Collects features and cuts them into pieces.
 #[derive(Debug)]
 pub struct FeatureBatcher {
-    kind: Kind,
-    axes: usize,
     /// The attributes of features.
     pub columns: FeatureColumns,
     /// The geometry of the current feature.
     pub shape: FeatureShape,
-    positions: Vec<u8>,
-    vertices: usize,
-    owners: Vec<Option<ObjectId>>,
-    offsets: Vec<usize>,
-    part_objects: Vec<ObjectId>,
+    vertices: VertexBuilder,
+    parts: i64, // so far
     ids: Vec<ObjectId>,
     next_id: i64,
     ready: VecDeque<Piece>,
@@ -34,16 +30,12 @@ pub struct FeatureBatcher {
 impl FeatureBatcher {
     /// Creates a batcher of features of one kind.
     pub fn new(kind: Kind, axes: usize, columns: FeatureColumns, batch_rows: usize) -> Self {
+        let positions = Values::new(FLOAT64, index_u32(axes));
         Self {
-            kind,
-            axes,
             columns,
             shape: FeatureShape::default(),
-            positions: Vec::new(),
-            vertices: 0,
-            owners: Vec::new(),
-            offsets: Vec::new(),
-            part_objects: Vec::new(),
+            vertices: VertexBuilder::new(kind, positions, Vec::new(), true),
+            parts: 0,
             ids: Vec::new(),
             next_id: 0,
             ready: VecDeque::new(),
@@ -66,20 +58,17 @@ impl FeatureBatcher {
             let numbers = part.len * shape.axes;
             let (coordinates, after) = rest.split_at_checked(numbers).unwrap_or((rest, &[]));
             rest = after;
-            if (part.kind == PartKind::Point) == self.kind.is_chain() {
+            if (part.kind == PartKind::Point) == self.vertices.kind().is_chain() {
                 continue;
             }
-            if self.kind.is_chain() {
-                self.offsets.push(self.vertices);
-                self.part_objects.push(id);
-            } else {
-                self.owners.resize(self.owners.len() + part.len, Some(id));
+            for x in coordinates {
+                self.vertices.positions.push_bytes(&x.to_le_bytes());
             }
-            self.vertices += part.len;
-            self.positions.extend(coordinates.iter().flat_map(|x| x.to_le_bytes()));
+            self.vertices.end_rows(part.len, Some(id), self.parts);
+            self.parts += 1;
         }
         self.ids.push(id);
-        if self.vertices >= self.batch_rows || self.ids.len() >= self.batch_rows {
+        if self.vertices.rows() >= self.batch_rows || self.ids.len() >= self.batch_rows {
             self.end_batch()?;
         }
         Ok(())
@@ -92,22 +81,8 @@ impl FeatureBatcher {
 
     /// Ends the batch and makes its pieces.
     pub(crate) fn end_batch(&mut self) -> Result<()> {
-        let axes = index_u32(self.axes);
-        let rows = std::mem::take(&mut self.vertices);
-        let positions = new_column(FLOAT64, axes, std::mem::take(&mut self.positions))?;
-        let batch = Batch::new(self.kind, positions);
-        if rows > 0 {
-            let batch = if self.kind.is_chain() {
-                self.offsets.push(rows);
-                let parts = Parts::new(
-                    std::mem::take(&mut self.offsets),
-                    std::mem::take(&mut self.part_objects),
-                );
-                batch.with_parts(parts?)?
-            } else {
-                batch.with_vertex_objects(std::mem::take(&mut self.owners))?
-            };
-            self.ready.push_back(Piece::Vertices(batch));
+        if self.vertices.rows() > 0 {
+            self.ready.push_back(self.vertices.take()?);
         }
         let ids = std::mem::take(&mut self.ids);
         let fields = self.columns.take(ids.len())?;
