@@ -197,7 +197,8 @@ impl H5 {
                     file.dataset(path)?.read_vlen_strings(options)
                 })?;
                 let used_bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-                let left = self.memory.get().saturating_sub(used_bytes); // the library kept to the limit
+                // The library kept to the limit.
+                let left = self.memory.get().saturating_sub(used_bytes);
                 self.memory.set(left);
                 Ok(texts)
             }

@@ -30,7 +30,7 @@ struct Scene {
 
 /// The vertices and elements of an object.
 #[derive(Default)]
-struct ShapePart {
+struct ObjectRows {
     rows: Vec<usize>,
     elements: Vec<usize>, // numbers of vertices
 }
@@ -76,14 +76,14 @@ fn metres_per_unit(unit: &str) -> Option<f64> {
 }
 
 /// Splits the input into objects; vertices without an object come last.
-fn split_objects(input: &CollectedInput, width: usize) -> Vec<(Option<ObjectId>, ShapePart)> {
+fn split_objects(input: &CollectedInput, width: usize) -> Vec<(Option<ObjectId>, ObjectRows)> {
     let owners = input.owners();
     let owner = |row: usize| owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
     let mut ids: Vec<Option<ObjectId>> = input.object_ids().into_iter().map(Some).collect();
     ids.push(None);
     let places: HashMap<Option<ObjectId>, usize> =
         ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
-    let mut parts: Vec<ShapePart> = ids.iter().map(|_| ShapePart::default()).collect();
+    let mut parts: Vec<ObjectRows> = ids.iter().map(|_| ObjectRows::default()).collect();
     for row in 0..input.batch.len() {
         if let Some(part) = places.get(&owner(row)).and_then(|at| parts.get_mut(*at)) {
             part.rows.push(row);
@@ -99,7 +99,7 @@ fn split_objects(input: &CollectedInput, width: usize) -> Vec<(Option<ObjectId>,
         2 => input.edges().iter().for_each(|(edge, _)| add(edge)),
         _ => {}
     }
-    let has_rows = |(_, part): &(Option<ObjectId>, ShapePart)| !part.rows.is_empty();
+    let has_rows = |(_, part): &(Option<ObjectId>, ObjectRows)| !part.rows.is_empty();
     ids.into_iter().zip(parts).filter(has_rows).collect()
 }
 
@@ -108,7 +108,7 @@ impl Scene {
         &mut self,
         input: &CollectedInput,
         id: Option<ObjectId>,
-        part: &ShapePart,
+        part: &ObjectRows,
         mode: u32,
     ) -> Result<()> {
         // Vertices of another object that an element uses are copied to this one.

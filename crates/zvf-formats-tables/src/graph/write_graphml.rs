@@ -19,10 +19,10 @@ struct Key<'a> {
     id: String,
     name: String,
     kind: &'static str,
-    source: RandomFile<'a>,
+    source: ValueSource<'a>,
 }
 
-enum RandomFile<'a> {
+enum ValueSource<'a> {
     Axis(usize),
     Field(&'a Field, usize),
     Owner,
@@ -35,13 +35,13 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     for (axis, name) in input.header.axes.iter().enumerate() {
         let id = format!("d{}", nodes.len());
         let kind = if position == "float" { "float" } else { "double" };
-        nodes.push(Key { id, name: name.clone(), kind, source: RandomFile::Axis(axis) });
+        nodes.push(Key { id, name: name.clone(), kind, source: ValueSource::Axis(axis) });
     }
     push_fields(&mut nodes, 0, input.batch.fields());
     let owners = input.owners();
     if owners.is_some() {
         let id = format!("d{}", nodes.len());
-        nodes.push(Key { id, name: "object".to_owned(), kind: "long", source: RandomFile::Owner });
+        nodes.push(Key { id, name: "object".to_owned(), kind: "long", source: ValueSource::Owner });
     }
     let mut edges = Vec::new();
     push_fields(&mut edges, nodes.len(), input.element_fields());
@@ -63,11 +63,11 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
         write!(out, "<node id=\"n{row}\">")?;
         for key in &nodes {
             let value = match key.source {
-                RandomFile::Axis(axis) => {
+                ValueSource::Axis(axis) => {
                     Some(format_coordinate(input.batch.positions(), row, axis))
                 }
-                RandomFile::Field(field, c) => Some(value_of(field, row, c)?),
-                RandomFile::Owner => {
+                ValueSource::Field(field, c) => Some(value_of(field, row, c)?),
+                ValueSource::Owner => {
                     let owner =
                         owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
                     owner.map(|id| id.0.to_string())
@@ -82,7 +82,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     for ([from, to], element) in input.edges() {
         write!(out, "<edge source=\"n{from}\" target=\"n{to}\">")?;
         for key in &edges {
-            if let (RandomFile::Field(field, c), Some(row)) = (&key.source, element) {
+            if let (ValueSource::Field(field, c), Some(row)) = (&key.source, element) {
                 let value = value_of(field, row, *c)?;
                 write!(out, "<data key=\"{}\">{}</data>", key.id, escape(&value)?)?;
             }
@@ -101,7 +101,7 @@ fn push_fields<'a>(keys: &mut Vec<Key<'a>>, before: usize, fields: &'a [Field]) 
             let id = format!("d{}", before + keys.len());
             let kind =
                 if field.categories.is_some() { "string" } else { kind_of(field.column.dtype()) };
-            keys.push(Key { id, name, kind, source: RandomFile::Field(field, c) });
+            keys.push(Key { id, name, kind, source: ValueSource::Field(field, c) });
         }
     }
 }

@@ -122,7 +122,7 @@ fn read_array(
     element: &Element,
     number: usize,
 ) -> Result<GiftiArray> {
-    let shape = FeatureShape::new(file, element, number)?;
+    let shape = ArrayHead::new(file, element, number)?;
     let intent = element.get("Intent").unwrap_or("NIFTI_INTENT_NONE");
     let intent = intent.strip_prefix("NIFTI_INTENT_").unwrap_or(intent).to_owned();
     let (mut meta, mut matrices, mut values) = (Map::new(), Vec::new(), None);
@@ -167,7 +167,7 @@ fn read_matrix(xml: &mut Xml<'_>) -> Result<Json> {
 }
 
 /// The type and the dimensions of an array, from its attributes.
-struct FeatureShape {
+struct ArrayHead {
     number: usize,
     dtype: Dtype,
     dims: Vec<usize>,
@@ -175,7 +175,7 @@ struct FeatureShape {
     by_columns: bool,
 }
 
-impl FeatureShape {
+impl ArrayHead {
     fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self> {
         let spot = |part: &str| file.spot(format!("DataArray {number} {part}"));
         let name = element.get("DataType").unwrap_or("NIFTI_TYPE_FLOAT32");

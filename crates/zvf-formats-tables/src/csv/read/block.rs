@@ -11,7 +11,7 @@ use zvf_model::ObjectId;
 use crate::csv::read::{Rules, VertexBuilder};
 
 /// The values of a piece of a block.
-struct FeatureColumns {
+struct LineValues {
     positions: Values,
     fields: Vec<Values>,
     objects: Vec<Option<ObjectId>>, // of each line
@@ -25,7 +25,7 @@ pub(crate) fn push(
     part: i64,
     vertices: &mut VertexBuilder,
 ) -> bool {
-    let empty = || FeatureColumns {
+    let empty = || LineValues {
         positions: vertices.positions.without_rows(),
         fields: vertices.fields.iter().map(|field| field.values.without_rows()).collect(),
         objects: Vec::new(),
@@ -63,8 +63,8 @@ fn parse_lines(
     text: &str,
     delimiter: u8,
     rules: &Rules,
-    mut into: FeatureColumns,
-) -> Option<FeatureColumns> {
+    mut into: LineValues,
+) -> Option<LineValues> {
     let (mut start, mut ends) = (0, Vec::with_capacity(rules.columns));
     for end in memchr::memchr2_iter(delimiter, b'\n', text.as_bytes()) {
         ends.push(end);
