@@ -187,6 +187,9 @@ pub(crate) async fn serve_until_interrupt(
     let has_precomputed = config.has_precomputed;
     let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
     let server = started.map_err(explain)?;
+    // The first signal stops the server gracefully, also while its address is printed; a second
+    // one ends it at once.
+    let flag = session.ask_first();
     let described = server.describe();
     let root = server.url();
     let pages: Vec<String> = described["stores"]
@@ -228,8 +231,6 @@ pub(crate) async fn serve_until_interrupt(
         }
     }
     let interrupt = session.interrupt();
-    // The first signal stops the server gracefully; a second one ends it at once.
-    let flag = session.ask_first();
     while !flag.load(std::sync::atomic::Ordering::Relaxed) && !interrupt.is_stopped() {
         tokio::time::sleep(POLL).await;
     }

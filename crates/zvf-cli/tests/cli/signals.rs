@@ -71,6 +71,24 @@ fn a_script_that_waits_for_input_ends_on_the_first_signal() {
     }
 }
 
+#[cfg(feature = "serve")]
+#[test]
+fn a_server_ends_with_success_on_a_signal_while_it_prints_its_address() {
+    let folder = archives::scratch();
+    let files = archives::files("pc3_basic");
+    // The list of them fills the pipe, so that the server waits.
+    for n in 0..120 {
+        let name = format!("{n:03}{}.zarrvectors", "x".repeat(150));
+        archives::write(&folder.path().join(name), &files);
+    }
+    let path = folder.path().to_str().unwrap();
+    let mut server = start(&["serve", path, "--json", "--bind", "127.0.0.1:0"]);
+    std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    signal(&server, "-TERM");
+    std::thread::sleep(Duration::from_millis(300)); // the signal has arrived
+    assert_eq!(end(server).0, 0);
+}
+
 /// Returns one transaction for each object.
 fn transactions(objects: std::ops::Range<u32>) -> String {
     let lines = objects.map(|object| {
