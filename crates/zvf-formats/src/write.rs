@@ -83,8 +83,7 @@ pub fn find_record<'a>(header: &'a Header, format: &str) -> Option<&'a Json> {
     header.records.iter().find(|(name, _)| name == format).map(|(_, record)| record)
 }
 
-/// Returns the loss of `count` things of which a sentence says what happens to them; none if there
-/// are none.
+/// Returns the loss that `sentence` states of `count` things, or `None` if the count is 0.
 pub fn counted_loss(count: impl TryInto<u64>, noun: &str, sentence: &str) -> Option<Loss> {
     let count = count.try_into().unwrap_or(u64::MAX); // no count is negative or larger
     (count > 0).then(|| Loss::new(format!("{} {sentence}", format_count(count, noun))))

@@ -19,18 +19,16 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail, ensure};
 use archives::faults::{Conditions, Fault, FaultStore};
-use object_store::ObjectStore;
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_format::Class;
 use zvf_model::LevelId;
 use zvf_query::{Query, Reader};
-use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options, validate};
 
 use super::{
-    NAME, PREFIX, apply_committed, commit_lines, create_backend, list_files, place_in_backend,
-    read_files, read_store,
+    NAME, apply_committed, commit_lines, create_backend, list_files, open_in_backend,
+    place_in_backend, read_files, read_store,
 };
 use crate::trees::{Tree, remove_folder, write_tree};
 use crate::{Report, block_on, in_parallel};
@@ -309,12 +307,10 @@ fn read_beside(
     Ok(())
 }
 
-/// Opens the store and asks one of the questions.
+/// Opens the store and asks for all vertices, their number, statistics, or a validation.
 fn ask(backend: &Arc<FaultStore>, question: usize) -> zvf_error::Result<String> {
     block_on(async {
-        let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
-        let options = OpenOptions::default();
-        let store = Store::from_object_store(objects, &PREFIX.into(), options).await?;
+        let store = open_in_backend(backend).await?;
         let reader = Reader::new(store.clone());
         Ok(match question {
             0 => format!("{:?}", reader.run(&Query::all()).await?.batch),
@@ -366,7 +362,7 @@ fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
 const STORE: &str = "pl2_negative";
 const REFUSALS: [Class; 4] =
     [Class::Conflict, Class::ExpectationFailed, Class::Unavailable, Class::WriterFenced];
-/// What a reader asks: all vertices, their number, statistics, and whether the store is valid.
+/// The number of questions of a reader.
 const QUESTIONS: usize = 4;
 /// Objects of the store that writers of a folder change.
 const OBJECTS: usize = 4;

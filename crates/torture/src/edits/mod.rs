@@ -179,15 +179,19 @@ pub(crate) fn list_files(backend: &FaultStore) -> Tree {
     below.collect()
 }
 
+/// Opens the store in it for reading.
+pub(crate) async fn open_in_backend(backend: &Arc<FaultStore>) -> zvf_error::Result<Store> {
+    let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
+    Store::from_object_store(objects, &PREFIX.into(), OpenOptions::default()).await
+}
+
 /// Returns the files that readers of the store find, with the contents they read.
 pub(crate) fn read_files<'a>(
     backend: &Arc<FaultStore>,
     names: impl Iterator<Item = &'a String>,
 ) -> zvf_error::Result<Tree> {
     block_on(async {
-        let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
-        let prefix = PREFIX.into();
-        let store = Store::from_object_store(objects, &prefix, OpenOptions::default()).await?;
+        let store = open_in_backend(backend).await?;
         let mut files = Tree::new();
         for name in names {
             let bytes = store.read_object(&Key::root().join(name)?).await?;
