@@ -31,13 +31,16 @@ use core::ops::Range;
 
 use super::chunk::FILTER_SLOTS;
 use super::msgpack::{self, At};
+use zerocopy::big_endian::{I16, I32, I64, U64};
 use zvf_format::cursor::Cursor;
+use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Part};
 
 /// The storage of the chunks of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrameKind {
     /// Between header and trailer.
+    #[default]
     Contiguous,
     /// In separate files, in the directory of the frame.
     Sparse,
@@ -53,7 +56,7 @@ pub enum FrameKind {
 /// assert_eq!((fields.uncompressed_size, fields.chunk_size), (32, 16));
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameFields {
     /// Bytes of the header, metalayers included.
     pub header_len: u32,
@@ -139,51 +142,29 @@ impl FixedHeader {
             let expected = Expected::Rule("9e a8 \"b2frame\" 00");
             return Err(cur.refuse(Class::BadMagic, "magic", 0, expected, found));
         }
-        let header_len = size_i32(&mut cur, "header_len")?;
-        let frame_len = msgpack::u64(&mut cur, "frame_len")?.value;
+        let mut fixed = Self { fields: FrameFields::default() };
+        let fields = &mut fixed.fields;
+        fields.header_len = size_i32(&mut cur, "header_len")?;
+        fields.frame_len = msgpack::number(&mut cur, "frame_len", 0xcf, U64::get)?.value;
         msgpack::marker(&mut cur, "flags", 0xa4)?;
-        let general_flags = parse_general_flags(&mut cur)?;
-        let kind = parse_kind(&mut cur)?;
-        let [codec_flags, other_flags] = *cur.item::<[u8; 2]>("codec flags")?;
-        let uncompressed_size = size_i64(&mut cur, "uncompressed_size")?;
-        let compressed_size = size_i64(&mut cur, "compressed_size")?;
-        let type_size = parse_type_size(&mut cur)?;
-        let block_size = size_i32(&mut cur, "block_size")?;
-        let chunk_size = size_i32(&mut cur, "chunk_size")?;
-        let compression_threads = msgpack::i16(&mut cur, "compression threads")?.value;
-        let decompression_threads = msgpack::i16(&mut cur, "decompression threads")?.value;
-        let has_vlmetalayers = parse_bool(&mut cur, "has vlmetalayers")?;
+        fields.general_flags = parse_general_flags(&mut cur)?;
+        fields.kind = parse_kind(&mut cur)?;
+        [fields.codec_flags, fields.other_flags] = *cur.item::<[u8; 2]>("codec flags")?;
+        fields.uncompressed_size = msgpack::size(&mut cur, "uncompressed_size", 0xd3, I64::get)?;
+        fields.compressed_size = msgpack::size(&mut cur, "compressed_size", 0xd3, I64::get)?;
+        fields.type_size = parse_type_size(&mut cur)?;
+        fields.block_size = size_i32(&mut cur, "block_size")?;
+        fields.chunk_size = size_i32(&mut cur, "chunk_size")?;
+        let mut threads = |field| Ok(msgpack::number(&mut cur, field, 0xd1, I16::get)?.value);
+        fields.compression_threads = threads("compression threads")?;
+        fields.decompression_threads = threads("decompression threads")?;
+        fields.has_vlmetalayers = parse_bool(&mut cur, "has vlmetalayers")?;
         msgpack::marker(&mut cur, "ext header", 0xd8)?;
         msgpack::marker(&mut cur, "filter slots", 6)?;
-        let filters = *cur.item::<[u8; FILTER_SLOTS]>("filters")?;
-        let [compressor, codec_meta] = *cur.item::<[u8; 2]>("compressor")?;
-        let filter_metas = *cur.item::<[u8; FILTER_SLOTS]>("filter metas")?;
-        let [other_flags2, reserved] = *cur.item::<[u8; 2]>("other flags 2")?;
-
-        let fixed = Self {
-            fields: FrameFields {
-                header_len,
-                frame_len,
-                general_flags,
-                kind,
-                codec_flags,
-                other_flags,
-                uncompressed_size,
-                compressed_size,
-                type_size,
-                block_size,
-                chunk_size,
-                compression_threads,
-                decompression_threads,
-                has_vlmetalayers,
-                filters,
-                compressor,
-                codec_meta,
-                filter_metas,
-                other_flags2,
-                reserved,
-            },
-        };
+        fields.filters = *cur.item("filters")?;
+        [fields.compressor, fields.codec_meta] = *cur.item::<[u8; 2]>("compressor")?;
+        fields.filter_metas = *cur.item("filter metas")?;
+        [fields.other_flags2, fields.reserved] = *cur.item::<[u8; 2]>("other flags 2")?;
         fixed.check_lengths(&cur)?;
         Ok(fixed)
     }
@@ -248,12 +229,7 @@ impl FrameFields {
     pub fn array(geometry: &super::BlockGeometry, compressed_size: u64) -> Self {
         let chunks = geometry.chunk_count();
         Self {
-            header_len: 0,
-            frame_len: 0,
             general_flags: GENERAL_FLAGS,
-            kind: FrameKind::Contiguous,
-            codec_flags: 0,
-            other_flags: 0,
             uncompressed_size: chunks.saturating_mul(geometry.chunk_size().into()),
             compressed_size,
             type_size: geometry.item_size(),
@@ -261,13 +237,7 @@ impl FrameFields {
             chunk_size: geometry.chunk_size(),
             compression_threads: 1,
             decompression_threads: 1,
-            has_vlmetalayers: false,
-            filters: [0; FILTER_SLOTS],
-            compressor: 0,
-            codec_meta: 0,
-            filter_metas: [0; FILTER_SLOTS],
-            other_flags2: 0,
-            reserved: 0,
+            ..Self::default()
         }
     }
 
@@ -281,24 +251,25 @@ impl FrameFields {
     pub(super) fn encode(&self) -> alloc::vec::Vec<u8> {
         use msgpack::write;
 
-        let short = |n: u32| i32::try_from(n).unwrap_or(-1); // refused when parsed again
-        let long = |n: u64| i64::try_from(n).unwrap_or(-1);
+        let short = |n: u32| I32::new(i32::try_from(n).unwrap_or(-1)); // refused when parsed again
+        let long = |n: u64| I64::new(i64::try_from(n).unwrap_or(-1));
         let kind = match self.kind {
             FrameKind::Contiguous => 0,
             FrameKind::Sparse => 1,
         };
         let mut out = alloc::vec::Vec::with_capacity(FixedHeader::LEN);
         out.extend(MAGIC);
-        write::i32(&mut out, 0xd2, short(self.header_len));
-        write::u64(&mut out, self.frame_len);
+        write(&mut out, 0xd2, &short(self.header_len));
+        write(&mut out, 0xcf, &U64::new(self.frame_len));
         out.extend([0xa4, self.general_flags, kind, self.codec_flags, self.other_flags]);
-        write::i64(&mut out, long(self.uncompressed_size));
-        write::i64(&mut out, long(self.compressed_size));
+        write(&mut out, 0xd3, &long(self.uncompressed_size));
+        write(&mut out, 0xd3, &long(self.compressed_size));
         for size in [self.type_size, self.block_size, self.chunk_size] {
-            write::i32(&mut out, 0xd2, short(size));
+            write(&mut out, 0xd2, &short(size));
         }
-        write::i16(&mut out, self.compression_threads);
-        write::i16(&mut out, self.decompression_threads);
+        for threads in [self.compression_threads, self.decompression_threads] {
+            write(&mut out, 0xd1, &I16::new(threads));
+        }
         out.push(if self.has_vlmetalayers { 0xc3 } else { 0xc2 });
         out.extend([0xd8, 6]);
         out.extend(self.filters);
@@ -351,14 +322,7 @@ fn parse_bool(cur: &mut Cursor<'_>, field: &'static str) -> Result<bool, FormatE
 }
 
 fn size_i32(cur: &mut Cursor<'_>, field: &'static str) -> Result<u32, FormatError> {
-    let size = msgpack::i32(cur, field, 0xd2)?;
-    msgpack::to_unsigned(cur, field, size)?;
-    Ok(size.value.unsigned_abs())
-}
-
-fn size_i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<u64, FormatError> {
-    let size = msgpack::i64(cur, field)?;
-    msgpack::to_unsigned(cur, field, size)
+    msgpack::size(cur, field, 0xd2, I32::get).map(num::saturating_u32)
 }
 
 const MAGIC: [u8; 10] = *b"\x9e\xa8b2frame\0";

@@ -19,8 +19,9 @@
 //! The dtype is not interpreted. Its text is kept unchanged.
 
 use super::axes::Axes;
-use super::msgpack::{self, At};
+use super::msgpack::{self, At, Number};
 use super::partition::Partition;
+use zerocopy::big_endian::{I32, I64};
 use zvf_format::Lints;
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError, Hint, Part};
@@ -100,9 +101,9 @@ impl<'a> Metalayer<'a> {
             return Err(cur.refuse(Class::BadShape, "ndim", ndim.at, expected, ndim.value));
         }
 
-        let shape = parse_extents(&mut cur, "shape", ndim.value, Width::Long)?;
-        let chunkshape = parse_extents(&mut cur, "chunkshape", ndim.value, Width::Short)?;
-        let blockshape = parse_extents(&mut cur, "blockshape", ndim.value, Width::Short)?;
+        let shape = parse_extents(&mut cur, "shape", ndim.value, (0xd3, I64::get))?;
+        let chunkshape = parse_extents(&mut cur, "chunkshape", ndim.value, (0xd2, I32::get))?;
+        let blockshape = parse_extents(&mut cur, "blockshape", ndim.value, (0xd2, I32::get))?;
         let dtype = match name {
             MetalayerName::Caterva => None,
             MetalayerName::B2nd => Some(parse_dtype(&mut cur)?),
@@ -209,17 +210,20 @@ impl<'a> Metalayer<'a> {
         let extents = AXES_0.saturating_add(ndim);
         out.extend([self.name().array_header(), 0, ndim, extents]);
         for extent in partition.shape().as_slice() {
-            msgpack::write::i64(&mut out, i64::try_from(*extent).unwrap_or(i64::MAX));
+            let extent = i64::try_from(*extent).unwrap_or(i64::MAX);
+            msgpack::write(&mut out, 0xd3, &I64::new(extent));
         }
         for axes in [partition.chunkshape(), partition.blockshape()] {
             out.push(extents);
             for extent in axes.as_slice() {
-                msgpack::write::i32(&mut out, 0xd2, i32::try_from(*extent).unwrap_or(i32::MAX));
+                let extent = i32::try_from(*extent).unwrap_or(i32::MAX);
+                msgpack::write(&mut out, 0xd2, &I32::new(extent));
             }
         }
         if let Some(dtype) = self.dtype {
             out.push(NUMPY);
-            msgpack::write::i32(&mut out, 0xdb, i32::try_from(dtype.len()).unwrap_or(i32::MAX));
+            let len = i32::try_from(dtype.len()).unwrap_or(i32::MAX);
+            msgpack::write(&mut out, 0xdb, &I32::new(len));
             out.extend(dtype);
         }
         out
@@ -238,11 +242,11 @@ fn parse_array_header(cur: &mut Cursor<'_>, name: MetalayerName) -> Result<(), F
     Err(cur.refuse(Class::BadTag, "array header", at, expected, value))
 }
 
-fn parse_extents(
+fn parse_extents<W: Number, N: Copy + Into<i64>>(
     cur: &mut Cursor<'_>,
     field: &'static str,
     ndim: u8,
-    width: Width,
+    (form, get): (u8, fn(W) -> N),
 ) -> Result<Axes, FormatError> {
     let header = msgpack::byte(cur, field)?;
     let expected = AXES_0.saturating_add(ndim); // at most 0xa0
@@ -256,16 +260,7 @@ fn parse_extents(
     }
     let mut extents = Axes::zeros(ndim.into());
     for extent in extents.as_mut() {
-        *extent = match width {
-            Width::Long => {
-                let found = msgpack::i64(cur, field)?;
-                msgpack::to_unsigned(cur, field, found)?
-            }
-            Width::Short => {
-                let found = msgpack::i32(cur, field, 0xd2)?;
-                msgpack::to_unsigned(cur, field, found)?
-            }
-        };
+        *extent = msgpack::size(cur, field, form, get)?;
     }
     Ok(extents)
 }
@@ -276,8 +271,7 @@ fn parse_dtype<'a>(cur: &mut Cursor<'a>) -> Result<&'a [u8], FormatError> {
         let expected = Expected::Exactly(NUMPY.into());
         return Err(cur.refuse(Class::BadTag, "dtype format", format.at, expected, format.value));
     }
-    let len = msgpack::i32(cur, "dtype", 0xdb)?;
-    let len = msgpack::to_unsigned(cur, "dtype", len)?;
+    let len = msgpack::size(cur, "dtype", 0xdb, I32::get)?;
     cur.bytes("dtype", len)
 }
 
@@ -286,13 +280,6 @@ fn looks_swapped(shape: &Axes) -> bool {
     let fits = |axes: &Axes| axes.product().is_some_and(|items| i64::try_from(items).is_ok());
     let turned = shape.zip(shape, |extent, _| extent.swap_bytes());
     !fits(shape) && fits(&turned)
-}
-
-/// The width of the stored extents.
-#[derive(Clone, Copy, Debug)]
-enum Width {
-    Long,
-    Short,
 }
 
 /// An array header without elements; the number of axes is added to it.

@@ -14,6 +14,7 @@
 //! Contents are not interpreted.
 
 use super::msgpack::{self, At};
+use zerocopy::big_endian::{I32, U16};
 use zvf_format::Lints;
 use zvf_format::cursor::Cursor;
 use zvf_format::num;
@@ -68,8 +69,8 @@ impl<'a> Metamap<'a> {
         let mut cur = Cursor::new(form.part, blob);
         cur.bytes("metalayers", at)?;
         msgpack::marker(&mut cur, "metalayers", 0x93)?;
-        let map_len = msgpack::u16(&mut cur, "map length", 0xcd)?;
-        let n = msgpack::u16(&mut cur, "entries", 0xde)?;
+        let map_len = msgpack::number(&mut cur, "map length", 0xcd, U16::get)?;
+        let n = msgpack::number(&mut cur, "entries", 0xde, U16::get)?;
         if n.value > form.max_entries {
             let expected = Expected::AtMost(form.max_entries.into());
             return Err(cur.refuse(Class::LimitExceeded, "entries", n.at, expected, n.value));
@@ -81,7 +82,7 @@ impl<'a> Metamap<'a> {
         // Counted from the start of the map length, except for uncounted bytes; both lie before the
         // map.
         let map_end = cur.position().saturating_sub(at).saturating_sub(form.uncounted.into());
-        let contents = msgpack::u16(&mut cur, "contents", 0xdc)?;
+        let contents = msgpack::number(&mut cur, "contents", 0xdc, U16::get)?;
         if contents.value != n.value {
             let (class, expected) = (Class::CountMismatch, Expected::Exactly(n.value.into()));
             return Err(cur.refuse(class, "contents", contents.at, expected, contents.value));
@@ -140,7 +141,7 @@ fn take_name<'a>(cur: &mut Cursor<'a>) -> Result<(&'a [u8], At<i32>), FormatErro
         return Err(cur.refuse(Class::BadTag, "name", header.at, expected, header.value));
     };
     let name = cur.bytes("name", len.into())?;
-    Ok((name, msgpack::i32(cur, "offset", 0xd2)?))
+    Ok((name, msgpack::number(cur, "offset", 0xd2, I32::get)?))
 }
 
 /// Reads the content at `offset`, and returns the start of its bytes.
@@ -158,8 +159,7 @@ fn take_content(
         return Err(cur.refuse(Class::OutOfBounds, "offset", offset.at, expected, at));
     }
     cur.bytes("content", at)?;
-    let len = msgpack::i32(&mut cur, "content", 0xc6)?;
-    let len = msgpack::to_unsigned(&cur, "content", len)?;
+    let len = msgpack::size(&mut cur, "content", 0xc6, I32::get)?;
     Ok((cur.position(), cur.bytes("content", len)?))
 }
 
@@ -196,8 +196,8 @@ pub(super) fn encode(
     };
 
     out.push(0x93);
-    msgpack::write::u16(out, 0xcd, stored_map_len);
-    msgpack::write::u16(out, 0xde, n);
+    msgpack::write(out, 0xcd, &U16::new(stored_map_len));
+    msgpack::write(out, 0xde, &U16::new(n));
     let mut content_at = map_end.saturating_add(3);
     for ((name, content), header) in entries.iter().zip(name_headers) {
         out.push(header);
@@ -206,17 +206,17 @@ pub(super) fn encode(
             let expected = Expected::AtMost(i32::MAX.into());
             return Err(refuse(Class::LimitExceeded, "offset", out.len(), expected, content_at));
         };
-        msgpack::write::i32(out, 0xd2, offset);
+        msgpack::write(out, 0xd2, &I32::new(offset));
         content_at = content_at.saturating_add(content.len()).saturating_add(5); // refused when too large
     }
-    msgpack::write::u16(out, 0xdc, n);
+    msgpack::write(out, 0xdc, &U16::new(n));
     for (_, content) in entries {
         let Ok(len) = i32::try_from(content.len()) else {
             let expected = Expected::AtMost(i32::MAX.into());
             let found = content.len();
             return Err(refuse(Class::LimitExceeded, "content", out.len(), expected, found));
         };
-        msgpack::write::i32(out, 0xc6, len);
+        msgpack::write(out, 0xc6, &I32::new(len));
         out.extend(*content);
     }
     Ok(())

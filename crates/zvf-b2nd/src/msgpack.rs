@@ -6,9 +6,11 @@
 //! ```
 //!
 //! Frames never use the shorter forms that msgpack also allows, so any other marker is refused.
-//! This is not a msgpack parser: it has one function per form.
+//! This is not a msgpack parser: its user names the form.
 
-use zerocopy::big_endian::{I16, I32, I64, U16, U32, U64};
+#[cfg(feature = "alloc")]
+use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use zvf_format::cursor::Cursor;
 use zvf_format::{Class, Expected, FormatError};
@@ -19,6 +21,14 @@ pub(super) struct At<T> {
     pub(super) at: u64,
     pub(super) value: T,
 }
+
+/// A number as frames store it.
+pub(super) trait Number:
+    Copy + FromBytes + Immutable + KnownLayout + Unaligned + 'static
+{
+}
+
+impl<W: Copy + FromBytes + Immutable + KnownLayout + Unaligned + 'static> Number for W {}
 
 /// Reads one byte with a single valid value.
 pub(super) fn marker(
@@ -40,56 +50,27 @@ pub(super) fn byte(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u8>, 
     Ok(At { at, value })
 }
 
-/// Reads `d1`, then a signed 16-bit integer.
-pub(super) fn i16(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i16>, FormatError> {
-    let at = cur.position();
-    marker(cur, field, 0xd1)?;
-    Ok(At { at, value: cur.item::<I16>(field)?.get() })
-}
-
-/// Reads `form`, then a signed 32-bit integer: `d2`, or the length of bytes (`c6`) or of text
-/// (`db`).
-pub(super) fn i32(
+/// Reads `form`, then a number of that form.
+pub(super) fn number<W: Number, N>(
     cur: &mut Cursor<'_>,
     field: &'static str,
     form: u8,
-) -> Result<At<i32>, FormatError> {
+    get: fn(W) -> N,
+) -> Result<At<N>, FormatError> {
     let at = cur.position();
     marker(cur, field, form)?;
-    Ok(At { at, value: cur.item::<I32>(field)?.get() })
+    Ok(At { at, value: get(*cur.item::<W>(field)?) })
 }
 
-/// Reads `d3`, then a signed 64-bit integer.
-pub(super) fn i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i64>, FormatError> {
-    let at = cur.position();
-    marker(cur, field, 0xd3)?;
-    Ok(At { at, value: cur.item::<I64>(field)?.get() })
-}
-
-/// Reads `form`, then an unsigned 16-bit integer: `cd`, or the count of a map (`de`) or array
-/// (`dc`).
-pub(super) fn u16(
+/// Reads `form`, then a number that cannot be negative.
+pub(super) fn size<W: Number, N: Copy + Into<i64>>(
     cur: &mut Cursor<'_>,
     field: &'static str,
     form: u8,
-) -> Result<At<u16>, FormatError> {
-    let at = cur.position();
-    marker(cur, field, form)?;
-    Ok(At { at, value: cur.item::<U16>(field)?.get() })
-}
-
-/// Reads `ce`, then an unsigned 32-bit integer.
-pub(super) fn u32(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u32>, FormatError> {
-    let at = cur.position();
-    marker(cur, field, 0xce)?;
-    Ok(At { at, value: cur.item::<U32>(field)?.get() })
-}
-
-/// Reads `cf`, then an unsigned 64-bit integer.
-pub(super) fn u64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u64>, FormatError> {
-    let at = cur.position();
-    marker(cur, field, 0xcf)?;
-    Ok(At { at, value: cur.item::<U64>(field)?.get() })
+    get: fn(W) -> N,
+) -> Result<u64, FormatError> {
+    let found = number(cur, field, form, get)?;
+    to_unsigned(cur, field, found)
 }
 
 /// Converts a number that cannot be negative.
@@ -107,40 +88,13 @@ where
     })
 }
 
-/// The bytes of each form, for encoders.
+/// Appends `form`, then a number of that form.
 #[cfg(feature = "alloc")]
-pub(super) mod write {
-    use alloc::vec::Vec;
-
-    use zerocopy::big_endian::{I16, I32, I64, U16, U32, U64};
-
-    pub(in super::super) fn i16(out: &mut Vec<u8>, value: i16) {
-        out.push(0xd1);
-        out.extend(I16::new(value).to_bytes());
-    }
-
-    pub(in super::super) fn i32(out: &mut Vec<u8>, form: u8, value: i32) {
-        out.push(form);
-        out.extend(I32::new(value).to_bytes());
-    }
-
-    pub(in super::super) fn i64(out: &mut Vec<u8>, value: i64) {
-        out.push(0xd3);
-        out.extend(I64::new(value).to_bytes());
-    }
-
-    pub(in super::super) fn u16(out: &mut Vec<u8>, form: u8, value: u16) {
-        out.push(form);
-        out.extend(U16::new(value).to_bytes());
-    }
-
-    pub(in super::super) fn u32(out: &mut Vec<u8>, value: u32) {
-        out.push(0xce);
-        out.extend(U32::new(value).to_bytes());
-    }
-
-    pub(in super::super) fn u64(out: &mut Vec<u8>, value: u64) {
-        out.push(0xcf);
-        out.extend(U64::new(value).to_bytes());
-    }
+pub(super) fn write(
+    out: &mut alloc::vec::Vec<u8>,
+    form: u8,
+    number: &(impl IntoBytes + Immutable),
+) {
+    out.push(form);
+    out.extend(number.as_bytes());
 }

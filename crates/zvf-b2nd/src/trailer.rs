@@ -13,6 +13,7 @@
 use super::fixed::{TAIL, TRAILER_MIN};
 use super::metamap::{Entry, Form, Metamap};
 use super::msgpack;
+use zerocopy::big_endian::U32;
 use zvf_format::Lints;
 use zvf_format::cursor::Cursor;
 use zvf_format::num;
@@ -59,7 +60,7 @@ impl<'a> FrameTrailer<'a> {
         }
         let entries = Metamap::parse(FORM, front, cur.position())?;
         cur.bytes("entries", tail_at.saturating_sub(cur.position()))?; // two bytes are before them
-        let stated = msgpack::u32(&mut cur, "trailer length")?;
+        let stated = msgpack::number(&mut cur, "trailer length", 0xce, U32::get)?;
         if u64::from(stated.value) != len {
             let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));
             return Err(cur.refuse(class, "trailer length", stated.at, expected, stated.value));
@@ -86,7 +87,7 @@ impl<'a> FrameTrailer<'a> {
     /// When there are not 23 bytes, a marker is missing, or the length is below 25.
     pub fn len_from_tail(tail: &[u8]) -> Result<u64, FormatError> {
         let mut cur = Cursor::new(Part::FrameTrailer, tail);
-        let len = msgpack::u32(&mut cur, "trailer length")?;
+        let len = msgpack::number(&mut cur, "trailer length", 0xce, U32::get)?;
         msgpack::marker(&mut cur, "fingerprint", FINGERPRINT)?;
         cur.bytes("fingerprint", FINGERPRINT_LEN)?;
         cur.end()?;
@@ -139,7 +140,7 @@ impl<'a> FrameTrailer<'a> {
             let (class, part) = (Class::LimitExceeded, Part::FrameTrailer);
             return Err(FormatError::new(class, part, "trailer length", 0, expected, len));
         };
-        msgpack::write::u32(&mut out, len);
+        msgpack::write(&mut out, 0xce, &U32::new(len));
         out.push(FINGERPRINT);
         out.extend([0; 17]);
         Ok(out)

@@ -54,7 +54,7 @@ impl<'a> Chunk<'a> {
     /// Returns the bytes, for a [`Decoder`] that is reused for several chunks.
     #[must_use]
     pub fn stored_parts(&self) -> StoredParts<'a> {
-        StoredParts::from_chunk(self.bytes)
+        StoredParts::new(vec![(0, self.bytes)])
     }
 
     /// Decodes all bytes, at most `cap`.

@@ -30,10 +30,7 @@ impl CodecState {
     /// Prepares for the streams of one chunk.
     pub(crate) fn start(&mut self, codec: BloscCodec, dictionary: &[u8]) -> Result<(), BloscError> {
         match codec {
-            BloscCodec::BloscLz | BloscCodec::Lz4 => {}
-            BloscCodec::Zlib => {
-                self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
-            }
+            BloscCodec::BloscLz | BloscCodec::Lz4 | BloscCodec::Zlib => {}
             BloscCodec::Zstd => self.zstd.start(dictionary)?,
             BloscCodec::Snappy => return Err(BloscError::Unsupported("the codec snappy")),
             BloscCodec::Other(_) | BloscCodec::Reserved(_) => {
@@ -53,14 +50,15 @@ impl CodecState {
             BloscCodec::BloscLz => blosclz::decode(data, out),
             BloscCodec::Lz4 if self.dictionary.is_empty() => lz4::decode(data, out),
             BloscCodec::Lz4 => lz4::decode_after(&self.dictionary, data, out),
-            BloscCodec::Zlib => zlib(self.zlib.as_mut()?, data, out),
+            BloscCodec::Zlib => zlib(&mut self.zlib, data, out),
             BloscCodec::Zstd => self.zstd.decode(data, out),
             BloscCodec::Snappy | BloscCodec::Other(_) | BloscCodec::Reserved(_) => None, // refused by `start`
         }
     }
 }
 
-fn zlib(state: &mut flate2::Decompress, data: &[u8], out: &mut [u8]) -> Option<usize> {
+fn zlib(state: &mut Option<flate2::Decompress>, data: &[u8], out: &mut [u8]) -> Option<usize> {
+    let state = state.get_or_insert_with(|| flate2::Decompress::new(true));
     state.reset(true);
     match state.decompress(data, out, flate2::FlushDecompress::Finish) {
         Ok(flate2::Status::StreamEnd) => usize::try_from(state.total_out()).ok(),

@@ -23,13 +23,7 @@ pub struct StoredParts<'a> {
 }
 
 impl<'a> StoredParts<'a> {
-    /// Wraps a whole chunk.
-    #[must_use]
-    pub fn from_chunk(chunk: &'a [u8]) -> Self {
-        Self { parts: vec![(0, chunk)] }
-    }
-
-    /// Wraps fetched parts, usually the spans of
+    /// Wraps a whole chunk at offset 0, or fetched parts, usually the spans of
     /// [`Layout::spans_needed`](crate::Layout::spans_needed).
     #[must_use]
     pub fn new(mut parts: Vec<(u64, &'a [u8])>) -> Self {

@@ -368,7 +368,7 @@ impl Places<'_> {
         let step = u64::from(offsets.layout.header().blocksize()).clamp(WINDOW, LARGEST_WINDOW);
         let start = at - at % step;
         let end = start.saturating_add(step).min(len);
-        let stored = StoredParts::from_chunk(&offsets.stored);
+        let stored = StoredParts::new(vec![(0, &offsets.stored)]);
         self.window = self.decoder.decode_range(&offsets.layout, &stored, start.min(end)..end)?;
         self.first = start;
         Ok(())
