@@ -24,7 +24,7 @@ use zvf_format::key::{ChunkKey, ChunkPath, MAX_WIDTH, Offsets};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::encode_cell;
 use zvf_metadata::arrays::LinksFamily;
-use zvf_metadata::{ArrayDoc, CodecSpec, LevelDoc, Node, Ome};
+use zvf_metadata::{ArrayDoc, CodecSpec, LevelDoc, Node, Object, Ome};
 use zvf_store::{ABSENT, Cells, Store};
 use zvf_validate::Finding;
 
@@ -42,175 +42,222 @@ pub(crate) enum Repair {
     Left,
 }
 
-/// Repairs one finding if no guess is needed.
-pub(crate) async fn repair_finding(
-    store: &Store,
-    (name, end_deferral): (&str, bool),
-    finding: &Finding,
-    documents: &mut Documents,
-) -> Result<Repair> {
-    let node = finding.path.strip_suffix("/zarr.json").unwrap_or(&finding.path);
-    let node = if node == "zarr.json" { "" } else { node };
-    let done = match (finding.rule.id, finding.subject.as_str()) {
-        ("C28", _) if !end_deferral && is_deferred(store, finding).await? => false,
-        ("C28" | "M18", "nonempty_chunks") => list(store, finding, documents).await?,
-        ("C8", _) => {
-            set(store, documents, finding, node, &["zarr_vectors_level", "vertex_count"]).await?
-        }
-        ("C14" | "C19" | "C24", key @ ("num_links" | "num_physical_records" | "num_present")) => {
-            set(store, documents, finding, node, &[key]).await?
-        }
-        ("C24", "object_ids_sorted") => {
-            let index = node.strip_suffix("/object_ids").unwrap_or(node);
-            documents
-                .change(store, index, "C24", |node| {
-                    *attributes(node).get_mut("object_ids_sorted")? = Value::Bool(false);
+/// The finding that is repaired, and the documents that its repair changes.
+pub(crate) struct Fix<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) finding: &'a Finding,
+    pub(crate) documents: &'a mut Documents,
+}
+
+impl Fix<'_> {
+    /// Repairs the finding if no guess is needed. `name` is that of the store; `end_deferral` says
+    /// that no writer fills a level any more.
+    pub(crate) async fn apply(mut self, name: &str, end_deferral: bool) -> Result<Repair> {
+        let (store, finding) = (self.store, self.finding);
+        let node = finding.path.strip_suffix("/zarr.json").unwrap_or(&finding.path);
+        let node = if node == "zarr.json" { "" } else { node };
+        let done = match (finding.rule.id, finding.subject.as_str()) {
+            ("C28", _) if !end_deferral && self.is_deferred().await? => false,
+            ("C28" | "M18", "nonempty_chunks") => self.list().await?,
+            ("C8", _) => self.set(node, &["zarr_vectors_level", "vertex_count"]).await?,
+            (
+                "C14" | "C19" | "C24",
+                key @ ("num_links" | "num_physical_records" | "num_present"),
+            ) => self.set(node, &[key]).await?,
+            ("C24", "object_ids_sorted") => {
+                let index = node.strip_suffix("/object_ids").unwrap_or(node);
+                let change = |index: &mut Object| {
+                    *index.get_mut("object_ids_sorted")? = Value::Bool(false);
                     Some("object_ids_sorted becomes false".to_owned())
-                })
-                .await?
-        }
-        ("C5", _) => {
-            let level = node.rsplit_once('/').map_or(node, |(level, _)| level);
-            documents
-                .change(store, level, "C5", |node| {
-                    let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
-                    block.shift_remove("fragments_tile")?;
-                    Some("fragments_tile is removed".to_owned())
-                })
-                .await?
-        }
-        ("M22", _) => correct_names(store, node, (finding, true), documents).await?,
-        ("M24", ABSENT) => correct_names(store, node, (finding, false), documents).await?,
-        ("M24", LinksFamily::SEGMENTS) => {
-            let names = store.nodes().children(node).await?.names;
-            let list = |node: &mut Node| {
-                let list = attributes(node).get_mut(LinksFamily::SEGMENTS)?;
-                let rows = list.get("num_physical_records").and_then(Value::as_u64);
-                *list = LinksFamily::segment_list(names.iter().map(String::as_str), rows);
-                Some("zvf.segments is made anew from the stored arrays".to_owned())
-            };
-            documents.change(store, node, "M24", list).await?
-        }
-        ("M21" | "S14", "format_capabilities") => token(store, finding, documents).await?,
-        ("M23", "shard_shape") => {
-            let remove = |node: &mut Node| {
-                let block = attributes(node).get_mut("zarr_vectors")?.as_object_mut()?;
-                block.shift_remove("shard_shape")?;
-                Some("shard_shape is removed: the arrays are packed in another way".to_owned())
-            };
-            documents.change(store, "", "M23", remove).await?
-        }
-        ("S21", _) if end_deferral => {
-            let remove = |node: &mut Node| {
-                attributes(node).shift_remove(LevelDoc::PRESENCE)?;
-                Some("the deferral of presence ends".to_owned())
-            };
-            documents.change(store, node, "S21", remove).await?
-        }
-        ("C24", "layout") => {
-            let layout = finding.expected.split(',').next().unwrap_or_default().to_owned();
-            let state = |node: &mut Node| {
-                *attributes(node).get_mut("layout")? = layout.clone().into();
-                Some(format!("layout becomes {layout}, as the arrays are"))
-            };
-            documents.change(store, node, "C24", state).await?
-        }
-        ("G10", _) => withdraw_groups(store, &finding.path, documents).await?,
-        ("S10", _) => ome(store, name, documents).await?,
-        ("C41", "node") => return link_fragments(store, node).await,
-        _ => false,
-    };
-    Ok(if done { Repair::Document } else { Repair::Left })
-}
-
-/// Removes the statement that links are grouped by fragment, in both spellings.
-async fn withdraw_groups(store: &Store, path: &str, documents: &mut Documents) -> Result<bool> {
-    let Some((level, _)) = path.split_once("/link") else { return Ok(false) };
-    let words = || Some("the statement about groups of links is removed".to_owned());
-    let level_flag = |node: &mut Node| {
-        let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
-        block.shift_remove("fragment_link_groups").and_then(|_| words())
-    };
-    let mut done = documents.change(store, level, "G10", level_flag).await?;
-    let family = format!("{level}/links/0");
-    for array in store.nodes().children(&family).await?.names {
-        let flag =
-            |node: &mut Node| attributes(node).shift_remove("link_groups").and_then(|_| words());
-        done |= documents.change(store, &format!("{family}/{array}"), "G10", flag).await?;
-    }
-    Ok(done)
-}
-
-/// Returns whether writers still fill the level of a finding: then no list is written.
-async fn is_deferred(store: &Store, finding: &Finding) -> Result<bool> {
-    let level = finding.path.split('/').next().and_then(|level| level.parse().ok());
-    match level {
-        Some(level) => Ok(store.level(level).await?.meta().is_deferred()),
-        None => Ok(false),
-    }
-}
-
-/// Sets the count at `keys` to the right value.
-async fn set(
-    store: &Store,
-    documents: &mut Documents,
-    finding: &Finding,
-    node: &str,
-    keys: &[&str],
-) -> Result<bool> {
-    let Some(right) = finding.right else { return Ok(false) };
-    let found = finding.found.clone();
-    documents
-        .change(store, node, finding.rule.id, |node| {
-            let (last, path) = keys.split_last()?;
-            let mut place = attributes(node);
-            for key in path {
-                place = place.get_mut(*key)?.as_object_mut()?;
+                };
+                self.change(index, change).await?
             }
-            *place.get_mut(*last)? = right.into();
+            ("C5", _) => {
+                let level = node.rsplit_once('/').map_or(node, |(level, _)| level);
+                let words = "fragments_tile is removed";
+                self.remove(level, &["zarr_vectors_level", "fragments_tile"], words).await?
+            }
+            ("M22", _) => self.correct_names(node, true).await?,
+            ("M24", ABSENT) => self.correct_names(node, false).await?,
+            ("M24", LinksFamily::SEGMENTS) => {
+                let children = store.nodes().children(node).await?;
+                let change = |family: &mut Object| {
+                    let list = family.get_mut(LinksFamily::SEGMENTS)?;
+                    let rows = list.get("num_physical_records").and_then(Value::as_u64);
+                    let names = children.names.iter().map(String::as_str);
+                    *list = LinksFamily::segment_list(names, rows);
+                    Some("zvf.segments is made anew from the stored arrays".to_owned())
+                };
+                children.complete && self.change(node, change).await?
+            }
+            ("M21" | "S14", "format_capabilities") => self.add_token().await?,
+            ("M23", "shard_shape") => {
+                let words = "shard_shape is removed: the arrays are packed in another way";
+                self.remove("", &["zarr_vectors", "shard_shape"], words).await?
+            }
+            ("S21", _) if end_deferral => {
+                self.remove(node, &[LevelDoc::PRESENCE], "the deferral of presence ends").await?
+            }
+            ("C24", "layout") => {
+                let layout = finding.expected.split(',').next().unwrap_or_default();
+                let change = |index: &mut Object| {
+                    *index.get_mut("layout")? = layout.into();
+                    Some(format!("layout becomes {layout}, as the arrays are"))
+                };
+                self.change(node, change).await?
+            }
+            ("G10", _) => self.withdraw_groups().await?,
+            ("S10", _) => {
+                let levels: Vec<String> =
+                    store.level_numbers().iter().map(ToString::to_string).collect();
+                let names = levels.iter().map(String::as_str);
+                let ome = Ome::new(Ome::store_name(name), store.root().axes(), names).to_value();
+                let change = |root: &mut Object| {
+                    root.insert("ome".to_owned(), ome);
+                    Some("ome is rebuilt from axes and levels".to_owned())
+                };
+                self.change("", change).await?
+            }
+            ("C41", "node") => return link_fragments(store, node).await,
+            _ => false,
+        };
+        Ok(if done { Repair::Document } else { Repair::Left })
+    }
+
+    /// Changes the attributes of the node at `path`; see [`Documents::change`].
+    async fn change(
+        &mut self,
+        path: &str,
+        change: impl FnOnce(&mut Object) -> Option<String>,
+    ) -> Result<bool> {
+        let change = |node: &mut Node| change(attributes(node));
+        self.documents.change(self.store, path, self.finding.rule.id, change).await
+    }
+
+    /// Removes the attribute at `keys`, if it is there.
+    async fn remove(&mut self, path: &str, keys: &[&str], words: &str) -> Result<bool> {
+        let change = |attributes: &mut Object| {
+            let (block, last) = descend(attributes, keys)?;
+            block.shift_remove(last).map(|_| words.to_owned())
+        };
+        self.change(path, change).await
+    }
+
+    /// Sets the count at `keys` to the right value.
+    async fn set(&mut self, path: &str, keys: &[&str]) -> Result<bool> {
+        let Some(right) = self.finding.right else { return Ok(false) };
+        let found = self.finding.found.clone();
+        let change = |attributes: &mut Object| {
+            let (block, last) = descend(attributes, keys)?;
+            *block.get_mut(last)? = right.into();
             Some(format!("{last} becomes {right}, was {found}"))
-        })
-        .await
-}
+        };
+        self.change(path, change).await
+    }
 
-/// Replaces the list with the keys that are listed and possible, and the cells that are stored and
-/// not empty.
-async fn list(store: &Store, finding: &Finding, documents: &mut Documents) -> Result<bool> {
-    let path = &finding.path;
-    // If a list does not fit the grid, the list may be right and the grid wrong. A lost cell stays
-    // listed.
-    let guess = finding.expected.starts_with("a chunk of the grid") || finding.found == "none";
-    let Some(cells) = cells(store, path).await?.filter(|_| !guess) else { return Ok(false) };
-    let stored = match cells.list_keys().await {
-        Ok(stored) => stored,
-        // Without a listing, the right list is unknown.
-        Err(error) if error.class() == Class::Unsupported => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let Some(node) = store.nodes().node(path).await? else { return Ok(false) };
-    let Node::Array(doc) = &*node else { return Ok(false) };
-    let listed = doc.nonempty_chunks.clone().unwrap_or_default();
-    let mut keys: Vec<ChunkKey> =
-        listed.iter().filter_map(|text| text.parse::<ChunkKey>().ok()).collect();
-    let listed_keys = std::collections::HashSet::<ChunkKey>::from_iter(keys.iter().copied());
-    let unlisted: Vec<ChunkKey> = stored.iter().filter(|key| !listed_keys.contains(key)).collect();
-    for batch in unlisted.chunks(BATCH) {
-        for (key, cell) in batch.iter().zip(cells.read_raw_many(batch).await) {
-            if cell?.is_some() {
-                keys.push(*key);
-            }
+    /// Removes the statement that links are grouped by fragment, in both spellings.
+    async fn withdraw_groups(&mut self) -> Result<bool> {
+        let Some((level, _)) = self.finding.path.split_once("/link") else { return Ok(false) };
+        let words = "the statement about groups of links is removed";
+        let in_level = ["zarr_vectors_level", "fragment_link_groups"];
+        let mut done = self.remove(level, &in_level, words).await?;
+        let family = format!("{level}/links/0");
+        for array in self.store.nodes().children(&family).await?.names {
+            done |= self.remove(&format!("{family}/{array}"), &["link_groups"], words).await?;
+        }
+        Ok(done)
+    }
+
+    /// Returns whether writers still fill the level of the finding: then no list is written.
+    async fn is_deferred(&self) -> Result<bool> {
+        let level = self.finding.path.split('/').next().and_then(|level| level.parse().ok());
+        match level {
+            Some(level) => Ok(self.store.level(level).await?.meta().is_deferred()),
+            None => Ok(false),
         }
     }
-    keys.sort_unstable_by(ChunkKey::cmp_string);
-    keys.dedup();
-    let (n, before) = (keys.len(), listed.len());
-    documents
-        .change(store, path, finding.rule.id, |node| {
+
+    /// Replaces the list with the keys that are listed and possible, and the cells that are stored
+    /// and not empty.
+    async fn list(&mut self) -> Result<bool> {
+        let (store, finding) = (self.store, self.finding);
+        let path = &finding.path;
+        // If a list does not fit the grid, the list may be right and the grid wrong. A lost cell
+        // stays listed.
+        let guess = finding.expected.starts_with("a chunk of the grid") || finding.found == "none";
+        let Some(cells) = cells(store, path).await?.filter(|_| !guess) else { return Ok(false) };
+        let stored = match cells.list_keys().await {
+            Ok(stored) => stored,
+            // Without a listing, the right list is unknown.
+            Err(error) if error.class() == Class::Unsupported => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Some(node) = store.nodes().node(path).await? else { return Ok(false) };
+        let Node::Array(doc) = &*node else { return Ok(false) };
+        let listed = doc.nonempty_chunks.clone().unwrap_or_default();
+        let mut keys: Vec<ChunkKey> =
+            listed.iter().filter_map(|text| text.parse::<ChunkKey>().ok()).collect();
+        let listed_keys = std::collections::HashSet::<ChunkKey>::from_iter(keys.iter().copied());
+        let unlisted: Vec<ChunkKey> =
+            stored.iter().filter(|key| !listed_keys.contains(key)).collect();
+        for batch in unlisted.chunks(BATCH) {
+            for (key, cell) in batch.iter().zip(cells.read_raw_many(batch).await) {
+                if cell?.is_some() {
+                    keys.push(*key);
+                }
+            }
+        }
+        keys.sort_unstable_by(ChunkKey::cmp_string);
+        keys.dedup();
+        let (n, before) = (keys.len(), listed.len());
+        let change = |node: &mut Node| {
             let Node::Array(doc) = node else { return None };
             doc.nonempty_chunks = Some(keys.iter().map(ToString::to_string).collect());
             Some(format!("nonempty_chunks is rebuilt: {n} keys instead of {before}"))
-        })
-        .await
+        };
+        self.documents.change(store, path, finding.rule.id, change).await
+    }
+
+    /// Keeps in a list of a level the names of nodes that are stored, or of those that are not.
+    async fn correct_names(&mut self, level: &str, stored: bool) -> Result<bool> {
+        let children = self.store.nodes().children(level).await?;
+        let list = self.finding.subject.as_str();
+        let change = |attributes: &mut Object| {
+            let names = descend(attributes, &["zarr_vectors_level", list])?.0;
+            let names = names.get_mut(list)?.as_array_mut()?;
+            names.retain(|name| {
+                name.as_str().is_some_and(|name| children.names.iter().any(|n| n == name) == stored)
+            });
+            Some(format!("{list} keeps {} names", names.len()))
+        };
+        Ok(children.complete && self.change(level, change).await?)
+    }
+
+    /// Adds a token to `format_capabilities`.
+    async fn add_token(&mut self) -> Result<bool> {
+        let token = self.finding.expected.clone();
+        let change = |root: &mut Object| {
+            let (block, key) = descend(root, &["zarr_vectors", "format_capabilities"])?;
+            let tokens = block.entry(key).or_insert_with(|| json!([])).as_array_mut()?;
+            if !tokens.iter().any(|listed| listed.as_str() == Some(&token)) {
+                tokens.push(token.clone().into());
+            }
+            Some(format!("format_capabilities gets {token}"))
+        };
+        self.change("", change).await
+    }
+}
+
+/// Returns the object that has the last of `keys`, below the others, and that key.
+fn descend<'a, 'k>(
+    mut block: &'a mut Object,
+    keys: &[&'k str],
+) -> Option<(&'a mut Object, &'k str)> {
+    let (last, above) = keys.split_last()?;
+    for key in above {
+        block = block.get_mut(*key)?.as_object_mut()?;
+    }
+    Some((block, last))
 }
 
 /// Opens the array of chunks at `path`.
@@ -218,59 +265,6 @@ async fn cells(store: &Store, path: &str) -> Result<Option<Cells>> {
     let Some((level, name)) = path.split_once('/') else { return Ok(None) };
     let Ok(level) = level.parse() else { return Ok(None) };
     store.level(level).await?.cells(name).await
-}
-
-/// Keeps in a list of a level the names of nodes that are stored, or of those that are not.
-async fn correct_names(
-    store: &Store,
-    level: &str,
-    (finding, stored): (&Finding, bool),
-    documents: &mut Documents,
-) -> Result<bool> {
-    let children = store.nodes().children(level).await?;
-    if !children.complete {
-        return Ok(false);
-    }
-    let list = finding.subject.as_str();
-    documents
-        .change(store, level, finding.rule.id, |node| {
-            let block = attributes(node).get_mut("zarr_vectors_level")?.as_object_mut()?;
-            let names = block.get_mut(list)?.as_array_mut()?;
-            names.retain(|name| {
-                name.as_str().is_some_and(|name| children.names.iter().any(|n| n == name) == stored)
-            });
-            Some(format!("{list} keeps {} names", names.len()))
-        })
-        .await
-}
-
-/// Adds a token to `format_capabilities`.
-async fn token(store: &Store, finding: &Finding, documents: &mut Documents) -> Result<bool> {
-    let token = finding.expected.clone();
-    documents
-        .change(store, "", finding.rule.id, |node| {
-            let block = attributes(node).get_mut("zarr_vectors")?.as_object_mut()?;
-            let tokens = block.entry("format_capabilities").or_insert_with(|| json!([]));
-            let tokens = tokens.as_array_mut()?;
-            if !tokens.iter().any(|listed| listed.as_str() == Some(&token)) {
-                tokens.push(token.clone().into());
-            }
-            Some(format!("format_capabilities gets {token}"))
-        })
-        .await
-}
-
-/// Adds the node by which generic tools recognise the store.
-async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<bool> {
-    let levels: Vec<String> = store.level_numbers().iter().map(ToString::to_string).collect();
-    let names = levels.iter().map(String::as_str);
-    let value = Ome::new(Ome::store_name(name), store.root().axes(), names).to_value();
-    documents
-        .change(store, "", "S10", |node| {
-            attributes(node).insert("ome".to_owned(), value);
-            Some("ome is rebuilt from axes and levels".to_owned())
-        })
-        .await
 }
 
 /// Creates the index of link fragments of a level: one range over all links of each chunk, on the

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_store::Store;
-use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
+use zvf_validate::{Finding, Observer, Options, Severity, validate};
 
-use crate::actions::{Repair, repair_finding};
+use crate::actions::{Fix, Repair};
 use crate::change::Change;
 use crate::documents::{Documents, text};
 
@@ -58,10 +58,6 @@ impl Plan {
 pub async fn plan(store: &Store, name: &str, end_deferral: bool) -> Result<Plan> {
     let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
     let report = validate(store, &options, &Observer::default()).await?;
-    plan_from_report(store, (name, end_deferral), report).await
-}
-
-async fn plan_from_report(store: &Store, name: (&str, bool), report: Report) -> Result<Plan> {
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);
     let more = all - to_u64(report.findings.len());
@@ -76,17 +72,13 @@ async fn plan_from_report(store: &Store, name: (&str, bool), report: Report) -> 
         let level = level_of(&finding);
         let waits =
             finding.right.is_some() && (doubtful.contains(&level) || relisted.contains(&level));
-        let repair = if waits {
-            Repair::Left
-        } else {
-            repair_finding(store, name, &finding, &mut documents).await?
-        };
+        let fix = Fix { store, finding: &finding, documents: &mut documents };
+        let repair = if waits { Repair::Left } else { fix.apply(name, end_deferral).await? };
         match repair {
-            Repair::Document => {
-                if matches!(finding.rule.id, "C28" | "M18") {
-                    relisted.insert(level);
-                }
+            Repair::Document if matches!(finding.rule.id, "C28" | "M18") => {
+                relisted.insert(level);
             }
+            Repair::Document => {}
             Repair::Objects(objects) => made.extend(objects),
             Repair::Left => left.push(finding),
         }
