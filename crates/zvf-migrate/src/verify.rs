@@ -8,7 +8,7 @@
 //! groups               members of each group
 //! ```
 //!
-//! Parts that cannot be read from the old store, because they are faulty or encoded in another
+//! Parts of the old store that can never be read, because they are faulty or encoded in another
 //! form, are not compared: their payloads were copied.
 
 use std::collections::{BTreeMap, HashMap};
@@ -49,7 +49,7 @@ pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<()> {
         sums.groups(old.groups().await, new.groups().await).await?;
     }
     let mut sums = Sums { path: "parametric".to_owned() };
-    if let Ok(Some(old)) = Parametric::open(&plan.store).await {
+    if let Some(Some(old)) = sound(Parametric::open(&plan.store).await)? {
         let groups = match Parametric::open(new).await? {
             Some(new) => new.groups().await,
             None => Ok(None),
@@ -66,7 +66,7 @@ struct Sums {
 
 impl Sums {
     async fn vertices(&self, old: &LevelReader, new: &LevelReader) -> Result<()> {
-        let Ok(before) = rows(old).await else { return Ok(()) };
+        let Some(before) = sound(rows(old).await)? else { return Ok(()) };
         self.check_equal(
             Class::CountMismatch,
             "vertices of the new store",
@@ -76,7 +76,7 @@ impl Sums {
     }
 
     async fn links(&self, old: &LevelReader, new: &LevelReader, delta: Delta) -> Result<()> {
-        let Ok(before) = records_by_width(old, delta).await else { return Ok(()) };
+        let Some(before) = sound(records_by_width(old, delta).await)? else { return Ok(()) };
         let after = records_by_width(new, delta).await?;
         for width in before.keys().chain(after.keys()) {
             let [before, after] = [&before, &after].map(|counts| counts.get(width).copied());
@@ -88,12 +88,13 @@ impl Sums {
     }
 
     async fn objects(&self, old: &LevelReader, new: &LevelReader) -> Result<()> {
-        let Ok(old_index) = old.objects().await else { return Ok(()) };
+        let Some(old_index) = sound(old.objects().await)? else { return Ok(()) };
         let new_index = new.objects().await?;
         let slots = |index: &Option<ObjectIndex>| index.as_ref().map_or(0, ObjectIndex::slots);
         let what = "objects of the new store";
         self.check_equal(Class::CountMismatch, what, slots(&old_index), slots(&new_index))?;
-        let Ok(before) = positions(old, old_index.as_ref()).await else { return Ok(()) };
+        let before = sound(positions(old, old_index.as_ref()).await)?;
+        let Some(before) = before else { return Ok(()) };
         let after = positions(new, new_index.as_ref()).await?;
         let what = "checksum of the positions of the new store, object by object";
         self.check_equal(Class::Checksum, what, before, after)
@@ -104,12 +105,12 @@ impl Sums {
         old: Result<Option<Groups>>,
         new: Result<Option<Groups>>,
     ) -> Result<()> {
-        let Ok(old) = old else { return Ok(()) };
+        let Some(old) = sound(old)? else { return Ok(()) };
         let new = new?;
         let len = |groups: &Option<Groups>| groups.as_ref().map_or(0, Groups::len);
         self.check_equal(Class::CountMismatch, "groups of the new store", len(&old), len(&new))?;
         let (Some(old), Some(new)) = (old, new) else { return Ok(()) };
-        let Ok(before) = members(&old).await else { return Ok(()) };
+        let Some(before) = sound(members(&old).await)? else { return Ok(()) };
         let what = "checksum of the members of groups of the new store";
         self.check_equal(Class::Checksum, what, before, members(&new).await?)
     }
@@ -119,6 +120,14 @@ impl Sums {
             return Ok(());
         }
         Err(Error::new(class, what, before, after).at_key(&self.path))
+    }
+}
+
+/// Returns what was read of the old store; `None` if it can never be read.
+fn sound<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(error) if !error.class().is_retryable() => Ok(None),
+        read => read.map(Some),
     }
 }
 
@@ -328,6 +337,15 @@ mod tests {
                 (found, _) => panic!("{source}: {found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_failure_that_may_pass_is_not_a_part_that_cannot_be_read() {
+        let read = |class| sound::<()>(Err(Error::custom(class, "read")));
+        assert_eq!(read(Class::Truncated).unwrap(), None);
+        assert_eq!(read(Class::Unsupported).unwrap(), None);
+        assert_eq!(read(Class::Unavailable).unwrap_err().class(), Class::Unavailable);
+        assert_eq!(sound(Ok(7)).unwrap(), Some(7));
     }
 
     #[test]

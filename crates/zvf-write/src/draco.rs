@@ -52,7 +52,8 @@ impl DracoPlan {
             return Err(setting_error(what, "3, in chunks by place alone", chunk.len()));
         };
         if dtype != Dtype::FLOAT32 {
-            return Err(setting_error("positions of Draco streams", "float32", dtype));
+            let error = setting_error("positions of Draco streams", "float32", dtype);
+            return Err(error.with_hint("round them with --dtype float32"));
         }
         let Some(bits) = positions.bits else { return Ok(Self { grid: None, chunk }) };
         if !(1..=30).contains(&bits) {

@@ -11,7 +11,7 @@ const AXES: usize = Bounds::MAX_AXES;
 pub(crate) struct Ball {
     centre: [f64; AXES], // finite, unused axes 0
     axes: usize,
-    radius: f64, // finite, not negative
+    radius: f64, // not negative; its square is finite
 }
 
 impl Ball {
@@ -24,6 +24,10 @@ impl Ball {
         }
         if radius < 0.0 {
             return Err(BadRegion::NegativeRadius);
+        }
+        // Squares of distances are compared: if this one were infinite, no point would be outside.
+        if !(radius * radius).is_finite() {
+            return Err(BadRegion::NotFinite { what: "squared radius" });
         }
         let mut position = [0.0; AXES];
         position[..centre.len()].copy_from_slice(centre);

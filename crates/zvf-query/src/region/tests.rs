@@ -101,6 +101,7 @@ fn invalid_regions_are_refused_with_a_reason() {
             "a region cannot have a centre or radius that is not finite",
         ),
         (Region::ball(&[0.0], -1.0), "a ball cannot have a negative radius"),
+        (Region::ball(&[0.0], 1e155), "a region cannot have a squared radius that is not finite"),
         (Region::from_half_spaces(&[]), "a convex region needs at least one half-space"),
         (
             Region::prism(&line, [0, 1], &limits),

@@ -92,18 +92,25 @@ fn a_grid_moves_points_by_half_a_step_and_keeps_them_in_their_chunks() {
 
 #[test]
 fn unsupported_vertices_of_streams_are_refused() {
-    let memory = Arc::new(InMemory::new());
-    let axes = ["x", "y"].map(Axis::space).to_vec();
-    let chunk = ChunkShape::new(&[10.0; 2]).unwrap();
-    let schema = Schema::new(Kind::PointCloud, axes, chunk).unwrap();
-    let schema = schema.with_draco(DracoPositions::default());
-    let error = run(async {
-        let mut writer =
-            Writer::in_object_store(memory, "store.zv", schema, WriteOptions::default()).await?;
-        let positions = Column::new(Dtype::FLOAT32, 2, vec![0; 16].into()).unwrap();
-        writer.push(&Batch::new(Kind::PointCloud, positions))?;
-        writer.finish().await
-    });
-    let error = error.unwrap_err().sentence();
-    assert!(error.contains("3, in chunks by place alone"), "{error}");
+    for (rank, dtype, text) in [
+        (2_u8, Dtype::FLOAT32, "expected 3, in chunks by place alone, found 2"),
+        (3, Dtype::FLOAT64, "expected float32, found float64; round them with --dtype float32"),
+    ] {
+        let chunk = ChunkShape::new(&[10.0; 3][..rank.into()]).unwrap();
+        let schema =
+            Schema::new(Kind::PointCloud, Axis::spatial(rank.into()).unwrap(), chunk).unwrap();
+        let schema = schema.with_draco(DracoPositions::default());
+        let memory = Arc::new(InMemory::new());
+        let error = run(async {
+            let mut writer =
+                Writer::in_object_store(memory, "store.zv", schema, WriteOptions::default())
+                    .await?;
+            let row = vec![0; if dtype == Dtype::FLOAT64 { 24 } else { 8 }];
+            let positions = Column::new(dtype, u32::from(rank), row.into()).unwrap();
+            writer.push(&Batch::new(Kind::PointCloud, positions))?;
+            writer.finish().await
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
 }
