@@ -19,7 +19,7 @@ use anyhow::{Context, bail, ensure};
 pub(crate) struct House {
     root: PathBuf,
     /// Whether programs are built with the selection that the tests of CI use.
-    is_ci: bool,
+    pub(crate) is_ci: bool,
 }
 
 /// A program about to be started.

@@ -65,7 +65,8 @@ fn list_command(command: &clap::Command, path: &str, lines: &mut Vec<String>) {
 
 #[test]
 fn no_format_changes_unseen() {
-    let lines = Format::ALL.iter().map(|format| {
+    let formats = Format::ALL.iter().filter(|format| format.token() != "dots");
+    let lines = formats.map(|format| {
         let directions = if format.is_written() { "read write" } else { "read" };
         format!("{} {} {directions}", format.token(), format.extensions().join(" "))
     });

@@ -97,6 +97,7 @@ formats! {
     #[cfg(feature = "arrow")] GeoArrow => arrow::GEOARROW, "Features in a file of Arrow record batches.";
     #[cfg(feature = "arrow")] GeoParquet => arrow::GEOPARQUET, "Features in a Parquet file.";
     #[cfg(feature = "arrow")] Parquet => arrow::PARQUET, "A Parquet file.";
+    #[cfg(feature = "dots")] Dots => crate::dots::DOTS, "A made-up format of points.";
 }
 
 impl Format {

@@ -14,6 +14,8 @@
 //! others) on the ground of `zvf-formats`; stores, chunks and fragments; opening the target, which
 //! is any [`std::io::Write`].
 
+#[cfg(feature = "dots")]
+mod dots;
 pub mod format;
 pub mod read;
 #[cfg(test)]

@@ -149,6 +149,8 @@ fn file_start(format: Format) -> &'static [u8] {
         Format::Tck => b"mrtrix tracks\ndatatype: Float32LE\nfile: . 60\nEND\n",
         Format::Trx => b"PK\x03\x04",
         Format::TrxFolder | Format::Precomputed => b"\0",
+        #[cfg(feature = "dots")]
+        Format::Dots => b"dots\n",
     }
 }
 

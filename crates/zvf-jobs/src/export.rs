@@ -65,6 +65,7 @@ pub struct Export {
     query: Query,
     level: LevelReader,
     stage: Stage,
+    is_table: bool, // without attributes of objects, and groups
     seen: HashSet<ObjectId>,
     objects: Vec<ObjectId>, // those seen, in the order in which they came
 }
@@ -93,6 +94,28 @@ impl Export {
     /// When the query fails, or the attributes of objects and groups cannot be read.
     #[boxed]
     pub async fn open(reader: &Reader, query: Query, kind: Option<Kind>) -> Result<Self, Error> {
+        let mut export = Self::start(reader, query, kind, false).await?;
+        export.describe_rest().await?;
+        Ok(export)
+    }
+
+    /// Runs `query` for a table: the attributes of objects and the groups are not read, and the
+    /// notes do not list what is missing.
+    ///
+    /// # Errors
+    ///
+    /// When the query fails.
+    #[boxed]
+    pub async fn open_table(reader: &Reader, query: Query) -> Result<Self, Error> {
+        Self::start(reader, query, None, true).await
+    }
+
+    async fn start(
+        reader: &Reader,
+        query: Query,
+        kind: Option<Kind>,
+        is_table: bool,
+    ) -> Result<Self, Error> {
         let query = kind.into_iter().fold(query, Query::of_kind);
         let plan = reader.plan(&query).await?;
         let query = query.at_level(plan.level).of_kind(plan.kind);
@@ -100,11 +123,12 @@ impl Export {
         let level = level.open_kind(plan.kind).await?.unwrap_or(level);
         let (stage, notes, header) = match reader.run_numbered(&query.clone().with_owners()).await?
         {
-            Some(numbered) => begin_numbered(reader, &query, numbered).await?,
-            None if plan.kind.has_links() => hold(reader, &query).await?,
-            None => begin(reader, &query, &level).await?,
+            Some(numbered) => begin_numbered(reader, &query, &level, numbered).await?,
+            None if plan.kind.has_links() => hold(reader, &query, &level).await?,
+            // The parts of chains name their objects.
+            None => begin(reader, &query, &level, !(is_table && plan.kind.is_chain())).await?,
         };
-        let mut export = Self {
+        Ok(Self {
             header,
             notes,
             expected_vertices: plan.rows,
@@ -112,11 +136,10 @@ impl Export {
             query,
             level,
             stage,
+            is_table,
             seen: HashSet::new(),
             objects: Vec::new(),
-        };
-        export.describe_rest().await?;
-        Ok(export)
+        })
     }
 
     /// Adds objects, groups and format records to the header.
@@ -147,13 +170,13 @@ impl Export {
         loop {
             match std::mem::replace(&mut self.stage, Stage::Ended) {
                 Stage::Held(batch) => {
-                    self.stage = Stage::Objects(0);
+                    self.stage = self.after_vertices();
                     self.note_objects(&batch);
                     return Ok(Some(Piece::Vertices(batch)));
                 }
                 Stage::Streamed(mut batches) => {
                     let Some(batch) = batches.next().await.transpose()? else {
-                        self.stage = Stage::Objects(0);
+                        self.stage = self.after_vertices();
                         self.note_what_lacks().await?;
                         continue;
                     };
@@ -167,7 +190,7 @@ impl Export {
                         None => parts.next().await?,
                     };
                     let Some(part) = part else {
-                        self.stage = Stage::Objects(0);
+                        self.stage = self.after_vertices();
                         if parts.missing_count() > 0 {
                             let chunks = format_count(parts.missing_count(), "chunk");
                             self.notes.push(format!("{chunks} missing"));
@@ -210,8 +233,15 @@ impl Export {
         }
     }
 
+    const fn after_vertices(&self) -> Stage {
+        if self.is_table { Stage::Ended } else { Stage::Objects(0) }
+    }
+
     /// Records the objects of a batch, each once.
     fn note_objects(&mut self, batch: &Batch) {
+        if self.is_table {
+            return;
+        }
         let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
         for object in batch.parts().objects().iter().copied().chain(owners) {
             if self.seen.insert(object) {
@@ -223,7 +253,7 @@ impl Export {
     /// Adds notes about missing parts of the answer, which a stream does not report itself.
     async fn note_what_lacks(&mut self) -> Result<(), Error> {
         let asks = self.query.objects.is_some() || self.query.allow_missing;
-        if self.query.limit.is_none() && !asks {
+        if self.is_table || self.query.limit.is_none() && !asks {
             return Ok(());
         }
         let counts = self.reader.count(&self.query).await?;
@@ -272,9 +302,14 @@ impl std::fmt::Debug for Export {
 }
 
 /// Reads a whole answer with edges or faces.
-async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Header), Error> {
+async fn hold(
+    reader: &Reader,
+    query: &Query,
+    level: &LevelReader,
+) -> Result<(Stage, Vec<String>, Header), Error> {
     let answer = reader.run(&query.clone().with_owners()).await?;
-    let batch = tidy(answer.batch);
+    let keeps_objects = answer.batch.is_empty() && has_objects(level).await?;
+    let batch = if keeps_objects { answer.batch } else { tidy(answer.batch) };
     let mut notes: Vec<String> = answer.notices.iter().map(ToString::to_string).collect();
     if answer.truncated {
         notes.push(CUT_OFF.to_owned());
@@ -288,12 +323,13 @@ async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Hea
 async fn begin_numbered(
     reader: &Reader,
     query: &Query,
+    level: &LevelReader,
     mut numbered: NumberedAnswer,
 ) -> Result<(Stage, Vec<String>, Header), Error> {
     let first = numbered.next().await?;
     let notes = reader.store().notices().iter().map(ToString::to_string).collect();
     let Some(part) = first else {
-        return hold(reader, query).await; // its columns, without rows
+        return hold(reader, query, level).await; // its columns, without rows
     };
     let with_elements = part.vertices.clone().with_elements(part.elements.clone());
     let header = describe(reader.store(), &with_elements?);
@@ -313,12 +349,13 @@ async fn begin(
     reader: &Reader,
     query: &Query,
     level: &LevelReader,
+    with_owners: bool,
 ) -> Result<(Stage, Vec<String>, Header), Error> {
-    let has_objects = match level.objects().await? {
-        Some(index) => index.slots() > 0,
-        None => false,
+    let query = if with_owners && has_objects(level).await? {
+        query.clone().with_owners()
+    } else {
+        query.clone()
     };
-    let query = if has_objects { query.clone().with_owners() } else { query.clone() };
     let mut batches = reader.stream(query.clone()).boxed();
     let first = match batches.next().await.transpose()? {
         Some(first) => first,
@@ -328,6 +365,11 @@ async fn begin(
     let header = describe(reader.store(), &first);
     let batches = stream::once(std::future::ready(Ok(first))).chain(batches);
     Ok((Stage::Streamed(batches.boxed()), notes, header))
+}
+
+/// Returns whether vertices may have objects.
+async fn has_objects(level: &LevelReader) -> Result<bool, Error> {
+    Ok(level.objects().await?.is_some_and(|index| index.slots() > 0))
 }
 
 /// Describes the columns of a batch.

@@ -42,7 +42,7 @@ pub(crate) async fn answer_picture(
     let png = run_blocking(state, held, async move {
         let (reader, parsed) = resolve_groups(&store, parsed).await?;
         let refuse = |error: Error| store.refuse(&error);
-        if !parsed.is_limited {
+        if parsed.query.limit.is_none() {
             let plan = reader.plan(&parsed.query).await.map_err(&refuse)?;
             if plan.rows > max_rows {
                 return Err(too_many_rows(max_rows));

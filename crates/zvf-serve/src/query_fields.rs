@@ -25,14 +25,12 @@ pub(crate) struct ParsedQuery {
     pub(crate) level: LevelRule,
     pub(crate) kind: Option<Kind>,
     pub(crate) groups: Vec<String>,
-    /// Whether a limit was requested: an answer that is cut there is complete.
-    pub(crate) is_limited: bool,
     /// The fields that do not belong to the query, in order.
     pub(crate) other_fields: Vec<(String, String)>,
 }
 
-/// Parses a query from the fields of a request. `max_rows` limits every answer; `allowed` are the fields that the
-/// caller parses itself.
+/// Parses a query from the fields of a request. A limit is at most `max_rows`: without one, whoever
+/// answers counts the rows. `allowed` are the fields that the caller parses itself.
 pub(crate) fn parse_query(
     fields: Vec<(String, String)>,
     max_rows: u64,
@@ -43,12 +41,11 @@ pub(crate) fn parse_query(
         level: LevelRule::default(),
         kind: None,
         groups: Vec::new(),
-        is_limited: false,
         other_fields: Vec::new(),
     };
     let mut spaces = Vec::new();
     let mut region: Option<Region> = None;
-    let mut limit = max_rows.saturating_add(1); // one more shows that there is more
+    let mut limit = None;
     let mut given_names = std::collections::BTreeSet::new();
     for (name, value) in fields {
         if name != "half_space" && !given_names.insert(name.clone()) {
@@ -87,9 +84,7 @@ pub(crate) fn parse_query(
                 if requested > max_rows {
                     return Err(too_many_rows(max_rows).with_key("limit"));
                 }
-                if requested > 0 {
-                    (limit, parsed.is_limited) = (requested, true);
-                }
+                limit = Some(requested).filter(|limit| *limit > 0);
             }
             field if allowed.contains(&field) => parsed.other_fields.push((name, value)),
             _ => {
@@ -108,7 +103,8 @@ pub(crate) fn parse_query(
     if given_names.contains("bbox") && given_names.contains("ball") {
         return Err(Refusal::bad_request("bbox and ball cannot be together"));
     }
-    parsed.query = parsed.query.level(parsed.level).limit(limit);
+    parsed.query = parsed.query.level(parsed.level);
+    parsed.query.limit = limit;
     parsed.query.region = region;
     parsed.query.kind = parsed.kind;
     Ok(parsed)
@@ -278,7 +274,7 @@ mod tests {
             assert_eq!(refusal.map(|refusal| refusal.status.as_u16()), Some(400), "{field:?}");
         }
         assert_eq!(parse(&[("limit", "1001")]).unwrap_err().status, 413);
-        assert!(parse(&[("limit", "1000")]).unwrap().is_limited);
+        assert_eq!(parse(&[("limit", "1000")]).unwrap().query.limit, Some(1000));
         assert!(parse(&[("bbox", "0,0:1,1"), ("bbox", "0,0:1,1")]).is_err());
         assert!(parse(&[("bbox", "0,0:1,1"), ("ball", "0,0:1")]).is_err());
     }

@@ -4,20 +4,27 @@
 //! of two pieces, so that a slow client slows the reading (backpressure) and memory is limited to a
 //! few batches. An error after the first byte aborts the transfer: the client receives a body that
 //! ends early, never an answer that looks complete.
+//!
+//! ```text
+//! tables (arrows, csv, jsonl, parquet)   sent while they are read
+//! every other file that zvf writes       complete before it is sent, so that all losses are known
+//! ```
 
-use std::io::{self, Write};
+use std::io::{self, Read as _, Seek as _, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::StatusCode;
 use hyper::body::Frame;
+use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use zvf::convert::Format;
 use zvf::convert::write::{self, Target, WriteOptions};
-use zvf::model::flow::{Header, Piece};
-use zvf::question::axis_names;
+use zvf::export::Export;
+use zvf::format::Class;
+use zvf::model::flow::{Loss, Piece};
 use zvf::{Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, empty_body, new_answer};
@@ -27,8 +34,8 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stores::ServedStore;
 
-/// The formats that are sent, with the types of their bodies.
-const FORMATS: [(Format, &str); 4] = [
+/// The tables, with the types of their bodies.
+const TABLES: [(Format, &str); 4] = [
     (Format::Arrows, "application/vnd.apache.arrow.stream"),
     (Format::Csv, "text/csv; charset=utf-8"),
     (Format::Jsonl, "application/x-ndjson"),
@@ -36,6 +43,8 @@ const FORMATS: [(Format, &str); 4] = [
 ];
 
 type Pieces = mpsc::Sender<io::Result<Bytes>>;
+/// Gets the notes of an answer when its first bytes are there, or the reason why there are none.
+type Begun = tokio::sync::oneshot::Sender<Result<Vec<String>, Refusal>>;
 
 /// Answers a query; its first batch is read before the status is sent.
 pub(crate) async fn answer_query(
@@ -45,10 +54,13 @@ pub(crate) async fn answer_query(
 ) -> Result<Answer, Refusal> {
     let parsed = parse_query(request.fields, state.limits.max_rows, &["format"])?;
     let name = parsed.other_fields.first().map_or("arrows", |(_, format)| format.as_str());
-    let found = FORMATS.iter().find(|(format, _)| format.token() == name);
-    let Some(&(format, content_type)) = found else {
-        return Err(Refusal::bad_request("format: expected arrows, csv, jsonl or parquet"));
-    };
+    let format = Format::from_token(name).filter(is_sent).ok_or_else(|| {
+        let sent: Vec<_> = Format::ALL.iter().filter(|format| is_sent(format)).collect();
+        let names = sent.iter().map(|format| format.token()).collect::<Vec<_>>().join(", ");
+        Refusal::bad_request(format!("format: expected one of {names}"))
+    })?;
+    let table = TABLES.iter().find(|(table, _)| *table == format);
+    let content_type = table.map_or("application/octet-stream", |(_, content_type)| content_type);
     if request.is_head {
         return Ok(new_answer(StatusCode::OK, content_type, empty_body()));
     }
@@ -74,7 +86,8 @@ pub(crate) async fn answer_query(
             let mut begun = Some(begun);
             let sending =
                 Sending { store: &store, reader: &reader, pieces: &pieces, deadline, max_rows };
-            let fault = match sending.send_answer(parsed.query, format, &mut begun).await {
+            let how = (format, table.is_some());
+            let fault = match sending.send(parsed.query, how, &mut begun).await {
                 Ok(()) => return,
                 Err(refusal) => refusal,
             };
@@ -85,7 +98,18 @@ pub(crate) async fn answer_query(
         });
     });
     match begins.await {
-        Ok(Ok(())) => Ok(new_answer(StatusCode::OK, content_type, channel_body(received))),
+        Ok(Ok(notes)) => {
+            let mut answer = new_answer(StatusCode::OK, content_type, channel_body(received));
+            let more = notes.len().saturating_sub(MAX_NOTES);
+            let more = (more > 0).then(|| format!("and {more} more"));
+            for note in notes.into_iter().take(MAX_NOTES).chain(more) {
+                let line = note.replace(char::is_control, " ");
+                if let Ok(line) = HeaderValue::from_bytes(line.as_bytes()) {
+                    answer.headers_mut().append(NOTE, line);
+                }
+            }
+            Ok(answer)
+        }
         Ok(Err(refusal)) => Err(refusal),
         Err(_closed) => Err(Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -93,6 +117,11 @@ pub(crate) async fn answer_query(
             "the answer could not be read",
         )),
     }
+}
+
+/// Returns whether an answer can be a file of this format.
+fn is_sent(format: &Format) -> bool {
+    format.is_written() && !format.capabilities().is_folder
 }
 
 /// Returns a body of the pieces of a channel.
@@ -115,60 +144,64 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends the whole answer. `begun` is notified when the first batch was encoded.
-    async fn send_answer(
+    /// Sends an answer as `zvf query --output` writes it. `begun` is notified when the first rows of
+    /// a table were encoded, or any other file is complete.
+    async fn send(
         &self,
         query: Query,
-        format: Format,
-        begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>,
+        (format, is_table): (Format, bool),
+        begun: &mut Option<Begun>,
     ) -> Result<(), Refusal> {
-        let axes = axis_names(self.reader.store());
+        let refuse = |error: zvf::Error| self.store.refuse(&error);
+        let refuse_scratch = |error: io::Error| refuse(zvf::Error::io("write", error));
+        let export = match is_table {
+            true => Export::open_table(self.reader, query.clone()),
+            false => Export::open(self.reader, query.clone(), None),
+        };
+        let mut export = self.await_until_deadline(export).await?.map_err(refuse)?;
+        let mut losses = write::find_losses(&export.header, format).map_err(refuse_unencodable)?;
+        let options = WriteOptions { memory: FILE_MEMORY, ..WriteOptions::default() };
         let buffer = SharedBuffer::default();
-        let target = Target::stream(buffer.clone());
-        let sink = write::open(format, target, &WriteOptions::default());
-        let mut sink = sink.map_err(refuse_unencodable)?;
-        let mut batches = self.reader.stream(query.clone());
-        let (mut rows, mut is_empty) = (0, true);
-        while let Some(batch) = self.await_until_deadline(batches.next()).await? {
-            let batch = batch.map_err(|error| self.store.refuse(&error))?;
-            if batch.is_empty() {
-                continue;
+        let mut file =
+            if is_table { None } else { Some(tempfile::tempfile().map_err(refuse_scratch)?) };
+        let target = file.as_mut().map_or_else(|| Target::stream(buffer.clone()), Target::file);
+        let mut sink = write::open(format, target, &options).map_err(refuse_unencodable)?;
+        sink.begin(&export.header).map_err(refuse_unencodable)?;
+        let mut rows = 0;
+        while let Some(piece) = self.await_until_deadline(export.next()).await?.map_err(refuse)? {
+            if let Piece::Vertices(batch) = &piece {
+                rows += batch.len() as u64;
             }
-            rows += batch.len() as u64;
             if rows > self.max_rows {
                 return Err(too_many_rows(self.max_rows)); // never an answer that looks complete
             }
-            if std::mem::take(&mut is_empty) {
-                let header = Header::from_batch(&batch, axes.clone());
-                sink.begin(&header).map_err(refuse_unencodable)?;
-            }
-            sink.write(Piece::Vertices(batch)).map_err(refuse_unencodable)?;
-            report_begin(begun);
-            if send_bytes(self.pieces, buffer.take()).await.is_err() {
-                return Ok(()); // the client is gone
+            sink.write(piece).map_err(refuse_unencodable)?;
+            if is_table && rows > 0 {
+                report_begin(begun, &export.notes, &losses);
+                if send_bytes(self.pieces, buffer.take()).await.is_err() {
+                    return Ok(()); // the client is gone
+                }
             }
         }
-        if is_empty {
-            // Without a batch, the columns are those of an empty answer.
-            let empty = self.await_until_deadline(self.reader.run(&query)).await?;
-            let empty = empty.map_err(|error| self.store.refuse(&error))?;
-            if empty.truncated {
-                let is_own = query.limit.is_some_and(|limit| limit <= self.max_rows);
-                return Err(if is_own {
-                    below_first_object()
-                } else {
-                    too_many_rows(self.max_rows)
-                });
+        if rows == 0 && query.limit.is_some() {
+            let counts = self.await_until_deadline(self.reader.count(&query)).await?;
+            if counts.map_err(refuse)?.truncated {
+                return Err(below_first_object());
             }
-            let empty = empty.batch;
-            sink.begin(&Header::from_batch(&empty, axes)).map_err(refuse_unencodable)?;
-            sink.write(Piece::Vertices(empty)).map_err(refuse_unencodable)?;
         }
-        sink.finish().map_err(refuse_unencodable)?;
-        report_begin(begun);
+        losses.extend(sink.finish().map_err(refuse_unencodable)?.losses);
+        report_begin(begun, &export.notes, &losses);
         // An error means that the client disconnected.
         let _ = send_bytes(self.pieces, buffer.take()).await;
-        Ok(())
+        let Some(mut file) = file else { return Ok(()) };
+        file.rewind().map_err(refuse_scratch)?;
+        loop {
+            let mut bytes = Vec::new();
+            (&file).take(FILE_PIECE).read_to_end(&mut bytes).map_err(refuse_scratch)?;
+            if bytes.is_empty() || send_bytes(self.pieces, bytes).await.is_err() {
+                return Ok(()); // it is sent, or the client is gone
+            }
+        }
     }
 
     async fn await_until_deadline<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
@@ -179,10 +212,11 @@ impl Sending<'_> {
     }
 }
 
-fn report_begin(begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>) {
+fn report_begin(begun: &mut Option<Begun>, notes: &[String], losses: &[Loss]) {
     if let Some(begun) = begun.take() {
+        let losses = losses.iter().map(ToString::to_string);
         // An error means that the client disconnected.
-        let _ = begun.send(Ok(()));
+        let _ = begun.send(Ok(notes.iter().cloned().chain(losses).collect()));
     }
 }
 
@@ -202,7 +236,11 @@ fn below_first_object() -> Refusal {
 }
 
 fn refuse_unencodable(error: zvf::Error) -> Refusal {
-    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, &error.class().to_string(), error.to_string())
+    let status = match error.class() {
+        Class::LimitExceeded => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    Refusal::new(status, &error.class().to_string(), error.to_string())
 }
 
 /// The encoded bytes that were not sent yet.
@@ -226,5 +264,13 @@ impl Write for SharedBuffer {
     }
 }
 
+/// The header of a note, such as what the format cannot hold.
+const NOTE: HeaderName = HeaderName::from_static("zvf-note");
+/// The largest number of notes: clients limit the headers of an answer.
+const MAX_NOTES: usize = 20;
+/// The memory for a file whose format is written as a whole; a larger one is refused.
+const FILE_MEMORY: u64 = 64 << 20;
+/// The bytes of a file that are sent at once.
+const FILE_PIECE: u64 = 1 << 20;
 /// The number of pieces that wait for the client.
 const PIECES_AHEAD: usize = 2;

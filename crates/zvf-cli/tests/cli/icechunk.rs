@@ -1,11 +1,8 @@
 //! A store in an icechunk repository, used by commands.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use crate::stores::{store, zvf};
+use crate::stores::{Served, store, zvf};
 
 /// Returns the output of a command that succeeds.
 fn run_ok(args: &[&str]) -> String {
@@ -75,41 +72,20 @@ fn a_repository_is_edited_and_read_at_every_version() {
     );
 }
 
-/// Returns the body of the response of a local server; empty for an error.
-fn get(server: &str, path: &str) -> String {
-    let host = server.trim().trim_start_matches("http://").trim_end_matches('/');
-    let mut stream = TcpStream::connect(host).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    if head.starts_with("HTTP/1.1 200") { body.to_owned() } else { String::new() }
-}
-
 #[test]
 fn a_server_keeps_the_version_it_opened() {
     let store = store("gr3_pyramid");
     let folder = archives::scratch();
     let address = format!("icechunk+file://{}/brain", folder.path().display());
     run_ok(&["convert", store.arg(), &address]);
-    let mut server = Command::new(env!("CARGO_BIN_EXE_zvf"))
-        .args(["serve", &address, "--bind", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    let server = Served::start(&address);
     let fetch = || {
-        let document = get(&url, "/data/brain/0/vertices/zarr.json");
-        (get(&url, "/api/brain/info"), document, get(&url, "/api/brain/keys?deep=1"))
+        let document = server.get("/data/brain/0/vertices/zarr.json");
+        (server.get("/api/brain/info"), document, server.get("/api/brain/keys?deep=1"))
     };
     let before = fetch();
     run_ok(&["rewrite", &address, "--in-place", "--codec", "zstd:3"]);
     let after = fetch();
-    server.kill().unwrap();
-    server.wait().unwrap();
     assert!(before.0.contains("\"graph\""), "{}", before.0);
     assert!(before.1.contains("node_type") && before.2.contains("keys"), "{before:?}");
     assert_eq!(before, after);

@@ -14,6 +14,8 @@ mod ingest;
 mod kept;
 mod levels;
 mod lines;
+#[cfg(feature = "serve")]
+mod made_up;
 mod migrated;
 mod notices;
 mod outputs;

@@ -1,8 +1,14 @@
 //! Stores unpacked from their archives, and functions that run the command.
 
 use std::fs;
+#[cfg(feature = "serve")]
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+#[cfg(feature = "serve")]
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Output;
+#[cfg(feature = "serve")]
+use std::process::Stdio;
 
 use assert_cmd::Command;
 
@@ -47,6 +53,42 @@ pub(crate) fn store(id: &str) -> Unpacked {
 pub(crate) fn zvf(args: &[&str]) -> Ran {
     let output = Command::new(env!("CARGO_BIN_EXE_zvf")).args(args).output().unwrap();
     Ran::from(output)
+}
+
+/// A running `zvf serve`, which ends with it.
+#[cfg(feature = "serve")]
+pub(crate) struct Served(std::process::Child, String);
+
+#[cfg(feature = "serve")]
+impl Served {
+    pub(crate) fn start(store: &str) -> Self {
+        let mut server = std::process::Command::new(env!("CARGO_BIN_EXE_zvf"));
+        server.args(["serve", store, "--bind", "127.0.0.1:0"]);
+        server.stdout(Stdio::piped()).stderr(Stdio::null());
+        let (mut server, mut url) = (server.spawn().unwrap(), String::new());
+        BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+        let host = url.trim().trim_start_matches("http://").trim_end_matches('/');
+        Self(server, host.to_owned())
+    }
+
+    /// Returns the body of a response; empty for an error.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let host = &self.1;
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        if head.contains(" 200 ") { body.to_owned() } else { String::new() }
+    }
+}
+
+#[cfg(feature = "serve")]
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 /// Fails, and shows `text`, unless `part` is in it.

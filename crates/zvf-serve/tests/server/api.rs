@@ -1,6 +1,12 @@
 //! `/api`: gives the same answers as the library.
 
+use std::io::Cursor;
+use std::path::Path;
+
 use arrow_ipc::reader::StreamReader;
+use zvf::convert::Format;
+use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::export::Export;
 
 use super::{Served, copy};
 
@@ -44,6 +50,72 @@ fn answers_queries_in_each_format() {
     assert_eq!(posted.text(), limited.text());
     let plan = served.get("/api/three/plan", &[]).json();
     assert!(plan["cells"].as_u64().unwrap() > 0);
+}
+
+/// Returns the file of a whole store, and what it cannot hold.
+async fn exported(store: &Path, format: Format) -> Result<(Vec<u8>, Vec<String>), zvf::Error> {
+    let store = zvf::Store::open(store.to_str().unwrap(), Default::default()).await?;
+    let mut export = Export::open(&zvf::Reader::new(store), zvf::Query::all(), None).await?;
+    let mut losses = write::find_losses(&export.header, format)?;
+    let mut out = Cursor::new(Vec::new());
+    let mut sink = write::open(format, Target::file(&mut out), &WriteOptions::default())?;
+    sink.begin(&export.header)?;
+    while let Some(piece) = export.next().await? {
+        sink.write(piece)?;
+    }
+    losses.extend(sink.finish()?.losses);
+    Ok((out.into_inner(), losses.iter().map(ToString::to_string).collect()))
+}
+
+#[test]
+fn every_file_is_sent_as_a_query_writes_it() {
+    let (runtime, mut sent) = (tokio::runtime::Runtime::new().unwrap(), 0);
+    for id in ["pc3_attr_dtypes", "sl3_streamlines", "ms3_tri", "gr3_links"] {
+        let store = archives::Unpacked::new(id);
+        let served = Served::serve(store.path());
+        for format in Format::ALL {
+            let answer = served.get(&format!("/api/{id}/query?format={}", format.token()), &[]);
+            if !format.is_written() || format.capabilities().is_folder {
+                assert_eq!(answer.status, 400, "{id} {format}");
+                continue;
+            }
+            let Ok((bytes, losses)) = runtime.block_on(exported(store.path(), *format)) else {
+                assert_eq!(answer.status, 422, "{id} {format}: {}", answer.text());
+                continue;
+            };
+            assert_eq!((answer.status, answer.is_whole), (200, true), "{id} {format}");
+            assert!(answer.body == bytes, "{id} {format}");
+            sent += 1;
+            if answer.header("content-type") != Some("application/octet-stream") {
+                continue; // a table, whose losses are those of vertices
+            }
+            let notes = answer.headers.iter().filter(|(name, _)| name == "zvf-note");
+            let notes: Vec<&String> = notes.map(|(_, note)| note).collect();
+            assert_eq!(notes, losses.iter().collect::<Vec<_>>(), "{id} {format}");
+        }
+    }
+    assert!(sent > 60, "{sent}");
+}
+
+#[test]
+fn an_answer_with_too_many_rows_is_never_cut() {
+    let store = archives::Unpacked::new("sl3_streamlines");
+    let rows = |max_rows, format| {
+        let served = Served::start(|config| {
+            config.addresses = vec![store.path().to_str().unwrap().to_owned()];
+            config.limits.max_rows = max_rows;
+        });
+        let answer = served.get(&format!("/api/sl3_streamlines/query?format={format}"), &[]);
+        (answer.status == 200 && answer.is_whole).then(|| answer.text().lines().count())
+    };
+    let all = rows(1_000_000, "csv").unwrap();
+    let vertices = all as u64 - 1;
+    for max_rows in [1, vertices / 2, vertices - 1] {
+        for format in ["csv", "trk"] {
+            assert_eq!(rows(max_rows, format), None, "{max_rows} {format}");
+        }
+    }
+    assert_eq!(rows(vertices, "csv"), Some(all));
 }
 
 #[test]
@@ -148,7 +220,7 @@ fn errors_have_a_class_and_no_local_path() {
         ("/api/three/query?bbox=x", 400),
         ("/api/three/query?where=nothing%20%3E%201", 400),
         ("/api/three/query?level=9", 404),
-        ("/api/three/query?format=las", 400),
+        ("/api/three/query?format=docx", 400),
         ("/api/three/query?groups=left", 404),
         ("/api/three/info?x=1", 400),
     ] {

@@ -1,27 +1,23 @@
-//! A made-up text format of points, as a new format would be written: `cargo run --example dots -p
-//! zvf-convert`.
+//! A made-up text format of points, as a new format would be written; the feature `dots` adds it.
 //!
 //! ```text
 //! dots            the first line
 //! x y weight      a point a line: two coordinates and a weight
 //! ```
 
-use std::error::Error;
 use std::io::Write;
 
-use zvf_convert::read::{self, Format, Input, ReadOptions};
-use zvf_convert::write::{self, Target, WriteOptions};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{
     Attributes, BatchWriter, Bytes, Capabilities, FLOAT64, Lines, NamedValues, Opened,
-    POSITIONS_ONLY, Reader, Spec, Table, Values, VertexBuilder, WriteFn, default_axes, parse_f64,
-    quote_start,
+    POSITIONS_ONLY, ReadOptions, Reader, Spec, Table, Target, Values, VertexBuilder, WriteFn,
+    WriteOptions, default_axes, parse_f64, quote_start,
 };
 use zvf_model::{Batch, Kind};
 
-/// The declaration of the format. A line in the table of `zvf-convert` makes it known to all commands.
-const DOTS: Spec = Spec {
+/// The declaration of the format. A line in the table makes it known to all commands.
+pub(crate) const DOTS: Spec = Spec {
     token: "dots",
     name: "Dots",
     extensions: &["dots"],
@@ -99,35 +95,33 @@ impl<W: Write> BatchWriter for DotsWriter<W> {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    // From another format, with what cannot be held.
-    let table: &[u8] = b"x,y,weight,name\n0.5,1,7,a\n2,3,9,b\n";
-    let reader = read::open(Input::reader(table), Some(Format::Csv), &ReadOptions::default())?;
-    let losses = zvf_formats::find_losses(reader.header(), &DOTS)?;
-    let losses: Vec<String> = losses.iter().map(ToString::to_string).collect();
-    assert_eq!(losses, ["vertex attribute \"name\" is dropped: Dots has a place for weight"]);
-    let mut dots = Vec::new();
-    let options = WriteOptions::default();
-    let writer = DOTS.create(Target::stream(&mut dots), &options).ok_or("it is written")??;
-    assert_eq!(write::copy(reader, writer)?.vertices, 2);
-    assert_eq!(dots, b"dots\n0.5 1 7\n2 3 9\n");
+#[cfg(test)]
+mod tests {
+    use zvf_formats::{copy, find_losses};
 
-    // And to another one.
-    let bytes = Input::reader(std::io::Cursor::new(dots)).begin()?;
-    let mut back = Vec::new();
-    let writer = write::open(Format::Csv, Target::stream(&mut back), &options)?;
-    write::copy(DOTS.open(bytes, &ReadOptions::default())?, writer)?;
-    assert_eq!(back, b"x,y,weight\n0.5,1,7\n2,3,9\n");
+    use super::*;
+    use crate::read::{self, Format, Input};
+    use crate::write;
 
-    let wrong = Input::reader(&b"dots\n1 2\n"[..]).begin()?;
-    let error = DOTS.open(wrong, &ReadOptions::default())?.find_map(Result::err);
-    assert!(
-        error.is_some_and(|error| error.to_string().contains("line 2: expected three numbers"))
-    );
-    Ok(())
-}
-
-#[test]
-fn a_made_up_format_is_converted() {
-    main().unwrap();
+    #[test]
+    fn points_are_converted_from_a_table_and_back() {
+        let table: &[u8] = b"x,y,weight,name\n0.5,1,7,a\n2,3,9,b\n";
+        let options = ReadOptions::default();
+        let reader = read::open(Input::reader(table), Some(Format::Csv), &options).unwrap();
+        let losses = find_losses(reader.header(), &DOTS).unwrap();
+        let losses: Vec<String> = losses.iter().map(ToString::to_string).collect();
+        assert_eq!(losses, ["vertex attribute \"name\" is dropped: Dots has a place for weight"]);
+        let (mut dots, mut back) = (Vec::new(), Vec::new());
+        let to = WriteOptions::default();
+        let writer = write::open(Format::Dots, Target::stream(&mut dots), &to).unwrap();
+        assert_eq!(copy(reader, writer).unwrap().vertices, 2);
+        assert_eq!(dots, b"dots\n0.5 1 7\n2 3 9\n");
+        let writer = write::open(Format::Csv, Target::stream(&mut back), &to).unwrap();
+        let read = read::open(Input::reader(std::io::Cursor::new(dots)), None, &options).unwrap();
+        copy(read, writer).unwrap();
+        assert_eq!(back, b"x,y,weight\n0.5,1,7\n2,3,9\n");
+        let wrong = read::open(Input::reader(&b"dots\n1 2\n"[..]), None, &options).unwrap();
+        let error = wrong.filter_map(Result::err).next().unwrap().to_string();
+        assert!(error.contains("line 2: expected three numbers"), "{error}");
+    }
 }

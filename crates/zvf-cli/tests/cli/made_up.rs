@@ -1,0 +1,33 @@
+//! A made-up format, which only the builds of CI know (the feature `dots` of zvf-convert).
+
+use std::fs;
+
+use crate::stores::{Folder, Served, zvf};
+
+#[test]
+fn a_line_in_the_table_is_all_that_a_format_needs() {
+    let folder = Folder::new();
+    let text = "dots\n0.5 1 7\n2 3 9\n";
+    let file = folder.write("a.dots", text);
+    let [csv, store] = ["a.csv", "a.zarrvectors"].map(|name| folder.at(name));
+    if !zvf(&["formats", "--json"]).clean().contains("\"dots\"") {
+        // `cargo xtask ci features` builds the whole workspace with all features.
+        let is_ci = cfg!(all(feature = "h5ad", feature = "icechunk", feature = "gcs"));
+        assert!(!is_ci, "build the whole workspace");
+        let error = zvf(&["convert", &file, &csv]).refused(2);
+        assert!(error.contains("cannot tell the format"), "{error}");
+        return;
+    }
+    assert_eq!(zvf(&["convert", "-q", &file, &csv]).code, 0);
+    assert_eq!(fs::read_to_string(csv).unwrap(), "x,y,weight\n0.5,1,7\n2,3,9\n");
+    assert_eq!(zvf(&["create", "-q", &file, &store]).code, 0);
+    for command in [["convert", ""], ["query", "--output"]] {
+        let out = folder.at("b.dots");
+        let words = [command[0], "-q", &store, command[1], &out];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        assert_eq!(zvf(&words).code, 0, "{words:?}");
+        assert_eq!(fs::read_to_string(&out).unwrap(), text, "{words:?}");
+        fs::remove_file(out).unwrap();
+    }
+    assert_eq!(Served::start(&store).get("/api/a/query?format=dots"), text);
+}
