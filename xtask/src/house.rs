@@ -97,7 +97,7 @@ impl House {
             return Ok(None);
         }
         let script = self.target().join("cargo-for-maturin");
-        let words = "build --lib --message-format json-render-diagnostics";
+        let words = "build --lib --bins --examples --message-format json-render-diagnostics";
         let (set, cargo) =
             (ci_set().join(" "), env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
         let text = format!(
