@@ -1,12 +1,14 @@
 //! `/api`: gives the same answers as the library.
 
 use std::io::Cursor;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use arrow_ipc::reader::StreamReader;
 use zvf::convert::Format;
 use zvf::convert::write::{self, Target, WriteOptions};
 use zvf::export::Export;
+use zvf::model::flow::flow;
 
 use super::{Served, copy};
 
@@ -59,10 +61,7 @@ async fn exported(store: &Path, format: Format) -> Result<(Vec<u8>, Vec<String>)
     let mut losses = write::find_losses(&export.header, format)?;
     let mut out = Cursor::new(Vec::new());
     let mut sink = write::open(format, Target::file(&mut out), &WriteOptions::default())?;
-    sink.begin(&export.header)?;
-    while let Some(piece) = export.next().await? {
-        sink.write(piece)?;
-    }
+    flow(&mut export, &mut *sink, &mut |_| ControlFlow::Continue(())).await?;
     losses.extend(sink.finish()?.losses);
     Ok((out.into_inner(), losses.iter().map(ToString::to_string).collect()))
 }
