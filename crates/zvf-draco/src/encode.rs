@@ -9,9 +9,6 @@ use zvf_format::num::{
     nearest_f32, saturating_u32, saturating_u32_from_usize, to_u64, trunc_u64, usize_from_u32,
 };
 
-use crate::bytes::{low_bit_mask, push_varint};
-use crate::predict::NO_PREDICTION;
-use crate::sequential::step_of;
 use crate::{Component, DracoError};
 
 /// A grid to which positions are rounded.
@@ -47,20 +44,26 @@ impl Quantization {
         Self { origin, range, bits }
     }
 
+    /// Returns the distance between neighbours.
+    fn step(&self) -> f32 {
+        self.range / nearest_f32(f64::from(self.last_cell()))
+    }
+
     /// Returns the largest rounding error of a coordinate.
     #[must_use]
     pub fn error(&self) -> f32 {
-        step_of(self.range, self.bits) / 2.0
+        self.step() / 2.0
     }
 
     /// Returns the number of the last cell of an axis.
     fn last_cell(&self) -> u32 {
-        low_bit_mask(u32::from(self.bits))
+        // From 32 bits on, all of them are ones.
+        1_u32.checked_shl(self.bits.into()).map_or(u32::MAX, |next| next.wrapping_sub(1))
     }
 
     /// Returns the coordinate that decoders compute for a cell of an axis that begins at `origin`.
     fn value(&self, cell: u32, origin: f32) -> f32 {
-        nearest_f32(f64::from(cell)) * step_of(self.range, self.bits) + origin
+        nearest_f32(f64::from(cell)) * self.step() + origin
     }
 
     /// Returns the cell, or a neighbour if its coordinate is not in `low..high`.
@@ -76,7 +79,7 @@ impl Quantization {
 
     /// Returns the cell with the nearest coordinate.
     fn round(&self, x: f32, origin: f32) -> u32 {
-        let cells = f64::from(x - origin) / f64::from(step_of(self.range, self.bits));
+        let cells = f64::from(x - origin) / f64::from(self.step());
         // A cell has at most 30 bits.
         saturating_u32(trunc_u64(cells.round().clamp(0.0, f64::from(self.last_cell()))))
     }
@@ -291,14 +294,26 @@ fn push_integers(values: impl Iterator<Item = u32> + Clone, out: &mut Vec<u8>) {
         0x8000..0x80_0000 => 3,
         _ => 4,
     };
-    out.extend([NO_PREDICTION.cast_unsigned(), 0, width]);
+    out.extend([NO_PREDICTION, 0, width]);
     for value in values {
         let bytes = (value << 1).to_le_bytes(); // the sign is the lowest bit
         out.extend(bytes.iter().take(usize::from(width)));
     }
 }
 
-#[cfg(test)]
+/// Appends a number in groups of seven bits.
+fn push_varint(mut value: u64, to: &mut Vec<u8>) {
+    while value >= 0x80 {
+        to.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    to.push(value.to_le_bytes()[0]);
+}
+
+/// The code of values that are not differences, -2 as a byte.
+const NO_PREDICTION: u8 = 0xfe;
+
+#[cfg(all(test, feature = "decode"))]
 mod tests {
     use proptest::prelude::*;
 

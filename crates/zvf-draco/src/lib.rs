@@ -2,15 +2,14 @@
 //!
 //! ```text
 //! "DRACO", version, geometry (0 points, 1 mesh), method, flags      header
-//! sequential    counts, plain indices, attributes in the given order
-//! edgebreaker   vertices and faces in another order                feature `edgebreaker`
-//! kd-tree       points in another order                            feature `edgebreaker`
+//! sequential    counts, indices, attributes in the given order
+//! edgebreaker   vertices and faces in another order
+//! kd-tree       points in another order
 //! ```
 //!
-//! [`decode`] checks the counts of a stream against [`Limits`] before it allocates, and checks
-//! every index: no stream causes a panic, and none takes more memory than its counts allow.
-//! [`Encoder`] writes the sequential method, which every decoder supports and which preserves the
-//! order, so that references by row stay valid.
+//! [`decode`] reads every method with the crate `draco-core` (feature `decode`), within [`Limits`]: no stream causes a panic,
+//! and none takes more memory than its length and the limits allow. [`Encoder`] writes the sequential method, which every
+//! decoder supports and which preserves the order, so that references by row stay valid.
 //!
 //! Not here: files, stores and the meaning of attributes.
 #![cfg_attr(
@@ -25,32 +24,15 @@
     )
 )]
 
-mod bytes;
-#[cfg_attr(
-    not(feature = "edgebreaker"),
-    expect(dead_code, reason = "walks are of the edgebreaker")
-)]
-mod corners;
-#[cfg(feature = "edgebreaker")]
-mod edgebreaker;
+#[cfg(feature = "decode")]
+mod decode;
 mod encode;
-#[cfg(feature = "edgebreaker")]
-mod kd_tree;
-#[cfg(feature = "edgebreaker")]
-mod mesh;
-mod metadata;
-mod octahedron;
-mod predict;
-mod sequential;
-mod symbols;
 
 pub use encode::{Encoder, Quantization};
 
 use thiserror::Error;
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-
-use self::bytes::Cursor;
+use zvf_format::num::{saturating_usize, usize_from_u32};
 
 /// The contents of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,14 +70,6 @@ pub struct Attribute {
     pub values: Vec<u8>,
 }
 
-impl Attribute {
-    /// Returns the length in bytes of the values of a point: at most 255 values of at most 8 bytes
-    /// in any stream.
-    fn row_bytes(&self) -> usize {
-        usize_from_u32(self.width).saturating_mul(self.component.size())
-    }
-}
-
 /// The meaning of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
@@ -129,24 +103,6 @@ pub enum Component {
 }
 
 impl Component {
-    /// Returns the type with this code in streams.
-    const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            1 => Self::Int8,
-            2 => Self::UInt8,
-            3 => Self::Int16,
-            4 => Self::UInt16,
-            5 => Self::Int32,
-            6 => Self::UInt32,
-            7 => Self::Int64,
-            8 => Self::UInt64,
-            9 => Self::Float32,
-            10 => Self::Float64,
-            11 => Self::Bool,
-            _ => return None,
-        })
-    }
-
     /// Returns the size of a value in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
@@ -159,19 +115,6 @@ impl Component {
     }
 }
 
-impl Meaning {
-    const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            0 => Self::Position,
-            1 => Self::Normal,
-            2 => Self::Color,
-            3 => Self::TextureCoordinate,
-            4 => Self::Generic,
-            _ => return None,
-        })
-    }
-}
-
 /// The limits of a stream.
 ///
 /// ```
@@ -181,17 +124,15 @@ impl Meaning {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The largest number of points. All attributes together may have eight times as many values.
+    /// The largest number of points. The values of all attributes may take 64 bytes a point.
     pub max_points: usize,
     /// The largest number of faces.
     pub max_faces: usize,
-    /// The largest number of points that a stream of this length can hold.
-    max_meant: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_points: 1 << 26, max_faces: 1 << 27, max_meant: usize::MAX }
+        Self { max_points: 1 << 26, max_faces: 1 << 27 }
     }
 }
 
@@ -201,45 +142,7 @@ impl Limits {
     pub fn from_memory(bytes: u64) -> Self {
         // If the conversion saturates, there is no limit.
         let count = saturating_usize(bytes / BYTES_OF_A_POINT);
-        Self { max_points: count, max_faces: count.saturating_mul(2), ..Self::default() }
-    }
-
-    /// Adds the limit that follows from the length of a stream; `usize::MAX` is no limit.
-    fn with_stream_bytes(self, stream: usize) -> Self {
-        let max_meant = stream.saturating_mul(MAX_POINTS_OF_A_BYTE).saturating_add(MIN_POINTS);
-        Self { max_meant, ..self }
-    }
-
-    fn check(self, points: usize, faces: usize, byte: usize) -> Result<(), DracoError> {
-        for (count, limit, what) in
-            [(points, self.max_points, "points"), (faces, self.max_faces, "faces")]
-        {
-            if count > self.max_meant {
-                let expected = format!("as many {what} as the bytes can mean");
-                return Err(DracoError::new(Class::Codec, byte, expected, count.to_string()));
-            }
-            if count > limit {
-                let expected = format!("at most {limit} {what}");
-                return Err(DracoError::new(
-                    Class::LimitExceeded,
-                    byte,
-                    expected,
-                    count.to_string(),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the number of values of all attributes. A value takes four bytes while it is decoded
-    /// and up to eight in the result, and 64 bytes per point are available.
-    fn check_values(self, values: u64, byte: usize) -> Result<(), DracoError> {
-        let limit = to_u64(self.max_points).saturating_mul(8); // the largest number is none
-        if values <= limit {
-            return Ok(());
-        }
-        let expected = format!("at most {limit} values");
-        Err(DracoError::new(Class::LimitExceeded, byte, expected, values.to_string()))
+        Self { max_points: count, max_faces: count.saturating_mul(2) }
     }
 }
 
@@ -285,95 +188,68 @@ impl DracoError {
 /// When the bytes are not a Draco stream, exceed `limits`, or use a method that this build does not
 /// support.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Geometry, DracoError> {
-    let mut cursor = Cursor::new(bytes);
-    let header = Header::read(&mut cursor)?;
-    let limits = limits.with_stream_bytes(bytes.len());
-    if header.has_metadata {
-        metadata::skip(&mut cursor)?;
-    }
-    let geometry = match header.method {
-        0 => sequential::decode(&mut cursor, &header, limits)?,
-        _ => decode_unordered(&mut cursor, &header, limits)?,
-    };
-    check_faces(&geometry)?;
-    Ok(geometry)
-}
-
-/// Decodes the methods that reorder points.
-#[cfg(feature = "edgebreaker")]
-fn decode_unordered(
-    cursor: &mut Cursor<'_>,
-    header: &Header,
-    limits: Limits,
-) -> Result<Geometry, DracoError> {
-    if header.is_mesh { mesh::decode(cursor, limits) } else { kd_tree::decode(cursor, limits) }
-}
-
-#[cfg(not(feature = "edgebreaker"))]
-fn decode_unordered(
-    _cursor: &mut Cursor<'_>,
-    _header: &Header,
-    _limits: Limits,
-) -> Result<Geometry, DracoError> {
-    let expected = "the sequential method";
-    Err(DracoError::new(Class::Unsupported, METHOD_BYTE, expected, "another one"))
-}
-
-fn check_faces(geometry: &Geometry) -> Result<(), DracoError> {
+    let header = Header::read(bytes)?;
+    let geometry = decode_checked(bytes, header, limits)?;
     let points = geometry.points;
     let corners = geometry.faces.iter().flatten().flatten();
     let far = corners.copied().find(|point| usize_from_u32(*point) >= points);
-    far.map_or(Ok(()), |point| {
+    far.map_or(Ok(geometry), |point| {
         let expected = format!("points below {points}");
         Err(DracoError::new(Class::OutOfBounds, 0, expected, point.to_string()))
     })
 }
 
+#[cfg(feature = "decode")]
+use decode::decode_checked;
+
+#[cfg(not(feature = "decode"))]
+fn decode_checked(
+    _bytes: &[u8],
+    _header: Header,
+    _limits: &Limits,
+) -> Result<Geometry, DracoError> {
+    let expected = "a build that reads Draco streams";
+    Err(DracoError::new(Class::Unsupported, 0, expected, "one that only writes them"))
+}
+
 /// The first bytes of a stream.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "decode"), expect(dead_code, reason = "only decoders go on"))]
 struct Header {
     is_mesh: bool,
-    method: u8,
-    has_metadata: bool,
+    is_sequential: bool,
 }
 
 impl Header {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, DracoError> {
-        let magic = cursor.take(5, "magic")?;
+    fn read(bytes: &[u8]) -> Result<Self, DracoError> {
+        let fault = |class, byte, expected: &str, found: String| {
+            Err(DracoError::new(class, byte, expected, found))
+        };
+        let Some([magic @ .., major, minor, geometry, method]) = bytes.first_chunk::<9>() else {
+            return fault(Class::Truncated, 0, "9 bytes of a header", bytes.len().to_string());
+        };
         if magic != b"DRACO" {
-            let found = format!("{magic:02x?}");
-            return Err(DracoError::new(Class::BadMagic, 0, "DRACO", found));
+            return fault(Class::BadMagic, 0, "DRACO", format!("{magic:02x?}"));
         }
-        let (major, minor) = (cursor.byte("version")?, cursor.byte("version")?);
-        if major != 2 || !(2..=3).contains(&minor) {
+        if *major != 2 || !(2..=3).contains(minor) {
             let found = format!("{major}.{minor}");
-            return Err(DracoError::new(Class::UnsupportedVersion, 5, "2.2 or 2.3", found));
+            return fault(Class::UnsupportedVersion, 5, "2.2 or 2.3", found);
         }
-        let geometry = cursor.byte("geometry")?;
-        if geometry > 1 {
-            let expected = "0 (points) or 1 (mesh)";
-            return Err(DracoError::new(Class::BadTag, 7, expected, geometry.to_string()));
+        if *geometry > 1 {
+            return fault(Class::BadTag, 7, "0 (points) or 1 (mesh)", geometry.to_string());
         }
-        let method = cursor.byte("method")?;
-        if method > 1 {
-            return Err(DracoError::new(Class::BadTag, 8, "method 0 or 1", method.to_string()));
+        if *method > 1 {
+            return fault(Class::BadTag, 8, "method 0 or 1", method.to_string());
         }
-        let flags = cursor.take(2, "flags")?;
-        let has_metadata = flags.get(1).is_some_and(|high| high & 0x80 != 0);
-        Ok(Self { is_mesh: geometry == 1, method, has_metadata })
+        Ok(Self { is_mesh: *geometry == 1, is_sequential: *method == 0 })
     }
 }
 
-/// The offset of the method in a stream.
-#[cfg(not(feature = "edgebreaker"))]
-const METHOD_BYTE: usize = 8;
+/// Whether this build decodes streams.
+pub const DECODES: bool = cfg!(feature = "decode");
 /// The memory of a point with its attributes, and half a face, in bytes.
 const BYTES_OF_A_POINT: u64 = 64;
-/// The largest number of points per byte, reached by the best compression of regular meshes.
-const MAX_POINTS_OF_A_BYTE: usize = 4096;
-/// The number of points that is always allowed.
-const MIN_POINTS: usize = 1 << 16;
-
-#[cfg(all(test, feature = "edgebreaker"))]
+#[cfg(all(test, feature = "decode"))]
 mod tests {
     use super::*;
 
@@ -419,23 +295,24 @@ mod tests {
 
     #[test]
     fn counts_are_compared_with_limits_and_with_the_bytes() {
-        let stream = |faces: &[u8]| {
-            [&b"DRACO\x02\x02\x01\x01\0\0\0"[..], &[3], faces, &[0, 1, 0, 0]].concat()
-        };
-        let error = decode(&stream(&[0xff, 0xff, 0xff, 0x7f]), &Limits::default()).unwrap_err();
-        assert!(error.to_string().contains("as many faces as the bytes can mean"), "{error}");
+        let stream =
+            [&b"DRACO\x02\x02\x01\x01\0\0\0\x03"[..], &[0xff, 0xff, 0xff, 0x7f, 0, 1, 0, 0]];
+        assert_eq!(decode(&stream.concat(), &Limits::default()).unwrap_err().class, Class::Codec);
+        let flat = Encoder::new(&[0.0; 9]).unwrap().with_faces(&[[0, 1, 2]; 6]).unwrap().encode();
         let limits = Limits { max_faces: 5, ..Limits::default() };
-        let error = decode(&stream(&[6]), &limits).unwrap_err();
+        let error = decode(&flat, &limits).unwrap_err();
+        assert_eq!(error.class, Class::LimitExceeded, "{error}");
+        let limits = Limits { max_points: 2, ..Limits::default() };
+        let error = decode(&flat, &limits).unwrap_err();
         assert_eq!(error.class, Class::LimitExceeded, "{error}");
         // Values of the sequential method may take no bytes.
         let points = 1000_u32.to_le_bytes();
         let wide = [1, 1, 0, 6, 255, 0, 0, 1];
         let stream = [&b"DRACO\x02\x03\0\0\0\0"[..], &points, &wide].concat();
         let limits = Limits { max_points: 1000, ..Limits::default() };
-        assert_eq!(
-            decode(&stream, &limits).unwrap_err().to_string(),
-            "LimitExceeded in Draco, byte 23: expected at most 8000 values, found 255000"
-        );
+        let error = decode(&stream, &limits).unwrap_err().to_string();
+        let expected = "LimitExceeded in Draco, byte 23: expected at most 1000 points and";
+        assert!(error.starts_with(expected) && error.contains("1020000"), "{error}");
     }
 
     #[test]
@@ -444,9 +321,8 @@ mod tests {
         let counts = [1, 0x80, 0x80, 4, 1];
         let indices = [0, 0, 0x87, 0x80, 0x80, 0x80, 0x20];
         let stream = [&b"DRACO\x02\x02\x01\0\0\0"[..], &counts, &indices, &[0]].concat();
-        assert_eq!(
-            decode(&stream, &Limits::default()).unwrap_err().to_string(),
-            "OutOfBounds in Draco, byte 23: expected points below 65536, found 8589934599"
-        );
+        let error = decode(&stream, &Limits::default()).unwrap_err().to_string();
+        let expected = "Codec in Draco, byte 23: expected a valid stream, found ";
+        assert!(error.starts_with(expected) && error.contains("8589934599"), "{error}");
     }
 }

@@ -180,9 +180,9 @@ fn widen(values: &[u8]) -> Vec<u8> {
 #[expect(clippy::wildcard_enum_match_arm, reason = "all others are faults of the stream")]
 fn from_draco(error: &DracoError) -> Error {
     let expected = match error.class {
-        Class::Unsupported => Expected::Rule(
-            "the sequential method: streams of others are read by builds with the feature `draco`",
-        ),
+        Class::Unsupported => {
+            Expected::Rule("a build that reads Draco streams: one with the feature `draco`")
+        }
         Class::LimitExceeded => Expected::Rule("no more points than memory is allowed for"),
         _ => Expected::Rule("a Draco stream that can be decoded"),
     };

@@ -40,7 +40,7 @@ pub(crate) fn positions(case: &LevelCase) -> usize {
     let keys = case.chunks();
     let positions = inline(level.positions(&keys, Caching::Once));
     if case.is_draco() {
-        if cfg!(feature = "draco") {
+        if zvf_draco::DECODES {
             // Streams have their own order: rows are counted, and attributes are refused.
             let counts = inline(level.row_counts(&keys));
             for (column, count) in positions.iter().zip(counts) {

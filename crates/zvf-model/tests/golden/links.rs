@@ -48,7 +48,7 @@ fn stride(family: &LinkFamily) -> usize {
 /// Checks faces within the chunks of a mesh of streams; faces between chunks refer to unknown rows.
 fn inner_faces(case: &LevelCase) {
     let family = inline(case.level.links(Delta::SAME));
-    if !cfg!(feature = "draco") {
+    if !zvf_draco::DECODES {
         assert_eq!(family.unwrap_err().class(), Class::Unsupported, "{}", case.name);
         return;
     }
