@@ -8,18 +8,13 @@
 //!
 //! Not here: the meaning of the numbers and bytes.
 
-use std::collections::BinaryHeap;
-use std::fs::File;
-use std::io::{BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::mem;
 
-use rayon::prelude::*;
 use zvf_error::{Error, Result};
-use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64};
 
-use crate::error::task_error;
 use crate::spill_folder::SpillFolder;
-use crate::stages::{Output, Runs, open};
+use crate::stages::{BLOCK_KEY, KWayMerge, MAX_BLOCK, Output, Runs, number_u64, sort_key_u64};
 use crate::stop::StopFlag;
 
 /// Accepts blocks in any order.
@@ -31,16 +26,18 @@ use crate::stop::StopFlag;
 /// sorter.push((7, 1), &[b"b"])?;
 /// sorter.push((7, 0), &[b"a", b"a"])?;
 /// let mut blocks = sorter.finish()?;
-/// assert_eq!(blocks.next()?, Some(Block { key: (7, 0), bytes: b"aa" }));
-/// assert_eq!(blocks.next()?, Some(Block { key: (7, 1), bytes: b"b" }));
-/// assert_eq!(blocks.next()?, None);
+/// assert_eq!(blocks.head(), Some(Block { key: (7, 0), bytes: b"aa" }));
+/// blocks.advance()?;
+/// assert_eq!(blocks.head(), Some(Block { key: (7, 1), bytes: b"b" }));
+/// blocks.advance()?;
+/// assert_eq!(blocks.head(), None);
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct BlockSorter {
     folder: SpillFolder,
-    bytes: Vec<u8>,
-    held: Vec<BlockEntry>,
+    bytes: Vec<u8>,      // of blocks, each with its key before it
+    held: Vec<[u32; 2]>, // where each starts, and its length
     runs: Runs,
 }
 
@@ -55,20 +52,10 @@ pub struct Block<'a> {
 
 /// Sorted blocks.
 #[derive(Debug)]
-pub struct Blocks(Source);
-
-#[derive(Debug)]
-enum Source {
-    Memory { bytes: Vec<u8>, held: Vec<BlockEntry>, next: usize },
-    Files { merge: Merge, _runs: Runs, _folder: SpillFolder },
-}
-
-/// A block in memory: its key and its location.
-#[derive(Clone, Copy, Debug)]
-struct BlockEntry {
-    key: (u64, u64),
-    start: u32,
-    length: u32,
+pub struct Blocks {
+    merge: KWayMerge,
+    _runs: Runs,
+    _folder: SpillFolder,
 }
 
 impl SpillFolder {
@@ -92,13 +79,15 @@ impl BlockSorter {
         if found > max {
             return Err(Error::limit("bytes of a block", max, found));
         }
-        let full = to_u64(self.bytes.len() + length + self.held.len() * size_of::<BlockEntry>());
+        let length = BLOCK_KEY + length;
+        let full = to_u64(self.bytes.len() + length + self.held.len() * size_of::<[u32; 2]>());
         if full > self.folder.memory().min(max) && !self.held.is_empty() {
             self.spill()?;
         }
-        // Neither is above `MAX_BLOCK`.
-        let (start, length) = (index_u32(self.bytes.len()), index_u32(length));
-        self.held.push(BlockEntry { key, start, length });
+        // Neither is above `MAX_BLOCK` and a key.
+        self.held.push([self.bytes.len(), length].map(index_u32));
+        let key = [key.0, key.1].map(sort_key_u64);
+        self.bytes.extend_from_slice(key.as_flattened());
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         Ok(())
     }
@@ -109,152 +98,65 @@ impl BlockSorter {
     ///
     /// When the scratch folder fails.
     pub fn finish(mut self) -> Result<Blocks> {
-        if self.runs.0.is_empty() {
-            self.held.par_sort_by_key(|held| held.key);
-            return Ok(Blocks(Source::Memory { bytes: self.bytes, held: self.held, next: 0 }));
-        }
-        self.spill()?;
-        let Self { folder, runs, .. } = self;
-        Ok(Blocks(Source::Files { merge: Merge::open(&runs.0)?, _runs: runs, _folder: folder }))
+        let merge = if self.runs.0.is_empty() {
+            self.sort_held()
+        } else {
+            self.spill()?;
+            KWayMerge::open_blocks(&self.runs.0)?
+        };
+        Ok(Blocks { merge, _runs: self.runs, _folder: self.folder })
+    }
+
+    fn sort_held(&mut self) -> KWayMerge {
+        KWayMerge::hold_blocks(mem::take(&mut self.bytes), mem::take(&mut self.held))
     }
 
     fn spill(&mut self) -> Result<()> {
-        self.held.par_sort_by_key(|held| held.key);
-        let held = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.held));
-        let run = self.write(Blocks(Source::Memory { bytes: held.0, held: held.1, next: 0 }))?;
-        self.runs.0.push(run);
+        let held = self.sort_held();
+        self.write(held)?;
         if self.runs.0.len() < MAX_RUNS {
             return Ok(());
         }
-        let runs = std::mem::take(&mut self.runs);
-        let merge = Merge::open(&runs.0)?;
-        let (_runs, _folder) = (runs, self.folder.clone());
-        let run = self.write(Blocks(Source::Files { merge, _runs, _folder }))?;
-        self.runs.0.push(run);
-        Ok(())
+        let runs = mem::take(&mut self.runs);
+        self.write(KWayMerge::open_blocks(&runs.0)?)
     }
 
-    /// Writes a run of sorted blocks, and returns its file.
-    fn write(&self, mut blocks: Blocks) -> Result<PathBuf> {
+    /// Writes a run of sorted blocks.
+    fn write(&mut self, mut blocks: KWayMerge) -> Result<()> {
         let path = self.folder.next_path("blocks")?;
         let mut out = Output::create(path.clone(), &StopFlag::default())?;
-        while let Some(Block { key, bytes }) = blocks.next()? {
-            for word in [key.0, key.1, to_u64(bytes.len())] {
-                out.write(&word.to_le_bytes())?;
+        while let Some((key, bytes)) = blocks.head().map(|block| block.split_at(BLOCK_KEY)) {
+            for part in [key, &to_u64(bytes.len()).to_le_bytes(), bytes] {
+                out.write(part)?;
             }
-            out.write(bytes)?;
+            blocks.advance()?;
         }
         out.finish()?;
-        Ok(path)
-    }
-}
-
-impl BlockEntry {
-    fn block(self, bytes: &[u8]) -> Block<'_> {
-        let start = usize_from_u32(self.start);
-        Block { key: self.key, bytes: &bytes[start..start + usize_from_u32(self.length)] }
+        self.runs.0.push(path);
+        Ok(())
     }
 }
 
 impl Blocks {
-    /// Returns the next block and its key; blocks with the same key keep their input order.
+    /// Returns the first remaining block; blocks with the same key keep their input order.
+    #[must_use]
+    pub fn head(&self) -> Option<Block<'_>> {
+        let (key, bytes) = self.merge.head()?.split_at(BLOCK_KEY);
+        Some(Block { key: (number_u64(key), number_u64(&key[8..])), bytes })
+    }
+
+    /// Moves on to the next block.
     ///
     /// # Errors
     ///
     /// When the scratch folder fails.
-    #[expect(clippy::should_implement_trait, reason = "the block is lent until the next call")]
-    pub fn next(&mut self) -> Result<Option<Block<'_>>> {
-        match &mut self.0 {
-            Source::Files { merge, .. } => merge.next(),
-            Source::Memory { bytes, held, next } => {
-                let found = held.get(*next).map(|held| held.block(bytes));
-                *next += 1;
-                Ok(found)
-            }
-        }
+    pub fn advance(&mut self) -> Result<()> {
+        self.merge.advance()
     }
 }
 
-/// Runs that are read in parallel.
-#[derive(Debug)]
-struct Merge {
-    runs: Vec<RunReader>,
-    // The first is the smallest; runs with the same key keep their order.
-    heads: BinaryHeap<std::cmp::Reverse<((u64, u64), usize)>>,
-    last: Option<usize>, // the run whose block was lent
-}
-
-#[derive(Debug)]
-struct RunReader {
-    file: BufReader<File>,
-    unread_bytes: u64,
-    block: Vec<u8>,
-}
-
-impl Merge {
-    fn open(paths: &[PathBuf]) -> Result<Self> {
-        let runs: Vec<RunReader> =
-            paths.iter().map(|path| RunReader::open(path)).collect::<Result<_, _>>()?;
-        let mut merge = Self { runs, heads: BinaryHeap::new(), last: None };
-        for number in 0..merge.runs.len() {
-            merge.advance(number)?;
-        }
-        Ok(merge)
-    }
-
-    fn advance(&mut self, number: usize) -> Result<()> {
-        if let Some(key) = self.runs[number].read()? {
-            self.heads.push(std::cmp::Reverse((key, number)));
-        }
-        Ok(())
-    }
-
-    fn next(&mut self) -> Result<Option<Block<'_>>> {
-        if let Some(last) = self.last.take() {
-            self.advance(last)?;
-        }
-        let Some(std::cmp::Reverse((key, number))) = self.heads.pop() else { return Ok(None) };
-        self.last = Some(number);
-        Ok(Some(Block { key, bytes: &self.runs[number].block }))
-    }
-}
-
-impl RunReader {
-    fn open(path: &Path) -> Result<Self> {
-        let file = open(path)?;
-        let unread_bytes = file.metadata().map_err(Error::scratch)?.len();
-        Ok(Self { file: BufReader::with_capacity(BUFFER, file), unread_bytes, block: Vec::new() })
-    }
-
-    /// Reads the next block; returns its key, if there is one.
-    fn read(&mut self) -> Result<Option<(u64, u64)>> {
-        if self.unread_bytes == 0 {
-            return Ok(None);
-        }
-        let mut front = [[0; 8]; 3];
-        self.file.read_exact(front.as_flattened_mut()).map_err(Error::scratch)?;
-        let [a, b, length] = front.map(u64::from_le_bytes);
-        let after_front = self.unread_bytes.saturating_sub(24); // 0 if the file grew since
-        let limit = after_front.min(MAX_BLOCK.into());
-        if length > limit {
-            return Err(task_error(
-                "blocks in the scratch folder",
-                format!("a block of at most {limit} bytes"),
-                length.to_string(),
-            ));
-        }
-        self.unread_bytes = after_front - length;
-        self.block.resize(saturating_usize(length), 0);
-        self.file.read_exact(&mut self.block).map_err(Error::scratch)?;
-        Ok(Some((a, b)))
-    }
-}
-
-/// Maximum bytes of a block, and of the blocks in memory.
-const MAX_BLOCK: u32 = (1 << 31) - 1;
 /// Maximum number of runs that are merged at once.
 const MAX_RUNS: usize = 128;
-const BUFFER: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -266,8 +168,9 @@ mod tests {
 
     fn collect_blocks(mut blocks: Blocks) -> Vec<((u64, u64), Vec<u8>)> {
         let mut found = Vec::new();
-        while let Some(Block { key, bytes }) = blocks.next().unwrap() {
+        while let Some(Block { key, bytes }) = blocks.head() {
             found.push((key, bytes.to_vec()));
+            blocks.advance().unwrap();
         }
         found
     }
@@ -318,7 +221,7 @@ mod tests {
         let run = folder.path().join("run");
         for length in [9, u64::from(MAX_BLOCK) + 1, u64::MAX] {
             fs::write(&run, [1, 2, length, 3].map(u64::to_le_bytes).concat()).unwrap();
-            let error = Merge::open(std::slice::from_ref(&run)).unwrap_err();
+            let error = KWayMerge::open_blocks(std::slice::from_ref(&run)).unwrap_err();
             let expected = "expected a block of at most 8 bytes";
             let message = format!("blocks in the scratch folder: {expected}, found {length}");
             assert_eq!(error.sentence(), message);

@@ -134,8 +134,7 @@ impl<'a> Frame<'a> {
         if self.shard.is_none() {
             return chunks.par_iter().map(|chunk| put(*chunk)).collect();
         }
-        let shards: Vec<&[u32]> =
-            chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)).collect();
+        let shards: Vec<&[u32]> = self.order.shards(chunks).collect();
         let parts = shards.par_iter().map(|chunks| {
             let part = chunks.par_iter().map(|chunk| put(*chunk)).collect::<Result<Vec<T>, _>>()?;
             if let Some(chunk) = chunks.first() {

@@ -179,8 +179,13 @@ impl Order {
     }
 
     /// Returns the shard of chunk `number`; without shards, each chunk has its own.
-    pub(crate) fn shard(&self, number: u32) -> u32 {
+    fn shard(&self, number: u32) -> u32 {
         self.shards[usize_from_u32(number)]
+    }
+
+    /// Returns the shards of consecutive chunks of this order.
+    pub(crate) fn shards<'a>(&'a self, chunks: &'a [u32]) -> impl Iterator<Item = &'a [u32]> {
+        chunks.chunk_by(|a, b| self.shard(*a) == self.shard(*b))
     }
 }
 

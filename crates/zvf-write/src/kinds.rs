@@ -36,65 +36,58 @@ use crate::{Report, Schema, WriteOptions};
 /// The kinds of a store that are being ingested.
 #[derive(Debug)]
 pub(crate) struct Kinds {
-    first: Ingest,
-    others: Vec<Ingest>,
-    next: i64,       // one past the largest id so far, at least 0
-    groups: Objects, // of objects of all kinds; a single kind has its own
+    all: Vec<Ingest>, // one or more
+    next: i64,        // one past the largest id so far, at least 0
+    groups: Objects,  // of objects of all kinds; a single kind has its own
 }
 
 impl Kinds {
     pub(crate) fn new(schema: &Schema, options: &WriteOptions) -> Self {
-        let several = to_u64(schema.extra_kinds.len()) + 1;
-        let memory = options.memory / several;
+        let memory = options.memory / to_u64(schema.kinds().count());
         let options = WriteOptions { memory, ..options.clone() };
         let ingest = |kind| Ingest::new(schema.for_single_kind(kind), &options);
-        Self {
-            first: ingest(schema.kind),
-            others: schema.extra_kinds.iter().copied().map(ingest).collect(),
-            next: 0,
-            groups: Objects::default(),
-        }
+        Self { all: schema.kinds().map(ingest).collect(), next: 0, groups: Objects::default() }
     }
 
     /// Returns the first kind.
-    pub(crate) const fn first(&self) -> &Ingest {
-        &self.first
+    pub(crate) fn first(&self) -> &Ingest {
+        &self.all[0]
     }
 
     /// Records the locations of vertices, for the end.
     pub(crate) fn record_locations(&mut self) {
-        self.first.records_locations = true;
-        self.others.iter_mut().for_each(|ingest| ingest.records_locations = true);
+        self.all.iter_mut().for_each(|ingest| ingest.records_locations = true);
     }
 
     /// Returns the groups.
     pub(crate) fn groups(&mut self) -> &mut Objects {
-        if self.others.is_empty() { &mut self.first.objects } else { &mut self.groups }
+        match self.all.as_mut_slice() {
+            [only] => &mut only.objects,
+            _ => &mut self.groups,
+        }
     }
 
     /// Returns the writer for geometry of `kind`; without such a kind, that of the first, which
     /// refuses it.
     pub(crate) fn writer_for_kind(&mut self, kind: Kind) -> KindWriter<'_> {
-        let next = (!self.others.is_empty()).then_some(&mut self.next);
-        let found = self.others.iter_mut().find(|ingest| ingest.schema.kind == kind);
-        KindWriter { ingest: found.unwrap_or(&mut self.first), next }
+        let found = self.all.iter().position(|ingest| ingest.schema.kind == kind);
+        let next = (self.all.len() > 1).then_some(&mut self.next);
+        KindWriter { ingest: &mut self.all[found.unwrap_or(0)], next }
     }
 
     /// Returns the writer for the first kind.
     pub(crate) fn first_writer(&mut self) -> KindWriter<'_> {
-        let next = (!self.others.is_empty()).then_some(&mut self.next);
-        KindWriter { ingest: &mut self.first, next }
+        self.writer_for_kind(self.first().schema.kind)
     }
 
     /// Returns the writer for geometry of `kind`.
     pub(crate) fn writer(&mut self, kind: Kind) -> Result<KindWriter<'_>> {
-        let all: Vec<Kind> =
-            std::iter::once(&self.first).chain(&self.others).map(kind_of).collect();
-        if all.contains(&kind) {
-            return Ok(self.writer_for_kind(kind));
+        let kinds = || self.all.iter().map(|ingest| ingest.schema.kind);
+        if kinds().all(|other| other != kind) {
+            let names: Vec<&str> = kinds().map(Kind::token).collect();
+            return Err(setting_error("the kind", names.join(" or "), kind));
         }
-        let names: Vec<&str> = all.iter().map(|kind| kind.token()).collect();
-        Err(setting_error("the kind", names.join(" or "), kind))
+        Ok(self.writer_for_kind(kind))
     }
 
     /// Writes level `number`; `edit_level` may change its documents. Calls `placed` with the
@@ -106,27 +99,27 @@ impl Kinds {
         mut edit_level: impl FnMut(Kind, &mut LevelDoc),
         mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<()>,
     ) -> Result<Outcome> {
-        let Self { first, others, groups, .. } = self;
+        let Self { mut all, groups, .. } = self;
+        let first = all.remove(0);
         let (kind, stop) = (first.schema.kind, first.stop_flag());
+        let geometry = GeometryPath::level(number);
         // Before the document of the level, which names what the level does not have.
-        groups.write_groups(build, GeometryPath::level(number), kind).await?;
-        let mut level =
-            finish(first, build, GeometryPath::level(number), &mut edit_level, &mut placed).await?;
-        if others.is_empty() {
+        groups.write_groups(build, geometry, kind).await?;
+        let mut level = finish(first, build, geometry, &mut edit_level, &mut placed).await?;
+        if all.is_empty() {
             return Ok(level);
         }
         let mut bounds = (level.report.vertices > 0).then(|| level.bounds.clone());
         let mut ids = vec![(kind, std::mem::take(&mut level.ids))];
         let mut reports = vec![(kind, std::mem::take(&mut level.report))];
         let mut index = GeometryIndex::default();
-        for ingest in others {
+        for ingest in all {
             let kind = ingest.schema.kind;
             let geometry = GeometryPath::for_extra_kind(number, kind);
             let outcome = finish(ingest, build, geometry, &mut edit_level, &mut placed).await?;
             index.entries.push((kind.token().to_owned(), entry(kind, &outcome.report)?));
             if outcome.report.vertices > 0 {
-                let both = bounds.into_iter().chain([outcome.bounds]).reduce(union);
-                bounds = both;
+                bounds = bounds.into_iter().chain([outcome.bounds]).reduce(union);
             }
             level.grouped |= outcome.grouped;
             level.schema.extra_kinds.push(kind);
@@ -134,7 +127,6 @@ impl Kinds {
             ids.push((kind, outcome.ids));
         }
         check_apart(&ids, &stop)?;
-        let geometry = GeometryPath::level(number);
         let index = GroupDoc::new(index.to_attributes());
         build.group(&geometry.path("geometry_index"), &index).await?;
         level.bounds = bounds.unwrap_or(level.bounds);
@@ -305,10 +297,6 @@ fn entry(kind: Kind, report: &Report) -> Result<GeometryEntry> {
         group: Some(kind.token().to_owned()),
         ..GeometryEntry::default()
     })
-}
-
-const fn kind_of(ingest: &Ingest) -> Kind {
-    ingest.schema.kind
 }
 
 #[cfg(test)]

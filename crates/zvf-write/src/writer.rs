@@ -178,7 +178,7 @@ impl Writer {
 
     /// Returns the number of vertices so far: the running number of the next one.
     #[must_use]
-    pub const fn vertices(&self) -> u64 {
+    pub fn vertices(&self) -> u64 {
         self.kinds.first().given
     }
 

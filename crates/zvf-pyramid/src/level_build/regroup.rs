@@ -31,8 +31,7 @@ use crate::rows::{check_rows, chunk_of_place, row_of_place};
 /// Chains in the order of their ids.
 pub(super) struct Regrouped {
     blocks: Blocks,
-    like: Batch,                  // has the columns of a block
-    held: Option<(u64, Vec<u8>)>, // the first block of the next chain
+    like: Batch, // has the columns of a block
 }
 
 /// The rows of a chunk in a batch.
@@ -68,7 +67,7 @@ impl KindSource<'_> {
             }
         }
         let (Some(like), None) = (like, visits.head()) else { return Ok(None) };
-        Ok(Some(Regrouped { blocks: sorter.finish()?, like, held: None }))
+        Ok(Some(Regrouped { blocks: sorter.finish()?, like }))
     }
 }
 
@@ -204,17 +203,9 @@ impl Regrouped {
             .collect();
         let (mut offsets, mut objects) = (Vec::new(), Vec::new());
         let (mut rows, mut last) = (0_usize, None);
-        loop {
-            let (chain, bytes) = match self.held.take() {
-                Some(held) => held,
-                None => match self.blocks.next()? {
-                    Some(Block { key: (chain, _), bytes }) => (chain, bytes.to_vec()),
-                    None => break,
-                },
-            };
+        while let Some(Block { key: (chain, _), bytes }) = self.blocks.head() {
             if last != Some(chain) {
                 if objects.len() == max_chains {
-                    self.held = Some((chain, bytes));
                     break;
                 }
                 offsets.push(rows);
@@ -222,13 +213,14 @@ impl Regrouped {
                 last = Some(chain);
             }
             let count = bytes.len() / stride; // positions take bytes
-            let mut rest = bytes.as_slice();
+            let mut rest = bytes;
             for (builder, stride) in &mut builders {
                 let (values, after) = rest.split_at(*stride * count);
                 builder.push_bytes(values);
                 rest = after;
             }
             rows += count;
+            self.blocks.advance()?;
         }
         if objects.is_empty() {
             return Ok(None);

@@ -47,7 +47,7 @@ pub(crate) struct Ingest {
     rooted: Vec<i64>,             // the object of each root of a skeleton
     trees: i64,                   // trees without objects so far
     pub(crate) next: Option<i64>, // the next id that nobody gave, where other kinds have ids too
-    whole: Option<i64>,           // then the object of vertices without one
+    whole: Option<i64>,           // the object of vertices without one
     pub(crate) given: u64,
     since: u64, // of those, since rows were last put aside
     left_out: u64,
@@ -384,42 +384,26 @@ impl Ingest {
         Ok(())
     }
 
-    /// Assigns object ids to vertices without any.
+    /// Assigns object ids to vertices without any: to each tree, to each point, or one to all.
+    /// Where other kinds have ids too, they go on after those.
     fn assign_default_ids(&mut self, rows: usize, trees: Option<&tree::Trees>) -> Result<Vec<i64>> {
-        if let Some(next) = self.next {
-            return self.assign_ids_from(next, rows, trees);
-        }
-        if let Some(trees) = trees {
-            let ids = ids_from(self.trees, trees.roots.len())?;
-            self.trees = ids.end;
-            return Ok(trees.tree.iter().map(|tree| ids.start + i64::from(*tree)).collect());
-        }
-        if self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some() {
-            // As in `begin_at`.
-            return Ok(ids_from(saturating_i64(self.given), rows)?.collect());
-        }
-        Ok(vec![0; rows])
-    }
-
-    /// Assigns ids from `next` on, when the ids of other kinds must not be reused.
-    fn assign_ids_from(
-        &mut self,
-        next: i64,
-        rows: usize,
-        trees: Option<&tree::Trees>,
-    ) -> Result<Vec<i64>> {
-        let (ids, taken) = if let Some(trees) = trees {
-            let taken = ids_from(next, trees.roots.len())?;
-            (trees.tree.iter().map(|tree| next + i64::from(*tree)).collect(), taken)
-        } else if self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some() {
-            let taken = ids_from(next, rows)?;
-            (taken.clone().collect(), taken)
-        } else {
-            let taken = ids_from(next, usize::from(self.whole.is_none()))?;
-            (vec![*self.whole.get_or_insert(next); rows], taken)
+        let each = self.schema.kind == Kind::PointCloud || self.schema.by_attribute.is_some();
+        let (first, count) = match trees {
+            Some(trees) => (self.trees, trees.roots.len()),
+            None if each => (saturating_i64(self.given), rows), // as in `begin_at`
+            None => (0, usize::from(self.whole.is_none())),
         };
-        self.next = Some(taken.end);
-        Ok(ids)
+        let ids = ids_from(self.next.unwrap_or(first), count)?;
+        if self.next.is_some() {
+            self.next = Some(ids.end);
+        } else if trees.is_some() {
+            self.trees = ids.end;
+        }
+        Ok(match trees {
+            Some(trees) => trees.tree.iter().map(|tree| ids.start + i64::from(*tree)).collect(),
+            None if each => ids.collect(),
+            None => vec![*self.whole.get_or_insert(ids.start); rows],
+        })
     }
 
     /// Refuses or drops vertices outside the declared bounds, and counts the rest.

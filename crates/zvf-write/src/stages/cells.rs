@@ -193,7 +193,6 @@ impl PlacesBuilder {
 
 impl CellsBuilder {
     fn new(merged: &MergedSlices, grouping: Grouping, target: &Target) -> Result<Self> {
-        let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
         let linked = merged.schema.kind.has_links();
         let numbered = linked || merged.records_locations;
         let given = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
@@ -201,12 +200,10 @@ impl CellsBuilder {
             Target::Memory => {
                 PlacesBuilder::Held(PlaceTable::new(if numbered { given } else { 0 }))
             }
-            Target::Files(_) => {
-                PlacesBuilder::Sorted(target.sorter("places", PLACE, memory, &stop))
-            }
+            Target::Files(_) => PlacesBuilder::Sorted(merged.sorter(target, "places", PLACE)),
         };
-        let entries = target.sorter("entries", ENTRY, memory, &stop);
-        let fragments = target.sequence("fragments", &stop)?;
+        let entries = merged.sorter(target, "entries", ENTRY);
+        let fragments = target.sequence("fragments", &merged.options.stop_flag())?;
         Ok(Self { grouping, numbered, linked, entries, places, fragments })
     }
 

@@ -127,7 +127,7 @@ pub(super) fn append_to_name(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Opens a file of another step; the error names it.
-pub(crate) fn open(path: &Path) -> Result<File> {
+pub(super) fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         Error::scratch(io::Error::new(error.kind(), message))

@@ -3,6 +3,7 @@
 //!
 //! Not here: groups, which are few ([`crate::objects`]).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -13,7 +14,7 @@ use zvf_metadata::arrays::{ArrayAttributes as _, Column as ColumnAttributes, Obj
 use zvf_metadata::{Dtype, DtypeKind, FillValue, GroupDoc, ManifestLayout, path_segment};
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 
-use super::cells::{CellsOutput, ENTRY, chunk_of};
+use super::cells::{CellsOutput, chunk_of};
 use super::merged_slices::MergedSlices;
 use super::slice::FieldRecord;
 use super::sorted::{KWayMerge, number, number_u32, sort_key, sort_key_u32};
@@ -61,12 +62,8 @@ impl Ids {
         cells: &[&CellsOutput],
         target: &Target,
     ) -> Result<Self> {
-        let stop = merged.options.stop_flag();
-        let spoken: Vec<StepOutput> =
-            merged.slices.iter().map(|slice| slice.sorted_file("ids")).collect();
-        let mut entries = open_entries(merged, cells)?;
-        let mut spoken = KWayMerge::open(&spoken, 8, &stop)?;
-        let mut out = target.sequence("ids", &stop)?;
+        let (mut entries, mut spoken) = (merged.entries(cells)?, merged.open_numbers("ids")?);
+        let mut out = target.sequence("ids", &merged.options.stop_flag())?;
         let (mut count, mut sparse, mut last) = (0_u64, false, None);
         loop {
             let heads = [entries.head_number(), spoken.head_number()];
@@ -96,132 +93,209 @@ impl Ids {
     pub(crate) fn read(&self, stop: &StopFlag) -> Result<KWayMerge> {
         KWayMerge::open([&self.stored], 8, stop)
     }
+}
 
-    fn for_each(&self, stop: &StopFlag, mut visit: impl FnMut(i64) -> Result<()>) -> Result<()> {
-        let mut ids = self.read(stop)?;
+/// The step that writes the index and the attributes of objects, and the segments of fragments.
+#[derive(Clone, Copy)]
+pub(crate) struct IndexStep<'a> {
+    pub(crate) merged: &'a MergedSlices,
+    pub(crate) frame: &'a Frame<'a>,
+    pub(crate) ids: &'a Ids,
+    pub(crate) cells: &'a [&'a CellsOutput],
+    pub(crate) target: &'a Target,
+}
+
+impl IndexStep<'_> {
+    /// Writes all of it.
+    pub(crate) async fn write(&self) -> Result<()> {
+        let Self { merged, frame, ids, .. } = *self;
+        let present = self.write_manifests().await?;
+        let plan = DensePlan {
+            chunk_rows: (ids.count > ONE_CHUNK).then_some(ONE_CHUNK),
+            // An id 0 alone is stored too: a reader that cannot list would ask for it in vain.
+            fill: FillValue::int(if ids.count == 1 { -1 } else { 0 }),
+            ..DensePlan::new(Dtype::INT64)
+        };
+        let put_id = |id: i64, block: &mut Vec<u8>| {
+            block.extend(id.to_le_bytes());
+            Ok(())
+        };
+        self.write_rows("object_index/object_ids", plan, put_id).await?;
+        let rank = to_u64(frame.table.rank());
+        let mut index = ObjectIndex::new(ids.count, present, rank, true);
+        if merged.options.dense {
+            index.layout = Some(ManifestLayout::DenseManifestsV1.into());
+        }
+        let document = GroupDoc::new(index.to_attributes());
+        frame.build.group(&frame.path("object_index"), &document).await?;
+        let fields = merged.slices.iter().flat_map(|slice| &slice.fields);
+        let names: BTreeSet<&str> = fields.map(|field| field.name.as_str()).collect();
+        for name in names {
+            self.write_field(name).await?;
+        }
+        let (layout, grouping) = merged.layout();
+        let is_given = layout.fragment.iter().any(|attribute| *attribute.name == *SEGMENT);
+        if merged.options.keeps_columns() && grouping != Grouping::Bins && !is_given {
+            self.write_segments().await?;
+        }
+        Ok(())
+    }
+
+    fn for_each_id(&self, mut visit: impl FnMut(i64) -> Result<()>) -> Result<()> {
+        let mut ids = self.ids.read(&self.merged.options.stop_flag())?;
         while let Some(id) = ids.head_number() {
             visit(id)?;
             ids.advance()?;
         }
         Ok(())
     }
-}
 
-fn open_entries(merged: &MergedSlices, cells: &[&CellsOutput]) -> Result<KWayMerge> {
-    let entries = cells.iter().map(|left| &left.entries);
-    KWayMerge::open(entries, ENTRY, &merged.options.stop_flag())
-}
-
-/// Writes the index and the attributes of objects, and the segments of fragments.
-pub(crate) async fn write(
-    merged: &MergedSlices,
-    frame: &Frame<'_>,
-    ids: &Ids,
-    cells: &[&CellsOutput],
-    target: &Target,
-) -> Result<()> {
-    let rank = to_u64(frame.table.rank());
-    let present = write_manifests(merged, frame, ids, cells).await?;
-    let plan = DensePlan {
-        chunk_rows: (ids.count > ONE_CHUNK).then_some(ONE_CHUNK),
-        // An id 0 alone is stored too: a reader that cannot list would ask for it in vain.
-        fill: FillValue::int(if ids.count == 1 { -1 } else { 0 }),
-        ..DensePlan::new(Dtype::INT64)
-    };
-    let mut sink = frame.build.dense(&frame.path("object_index/object_ids"), plan)?;
-    let mut block = Vec::new();
-    ids.for_each(&merged.options.stop_flag(), |id| {
-        block.extend_from_slice(&id.to_le_bytes());
-        push_whole(&mut sink, &mut block, BLOCK_BYTES)
-    })?;
-    push_whole(&mut sink, &mut block, 1)?;
-    sink.finish(|_| {}).await?;
-    let mut index = ObjectIndex::new(ids.count, present, rank, true);
-    if merged.options.dense {
-        index.layout = Some(ManifestLayout::DenseManifestsV1.into());
+    /// Writes an array with a row for each object, many rows at a time.
+    async fn write_rows(
+        &self,
+        path: &str,
+        plan: DensePlan,
+        mut put: impl FnMut(i64, &mut Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        let mut sink = self.frame.build.dense(&self.frame.path(path), plan)?;
+        let mut block = Vec::new();
+        self.for_each_id(|id| {
+            put(id, &mut block)?;
+            if block.len() >= BLOCK_BYTES {
+                sink.push(&block)?;
+                block.clear();
+            }
+            Ok(())
+        })?;
+        sink.push(&block)?;
+        sink.finish(|_| {}).await.map(drop)
     }
-    frame.build.group(&frame.path("object_index"), &GroupDoc::new(index.to_attributes())).await?;
-    write_fields(merged, frame, ids).await?;
-    let (layout, grouping) = merged.layout();
-    let is_given = layout.fragment.iter().any(|attribute| *attribute.name == *SEGMENT);
-    if merged.options.keeps_columns() && grouping != Grouping::Bins && !is_given {
-        write_segments(merged, frame, ids, cells, target).await?;
-    }
-    Ok(())
-}
 
-/// Passes on a block of rows once it has this many bytes.
-fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result<()> {
-    if block.len() >= bytes {
-        sink.push(block)?;
-        block.clear();
-    }
-    Ok(())
-}
-
-/// Writes the manifest of each object and the number of its vertices, and returns how many have
-/// fragments.
-async fn write_manifests(
-    merged: &MergedSlices,
-    frame: &Frame<'_>,
-    ids: &Ids,
-    cells: &[&CellsOutput],
-) -> Result<u64> {
-    let mut sink = ManifestSink::open(frame, merged.options.dense)?;
-    let mut counts = open_counts(merged, frame, ids)?;
-    let mut entries = open_entries(merged, cells)?;
-    let mut block = Manifests::default();
-    ids.for_each(&merged.options.stop_flag(), |id| {
-        let (before, mut vertices) = (block.fragments.len(), 0);
-        while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
-            let (chunk, starts_line) = chunk_of(entry);
-            let is_another = starts_line && block.fragments.len() > before;
-            block.fragments.push((chunk, number_u32(entry, 20), is_another));
-            let [first, last] = [24, 28].map(|at| number_u32(entry, at));
-            let more = last.checked_sub(first).ok_or_else(|| {
-                task_error("entries", format!("a last row from {first} on"), last)
-            })?;
-            vertices += u64::from(more) + 1;
-            entries.advance()?;
+    /// Writes the manifest of each object and the number of its vertices, and returns how many have
+    /// fragments.
+    async fn write_manifests(&self) -> Result<u64> {
+        let Self { merged, frame, .. } = *self;
+        let mut sink = ManifestSink::open(frame, merged.options.dense)?;
+        let mut counts = self.open_counts()?;
+        let mut entries = merged.entries(self.cells)?;
+        let mut block = Manifests::default();
+        self.for_each_id(|id| {
+            let (before, mut vertices) = (block.fragments.len(), 0);
+            while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
+                let (chunk, starts_line) = chunk_of(entry);
+                let is_another = starts_line && block.fragments.len() > before;
+                block.fragments.push((chunk, number_u32(entry, 20), is_another));
+                let [first, last] = [24, 28].map(|at| number_u32(entry, at));
+                let more = last.checked_sub(first).ok_or_else(|| {
+                    task_error("entries", format!("a last row from {first} on"), last)
+                })?;
+                vertices += u64::from(more) + 1;
+                entries.advance()?;
+            }
+            block.objects.push(before..block.fragments.len());
+            if counts.is_some() {
+                let max = u64::from(u32::MAX);
+                let count = u32::try_from(vertices)
+                    .map_err(|_too_many| Error::limit("vertices of an object", max, vertices))?;
+                block.counts.extend(count.to_le_bytes());
+            }
+            if block.objects.len() >= BLOCK_OBJECTS || block.fragments.len() >= BLOCK_FRAGMENTS {
+                block.write(frame, &mut sink, counts.as_mut())?;
+            }
+            Ok(())
+        })?;
+        block.write(frame, &mut sink, counts.as_mut())?;
+        sink.finish().await?;
+        if let Some(counts) = counts {
+            counts.finish(|_| {}).await?;
         }
-        block.objects.push(before..block.fragments.len());
-        if let Some(sink) = &mut counts {
-            let max = u64::from(u32::MAX);
-            let count = u32::try_from(vertices).ok();
-            let count =
-                count.ok_or_else(|| Error::limit("vertices of an object", max, vertices))?;
-            block.counts.extend(count.to_le_bytes());
-            push_whole(sink, &mut block.counts, BLOCK_BYTES)?;
-        }
-        if block.objects.len() >= BLOCK_OBJECTS || block.fragments.len() >= BLOCK_FRAGMENTS {
-            block.write(frame, &mut sink)?;
-        }
-        Ok(())
-    })?;
-    block.write(frame, &mut sink)?;
-    sink.finish().await?;
-    if let Some(mut sink) = counts {
-        push_whole(&mut sink, &mut block.counts, 1)?;
-        sink.finish(|_| {}).await?;
+        Ok(block.present)
     }
-    Ok(block.present)
-}
 
-/// Opens the column with the number of vertices of each object, unless there is one of that name or
-/// none is written.
-fn open_counts(merged: &MergedSlices, frame: &Frame<'_>, ids: &Ids) -> Result<Option<DenseSink>> {
-    let mut fields = merged.slices.iter().flat_map(|slice| &slice.fields);
-    if !merged.options.keeps_columns() || fields.any(|field| field.name == VERTEX_COUNT) {
-        return Ok(None);
+    /// Opens the column with the number of vertices of each object, unless there is one of that
+    /// name or none is written.
+    fn open_counts(&self) -> Result<Option<DenseSink>> {
+        let Self { merged, frame, ids, .. } = *self;
+        let mut fields = merged.slices.iter().flat_map(|slice| &slice.fields);
+        if !merged.options.keeps_columns() || fields.any(|field| field.name == VERTEX_COUNT) {
+            return Ok(None);
+        }
+        let dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
+        let mut says = Rows::object_attribute(VERTEX_COUNT, dtype, vec![ids.count]);
+        says.fill_sentinel_meaning = None; // 0 is the number of an object without vertices
+        says.extras.insert(DERIVED.to_owned(), true.into());
+        let plan = DensePlan::object_attribute(dtype, None, FillValue::uint(0));
+        let plan = DensePlan { attributes: says.to_attributes(), ..plan };
+        let path = frame.path(&format!("object_attributes/{VERTEX_COUNT}"));
+        frame.build.dense(&path, plan).map(Some)
     }
-    let dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
-    let mut says = Rows::object_attribute(VERTEX_COUNT, dtype, vec![ids.count]);
-    says.fill_sentinel_meaning = None; // 0 is the number of an object without vertices
-    says.extras.insert(DERIVED.to_owned(), true.into());
-    let plan = DensePlan::object_attribute(dtype, None, FillValue::uint(0));
-    let plan = DensePlan { attributes: says.to_attributes(), ..plan };
-    let path = frame.path(&format!("object_attributes/{VERTEX_COUNT}"));
-    frame.build.dense(&path, plan).map(Some)
+
+    /// Writes the segment of each fragment: the attribute of its object, or the row of the object;
+    /// 0 without an object.
+    async fn write_segments(&self) -> Result<()> {
+        let Self { merged, frame, target, .. } = *self;
+        let mut values = MergedField::open(merged, SEGMENT)?.filter(MergedField::is_integer);
+        let mut sorter = merged.sorter(target, "segments", 16);
+        let (mut entries, mut row) = (merged.entries(self.cells)?, 0_u64);
+        self.for_each_id(|id| {
+            let segment = match &mut values {
+                Some(values) => values.integer(id)?,
+                None => row,
+            };
+            while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
+                let place = sort_key_u32(merged.order.place(chunk_of(entry).0));
+                let fragment = sort_key_u32(number_u32(entry, 20));
+                sorter.push(&[&place, &fragment, &segment.to_le_bytes()])?;
+                entries.advance()?;
+            }
+            row += 1;
+            Ok(())
+        })?;
+        let (sorted, _) = sorter.finish()?;
+        let mut sorted = merged.open([&sorted], 16)?;
+        let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
+        let column = ColumnAttributes::new(FRAGMENT, SEGMENT, dtype, 1, Vec::new());
+        let path = format!("fragment_attributes/{SEGMENT}");
+        let sink = frame.numbers(&path, column.to_attributes())?;
+        for chunks in merged.order.shards(&merged.order.chunks) {
+            frame.check_stop()?;
+            for chunk in chunks {
+                let (mut cell, place) = (Vec::new(), merged.order.place(*chunk));
+                while let Some(record) = sorted.head().filter(|entry| number_u32(entry, 0) == place)
+                {
+                    cell.resize(usize_from_u32(number_u32(record, 4)) * 8, 0);
+                    cell.extend_from_slice(&record[8..]);
+                    sorted.advance()?;
+                }
+                // The only fragment of a chunk that no object names is that of vertices without
+                // one.
+                cell.resize(cell.len().max(8), 0);
+                sink.put(&frame.table.key(*chunk)?, cell.into())?;
+            }
+            sink.close_shard(&frame.table.key(chunks[0])?)?;
+        }
+        sink.finish(|_| {}).await.map(drop)
+    }
+
+    /// Writes one attribute of objects.
+    async fn write_field(&self, name: &str) -> Result<()> {
+        let count = self.ids.count;
+        let Some(mut field) = MergedField::open(self.merged, name)? else { return Ok(()) };
+        let (dtype, width) = field.ty;
+        let found = count.max(1).saturating_mul(to_u64(row_bytes(dtype, width))); // to be compared
+        let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
+        if found > max {
+            return Err(Error::limit("bytes of an attribute", max, found));
+        }
+        let texts = [field.record.unit.as_deref(), field.record.description.as_deref()];
+        let plan = attribute_plan(name, (dtype, width), count, texts);
+        let path = format!("object_attributes/{}", path_segment(name));
+        let put_value = |id, block: &mut Vec<u8>| {
+            block.extend_from_slice(field.value(id)?);
+            Ok(())
+        };
+        self.write_rows(&path, plan, put_value).await
+    }
 }
 
 /// The arrays that manifests are written to.
@@ -260,72 +334,23 @@ impl ManifestSink {
     }
 }
 
-/// Writes the segment of each fragment: the attribute of its object, or the row of the object; 0
-/// without an object.
-async fn write_segments(
-    merged: &MergedSlices,
-    frame: &Frame<'_>,
-    ids: &Ids,
-    cells: &[&CellsOutput],
-    target: &Target,
-) -> Result<()> {
-    let stop = merged.options.stop_flag();
-    let mut values = MergedField::open(merged, SEGMENT)?.filter(MergedField::is_integer);
-    let mut sorter = target.sorter("segments", 16, merged.options.memory / 8, &stop);
-    let (mut entries, mut row) = (open_entries(merged, cells)?, 0_u64);
-    ids.for_each(&stop, |id| {
-        let segment = match &mut values {
-            Some(values) => values.integer(id)?,
-            None => row,
-        };
-        while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
-            let place = sort_key_u32(merged.order.place(chunk_of(entry).0));
-            let fragment = sort_key_u32(number_u32(entry, 20));
-            sorter.push(&[&place, &fragment, &segment.to_le_bytes()])?;
-            entries.advance()?;
-        }
-        row += 1;
-        Ok(())
-    })?;
-    let (sorted, _) = sorter.finish()?;
-    let mut sorted = KWayMerge::open([&sorted], 16, &stop)?;
-    let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
-    let column = ColumnAttributes::new(FRAGMENT, SEGMENT, dtype, 1, Vec::new());
-    let sink = frame.numbers(&format!("fragment_attributes/{SEGMENT}"), column.to_attributes())?;
-    for chunks in
-        merged.order.chunks.chunk_by(|a, b| frame.order.shard(*a) == frame.order.shard(*b))
-    {
-        frame.check_stop()?;
-        for chunk in chunks {
-            let mut cell = Vec::new();
-            let place = merged.order.place(*chunk);
-            while let Some(record) = sorted.head().filter(|record| number_u32(record, 0) == place) {
-                cell.resize(usize_from_u32(number_u32(record, 4)) * 8, 0);
-                cell.extend_from_slice(&record[8..]);
-                sorted.advance()?;
-            }
-            // The only fragment of a chunk that no object names is that of vertices without one.
-            cell.resize(cell.len().max(8), 0);
-            sink.put(&frame.table.key(*chunk)?, cell.into())?;
-        }
-        sink.close_shard(&frame.table.key(chunks[0])?)?;
-    }
-    sink.finish(|_| {}).await?;
-    Ok(())
-}
-
 /// The manifests of some objects.
 #[derive(Default)]
 struct Manifests {
     fragments: Vec<(u32, u32, bool)>, // chunk, number there, and whether another line starts
     objects: Vec<Range<usize>>,       // of each, which of those
     present: u64,                     // objects that had fragments so far
-    counts: Vec<u8>,                  // the numbers of vertices that are not written yet
+    counts: Vec<u8>,                  // the number of vertices of each object
 }
 
 impl Manifests {
     /// Encodes them on all cores, and starts over.
-    fn write(&mut self, frame: &Frame<'_>, sink: &mut ManifestSink) -> Result<()> {
+    fn write(
+        &mut self,
+        frame: &Frame<'_>,
+        sink: &mut ManifestSink,
+        counts: Option<&mut DenseSink>,
+    ) -> Result<()> {
         match sink {
             ManifestSink::Blobs(sink) => self.write_blobs(frame, sink)?,
             ManifestSink::Dense(sinks, count) => {
@@ -334,8 +359,12 @@ impl Manifests {
             }
         }
         self.present += to_u64(self.objects.iter().filter(|range| !range.is_empty()).count());
+        if let Some(counts) = counts {
+            counts.push(&self.counts)?;
+        }
         self.objects.clear();
         self.fragments.clear();
+        self.counts.clear();
         Ok(())
     }
 
@@ -348,7 +377,7 @@ impl Manifests {
     ) -> Result<()> {
         frame.check_stop()?;
         if self.fragments.iter().any(|(.., is_another)| *is_another) {
-            let expected = "objects of one line each: others have no dense manifest".to_owned();
+            let expected = "objects of one line each: others have no dense manifest";
             return Err(setting_error("manifests", expected, "dense"));
         }
         for range in &self.objects {
@@ -391,9 +420,7 @@ impl Manifests {
 
 /// Refuses objects with several trees.
 pub(crate) fn check_roots(merged: &MergedSlices) -> Result<()> {
-    let roots: Vec<StepOutput> =
-        merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
-    let mut roots = KWayMerge::open(&roots, 8, &merged.options.stop_flag())?;
+    let mut roots = merged.open_numbers("roots")?;
     let (mut last, mut count) = (None, 0_u64);
     loop {
         let object = roots.head_number();
@@ -409,46 +436,6 @@ pub(crate) fn check_roots(merged: &MergedSlices) -> Result<()> {
         count += 1;
         roots.advance()?;
     }
-}
-
-async fn write_fields(merged: &MergedSlices, frame: &Frame<'_>, ids: &Ids) -> Result<()> {
-    let all = merged.slices.iter().flat_map(|slice| &slice.fields);
-    let mut names: Vec<&str> = all.map(|field| field.name.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
-        write_field(merged, frame, ids, name).await?;
-    }
-    Ok(())
-}
-
-/// Writes one attribute of objects.
-async fn write_field(
-    merged: &MergedSlices,
-    frame: &Frame<'_>,
-    ids: &Ids,
-    name: &str,
-) -> Result<()> {
-    let Some(mut field) = MergedField::open(merged, name)? else { return Ok(()) };
-    let (dtype, width) = field.ty;
-    let stride = row_bytes(dtype, width);
-    let found = ids.count.max(1).saturating_mul(to_u64(stride)); // to be compared
-    let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
-    if found > max {
-        return Err(Error::limit("bytes of an attribute", max, found));
-    }
-    let texts = [field.record.unit.as_deref(), field.record.description.as_deref()];
-    let plan = attribute_plan(name, (dtype, width), ids.count, texts);
-    let path = frame.path(&format!("object_attributes/{}", path_segment(name)));
-    let mut sink = frame.build.dense(&path, plan)?;
-    let mut block = Vec::new();
-    ids.for_each(&merged.options.stop_flag(), |id| {
-        block.extend_from_slice(field.value(id)?);
-        push_whole(&mut sink, &mut block, BLOCK_BYTES)
-    })?;
-    push_whole(&mut sink, &mut block, 1)?;
-    sink.finish(|_| {}).await?;
-    Ok(())
 }
 
 /// The values of an attribute of objects, merged from all slices.
@@ -475,7 +462,7 @@ impl<'a> MergedField<'a> {
         let (dtype, width) = common_type(merged, &given)?;
         let sources = given.iter().map(|(stored, _, stored_type)| {
             let stride = row_bytes(*stored_type, width) + 16;
-            KWayMerge::open([stored], stride, &merged.options.stop_flag())
+            merged.open([stored], stride)
         });
         let (sources, none) =
             (sources.collect::<Result<_>>()?, absent_values(dtype, usize_from_u32(width)));

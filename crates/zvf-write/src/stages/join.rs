@@ -27,7 +27,7 @@ use zvf_format::link::{Endpoint, LinkPolicy};
 use zvf_format::num::{index_u32, to_u64};
 use zvf_model::Kind;
 
-use super::cells::{CellsOutput, ENTRY, chunk_of};
+use super::cells::{CellsOutput, chunk_of};
 use super::file::WrittenFile;
 use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable};
@@ -99,7 +99,7 @@ pub(crate) fn elements(
     {
         return resolve_elements(merged, &held.elements, places);
     }
-    let mut links = sorter(merged, target);
+    let mut links = merged.sorter(target, "links", record_width(merged));
     let mut record = JoinRecord::default();
     if let (1.., Target::Files(stem)) = (slice.elements, target) {
         let places: Vec<&StepOutput> =
@@ -115,12 +115,6 @@ pub(crate) fn elements(
     let (links, written) = links.finish()?;
     record.files.extend(written);
     Ok((record, JoinedLinks::Sorted(links)))
-}
-
-/// Returns a sorter for records of links.
-fn sorter(merged: &MergedSlices, target: &Target) -> ExternalSorter {
-    let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
-    target.sorter("links", record_width(merged), memory, &stop)
 }
 
 /// Resolves elements in memory, on all cores.
@@ -181,12 +175,7 @@ fn missing_vertex_error(merged: &MergedSlices, element: u64, vertex: u64) -> Err
 
 /// Sorts the ends of all elements by vertex number.
 fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<()> {
-    let mut sorter = ExternalSorter::new(
-        to.to_owned(),
-        NAMED,
-        merged.options.memory / 8,
-        &merged.options.stop_flag(),
-    );
+    let mut sorter = merged.file_sorter(to, NAMED);
     for_each_element(merged, slice, |element, vertices, _| {
         for (slot, vertex) in (0_u8..).zip(vertices) {
             sorter.push(&[&sort_key_u64(*vertex), &sort_key_u32(element), &[slot]])?;
@@ -205,16 +194,11 @@ fn find_ends(
     to: &Path,
 ) -> Result<()> {
     let ends = StepOutput::File(ends.to_owned());
-    let mut ends = KWayMerge::open([&ends], NAMED, &merged.options.stop_flag())?;
+    let mut ends = merged.open([&ends], NAMED)?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
     let (lowest, places) = (sort_key_u64(lowest), places.iter().copied());
     let mut places = KWayMerge::from(places, PLACE, &lowest, &merged.options.stop_flag())?;
-    let mut sorter = ExternalSorter::new(
-        to.to_owned(),
-        FOUND,
-        merged.options.memory / 8,
-        &merged.options.stop_flag(),
-    );
+    let mut sorter = merged.file_sorter(to, FOUND);
     while let Some(end) = ends.head() {
         let vertex = number_u64(end);
         while places.head().is_some_and(|place| number_u64(place) < vertex) {
@@ -239,7 +223,7 @@ fn put_links(
     to: &mut ExternalSorter,
 ) -> Result<JoinRecord> {
     let found = StepOutput::File(found.to_owned());
-    let mut found = KWayMerge::open([&found], FOUND, &merged.options.stop_flag())?;
+    let mut found = merged.open([&found], FOUND)?;
     let links = links(merged)?;
     let mut record = JoinRecord::default();
     let mut ends = Vec::new();
@@ -357,11 +341,10 @@ pub(crate) fn chains(
     cells: &[&CellsOutput],
     target: &Target,
 ) -> Result<(JoinRecord, JoinedLinks)> {
-    let mut links = sorter(merged, target);
+    let mut links = merged.sorter(target, "links", record_width(merged));
     let family = self::links(merged)?;
     let mut record = JoinRecord::default();
-    let entries = cells.iter().map(|left| &left.entries);
-    let mut entries = KWayMerge::open(entries, ENTRY, &merged.options.stop_flag())?;
+    let mut entries = merged.entries(cells)?;
     let mut last: Option<(i64, End)> = None;
     let mut rows = 0_u64;
     while let Some(entry) = entries.head() {

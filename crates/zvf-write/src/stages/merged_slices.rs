@@ -21,11 +21,13 @@ use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
+use super::cells::{CellsOutput, ENTRY};
 use super::lists::MergedLists;
 use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
+use super::sorted::{ExternalSorter, KWayMerge};
 use super::source::{FileSource, LoadedSpan, Source, Span};
 use super::spans::SpanIndex;
-use super::step_output::file;
+use super::step_output::{StepOutput, Target, file};
 use crate::WriteOptions;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
@@ -184,6 +186,38 @@ impl MergedSlices {
         }
     }
 
+    /// Merges sorted records of this width.
+    pub(super) fn open<'a>(
+        &self,
+        stored: impl IntoIterator<Item = &'a StepOutput>,
+        width: usize,
+    ) -> Result<KWayMerge> {
+        KWayMerge::open(stored, width, &self.options.stop_flag())
+    }
+
+    /// Merges the fragments of objects.
+    pub(super) fn entries(&self, cells: &[&CellsOutput]) -> Result<KWayMerge> {
+        self.open(cells.iter().map(|left| &left.entries), ENTRY)
+    }
+
+    /// Merges the sorted numbers of this name that all slices have.
+    pub(super) fn open_numbers(&self, suffix: &str) -> Result<KWayMerge> {
+        let stored: Vec<StepOutput> =
+            self.slices.iter().map(|slice| slice.sorted_file(suffix)).collect();
+        self.open(&stored, 8)
+    }
+
+    /// Returns a sorter with its share of the memory.
+    pub(super) fn sorter(&self, target: &Target, suffix: &str, width: usize) -> ExternalSorter {
+        target.sorter(suffix, width, self.options.memory / 8, &self.options.stop_flag())
+    }
+
+    /// The same, for a file that this step reads again.
+    pub(super) fn file_sorter(&self, path: &Path, width: usize) -> ExternalSorter {
+        let (memory, stop) = (self.options.memory / 8, self.options.stop_flag());
+        ExternalSorter::new(path.to_owned(), width, memory, &stop)
+    }
+
     /// Returns whether every edge of a skeleton is stored.
     pub(crate) fn has_explicit_edges(&self) -> bool {
         let attributes = !self.element_attributes.is_empty() && !self.options.compat;
@@ -215,7 +249,7 @@ impl MergedSlices {
         let (from, to) = (cut(number), cut(number + 1));
         let (mut start, mut end, mut at, mut before) = (None, 0_usize, 0_usize, 0_u128);
         let chunks = &self.order.chunks;
-        for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
+        for shard in self.order.shards(chunks) {
             let mine = before >= from && (before < to || number + 1 == shares);
             let next = at + shard.len();
             if mine {
@@ -236,7 +270,7 @@ impl MergedSlices {
         let mut windows: Vec<Range<usize>> = Vec::new();
         let chunks = &self.order.chunks[share.clone()];
         let (mut start, mut at, mut held) = (share.start, share.start, 0_u64);
-        for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
+        for shard in self.order.shards(chunks) {
             // Saturates above any limit.
             let bytes = shard.iter().map(|chunk| self.weight(*chunk)).fold(0, u64::saturating_add);
             if at > start && held.saturating_add(bytes) > memory {

@@ -47,7 +47,7 @@ use zvf_metadata::{LevelDoc, Object, path_segment};
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsOutput, CellsRecord, Part};
-pub(crate) use file::{Output, WrittenFile, open, temporary_path};
+pub(crate) use file::{Output, WrittenFile, temporary_path};
 pub(crate) use index::{Ids, VERTEX_COUNT};
 pub(crate) use join::{JoinRecord, JoinedLinks};
 pub(crate) use links::LinksRecord;
@@ -57,7 +57,9 @@ pub(crate) use slice::{FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceD
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
 pub(crate) use sorted::sort_key;
-pub(crate) use sorted::{ExternalSorter, KWayMerge, Runs, number_u64, sort_key_u64};
+pub(crate) use sorted::{
+    BLOCK_KEY, ExternalSorter, KWayMerge, MAX_BLOCK, Runs, number_u64, sort_key_u64,
+};
 pub(crate) use step_output::{StepOutput, Target};
 
 use crate::cells::{Arrays, Frame, Meaning};
@@ -191,7 +193,8 @@ impl Stages {
         let points = merged.schema.kind == zvf_model::Kind::PointCloud;
         let indexed = !(bins && points && ids.count == 0 && !objects.needs_index());
         if indexed {
-            index::write(merged, &frame, &ids, &left, &target).await?;
+            let (frame, ids, cells, target) = (&frame, &ids, &left, &target);
+            index::IndexStep { merged, frame, ids, cells, target }.write().await?;
             objects.write_groups(build, merged.geometry, merged.schema.kind).await?;
         }
         let description = LevelDescription {

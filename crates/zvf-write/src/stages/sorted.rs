@@ -5,7 +5,7 @@
 //! order is numeric order ([`sort_key`]).
 
 use std::fs;
-use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 
 use super::file::{Output, WrittenFile, open, temporary_path};
 use super::step_output::{StepOutput, Target, file};
+use crate::error::task_error;
 use crate::spill_folder::SpillFolder;
 use crate::stop::StopFlag;
 
@@ -203,14 +204,18 @@ struct Head {
     source: usize,
 }
 
-/// Records in order, of one width.
+/// Records in order, of one width, or blocks.
 #[derive(Debug)]
 enum Source {
     /// All records, the start of the remaining ones, and the width.
     Held(Bytes, usize, usize),
+    /// The blocks with their keys, and the start and length of each remaining one.
+    Blocks(Vec<u8>, std::vec::IntoIter<[u32; 2]>),
+    /// The first record is empty at the end.
     File {
         file: BufReader<fs::File>,
         head: Vec<u8>,
+        unread_bytes: Option<u64>, // of a file of blocks
     },
 }
 
@@ -232,23 +237,39 @@ impl KWayMerge {
         stop: &StopFlag,
     ) -> Result<Self> {
         let width = width.max(1);
-        let mut merge = Self { sources: Vec::new(), heap: Vec::new(), width, stop: stop.clone() };
-        for (number, stored) in stored.into_iter().enumerate() {
-            let (source, some) = Source::open(stored, width, lowest)?;
-            if some {
-                merge.heap.push(Head { prefix: prefix(source.head()), source: number });
-            }
-            merge.sources.push(source);
-        }
+        let sources = stored.into_iter().map(|stored| Source::open(stored, width, lowest));
+        Ok(Self::new(sources.collect::<Result<_>>()?, width, stop))
+    }
+
+    /// Sorts blocks by their keys alone; each has its key before it, and `blocks` says where it
+    /// starts and how long it is.
+    pub(crate) fn hold_blocks(bytes: Vec<u8>, mut blocks: Vec<[u32; 2]>) -> Self {
+        blocks.par_sort_by_key(|[start, _]| prefix(&bytes[usize_from_u32(*start)..]));
+        let held = Source::Blocks(bytes, blocks.into_iter());
+        Self::new(vec![held], BLOCK_KEY, &StopFlag::default())
+    }
+
+    /// Opens files of sorted blocks: key, length and bytes of each.
+    pub(crate) fn open_blocks(runs: &[PathBuf]) -> Result<Self> {
+        let sources = runs.iter().map(|path| Source::open_blocks(path));
+        Ok(Self::new(sources.collect::<Result<_>>()?, BLOCK_KEY, &StopFlag::default()))
+    }
+
+    fn new(sources: Vec<Source>, width: usize, stop: &StopFlag) -> Self {
+        let head = |(number, source): (usize, &Source)| {
+            Some(Head { prefix: prefix(source.head()?), source: number })
+        };
+        let heap = sources.iter().enumerate().filter_map(head).collect();
+        let mut merge = Self { sources, heap, width, stop: stop.clone() };
         for at in (0..merge.heap.len()).rev() {
             merge.sink(at);
         }
-        Ok(merge)
+        merge
     }
 
     /// Returns the smallest remaining record.
     pub(crate) fn head(&self) -> Option<&[u8]> {
-        self.heap.first().map(|first| self.sources[first.source].head())
+        self.sources[self.heap.first()?.source].head()
     }
 
     /// Returns the number at its start.
@@ -261,7 +282,8 @@ impl KWayMerge {
         self.stop.check()?;
         let Some(first) = self.heap.first_mut() else { return Ok(()) };
         let source = &mut self.sources[first.source];
-        match source.advance()?.then(|| prefix(source.head())) {
+        source.advance()?;
+        match source.head().map(prefix) {
             Some(prefix) => first.prefix = prefix,
             None => drop(self.heap.swap_remove(0)),
         }
@@ -313,8 +335,8 @@ fn prefix(record: &[u8]) -> u128 {
 const PREFIX: usize = 16;
 
 impl Source {
-    /// Opens it at the first record that is not below `lowest`, and returns whether there is one.
-    fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<(Self, bool)> {
+    /// Opens it at the first record that is not below `lowest`.
+    fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<Self> {
         match stored {
             StepOutput::Held(bytes) => {
                 let count = bytes.len() / width;
@@ -324,14 +346,23 @@ impl Source {
                     let middle = from.midpoint(to);
                     if record(middle) < lowest { from = middle + 1 } else { to = middle }
                 }
-                Ok((Self::Held(bytes.clone(), from * width, width), from < count))
+                Ok(Self::Held(bytes.clone(), from * width, width))
             }
-            StepOutput::File(path) => {
-                let mut source = Self::open_file(path, width, lowest)?;
-                let some = source.advance()?;
-                Ok((source, some))
-            }
+            StepOutput::File(path) => Self::open_file(path, width, lowest),
         }
+    }
+
+    fn open_blocks(path: &Path) -> Result<Self> {
+        let file = open(path)?;
+        let unread_bytes = Some(file.metadata().map_err(Error::scratch)?.len());
+        Self::begin(file, Vec::new(), unread_bytes)
+    }
+
+    fn begin(file: fs::File, head: Vec<u8>, unread_bytes: Option<u64>) -> Result<Self> {
+        let file = BufReader::with_capacity(BUFFER, file);
+        let mut source = Self::File { file, head, unread_bytes };
+        source.advance()?;
+        Ok(source)
     }
 
     fn open_file(path: &Path, width: usize, lowest: &[u8]) -> Result<Self> {
@@ -354,32 +385,65 @@ impl Source {
             let start = SeekFrom::Start(from * to_u64(width));
             file.seek(start).map_err(Error::scratch)?;
         }
-        Ok(Self::File { file: BufReader::with_capacity(BUFFER, file), head })
+        Self::begin(file, head, None)
     }
 
     /// Returns the next record.
-    fn head(&self) -> &[u8] {
+    fn head(&self) -> Option<&[u8]> {
         match self {
-            Self::Held(bytes, at, width) => &bytes[*at..*at + *width],
-            Self::File { head, .. } => head,
+            Self::Held(bytes, at, width) => bytes.get(*at..*at + *width),
+            Self::Blocks(bytes, blocks) => blocks.as_slice().first().map(|span| {
+                let [start, length] = span.map(usize_from_u32);
+                &bytes[start..start + length]
+            }),
+            Self::File { head, .. } => (!head.is_empty()).then_some(head),
         }
     }
 
     /// Moves to the next record, if there is one.
-    fn advance(&mut self) -> Result<bool> {
+    fn advance(&mut self) -> Result<()> {
         match self {
-            Self::Held(bytes, at, width) => {
-                *at += *width;
-                Ok(*at < bytes.len())
+            Self::Held(_, at, width) => *at += *width,
+            Self::Blocks(_, blocks) => drop(blocks.next()),
+            Self::File { file, head, unread_bytes: Some(unread_bytes) } => {
+                read_block(file, head, unread_bytes)?;
             }
-            Self::File { file, head } => match file.read_exact(head) {
-                Ok(()) => Ok(true),
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
-                Err(error) => Err(Error::scratch(error)),
+            Self::File { file, head, unread_bytes: None } => match file.read_exact(head) {
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => head.clear(),
+                read => read.map_err(Error::scratch)?,
             },
         }
+        Ok(())
     }
 }
+
+/// Reads the next block of a file: its key, its length as a `u64`, and its bytes.
+fn read_block(file: &mut impl Read, block: &mut Vec<u8>, unread_bytes: &mut u64) -> Result<()> {
+    block.clear();
+    if *unread_bytes == 0 {
+        return Ok(());
+    }
+    let (mut key, mut length) = ([0; BLOCK_KEY], [0; 8]);
+    file.read_exact(&mut key)
+        .and_then(|()| file.read_exact(&mut length))
+        .map_err(Error::scratch)?;
+    let length = u64::from_le_bytes(length);
+    let after_front = unread_bytes.saturating_sub(to_u64(BLOCK_KEY) + 8); // 0 if the file grew since
+    let limit = after_front.min(MAX_BLOCK.into());
+    if length > limit {
+        let expected = format!("a block of at most {limit} bytes");
+        return Err(task_error("blocks in the scratch folder", expected, length));
+    }
+    *unread_bytes = after_front - length;
+    block.extend_from_slice(&key);
+    block.resize(BLOCK_KEY + saturating_usize(length), 0);
+    file.read_exact(&mut block[BLOCK_KEY..]).map_err(Error::scratch)
+}
+
+/// Bytes of the key of a block: two numbers.
+pub(crate) const BLOCK_KEY: usize = PREFIX;
+/// Maximum bytes of a block without its key, and of the blocks in memory.
+pub(crate) const MAX_BLOCK: u32 = (1 << 31) - 1;
 
 /// Encodes a number in eight bytes whose byte order is numeric order.
 pub(crate) fn sort_key(n: i64) -> [u8; 8] {
