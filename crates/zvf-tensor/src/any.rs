@@ -18,7 +18,7 @@ use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{LoneArray, OpenOptions, RangedFile};
-use zvf_tet::{EscapedName, MemoryBudget, TensorDtype};
+use zvf_tet::{MemoryBudget, TensorDtype};
 
 use crate::b2nd::BlockArray;
 use crate::error::request_error;
@@ -98,10 +98,7 @@ impl AnyArray {
                 })?
             }
         };
-        let geometry = tensor.dataset().geometry();
-        let element = geometry
-            .map_err(|e| e.within(format_args!("dataset {}", EscapedName(tensor.name()))))?
-            .element();
+        let element = tensor.geometry()?.element();
         let name = tensor.name().into();
         Ok(Self(Form::Tet { file, name, element }))
     }

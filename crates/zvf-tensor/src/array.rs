@@ -33,56 +33,54 @@ pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     }
 }
 
+impl<T: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy> Value for T {
+    const ELEMENT: TensorDtype = <Self as sealed::Sealed>::ELEMENT;
+}
+
 /// Seals the trait.
 mod sealed {
+    use zvf_tet::TensorDtype;
+
     #[expect(unnameable_types, reason = "a trait that cannot be named cannot be implemented")]
-    pub trait Sealed {}
+    pub trait Sealed {
+        const ELEMENT: TensorDtype;
+    }
 
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-    impl Sealed for i16 {}
-    impl Sealed for i32 {}
-    impl Sealed for i64 {}
-    impl Sealed for u8 {}
-    impl Sealed for u16 {}
-    impl Sealed for u32 {}
-    impl Sealed for u64 {}
-}
+    impl Sealed for f32 {
+        const ELEMENT: TensorDtype = TensorDtype::F32;
+    }
 
-impl Value for f32 {
-    const ELEMENT: TensorDtype = TensorDtype::F32;
-}
+    impl Sealed for f64 {
+        const ELEMENT: TensorDtype = TensorDtype::F64;
+    }
 
-impl Value for f64 {
-    const ELEMENT: TensorDtype = TensorDtype::F64;
-}
+    impl Sealed for i16 {
+        const ELEMENT: TensorDtype = TensorDtype::I16;
+    }
 
-impl Value for i16 {
-    const ELEMENT: TensorDtype = TensorDtype::I16;
-}
+    impl Sealed for i32 {
+        const ELEMENT: TensorDtype = TensorDtype::I32;
+    }
 
-impl Value for i32 {
-    const ELEMENT: TensorDtype = TensorDtype::I32;
-}
+    impl Sealed for i64 {
+        const ELEMENT: TensorDtype = TensorDtype::I64;
+    }
 
-impl Value for i64 {
-    const ELEMENT: TensorDtype = TensorDtype::I64;
-}
+    impl Sealed for u8 {
+        const ELEMENT: TensorDtype = TensorDtype::U8;
+    }
 
-impl Value for u8 {
-    const ELEMENT: TensorDtype = TensorDtype::U8;
-}
+    impl Sealed for u16 {
+        const ELEMENT: TensorDtype = TensorDtype::U16;
+    }
 
-impl Value for u16 {
-    const ELEMENT: TensorDtype = TensorDtype::U16;
-}
+    impl Sealed for u32 {
+        const ELEMENT: TensorDtype = TensorDtype::U32;
+    }
 
-impl Value for u32 {
-    const ELEMENT: TensorDtype = TensorDtype::U32;
-}
-
-impl Value for u64 {
-    const ELEMENT: TensorDtype = TensorDtype::U64;
+    impl Sealed for u64 {
+        const ELEMENT: TensorDtype = TensorDtype::U64;
+    }
 }
 
 /// Elements read from a file.
@@ -226,7 +224,7 @@ impl View {
 
 /// Views `bytes` as numbers in place, or copies them if address or byte order do not fit.
 fn numbers<T: Value>(element: TensorDtype, bytes: &[u8]) -> Option<Cow<'_, [T]>> {
-    if T::ELEMENT != element {
+    if <T as Value>::ELEMENT != element {
         return None;
     }
     if cfg!(target_endian = "little")

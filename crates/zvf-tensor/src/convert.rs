@@ -25,11 +25,10 @@ use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_publish::CommitGate;
 use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline, count_shard_cells};
-use zvf_tet::EscapedName;
 
 use crate::any::{AnyArray, TEXT_UNIT, chunk_coordinate, element_of};
-use crate::b2nd::{BlockFile, NewBlocks};
-use crate::error::request_error;
+use crate::b2nd::{BlockFile, NewBlocks, chunk_box, fill_block};
+use crate::error::{in_dataset, request_error};
 use crate::memory::Memory;
 use crate::pause::pause;
 use crate::publish::AtomicTensorFile;
@@ -199,8 +198,7 @@ pub async fn gather(
         let dtype = array.dtype().ok_or_else(|| untyped_error(array))?;
         let Some(element) = element_of(dtype) else {
             let found = dtype.to_string();
-            return Err(unsupported_error("a type of .tet files", &found)
-                .within(format_args!("dataset {}", EscapedName(name))));
+            return Err(in_dataset(unsupported_error("a type of .tet files", &found), name));
         };
         let chunk: Vec<u64> =
             options.chunk_shape.as_deref().unwrap_or(array.chunk_shape()).to_vec();
@@ -310,20 +308,14 @@ async fn to_zarr(
     for number in 0..total {
         let at = chunk_coordinate(&geometry, number)?;
         let at = at.as_slice();
-        let start: Vec<u64> = at.iter().zip(&shard).map(|(at, n)| at * n).collect();
-        let ends = start.iter().zip(&shard).zip(array.shape());
-        // A partition keeps the sum of an extent and one of its chunks below 2^63.
-        let stop: Vec<u64> = ends.map(|((at, n), end)| (at + n).min(*end)).collect();
+        let (start, stop) = chunk_box(&geometry, at);
         let items =
             to_little_endian(array.read(&start, &stop, &options.memory).await?, Some(dtype));
         let selection = geometry.select(&start, &stop)?;
         let mut first = None;
         for part in selection.chunks().flat_map(|chunk| chunk.blocks()) {
             let mut padded = vec![0; usize_from_u32(geometry.block_size())];
-            for run in part.runs() {
-                let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
-                padded[to..to + len].copy_from_slice(&items[from..from + len]);
-            }
+            fill_block(&part, &items, &mut padded);
             if padded.iter().any(|byte| *byte != 0) {
                 let index = inner_index(at, &per, part.number());
                 zarr.put_items(&index, padded.into())?;

@@ -5,11 +5,16 @@ use std::fmt::Display;
 
 use zvf_error::{Error, quote};
 use zvf_format::{Class, FormatError};
-use zvf_tet::TetRule;
+use zvf_tet::{EscapedName, TetRule};
 
 /// Returns the error for an invalid request.
 pub(crate) fn request_error(what: &'static str, rule: impl Display, found: &str) -> Error {
     Error::new(Class::InvalidArgument, what, rule, quote(found)).with_op("tensor")
+}
+
+/// Names the dataset of an error.
+pub(crate) fn in_dataset(error: Error, name: &str) -> Error {
+    error.within(format_args!("dataset {}", EscapedName(name)))
 }
 
 /// Returns the rule of the `.tet` format that the error violates, if it is one.

@@ -5,9 +5,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_publish::{
-    AtomicFile, CommitGate, Disk, FileOptions, PublishError, StagingDir, StagingOptions, TargetLock,
+    AtomicFile, CommitGate, Disk, FileOptions, StagingDir, StagingOptions, TargetLock,
 };
 
 /// A file under construction.
@@ -49,7 +49,7 @@ impl AtomicTensorFile {
     /// As [`create`](Self::create).
     pub fn create_gated(path: &Path, replace: bool, gate: &CommitGate) -> Result<Self> {
         let options = FileOptions { replace, gate: gate.clone(), ..FileOptions::default() };
-        Ok(Self(AtomicFile::create(&Disk::default(), path, options).map_err(publish_error)?))
+        Ok(Self(AtomicFile::create(&Disk::default(), path, options)?))
     }
 
     /// Returns the file to write to.
@@ -64,7 +64,7 @@ impl AtomicTensorFile {
     /// When it cannot be synced, another object took the name, the replaced file changed meanwhile
     /// (`Conflict`), or the rename fails.
     pub fn publish(self) -> Result<()> {
-        self.0.publish().map_err(publish_error)
+        Ok(self.0.publish()?)
     }
 }
 
@@ -83,11 +83,8 @@ impl NewFolder {
         let gate = gate.clone();
         let options =
             StagingOptions { replace, replace_file: true, gate, ..StagingOptions::new(marker) };
-        let begin = || {
-            let lock = TargetLock::acquire(&Disk::default(), path)?;
-            StagingDir::begin(lock, options)
-        };
-        Ok(Self(begin().map_err(publish_error)?))
+        let lock = TargetLock::acquire(&Disk::default(), path)?;
+        Ok(Self(StagingDir::begin(lock, options)?))
     }
 
     /// Returns the path where its files are created.
@@ -97,12 +94,8 @@ impl NewFolder {
 
     /// Renames it to its path.
     pub(crate) fn publish(self) -> Result<()> {
-        self.0.publish().map_err(publish_error)
+        Ok(self.0.publish()?)
     }
-}
-
-fn publish_error(error: PublishError) -> Error {
-    Error::from(error)
 }
 
 #[cfg(test)]

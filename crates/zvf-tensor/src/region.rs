@@ -13,7 +13,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    fn axes(&self) -> impl Iterator<Item = (u64, u64)> {
+    fn axes(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator {
         self.start.iter().copied().zip(self.stop.iter().copied())
     }
 
@@ -31,9 +31,14 @@ impl Region {
         Self { start, stop }
     }
 
+    /// Returns the box of all items of an array.
+    pub(crate) fn whole(shape: &[u64]) -> Self {
+        Self { start: vec![0; shape.len()], stop: shape.to_vec() }
+    }
+
     /// Returns the part inside of an array.
     pub(crate) fn clamp_to(&self, shape: &[u64]) -> Self {
-        self.intersection(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
+        self.intersection(&Self::whole(shape))
     }
 
     /// Returns whether the box lies inside an array of this shape.
@@ -51,6 +56,19 @@ impl Region {
     /// Returns whether it contains `other`.
     pub(crate) fn holds(&self, other: &Self) -> bool {
         self.intersection(other) == *other
+    }
+
+    /// Advances to the next item of the box, or of its first axes, last axis fastest; returns
+    /// `false` after the last.
+    pub(crate) fn advance(&self, at: &mut [u64]) -> bool {
+        for (at, (start, stop)) in at.iter_mut().zip(self.axes()).rev() {
+            *at += 1;
+            if *at < stop {
+                return true;
+            }
+            *at = start;
+        }
+        false
     }
 
     /// Returns the index of an item in this box.
@@ -73,27 +91,14 @@ pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region
     let run = common.axes().last().map_or(1, |(start, stop)| stop - start);
     let len = saturating_usize(run) * item;
     let mut at = common.start.clone();
+    let outer = at.len().saturating_sub(1); // without axes there is one run
     loop {
         let [read, write] = [from, to].map(|place| saturating_usize(place.place(&at)) * item);
         target[write..write + len].copy_from_slice(&source[read..read + len]);
-        if !next(&mut at, &common) {
+        if !common.advance(&mut at[..outer]) {
             return;
         }
     }
-}
-
-/// Advances to the next corner of a run; returns `false` after the last.
-fn next(at: &mut [u64], common: &Region) -> bool {
-    let outer = at.len().saturating_sub(1); // without axes there is one run
-    let ends = common.start.iter().zip(&common.stop);
-    for (at, (start, stop)) in at.iter_mut().zip(ends).take(outer).rev() {
-        *at += 1;
-        if *at < *stop {
-            return true;
-        }
-        *at = *start;
-    }
-    false
 }
 
 #[cfg(test)]

@@ -182,11 +182,7 @@ impl<'a> Directory<'a> {
     /// Lists padding and reserved fields that are not zero.
     #[must_use]
     pub fn lints(&self) -> Lints {
-        let mut lints = Lints::default();
-        for lint in self.iter().flat_map(|dataset| dataset.faults()) {
-            lints.push(lint);
-        }
-        lints
+        super::lints(self.iter().flat_map(|dataset| dataset.faults()))
     }
 }
 
@@ -273,7 +269,7 @@ impl<'a> Dataset<'a> {
 
     /// Returns the element type, or `None` for an unknown tag.
     #[must_use]
-    pub const fn element(&self) -> Option<TensorDtype> {
+    pub fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
     }
 

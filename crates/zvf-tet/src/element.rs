@@ -47,37 +47,18 @@ zvf_format::vocabulary! {
 impl TensorDtype {
     /// Returns the type with this tag, or `None` if there is none.
     #[must_use]
-    pub const fn from_tag(tag: u32) -> Option<Self> {
-        Some(match tag {
-            1 => Self::F32,
-            2 => Self::F64,
-            3 => Self::I32,
-            4 => Self::I64,
-            5 => Self::U8,
-            6 => Self::U16,
-            7 => Self::I16,
-            8 => Self::U32,
-            9 => Self::F16,
-            10 => Self::U64,
-            _ => return None,
-        })
+    pub fn from_tag(tag: u32) -> Option<Self> {
+        Self::with_tags().find(|(other, _)| *other == tag).map(|(_, element)| element)
     }
 
     /// Returns the tag of this type.
     #[must_use]
-    pub const fn tag(self) -> u32 {
-        match self {
-            Self::F32 => 1,
-            Self::F64 => 2,
-            Self::I32 => 3,
-            Self::I64 => 4,
-            Self::U8 => 5,
-            Self::U16 => 6,
-            Self::I16 => 7,
-            Self::U32 => 8,
-            Self::F16 => 9,
-            Self::U64 => 10,
-        }
+    pub fn tag(self) -> u32 {
+        Self::with_tags().find(|(_, other)| *other == self).map_or(0, |(tag, _)| tag) // each has one
+    }
+
+    fn with_tags() -> impl Iterator<Item = (u32, Self)> {
+        (1..=10).zip(Self::ALL.iter().copied())
     }
 
     /// Returns the size of one element in bytes, which is also the alignment of a typed view.

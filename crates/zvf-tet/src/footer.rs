@@ -22,6 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
+use super::Span;
 use super::json::{self, Members};
 use zvf_format::num;
 use zvf_format::{Class, Expected, FormatError, Lints, Part};
@@ -42,18 +43,9 @@ pub struct Footer<'a> {
     version: u32,   // 1 or 2
     json: &'a [u8], // one well-formed object
     json_at: u64,
-    spills: [Option<Spill>; 3], // as in `REFS`; back to back, the JSON after the last
+    spills: [Option<Span>; 3], // as in `REFS`; back to back, the JSON after the last
     payload_end: u64,
     metadata: Option<&'a [u8]>, // the metadata spill, one well-formed object
-}
-
-/// A document that did not fit into the JSON of a footer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spill {
-    /// Offset of its first byte in the file.
-    pub offset: u64,
-    /// Number of bytes.
-    pub len: u64,
 }
 
 /// The state of parsing a footer.
@@ -164,7 +156,7 @@ impl<'a> Footer<'a> {
             // Without a spill here, `at` stays before the JSON, which is refused below.
             at = at.saturating_add(adjacent.map(|spill| spill.len).max().unwrap_or(0));
         }
-        let outside = |spill: &&Spill| !(self.payload_end..=self.json_at).contains(&spill.offset);
+        let outside = |spill: &&Span| !(self.payload_end..=self.json_at).contains(&spill.offset);
         match self.spills.iter().flatten().find(outside) {
             None if at == self.json_at => Ok(()),
             stray => {
@@ -187,12 +179,6 @@ impl<'a> Footer<'a> {
         self.json
     }
 
-    /// Returns the offset of the JSON in the file.
-    #[must_use]
-    pub const fn json_offset(&self) -> u64 {
-        self.json_at
-    }
-
     /// Returns the offset of the footer, where payloads end.
     #[must_use]
     pub const fn payload_end(&self) -> u64 {
@@ -211,35 +197,23 @@ impl<'a> Footer<'a> {
         self.metadata.or_else(|| self.member("metadata").filter(|value| *value != b"null"))
     }
 
-    /// Returns the spilled zone maps. Never let them change a result.
+    /// Returns the offset of the JSON in the file.
     #[must_use]
-    pub const fn zone_maps(&self) -> Option<Spill> {
-        let [spill, _, _] = self.spills;
-        spill
+    pub const fn json_offset(&self) -> u64 {
+        self.json_at
     }
 
-    /// Returns the spilled secondary index. Never let it change a result.
+    /// Returns the positions of the zone maps, the secondary index and the metadata, if they are
+    /// outside the JSON. Zone maps and index may contradict the data.
     #[must_use]
-    pub const fn secondary_index(&self) -> Option<Spill> {
-        let [_, spill, _] = self.spills;
-        spill
-    }
-
-    /// Returns the spilled metadata.
-    #[must_use]
-    pub const fn metadata_spill(&self) -> Option<Spill> {
-        let [_, _, spill] = self.spills;
-        spill
+    pub const fn spills(&self) -> [Option<Span>; 3] {
+        self.spills
     }
 
     /// Lists references that this version does not have, and metadata in two places.
     #[must_use]
     pub fn lints(&self) -> Lints {
-        let mut lints = Lints::default();
-        for lint in self.faults() {
-            lints.push(lint);
-        }
-        lints
+        super::lints(self.faults())
     }
 
     pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
@@ -297,7 +271,7 @@ fn references(
     version: u32,
     floor: u64,
     json_at: u64,
-) -> Result<[Option<Spill>; 3], FormatError> {
+) -> Result<[Option<Span>; 3], FormatError> {
     let mut spills = [None; 3];
     for (spill, name) in spills.iter_mut().zip(REFS) {
         if version == 1 && name != METADATA_REF {
@@ -322,7 +296,7 @@ fn references(
             let expected = Expected::Rule("a span between index and JSON");
             return Err(refuse(Class::OutOfBounds, name, json_at, expected, "another one"));
         }
-        *spill = Some(Spill { offset, len });
+        *spill = Some(Span { offset, len });
     }
     Ok(spills)
 }

@@ -86,17 +86,20 @@ impl<'a> Index<'a> {
     /// unknown codec, a raw payload whose length is not that of its tile, or a span outside the
     /// payload area.
     pub fn parse(bytes: &'a [u8], payload_end: u64) -> Result<Self, FormatError> {
-        let (head, rows) = Self::parts(bytes)?;
-        let mut bad = rows.with_offsets().filter(|(_, row)| !row.is_sound(payload_end));
-        if let Some((at, row)) = bad.next() {
-            return Err(row.fault(payload_end).with_base_offset(at));
+        let index = Self::parse_again(bytes)?;
+        match index.rows.with_offsets().find(|(_, row)| !row.is_sound(payload_end)) {
+            Some((at, row)) => Err(row.fault(payload_end).with_base_offset(at)),
+            None => Ok(index),
         }
-        let reserved = [head.reserved_18.get().into(), head.reserved_24.get()];
-        Ok(Self { rows, budget: head.budget(), reserved })
     }
 
-    /// Parses header and rows; the header states the number of rows.
-    fn parts(bytes: &'a [u8]) -> Result<(&'a Head, Items<'a, Row>), FormatError> {
+    /// Parses bytes that [`Index::parse`] accepted before and that did not change, without checking
+    /// rows.
+    ///
+    /// # Errors
+    ///
+    /// When magic or version differ, or the length does not match `entry_count`.
+    pub fn parse_again(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::TetIndex, bytes);
         let head = cur.item::<Head>("header")?;
         if head.magic != MAGIC {
@@ -110,17 +113,6 @@ impl<'a> Index<'a> {
         }
         let rows = cur.array::<Row>("rows", head.entry_count.get())?;
         cur.end()?;
-        Ok((head, rows))
-    }
-
-    /// Parses bytes that [`Index::parse`] accepted before and that did not change, without checking
-    /// rows.
-    ///
-    /// # Errors
-    ///
-    /// When magic or version differ, or the length does not match `entry_count`.
-    pub fn parse_again(bytes: &'a [u8]) -> Result<Self, FormatError> {
-        let (head, rows) = Self::parts(bytes)?;
         let reserved = [head.reserved_18.get().into(), head.reserved_24.get()];
         Ok(Self { rows, budget: head.budget(), reserved })
     }
@@ -146,11 +138,7 @@ impl<'a> Index<'a> {
     /// Lists reserved fields that are not zero, and a budget above 100 %.
     #[must_use]
     pub fn lints(&self) -> Lints {
-        let mut lints = Lints::default();
-        for lint in self.faults() {
-            lints.push(lint);
-        }
-        lints
+        super::lints(self.faults())
     }
 
     /// Returns the faults that a strict reader refuses, with offsets from the start of the index.

@@ -46,6 +46,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+use zvf_format::{FormatError, Lints};
+
 mod budget;
 mod copy;
 mod directory;
@@ -72,9 +74,9 @@ pub use copy::{CopyRun, Runs};
 pub use directory::{Dataset, Datasets, Directory};
 pub use element::TensorDtype;
 pub use file::{Need, TetOpening, TetView};
+pub use footer::Footer;
 #[cfg(feature = "alloc")]
 pub use footer::encode_footer;
-pub use footer::{Footer, Spill};
 pub use geometry::{Tile, TileGeometry};
 pub use index::{DECODED_CAP, Index, Row, TensorCodec};
 #[cfg(feature = "alloc")]
@@ -93,6 +95,13 @@ pub const MAX_RANK: usize = 8;
 /// Returns the first multiple of 8 at or after `n`.
 pub(crate) const fn align8(n: u64) -> Option<u64> {
     n.checked_next_multiple_of(8)
+}
+
+/// Collects the first of these faults.
+fn lints(faults: impl Iterator<Item = FormatError>) -> Lints {
+    let mut lints = Lints::default();
+    faults.for_each(|fault| lints.push(fault));
+    lints
 }
 
 #[cfg(test)]

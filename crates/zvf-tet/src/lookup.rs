@@ -128,43 +128,29 @@ impl<'a> Lookup<'a> {
             self.places.geometry.position(coords).ok_or_else(|| {
                 self.refuse(Class::OutOfBounds, "coordinates outside of the grid")
             })?;
-        match &self.places.place {
-            Place::InOrder(first) => num::checked_usize(position)
-                .and_then(|position| self.rows.get(first.checked_add(position)?))
-                .ok_or_else(missing),
+        let (id, rank) = (u64::from(self.places.id), self.places.geometry.rank());
+        let is_here =
+            |row: &&Row| row.dataset_id() == id && axes(&row.chunk_index(), rank) == coords;
+        let mut candidates = match &self.places.place {
+            Place::InOrder(first) => {
+                let at = num::checked_usize(position).and_then(|at| first.checked_add(at));
+                return at.and_then(|at| self.rows.get(at)).ok_or_else(missing);
+            }
             #[cfg(feature = "alloc")]
             Place::Sorted(numbers) => {
-                let rank = self.places.geometry.rank();
                 let row = |number: &u32| self.rows.get(num::usize_from_u32(*number));
-                let key = |number: &u32| row(number).map(Row::chunk_index);
                 let at = numbers.partition_point(|number| {
-                    key(number).is_some_and(|key| axes(&key, rank) < coords)
+                    row(number).is_some_and(|row| axes(&row.chunk_index(), rank) < coords)
                 });
-                let mut candidates = numbers.get(at..).unwrap_or(&[]).iter();
-                let mut next = || {
-                    candidates
-                        .next()
-                        .and_then(row)
-                        .filter(|row| axes(&row.chunk_index(), rank) == coords)
-                };
-                let found = next().ok_or_else(missing)?;
-                match next() {
-                    None => Ok(found),
-                    Some(_) => Err(self.refuse(Class::Duplicate, "more than one")),
-                }
+                numbers.get(at..).unwrap_or(&[]).iter().filter_map(row).take_while(is_here)
             }
             #[cfg(not(feature = "alloc"))]
-            Place::Anywhere => {
-                let (id, rank) = (u64::from(self.places.id), self.places.geometry.rank());
-                let mut candidates = self.rows.iter().filter(|row| {
-                    row.dataset_id() == id && axes(&row.chunk_index(), rank) == coords
-                });
-                let found = candidates.next().ok_or_else(missing)?;
-                match candidates.next() {
-                    None => Ok(found),
-                    Some(_) => Err(self.refuse(Class::Duplicate, "more than one")),
-                }
-            }
+            Place::Anywhere => self.rows.iter().filter(is_here),
+        };
+        let found = candidates.next().ok_or_else(missing)?;
+        match candidates.next() {
+            None => Ok(found),
+            Some(_) => Err(self.refuse(Class::Duplicate, "more than one")),
         }
     }
 

@@ -9,65 +9,69 @@ use core::fmt;
 
 use zvf_format::{Class, FormatError, Part};
 
-/// A rule, by its number.
-///
-/// ```
-/// use zvf_tet::{TetRule, Superblock};
-///
-/// let error = Superblock::parse(b"", 0).unwrap_err();
-/// assert_eq!(TetRule::from_error(&error), Some(TetRule::O1));
-/// assert_eq!(TetRule::O1.to_string(), "O1");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum TetRule {
-    /// 32 bytes, magic and version of the superblock.
-    O1,
-    /// The index lies in the file.
-    O2,
-    /// The directory lies in the file and has space for its records.
-    O3,
-    /// Each record lies in the directory; its name is UTF-8, its rank 1 to 8.
-    O4,
-    /// The records fill the directory.
-    O5,
-    /// The index starts right after the directory.
-    O6,
-    /// Magic and version of the index; its length matches its rows.
-    O7,
-    /// Each row has a known codec, agreeing lengths and a span in the payload area.
-    O8,
-    /// An announced footer exists and is well-formed, with its spills.
-    O9,
-    /// Element types are known.
-    V1,
-    /// No chunk extent is 0.
-    V2,
-    /// Element and byte counts fit in 64 bits.
-    V3,
-    /// Rows belong to datasets.
-    V4,
-    /// There is exactly one row for each tile, and no other row.
-    V5,
-    /// Decoded lengths are equal to those of the tiles.
-    V6,
-    /// Undefined flags, reserved fields, padding and unused coordinates are 0.
-    F1,
-    /// Payloads do not overlap each other or the index.
-    F2,
-    /// Names are unique.
-    F3,
-    /// Payloads lie back to back in row order.
-    F4,
-    /// The footer has no references of another version; there is no index span without datasets.
-    F5,
-    /// No extent is 0: a dataset without elements and rows is legal, but not every reader can query
-    /// it.
-    F6,
-    /// A memory budget is at most 100 %.
-    F7,
-    /// Metadata is stored in one place.
-    F8,
+zvf_format::vocabulary! {
+    /// A rule, by its number.
+    ///
+    /// ```
+    /// use zvf_tet::{TetRule, Superblock};
+    ///
+    /// let error = Superblock::parse(b"", 0).unwrap_err();
+    /// assert_eq!(TetRule::from_error(&error), Some(TetRule::O1));
+    /// assert_eq!(TetRule::O1.to_string(), "O1");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum TetRule {
+        /// 32 bytes, magic and version of the superblock.
+        O1 => "O1",
+        /// The index lies in the file.
+        O2 => "O2",
+        /// The directory lies in the file and has space for its records.
+        O3 => "O3",
+        /// Each record lies in the directory; its name is UTF-8, its rank 1 to 8.
+        O4 => "O4",
+        /// The records fill the directory.
+        O5 => "O5",
+        /// The index starts right after the directory.
+        O6 => "O6",
+        /// Magic and version of the index; its length matches its rows.
+        O7 => "O7",
+        /// Each row has a known codec, agreeing lengths and a span in the payload area.
+        O8 => "O8",
+        /// An announced footer exists and is well-formed, with its spills.
+        O9 => "O9",
+        /// Element types are known.
+        V1 => "V1",
+        /// No chunk extent is 0.
+        V2 => "V2",
+        /// Element and byte counts fit in 64 bits.
+        V3 => "V3",
+        /// Rows belong to datasets.
+        V4 => "V4",
+        /// There is exactly one row for each tile, and no other row.
+        V5 => "V5",
+        /// Decoded lengths are equal to those of the tiles.
+        V6 => "V6",
+        /// Undefined flags, reserved fields, padding and unused coordinates are 0.
+        F1 => "F1",
+        /// Payloads do not overlap each other or the index.
+        F2 => "F2",
+        /// Names are unique.
+        F3 => "F3",
+        /// Payloads lie back to back in row order.
+        F4 => "F4",
+        /// The footer has no references of another version; there is no index span without datasets.
+        F5 => "F5",
+        /// No extent is 0: a dataset without elements and rows is legal, but not every reader can query
+        /// it.
+        F6 => "F6",
+        /// A memory budget is at most 100 %.
+        F7 => "F7",
+        /// Metadata is stored in one place.
+        F8 => "F8",
+    }
+    /// Returns the id.
+    fn id;
 }
 
 /// The severity of a finding.
@@ -144,36 +148,6 @@ impl TetRule {
         })
     }
 
-    /// Returns the id.
-    #[must_use]
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::O1 => "O1",
-            Self::O2 => "O2",
-            Self::O3 => "O3",
-            Self::O4 => "O4",
-            Self::O5 => "O5",
-            Self::O6 => "O6",
-            Self::O7 => "O7",
-            Self::O8 => "O8",
-            Self::O9 => "O9",
-            Self::V1 => "V1",
-            Self::V2 => "V2",
-            Self::V3 => "V3",
-            Self::V4 => "V4",
-            Self::V5 => "V5",
-            Self::V6 => "V6",
-            Self::F1 => "F1",
-            Self::F2 => "F2",
-            Self::F3 => "F3",
-            Self::F4 => "F4",
-            Self::F5 => "F5",
-            Self::F6 => "F6",
-            Self::F7 => "F7",
-            Self::F8 => "F8",
-        }
-    }
-
     /// Returns the severity of breaking the rule. Undefined flags and equal names are more severe
     /// than other flags: they make the meaning of the file, or of a name, ambiguous.
     pub(super) fn severity(self, class: Class) -> Severity {
@@ -181,12 +155,6 @@ impl TetRule {
             return Severity::Error;
         }
         if matches!(self, Self::F4 | Self::F6) { Severity::Note } else { Severity::Lint }
-    }
-}
-
-impl fmt::Display for TetRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
     }
 }
 

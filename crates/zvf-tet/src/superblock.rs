@@ -133,11 +133,7 @@ impl Superblock {
     /// Lists undefined flags, and an index span without datasets.
     #[must_use]
     pub fn lints(&self) -> Lints {
-        let mut lints = Lints::default();
-        for lint in [self.undefined_flags(), self.index_of_nothing()].into_iter().flatten() {
-            lints.push(lint);
-        }
-        lints
+        super::lints([self.undefined_flags(), self.index_of_nothing()].into_iter().flatten())
     }
 
     /// Encodes the 32 bytes.

@@ -94,9 +94,9 @@ fn check_footer(name: &str, expected: &Value, file: &TetView<'_>) {
     let metadata = footer.metadata().map_or(Value::Null, parsed);
     assert_eq!(metadata, expected["metadata"], "{name}");
     for (key, spill) in [
-        ("zone_maps_ref", footer.zone_maps()),
-        ("secondary_index_ref", footer.secondary_index()),
-        ("metadata_ref", footer.metadata_spill()),
+        ("zone_maps_ref", footer.spills()[0]),
+        ("secondary_index_ref", footer.spills()[1]),
+        ("metadata_ref", footer.spills()[2]),
     ] {
         let found = spill.map(|s| (s.offset, s.len));
         let expected_span = expected["spills"].get(key);

@@ -328,7 +328,7 @@ impl TetDataset {
 
     /// Returns its element type, or `None` if the tag is unknown.
     #[must_use]
-    pub const fn element(&self) -> Option<TensorDtype> {
+    pub fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
     }
 

@@ -139,7 +139,7 @@ impl BlockEdit {
             others.fold(u64::from(self.array.item_size()), |n, (_, e)| n.saturating_mul(*e));
         let len = to_u64(items.len());
         let layers = len.checked_div(layer).filter(|layers| layers.checked_mul(layer) == Some(len));
-        let mut place = Region { start: vec![0; self.shape.len()], stop: self.shape.clone() };
+        let mut place = Region::whole(&self.shape);
         let ends = (place.start.get_mut(axis), place.stop.get_mut(axis), layers);
         let (Some(start), Some(stop), Some(layers)) = ends else {
             let rule = "an axis of the array, and whole layers of it";

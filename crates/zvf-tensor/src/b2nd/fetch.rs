@@ -248,15 +248,16 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<()> {
     let others = max_threads.min(tasks.len()).saturating_sub(1); // none without tasks
     let (rest, outcome) = (Mutex::new(tasks.iter_mut()), Mutex::new(Ok(())));
     let work = || {
-        let mut pooled = array.decoder();
-        loop {
-            let next = lock_shared(&rest).next(); // the lock is released before the task runs
-            let Some(task) = next else { return };
-            if let Err(error) = task.run(array, &mut pooled.decoder) {
-                *lock_shared(&rest) = [].iter_mut();
-                *lock_shared(&outcome) = Err(error);
+        array.with_decoder(|decoder| {
+            loop {
+                let next = lock_shared(&rest).next(); // the lock is released before the task runs
+                let Some(task) = next else { return };
+                if let Err(error) = task.run(array, decoder) {
+                    *lock_shared(&rest) = [].iter_mut();
+                    *lock_shared(&outcome) = Err(error);
+                }
             }
-        }
+        });
     };
     rayon::in_place_scope(|scope| {
         for _ in 0..others {
@@ -268,7 +269,7 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<()> {
 }
 
 /// Locks data that tasks share; a task that panicked left it consistent.
-fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,7 +1,7 @@
 //! An open frame: its geometry, the places of its chunks, and user metadata.
 
 use async_recursion::async_recursion as boxed;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use object_store::ObjectStore;
@@ -15,7 +15,7 @@ use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_store::{OpenOptions, RangedFile};
 
-use super::pool::{Decoders, PooledDecoder};
+use super::fetch::lock_shared;
 
 /// An open Caterva or B2ND array; cheap to clone.
 ///
@@ -44,8 +44,8 @@ struct Inner {
     offsets: Option<Offsets>, // `None` without chunks
     geometry: BlockGeometry,
     dtype: Option<Box<str>>,
-    folder: Option<Folder>, // of a sparse frame
-    decoders: Decoders,
+    folder: Option<(Place, OpenOptions)>, // of a sparse frame
+    decoders: Mutex<Vec<Decoder>>,        // idle ones: at most as many as were ever used at once
 }
 
 /// The offsets chunk, decoded on demand.
@@ -55,11 +55,28 @@ struct Offsets {
     stored: Bytes,
 }
 
-/// The folder of the chunk files of a sparse frame.
+/// Where a frame is: a file, or the folder of the chunk files of a sparse frame.
 #[derive(Debug)]
-enum Folder {
-    Address(String, OpenOptions),
-    Objects(Arc<dyn ObjectStore>, Path, OpenOptions),
+enum Place {
+    Address(String),
+    Objects(Arc<dyn ObjectStore>, Path),
+}
+
+impl Place {
+    /// Opens the file `name` of the folder, or without a name the file itself.
+    async fn file(&self, name: Option<&str>, options: &OpenOptions) -> Result<RangedFile> {
+        match (self, name) {
+            (Self::Address(address), None) => RangedFile::open(address, options).await,
+            (Self::Address(address), Some(name)) => {
+                let address = format!("{}/{name}", address.trim_end_matches('/'));
+                RangedFile::open(&address, options).await
+            }
+            (Self::Objects(store, path), name) => {
+                let path = name.map_or(path.clone(), |name| Path::from(format!("{path}/{name}")));
+                RangedFile::from_object_store(Arc::clone(store), &path, options).await
+            }
+        }
+    }
 }
 
 impl BlockArray {
@@ -70,17 +87,7 @@ impl BlockArray {
     /// When it does not exist, is not a frame of an array, or cannot be read.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
-        match RangedFile::open(address, options).await {
-            Ok(file) => Self::from_file(file).await,
-            Err(error) if error.class() == Class::NotFound => {
-                let address = address.trim_end_matches('/');
-                let index = format!("{address}/{INDEX}");
-                let file = RangedFile::open(&index, options).await.map_err(|_no_folder| error)?;
-                let folder = Folder::Address(address.to_owned(), options.clone());
-                Self::open_sparse(file, folder).await
-            }
-            Err(error) => Err(error),
-        }
+        Self::open_at(Place::Address(address.to_owned()), options).await
     }
 
     /// Opens the frame, or the sparse frame, at `path` of the caller's own backend.
@@ -94,16 +101,7 @@ impl BlockArray {
         path: &Path,
         options: &OpenOptions,
     ) -> Result<Self> {
-        match RangedFile::from_object_store(Arc::clone(&store), path, options).await {
-            Ok(file) => Self::from_file(file).await,
-            Err(error) if error.class() == Class::NotFound => {
-                let index = Path::from(format!("{path}/{INDEX}"));
-                let file = RangedFile::from_object_store(Arc::clone(&store), &index, options).await;
-                let file = file.map_err(|_no_folder| error)?;
-                Self::open_sparse(file, Folder::Objects(store, path.clone(), options.clone())).await
-            }
-            Err(error) => Err(error),
-        }
+        Self::open_at(Place::Objects(store, path.clone()), options).await
     }
 
     /// Opens the frame in `file`.
@@ -128,16 +126,23 @@ impl BlockArray {
         Self::begin(file, start, container, None).await
     }
 
-    async fn open_sparse(file: RangedFile, folder: Folder) -> Result<Self> {
-        let container = Container::Directory(file.len());
-        Self::begin(file, 0, container, Some(folder)).await
+    async fn open_at(place: Place, options: &OpenOptions) -> Result<Self> {
+        match place.file(None, options).await {
+            Ok(file) => Self::from_file(file).await,
+            Err(error) if error.class() == Class::NotFound => {
+                let file = place.file(Some(INDEX), options).await.map_err(|_no_folder| error)?;
+                let container = Container::Directory(file.len());
+                Self::begin(file, 0, container, Some((place, options.clone()))).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn begin(
         file: RangedFile,
         start: u64,
         container: Container,
-        folder: Option<Folder>,
+        folder: Option<(Place, OpenOptions)>,
     ) -> Result<Self> {
         let read = async |range: std::ops::Range<u64>| {
             // Saturates to a position beyond the end.
@@ -178,7 +183,7 @@ impl BlockArray {
             geometry,
             dtype,
             folder,
-            decoders: Decoders::default(),
+            decoders: Mutex::default(),
         }));
         array.check_places()?;
         Ok(array)
@@ -197,13 +202,16 @@ impl BlockArray {
         Ok(Frame::open(self.0.container, &self.0.header, &self.0.tail)?)
     }
 
-    /// Returns a decoder of blocks, with the buffers of a returned one if there is one.
-    pub(super) fn decoder(&self) -> PooledDecoder<'_> {
-        self.0.decoders.acquire(|| {
+    /// Lends a decoder of blocks, an idle one if there is one: its buffers are as large as blocks.
+    pub(super) fn with_decoder(&self, work: impl FnOnce(&mut Decoder)) {
+        let idle = lock_shared(&self.0.decoders).pop();
+        let mut decoder = idle.unwrap_or_else(|| {
             // No block is larger, because every chunk is checked against the geometry.
             let cap = self.0.geometry.block_size().into();
             Decoder::new(cap).with_item_size(self.item_size())
-        })
+        });
+        work(&mut decoder);
+        lock_shared(&self.0.decoders).push(decoder);
     }
 
     /// Returns a reader of chunk places; reading them in ascending order is fastest.
@@ -243,13 +251,7 @@ impl BlockArray {
     /// Opens the file of one chunk of a sparse frame.
     pub(super) async fn chunk_file(&self, name: &str) -> Result<RangedFile> {
         match &self.0.folder {
-            Some(Folder::Address(address, options)) => {
-                RangedFile::open(&format!("{address}/{name}"), options).await
-            }
-            Some(Folder::Objects(store, path, options)) => {
-                let path = Path::from(format!("{path}/{name}"));
-                RangedFile::from_object_store(Arc::clone(store), &path, options).await
-            }
+            Some((place, options)) => place.file(Some(name), options).await,
             None => {
                 Err(Error::new(Class::BadTag, "chunk", "a chunk in the frame", "one in a file"))
             }

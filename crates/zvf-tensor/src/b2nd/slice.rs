@@ -11,6 +11,7 @@ use super::frame::BlockArray;
 use super::values::BlockValues;
 use crate::error::request_error;
 use crate::memory::Memory;
+use crate::region::Region;
 use crate::slice::Slice;
 
 impl BlockArray {
@@ -75,7 +76,7 @@ fn take_every_nth(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (V
         shape.iter().zip(steps).map(|(extent, step)| extent.div_ceil(*step)).collect();
     let total = counts.iter().fold(1_u64, |all, n| all.saturating_mul(*n)); // in memory, or an extent is 0
     let mut out = Vec::with_capacity(saturating_usize(total) * item);
-    let mut at = vec![0_u64; shape.len()];
+    let (mut at, all) = (vec![0_u64; shape.len()], Region::whole(&counts));
     for _ in 0..total {
         let mut place = 0_u64;
         for ((at, step), extent) in at.iter().zip(steps).zip(shape) {
@@ -83,13 +84,7 @@ fn take_every_nth(bytes: &[u8], shape: &[u64], steps: &[u64], item: usize) -> (V
         }
         let from = saturating_usize(place) * item;
         out.extend_from_slice(&bytes[from..from + item]);
-        for (at, count) in at.iter_mut().zip(&counts).rev() {
-            *at += 1;
-            if *at < *count {
-                break;
-            }
-            *at = 0;
-        }
+        all.advance(&mut at);
     }
     (counts, out)
 }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use zvf_b2nd::{
-    Body, ChunkFile, ChunkHeader, ChunkPart, ChunkPlace, FrameKind, FrameTrailer, Special,
-    encode_offsets,
+    BlockGeometry, BlockPart, Body, ChunkFile, ChunkHeader, ChunkPart, ChunkPlace, FrameKind,
+    FrameTrailer, Special, encode_offsets,
 };
 use zvf_blosc::{Encoder, constant_chunk};
 use zvf_error::{Error, Result};
@@ -107,15 +107,8 @@ impl<W: Write + Seek> BlockWriter<W> {
     #[must_use]
     pub fn next_box(&self) -> Option<(Vec<u64>, Vec<u64>)> {
         let geometry = self.new.geometry();
-        let number = to_u64(self.places.len());
-        let at = geometry.chunk_coordinate(number)?;
-        let axes = at.as_slice().iter().zip(geometry.chunkshape().as_slice());
-        let start: Vec<u64> = axes.map(|(at, extent)| at * extent).collect();
-        let ends = start.iter().zip(geometry.chunkshape().as_slice());
-        let stop = ends.zip(geometry.shape().as_slice());
-        // A partition keeps the sum of an extent and one of its chunks below 2^63.
-        let stop = stop.map(|((at, extent), end)| (at + extent).min(*end)).collect();
-        Some((start, stop))
+        let at = geometry.chunk_coordinate(to_u64(self.places.len()))?;
+        Some(chunk_box(geometry, at.as_slice()))
     }
 
     /// Writes the next chunk: the items of its box, in C order.
@@ -380,13 +373,27 @@ fn encode_chunk(
     let size = usize_from_u32(geometry.block_size());
     let mut padded = vec![0; usize_from_u32(geometry.chunk_size())];
     for block in part.blocks() {
-        let target = &mut padded[size * usize_from_u32(block.number())..];
-        for run in block.runs() {
-            let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
-            target[to..to + len].copy_from_slice(&items[from..from + len]);
-        }
+        fill_block(&block, items, &mut padded[size * usize_from_u32(block.number())..]);
     }
     Ok(encoder.encode_blosc2(&padded, new.coding())?)
+}
+
+/// Copies the items of a block from a selection.
+pub(crate) fn fill_block(block: &BlockPart<'_>, items: &[u8], target: &mut [u8]) {
+    for run in block.runs() {
+        let [to, from, len] = [run.from, run.to, run.len].map(saturating_usize);
+        target[to..to + len].copy_from_slice(&items[from..from + len]);
+    }
+}
+
+/// Returns the first item of the chunk at these coordinates, and the end of the chunk.
+pub(crate) fn chunk_box(geometry: &BlockGeometry, at: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let chunk = geometry.chunkshape();
+    let start: Vec<u64> = at.iter().zip(chunk.as_slice()).map(|(at, n)| at * n).collect();
+    let ends = start.iter().zip(chunk.as_slice()).zip(geometry.shape().as_slice());
+    // A partition keeps the sum of an extent and one of its chunks below 2^63.
+    let stop = ends.map(|((at, n), end)| (at + n).min(*end)).collect();
+    (start, stop)
 }
 
 /// Compares a number with the expected one.

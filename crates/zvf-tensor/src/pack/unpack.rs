@@ -7,7 +7,6 @@
 //! Any store can be read, packed or not.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
@@ -19,6 +18,7 @@ use zvf_store::{Build, Caching, DenseArray, Key, Rows, Store, VerbatimArray};
 
 use super::plan::is_cells;
 use crate::pause::pause;
+use crate::region::{Region, paste};
 
 /// The progress of unpacking.
 ///
@@ -220,7 +220,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, max_bytes: u64) -> Res
             std::iter::once(end - at).chain(shape.iter().skip(1).copied()).collect();
         let counts: Vec<u64> =
             band_shape.iter().zip(&chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
-        let mut coords = vec![0_u64; counts.len()];
+        let (mut coords, all) = (vec![0_u64; counts.len()], Region::whole(&counts));
         loop {
             let items = cut(&bytes, &band_shape, &chunk, &coords, dense);
             let mut index = coords.clone();
@@ -228,7 +228,7 @@ async fn items(dense: &DenseArray, array: &VerbatimArray, max_bytes: u64) -> Res
                 *first = band;
             }
             put(array, &index, dense, &items)?;
-            if !count_up(&mut coords, &counts) {
+            if !all.advance(&mut coords) {
                 break;
             }
         }
@@ -256,41 +256,11 @@ fn cut(bytes: &Bytes, shape: &[u64], chunk: &[u64], coords: &[u64], dense: &Dens
         return bytes.clone();
     }
     let width = saturating_usize(dense.dtype().size);
-    let spans: Vec<Range<u64>> = shape
-        .iter()
-        .zip(chunk.iter().zip(coords))
-        .map(|(extent, (chunk, at))| {
-            let lo = at * chunk;
-            lo..lo.saturating_add(*chunk).min(*extent)
-        })
-        .collect();
+    let start: Vec<u64> = coords.iter().zip(chunk).map(|(at, n)| at * n).collect();
+    let stop = start.iter().zip(chunk).map(|(at, n)| at.saturating_add(*n)).collect();
     let mut out = dense.fill().repeat(saturating_usize(chunk.iter().product()));
-    let counts: Vec<u64> = spans.iter().map(|span| span.end - span.start).collect();
-    let Some((run, outer)) = counts.split_last() else { return out.into() };
-    let run = saturating_usize(*run) * width;
-    let mut at = vec![0_u64; spans.len()]; // in the chunk; 0 on the last axis, where a run begins
-    loop {
-        let from = at.iter().zip(&spans).zip(shape);
-        let from = from.fold(0_u64, |place, ((at, span), extent)| place * extent + span.start + at);
-        let to = at.iter().zip(chunk).fold(0_u64, |place, (at, extent)| place * extent + at);
-        let [from, to] = [from, to].map(|place| saturating_usize(place) * width);
-        out[to..to + run].copy_from_slice(&bytes[from..from + run]);
-        if !count_up(&mut at[..outer.len()], outer) {
-            return out.into();
-        }
-    }
-}
-
-/// Advances to the next position, last axis fastest; returns false after the last.
-fn count_up(at: &mut [u64], counts: &[u64]) -> bool {
-    for (at, count) in at.iter_mut().zip(counts).rev() {
-        *at += 1;
-        if *at < *count {
-            return true;
-        }
-        *at = 0;
-    }
-    false
+    paste(width, (bytes, &Region::whole(shape)), (&mut out, &Region { start, stop }));
+    out.into()
 }
 
 /// Returns the key of the first chunk.

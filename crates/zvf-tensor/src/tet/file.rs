@@ -19,9 +19,10 @@ use zvf_error::{Error, Result, quote};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
-use zvf_tet::{AxisSlice, EscapedName, MemoryBudget, Plan, TensorDtype};
+use zvf_tet::{AxisSlice, MemoryBudget, Plan, TensorDtype, TileGeometry};
 
 use crate::array::{Array, View};
+use crate::error::in_dataset;
 use crate::memory::Memory;
 use crate::slice::Slice;
 use crate::tet::metadata::Metadata;
@@ -186,7 +187,7 @@ impl<'f> Tensor<'f> {
 
     /// Returns its element type, or `None` if this build does not support it.
     #[must_use]
-    pub const fn element(&self) -> Option<TensorDtype> {
+    pub fn element(&self) -> Option<TensorDtype> {
         self.dataset.element()
     }
 
@@ -216,9 +217,11 @@ impl<'f> Tensor<'f> {
     pub fn axes(&self, slice: &Slice) -> Result<Vec<AxisSlice>> {
         let about = self.file.metadata.tensor(self.name());
         let label = |axis: usize, text: &str| about?.label(axis, text);
-        slice
-            .axes(self.shape(), label)
-            .map_err(|error| error.within(format_args!("dataset {}", EscapedName(self.name()))))
+        slice.axes(self.shape(), label).map_err(|error| in_dataset(error, self.name()))
+    }
+
+    pub(crate) fn geometry(&self) -> Result<TileGeometry> {
+        self.dataset.geometry().map_err(|error| in_dataset(error, self.name()))
     }
 
     /// Reads the elements of `slice` into new memory.
@@ -232,9 +235,7 @@ impl<'f> Tensor<'f> {
     pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array> {
         let axes = self.axes(slice)?;
         let max_bytes = memory.limit(self.file.memory_budget());
-        let named =
-            |error: Error| error.within(format_args!("dataset {}", EscapedName(self.name())));
-        let geometry = self.dataset.geometry().map_err(&named)?;
+        let geometry = self.geometry()?;
         let read = async {
             if geometry.is_empty() && slice.cuts().is_empty() {
                 return Ok((Bytes::new(), geometry.shape().to_vec()));
@@ -243,7 +244,7 @@ impl<'f> Tensor<'f> {
             let lookup = self.file.tet.lookup(self.dataset)?;
             Ok((bytes, lookup.select(&axes)?.selection().shape().to_vec()))
         };
-        let (bytes, shape) = read.await.map_err(named)?;
+        let (bytes, shape) = read.await.map_err(|error: Error| in_dataset(error, self.name()))?;
         Ok(Array::new(geometry.element(), shape, bytes))
     }
 
@@ -254,11 +255,10 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn dense_view(&self, slice: &Slice) -> Result<Option<View>> {
-        let view = self.with_plan(slice, |plan| {
+        self.with_plan(slice, |plan| {
             let bytes = self.file.tet.dense_view(plan)?;
             Some(self.view(plan.selection().shape().to_vec(), bytes, plan))
-        });
-        Ok(view?.flatten())
+        })
     }
 
     /// Returns the elements of `slice` inside one raw chunk, with its strides, if the file is in
@@ -268,12 +268,11 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn strided_view(&self, slice: &Slice) -> Result<Option<View>> {
-        let view = self.with_plan(slice, |plan| {
+        self.with_plan(slice, |plan| {
             let (bytes, view) = self.file.tet.strided_view(plan)?;
             let element = plan.selection().geometry().element();
             Some(View::with_strides(self.file.bytes().clone(), element, &view, bytes))
-        });
-        Ok(view?.flatten())
+        })
     }
 
     /// Returns every element of `slice` once, in the order of the chunks, if they are contiguous
@@ -283,13 +282,12 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn byte_stream(&self, slice: &Slice) -> Result<Option<View>> {
-        let view = self.with_plan(slice, |plan| {
+        self.with_plan(slice, |plan| {
             let bytes = self.file.tet.byte_stream(plan)?;
             let size = plan.selection().geometry().element().size();
             let count = to_u64(bytes.len()).checked_div(size)?;
             Some(self.view(vec![count], bytes, plan))
-        });
-        Ok(view?.flatten())
+        })
     }
 
     /// Returns the coordinates of the chunks that `slice` touches, last axis fastest.
@@ -300,7 +298,7 @@ impl<'f> Tensor<'f> {
     pub fn touched_chunks(&self, slice: &Slice) -> Result<Vec<Vec<u64>>> {
         let coords = |plan: &Plan<'_, '_>| {
             let coords = plan.tiles().map(|touched| Ok(touched?.tile().coords().to_vec()));
-            coords.collect::<Result<Vec<_>>>()
+            Some(coords.collect::<Result<Vec<_>>>())
         };
         self.with_plan(slice, coords)?.unwrap_or_else(|| Ok(Vec::new()))
     }
@@ -315,7 +313,7 @@ impl<'f> Tensor<'f> {
     fn with_plan<T>(
         &self,
         slice: &Slice,
-        look: impl FnOnce(&Plan<'_, '_>) -> T,
+        look: impl FnOnce(&Plan<'_, '_>) -> Option<T>,
     ) -> Result<Option<T>> {
         let axes = self.axes(slice)?;
         let plan = || {
@@ -323,12 +321,9 @@ impl<'f> Tensor<'f> {
             if lookup.geometry().is_empty() && slice.cuts().is_empty() {
                 return Ok(None);
             }
-            let plan = lookup.select(&axes)?;
-            Ok(Some(look(&plan)))
+            Ok(look(&lookup.select(&axes)?))
         };
-        plan().map_err(|error: Error| {
-            error.within(format_args!("dataset {}", EscapedName(self.name())))
-        })
+        plan().map_err(|error: Error| in_dataset(error, self.name()))
     }
 }
 

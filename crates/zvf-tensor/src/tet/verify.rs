@@ -14,9 +14,10 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use zvf_error::{Error, Result};
-use zvf_tet::{DECODED_CAP, EscapedName, Severity, TensorCodec};
+use zvf_tet::{DECODED_CAP, Severity, TensorCodec};
 
 use super::file::TensorFile;
+use crate::error::in_dataset;
 use crate::memory::Memory;
 
 /// The severity of a fault.
@@ -115,8 +116,7 @@ impl TensorFile {
                 let coords = touched.tile().coords();
                 let read = self.container().read_chunk(tensor.dataset(), coords, max_bytes).await;
                 if let Err(error) = read {
-                    let error =
-                        error.within(format_args!("dataset {}", EscapedName(tensor.name())));
+                    let error = in_dataset(error, tensor.name());
                     if !error.class().is_damage() {
                         return Err(error);
                     }

@@ -20,13 +20,13 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_tet::{
-    CopyRun, DatasetSpec, EscapedName, Layout, MemoryBudget, Selection, TensorCodec, TensorDtype,
-    Tile, TileGeometry, encode_footer,
+    CopyRun, DatasetSpec, Layout, MemoryBudget, Selection, TensorCodec, TensorDtype, Tile,
+    TileGeometry, encode_footer,
 };
 
 use super::file::TensorFile;
 use super::metadata::Metadata;
-use crate::error::request_error;
+use crate::error::{in_dataset, request_error};
 
 /// The description of a tensor to write.
 ///
@@ -76,13 +76,8 @@ impl NewTensor {
         chunk_shape: &[u64],
     ) -> Result<Self> {
         let geometry = TileGeometry::new(element, shape, chunk_shape).ok_or_else(|| {
-            Error::new(
-                Class::BadShape,
-                "shape",
-                "1 to 8 axes of both, chunks that are not empty, less than 2^64 bytes",
-                "others",
-            )
-            .within(format_args!("dataset {}", EscapedName(name)))
+            let rule = "1 to 8 axes of both, chunks that are not empty, less than 2^64 bytes";
+            in_dataset(Error::new(Class::BadShape, "shape", rule, "others"), name)
         })?;
         Ok(Self::from_geometry(name, geometry))
     }
@@ -178,13 +173,7 @@ impl<W: Write + Seek> TetWriter<W> {
     pub async fn append_to(out: W, old: &TensorFile, tensors: Vec<NewTensor>) -> Result<Self> {
         let mut all = Vec::new();
         for tensor in old.tensors() {
-            let geometry = tensor.dataset().geometry();
-            all.push(NewTensor::from_geometry(
-                tensor.name(),
-                geometry.map_err(|e| {
-                    e.within(format_args!("dataset {}", EscapedName(tensor.name())))
-                })?,
-            ));
+            all.push(NewTensor::from_geometry(tensor.name(), tensor.geometry()?));
         }
         all.extend(tensors);
         let mut writer = Self::new(out, all, old.memory_budget())?;
@@ -383,7 +372,7 @@ impl<W: Write + Seek> TetWriter<W> {
             return Ok(());
         }
         let error = Error::new(Class::InvalidArgument, "bytes of a chunk", tile.byte_len(), found);
-        Err(error.within(format_args!("dataset {}", EscapedName(tensor.name()))))
+        Err(in_dataset(error, tensor.name()))
     }
 }
 

@@ -13,10 +13,11 @@
 use serde::Deserialize;
 use zvf_error::{Error, Result, quote};
 use zvf_format::num::to_u64;
-use zvf_tet::{EscapedName, TensorDtype};
+use zvf_tet::TensorDtype;
 
 use super::file::{Tensor, TensorFile};
 use super::verify::{Fault, Weight};
+use crate::error::in_dataset;
 
 #[derive(Debug, Deserialize)]
 struct Zones {
@@ -46,8 +47,8 @@ enum Comparable {
 impl TensorFile {
     /// Compares each zone with its chunk.
     pub(super) async fn verify_zones(&self, max_bytes: u64, faults: &mut Vec<Fault>) -> Result<()> {
-        let spill = self.container().view()?.footer().and_then(|footer| footer.zone_maps());
-        let Some(spill) = spill else { return Ok(()) };
+        let spills = self.container().view()?.footer().map(|footer| footer.spills());
+        let Some([Some(spill), ..]) = spills else { return Ok(()) };
         let end = spill.offset.saturating_add(spill.len); // too large: beyond the end
         let text = self.bytes().read(spill.offset..end).await?;
         let Ok(zones) = serde_json::from_slice::<Zones>(&text) else {
@@ -68,21 +69,14 @@ impl TensorFile {
             let found = match read {
                 Ok(bytes) => zone.fault(element, &bytes),
                 Err(error) if error.class() == zvf_format::Class::LimitExceeded => {
-                    return Err(
-                        error.within(format_args!("dataset {}", EscapedName(tensor.name())))
-                    );
+                    return Err(in_dataset(error, tensor.name()));
                 }
                 Err(_) => Some(("chunk_index", "a chunk that can be read")),
             };
             if let Some((what, rule)) = found {
                 let place = format!("{:?}", zone.chunk_index);
                 let fault = fault(what, rule, &place);
-                faults.push(Fault {
-                    error: fault
-                        .error
-                        .within(format_args!("dataset {}", EscapedName(tensor.name()))),
-                    ..fault
-                });
+                faults.push(Fault { error: in_dataset(fault.error, tensor.name()), ..fault });
             }
         }
         Ok(())

@@ -40,9 +40,9 @@ fn spills_are_counted_by_version() {
     let bytes = spilled(694, 794, 854);
     let footer = parse(&bytes).unwrap();
     assert_eq!((footer.version(), footer.payload_end(), footer.json_offset()), (2, 694, 858));
-    assert_eq!(footer.zone_maps(), Some(Spill { offset: 694, len: 100 }));
-    assert_eq!(footer.secondary_index(), Some(Spill { offset: 794, len: 60 }));
-    assert_eq!(footer.metadata_spill(), Some(Spill { offset: 854, len: 4 }));
+    assert_eq!(footer.spills()[0], Some(Span { offset: 694, len: 100 }));
+    assert_eq!(footer.spills()[1], Some(Span { offset: 794, len: 60 }));
+    assert_eq!(footer.spills()[2], Some(Span { offset: 854, len: 4 }));
     assert_eq!(footer.metadata(), Some(&b"{  }"[..]));
     assert!(footer.lints().is_empty());
     // Another order is valid too, but spills do not overlap.
@@ -65,7 +65,7 @@ fn spills_are_counted_by_version() {
     // Version 1 has only the last spill.
     let bytes = tail("{  }", &json(694, 794, 854), 1);
     let footer = parse(&bytes).unwrap();
-    assert_eq!((footer.payload_end(), footer.zone_maps()), (854, None));
+    assert_eq!((footer.payload_end(), footer.spills()[0]), (854, None));
     assert_eq!(
         footer.lints().iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["zone_maps_ref", "secondary_index_ref"].map(|name| std::format!(
