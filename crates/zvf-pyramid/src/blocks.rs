@@ -26,6 +26,7 @@ use zvf_query::region::Region;
 use crate::batches::{gather_fields, select_rows};
 use crate::columns::counts;
 use crate::error::{inconsistent_error, unsupported_error};
+use crate::levels::widen;
 use crate::links::LineageWriter;
 use crate::rows::{NONE, chunk_of_place, lookup, positions_in, row_number};
 use crate::shape::Coarsened;
@@ -135,14 +136,9 @@ pub(crate) async fn count_rows(level: &LevelReader) -> Result<(Vec<ChunkKey>, Ve
 }
 
 fn corners(keys: &[ChunkKey], chunks: &[usize]) -> Option<[Vec<i64>; 2]> {
-    let mut keys = chunks.iter().map(|at| keys[*at].components());
-    let first = keys.next()?;
+    let first = keys[*chunks.first()?].components();
     let mut corners = [first.to_vec(), first.to_vec()];
-    for key in keys {
-        let [low, high] = &mut corners;
-        low.iter_mut().zip(key).for_each(|(to, at)| *to = (*to).min(*at));
-        high.iter_mut().zip(key).for_each(|(to, at)| *to = (*to).max(*at));
-    }
+    chunks.iter().for_each(|at| widen(&mut corners, &keys[*at]));
     Some(corners)
 }
 

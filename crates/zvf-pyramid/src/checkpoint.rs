@@ -163,8 +163,9 @@ impl Checkpoint {
         let folder = self.level_folder(level).join(level.to_string());
         build.hard_link_to(&level.to_string(), &folder).await?;
         let record = || {
-            let (report, files) = (ReportRecord::new(&made.report), self.hash_files(level)?);
-            let record = serde_json::to_string(&LevelRecord { report, files })?;
+            let (report, files) = (made.report.clone(), self.hash_files(level)?);
+            let kinds = report.kinds.clone();
+            let record = serde_json::to_string(&LevelRecord { report, kinds, files })?;
             let name = format!("{level}.json");
             write(&Disk::default(), self.level_folder(level), &name, &record)
         };
@@ -177,7 +178,7 @@ impl Checkpoint {
         let Some(text) = text else { return Ok(Saved::Nothing) };
         Ok(match serde_json::from_slice::<LevelRecord>(&text) {
             Ok(record) if self.hash_files(level)? == record.files => {
-                Saved::Sound(record.report.report(level))
+                Saved::Sound(LevelReport { kinds: record.kinds, ..record.report })
             }
             Ok(_) | Err(_) => Saved::Damaged,
         })
@@ -253,41 +254,9 @@ enum Saved {
 /// The record of a level.
 #[derive(Serialize, Deserialize)]
 struct LevelRecord {
-    report: ReportRecord,
+    report: LevelReport, // without those of its kinds
+    kinds: Vec<(Kind, LevelReport)>,
     files: BTreeMap<String, (u64, u64)>, // length and XXH64
-}
-
-/// A level report, with the error as bits so that it round-trips exactly.
-#[derive(Serialize, Deserialize)]
-struct ReportRecord {
-    vertices: u64,
-    objects: u64,
-    elements: u64,
-    bytes: u64,
-    error: Option<u64>,
-    kinds: Vec<KindRecord>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct KindRecord {
-    kind: Kind,
-    own: ReportRecord,
-}
-
-impl ReportRecord {
-    fn new(report: &LevelReport) -> Self {
-        let &LevelReport { vertices, objects, elements, bytes, error, ref kinds, .. } = report;
-        let kind = |(kind, own): &(Kind, _)| KindRecord { kind: *kind, own: Self::new(own) };
-        let (error, kinds) = (error.map(f64::to_bits), kinds.iter().map(kind).collect());
-        Self { vertices, objects, elements, bytes, error, kinds }
-    }
-
-    fn report(self, level: u32) -> LevelReport {
-        let Self { vertices, objects, elements, bytes, error, kinds } = self;
-        let kinds = kinds.into_iter().map(|kind| (kind.kind, kind.own.report(level))).collect();
-        let error = error.map(f64::from_bits);
-        LevelReport { level, vertices, objects, elements, bytes, error, kinds }
-    }
 }
 
 /// Takes the lock of the folder; `None` where another process holds it, or there are no locks.

@@ -73,16 +73,21 @@ pub(crate) fn covered_chunks(
 ) -> Result<[Vec<i64>; 2]> {
     let [low, high] = &root.zarr_vectors.bounds;
     let grid = Grid::from_bounds(low, high, shape)?;
-    let mut first = grid.origin().to_vec();
+    let first = grid.origin().to_vec();
     // A grid has at least one cell on each axis, and the coordinate of the last one fits in 64
     // bits.
     let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
-    let mut last: Vec<i64> = first.iter().zip(grid.shape()).map(last).collect();
-    for key in keys {
-        first.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).min(*at));
-        last.iter_mut().zip(key.components()).for_each(|(to, at)| *to = (*to).max(*at));
+    let last: Vec<i64> = first.iter().zip(grid.shape()).map(last).collect();
+    let mut corners = [first, last];
+    keys.iter().for_each(|key| widen(&mut corners, key));
+    Ok(corners)
+}
+
+/// Widens a box to a chunk.
+pub(crate) fn widen([low, high]: &mut [Vec<i64>; 2], chunk: &ChunkKey) {
+    for ((low, high), at) in low.iter_mut().zip(high).zip(chunk.components()) {
+        (*low, *high) = ((*low).min(*at), (*high).max(*at));
     }
-    Ok([first, last])
 }
 
 /// The parts of a store that a new build keeps.

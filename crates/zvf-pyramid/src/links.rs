@@ -96,13 +96,10 @@ impl LineageWriter {
                 parents.push(first + u64::from(*row), *place)?;
             }
         }
-        match &self.renamed {
-            _ if made.batch.is_empty() => {}
-            None => self.kind_writer()?.push(&made.batch)?,
-            Some(objects) => {
-                let renamed = with_new_ids(&made.batch, objects)?;
-                self.kind_writer()?.push(&renamed)?;
-            }
+        if !made.batch.is_empty() {
+            let renamed = self.renamed.as_ref().map(|objects| with_new_ids(&made.batch, objects));
+            let renamed = renamed.transpose()?;
+            self.kind_writer()?.push(renamed.as_ref().unwrap_or(&made.batch))?;
         }
         Ok(first)
     }

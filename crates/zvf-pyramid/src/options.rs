@@ -506,12 +506,10 @@ impl FromStr for Strategy {
         match text.split_once(':') {
             Some(("largest", name)) => Ok(Self::Largest(name.to_owned())),
             Some(("smallest", name)) => Ok(Self::Smallest(name.to_owned())),
-            None if text == "random" => Ok(Self::Random),
-            None if text == "length" => Ok(Self::Length),
-            None if text == "coverage" => Ok(Self::Coverage),
-            None if text == "thinning" => Ok(Self::Thinning),
-            None if text == "groups" => Ok(Self::Groups),
-            _ => Err(setting_error("choice of objects", expected, text)),
+            _ => [Self::Random, Self::Length, Self::Coverage, Self::Thinning, Self::Groups]
+                .into_iter()
+                .find(|strategy| strategy.to_string() == text)
+                .ok_or_else(|| setting_error("choice of objects", expected, text)),
         }
     }
 }

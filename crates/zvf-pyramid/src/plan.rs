@@ -227,12 +227,10 @@ impl KindPlan {
         let method = options.method.unwrap_or(Method::default_for(kind));
         let mut sample = Sample::default();
         let size = match (options.size, method) {
-            (None, Method::Cluster) => {
-                let mut unused = Sample::default();
-                2.0 * measure_spacing(reader, level, (kind, all.vertices), &mut unused).await?
-            }
-            (None, Method::Simplify) => {
-                measure_spacing(reader, level, (kind, all.vertices), &mut sample).await?
+            (None, Method::Cluster | Method::Simplify) => {
+                let vertices = all.vertices;
+                let spacing = measure_spacing(reader, level, (kind, vertices), &mut sample).await?;
+                if method == Method::Simplify { spacing } else { 2.0 * spacing }
             }
             (Some(size), Method::Simplify) if !kind.has_links() => {
                 measure_mean_edge(reader, kind, to_u64(SAMPLE_VALUES), &mut sample).await?;

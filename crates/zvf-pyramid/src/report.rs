@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use zvf_error::{format_count, group_digits, round_digits};
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::Kind;
@@ -94,7 +94,7 @@ impl fmt::Display for PyramidNotice {
 /// let report = LevelReport { level: 1, vertices: 12, objects: 3, error: Some(0.5), ..LevelReport::default() };
 /// assert_eq!(report.to_string(), "level 1: 12 vertices, 3 objects, within 0.5");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelReport {
     /// Its number.
     pub level: u32,
@@ -110,7 +110,8 @@ pub struct LevelReport {
     /// only objects of this level count.
     pub error: Option<f64>,
     /// In a store of several kinds, the report of each kind; the numbers above are totals.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "serialize_kinds")]
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "serialize_kinds")]
     pub kinds: Vec<(Kind, Self)>,
 }
 

@@ -56,21 +56,15 @@ impl Quadric {
     }
 }
 
-pub(super) fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    let [x, y, z] = a;
-    let [u, v, w] = b;
+pub(super) fn dot([x, y, z]: [f64; 3], [u, v, w]: [f64; 3]) -> f64 {
     x * u + y * v + z * w
 }
 
-pub(super) fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    let [x, y, z] = a;
-    let [u, v, w] = b;
+pub(super) fn cross([x, y, z]: [f64; 3], [u, v, w]: [f64; 3]) -> [f64; 3] {
     [y * w - z * v, z * u - x * w, x * v - y * u]
 }
 
-pub(super) fn subtract(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    let [x, y, z] = a;
-    let [u, v, w] = b;
+pub(super) fn subtract([x, y, z]: [f64; 3], [u, v, w]: [f64; 3]) -> [f64; 3] {
     [x - u, y - v, z - w]
 }
 

@@ -246,9 +246,7 @@ pub(super) fn bounds(points: &[[f64; 3]]) -> [[f64; 3]; 2] {
     [low, high]
 }
 
-pub(super) fn midpoint(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    let [x, y, z] = a;
-    let [u, v, w] = b;
+pub(super) fn midpoint([x, y, z]: [f64; 3], [u, v, w]: [f64; 3]) -> [f64; 3] {
     [(x + u) / 2.0, (y + v) / 2.0, (z + w) / 2.0]
 }
 
