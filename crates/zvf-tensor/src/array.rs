@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zvf_store::RangedFile;
-use zvf_tet::{StridedView, TensorDtype};
+use zvf_tet::TensorDtype;
 
 /// A number type of elements. The trait is sealed: only the element types of the formats implement
 /// it.
@@ -152,42 +152,25 @@ impl Array {
 #[derive(Clone, Debug)]
 pub struct View {
     file: RangedFile,
-    element: TensorDtype,
-    shape: Vec<u64>,
+    array: Array,
     strides: Option<Vec<u64>>, // in bytes; `None` where elements are contiguous
-    bytes: Bytes,
 }
 
 impl View {
-    pub(crate) const fn new(
-        file: RangedFile,
-        element: TensorDtype,
-        shape: Vec<u64>,
-        bytes: Bytes,
-    ) -> Self {
-        Self { file, element, shape, strides: None, bytes }
-    }
-
-    pub(crate) fn with_strides(
-        file: RangedFile,
-        element: TensorDtype,
-        view: &StridedView,
-        bytes: Bytes,
-    ) -> Self {
-        let (shape, strides) = (view.shape().to_vec(), Some(view.strides().to_vec()));
-        Self { file, element, shape, strides, bytes }
+    pub(crate) const fn new(file: RangedFile, array: Array, strides: Option<Vec<u64>>) -> Self {
+        Self { file, array, strides }
     }
 
     /// Returns the type of an element.
     #[must_use]
     pub const fn element(&self) -> TensorDtype {
-        self.element
+        self.array.element()
     }
 
     /// Returns the extents. For a byte stream, this is the number of its elements.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
-        &self.shape
+        self.array.shape()
     }
 
     /// Returns the bytes from one index to the next along each axis, counted from the first byte;
@@ -201,17 +184,14 @@ impl View {
     /// last.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
-        &self.bytes
+        self.array.bytes()
     }
 
     /// Returns the elements as numbers, in place if possible, otherwise copied; `None` if they have
     /// another type or are not contiguous.
     #[must_use]
     pub fn values<T: Value>(&self) -> Option<Cow<'_, [T]>> {
-        if self.strides.is_some() {
-            return None;
-        }
-        numbers(self.element, &self.bytes)
+        if self.strides.is_some() { None } else { self.array.values() }
     }
 
     /// Returns whether the file is unchanged since it was opened: check this after use, and discard

@@ -296,37 +296,32 @@ impl<'a> Dataset<'a> {
     /// When the type is unknown, a chunk extent is 0, or the byte length of the dataset does not
     /// fit in 64 bits.
     pub fn geometry(&self) -> Result<TileGeometry, FormatError> {
-        let refuse = |class, field, at, expected, found: u64| {
-            FormatError::new(class, Part::TetDirectory, field, at, expected, found)
-        };
         let Some(element) = self.element() else {
             let (at, expected) = (self.at.saturating_add(IN_DTYPE), Expected::Between(1, 10));
-            return Err(refuse(Class::BadTag, "dtype", at, expected, self.dtype.into()));
+            return Err(refuse(Class::BadTag, "dtype", at, expected, u64::from(self.dtype)));
         };
         let mut zero = self.chunk_shape.with_offsets().filter(|(_, n)| n.get() == 0);
         if let Some((at, _)) = zero.next() {
             let (at, expected) = (AT_RECORDS.saturating_add(at), Expected::AtLeast(1));
-            return Err(refuse(Class::BadShape, "chunk_shape", at, expected, 0));
+            return Err(refuse(Class::BadShape, "chunk_shape", at, expected, 0_u64));
         }
         TileGeometry::from_extents(element, self.shape(), self.chunk_shape()).ok_or_else(|| {
             let at = AT_RECORDS.saturating_add(self.shape.at);
             let expected = Expected::Rule("a product below 2^64 bytes");
-            FormatError::new(Class::Overflow, Part::TetDirectory, "shape", at, expected, "more")
+            refuse(Class::Overflow, "shape", at, expected, "more")
         })
     }
 
     /// Returns the faults of the record that a strict reader refuses.
     pub(super) fn faults(&self) -> impl Iterator<Item = FormatError> + use<'a> {
-        let fault = |class, field, at, expected, found: u64| {
-            FormatError::new(class, Part::TetDirectory, field, at, expected, found)
-        };
         let (none, zero) = (Class::NonCanonical, Expected::Exactly(0));
         let reserved = (self.reserved != 0).then(|| {
-            fault(none, "reserved", self.at.saturating_add(IN_RESERVED), zero, self.reserved.into())
+            let (at, found) = (self.at.saturating_add(IN_RESERVED), u64::from(self.reserved));
+            refuse(none, "reserved", at, zero, found)
         });
         let padding = self.padding.with_offsets().find(|(_, byte)| **byte != 0);
         let padding = padding.map(|(at, byte)| {
-            fault(none, "padding", AT_RECORDS.saturating_add(at), zero, (*byte).into())
+            refuse(none, "padding", AT_RECORDS.saturating_add(at), zero, u64::from(*byte))
         });
         [reserved, padding].into_iter().flatten()
     }
@@ -334,8 +329,8 @@ impl<'a> Dataset<'a> {
     /// Returns a finding if the dataset has no elements, which is legal.
     pub(super) fn emptiness(&self) -> Option<FormatError> {
         let (at, _) = self.shape.with_offsets().find(|(_, n)| n.get() == 0)?;
-        let (part, at) = (Part::TetDirectory, AT_RECORDS.saturating_add(at));
-        Some(FormatError::new(Class::BadShape, part, "extent", at, Expected::AtLeast(1), 0))
+        let at = AT_RECORDS.saturating_add(at);
+        Some(refuse(Class::BadShape, "extent", at, Expected::AtLeast(1), 0))
     }
 
     /// Returns the error for the name of an earlier dataset.
@@ -343,8 +338,18 @@ impl<'a> Dataset<'a> {
         let (class, at) =
             (Class::Duplicate, self.at.saturating_add(num::to_u64(size_of::<Head>())));
         let expected = Expected::Rule("a name of its own");
-        FormatError::new(class, Part::TetDirectory, "name", at, expected, "that of another dataset")
+        refuse(class, "name", at, expected, "that of another dataset")
     }
+}
+
+fn refuse(
+    class: Class,
+    field: &'static str,
+    at: u64,
+    expected: Expected,
+    found: impl Into<zvf_format::Found>,
+) -> FormatError {
+    FormatError::new(class, Part::TetDirectory, field, at, expected, found)
 }
 
 /// Encodes the bytes between superblock and index: length, records, padding. Geometry and names

@@ -27,7 +27,7 @@ use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_publish::CommitGate;
 
 use super::new::NewBlocks;
-use crate::error::request_error;
+use crate::error::{finish_with_start, request_error, write_error};
 use crate::publish::{AtomicTensorFile, NewFolder};
 
 /// The constant value of an array.
@@ -212,11 +212,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         let header = self.new.header(kind, self.data, frame_len)?;
         self.out.write_all(&offsets).map_err(write_error)?;
         self.out.write_all(&trailer).map_err(write_error)?;
-        self.out.seek(SeekFrom::Start(0)).map_err(write_error)?;
-        self.out.write_all(&header).map_err(write_error)?;
-        self.out.flush().map_err(write_error)?;
-        self.out.seek(SeekFrom::End(0)).map_err(write_error)?;
-        Ok(self.out)
+        finish_with_start(self.out, &header)
     }
 
     /// Writes an encoded chunk; a chunk of zeros only as a place.
@@ -406,10 +402,6 @@ fn check_len(what: &'static str, expected_len: u64, found: usize) -> Result<()> 
 
 fn no_more_error() -> Error {
     request_error("chunk", "one of the array that is not written", "another")
-}
-
-fn write_error(error: std::io::Error) -> Error {
-    Error::io("write", error)
 }
 
 /// The assumed length of an unfinished frame: enough for any header.

@@ -257,7 +257,7 @@ impl<'f> Tensor<'f> {
     pub fn dense_view(&self, slice: &Slice) -> Result<Option<View>> {
         self.with_plan(slice, |plan| {
             let bytes = self.file.tet.dense_view(plan)?;
-            Some(self.view(plan.selection().shape().to_vec(), bytes, plan))
+            Some(self.view(plan.selection().shape().to_vec(), None, bytes, plan))
         })
     }
 
@@ -270,8 +270,8 @@ impl<'f> Tensor<'f> {
     pub fn strided_view(&self, slice: &Slice) -> Result<Option<View>> {
         self.with_plan(slice, |plan| {
             let (bytes, view) = self.file.tet.strided_view(plan)?;
-            let element = plan.selection().geometry().element();
-            Some(View::with_strides(self.file.bytes().clone(), element, &view, bytes))
+            let strides = Some(view.strides().to_vec());
+            Some(self.view(view.shape().to_vec(), strides, bytes, plan))
         })
     }
 
@@ -286,7 +286,7 @@ impl<'f> Tensor<'f> {
             let bytes = self.file.tet.byte_stream(plan)?;
             let size = plan.selection().geometry().element().size();
             let count = to_u64(bytes.len()).checked_div(size)?;
-            Some(self.view(vec![count], bytes, plan))
+            Some(self.view(vec![count], None, bytes, plan))
         })
     }
 
@@ -303,9 +303,15 @@ impl<'f> Tensor<'f> {
         self.with_plan(slice, coords)?.unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    fn view(&self, shape: Vec<u64>, bytes: Bytes, plan: &Plan<'_, '_>) -> View {
-        let element = plan.selection().geometry().element();
-        View::new(self.file.bytes().clone(), element, shape, bytes)
+    fn view(
+        &self,
+        shape: Vec<u64>,
+        strides: Option<Vec<u64>>,
+        bytes: Bytes,
+        plan: &Plan<'_, '_>,
+    ) -> View {
+        let array = Array::new(plan.selection().geometry().element(), shape, bytes);
+        View::new(self.file.bytes().clone(), array, strides)
     }
 
     /// Calls `look` with the plan of a slice; returns `None` if the slice is all of a tensor

@@ -26,7 +26,7 @@ use zvf_tet::{
 
 use super::file::TensorFile;
 use super::metadata::Metadata;
-use crate::error::{in_dataset, request_error};
+use crate::error::{finish_with_start, in_dataset, request_error, write_error};
 
 /// The description of a tensor to write.
 ///
@@ -317,11 +317,7 @@ impl<W: Write + Seek> TetWriter<W> {
             self.out.write_all(&footer).map_err(write_error)?;
         }
         let prefix = self.layout.finish(metadata.is_some())?;
-        self.out.seek(SeekFrom::Start(0)).map_err(write_error)?;
-        self.out.write_all(&prefix).map_err(write_error)?;
-        self.out.flush().map_err(write_error)?;
-        self.out.seek(SeekFrom::End(0)).map_err(write_error)?;
-        Ok(self.out)
+        finish_with_start(self.out, &prefix)
     }
 
     fn put_packed(&mut self, elements: &[u8], packed: Option<&[u8]>) -> Result<()> {
@@ -421,10 +417,6 @@ fn compress_chunk(elements: &[u8], compression: Compression) -> Result<Option<Ve
     let packed =
         zstd::bulk::compress(elements, level).map_err(|error| Error::io("encode", error))?;
     Ok((packed.len() < elements.len()).then_some(packed))
-}
-
-fn write_error(error: std::io::Error) -> Error {
-    Error::io("write", error)
 }
 
 fn no_more_error() -> Error {
