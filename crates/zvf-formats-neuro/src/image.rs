@@ -62,11 +62,14 @@ impl Image {
     }
 }
 
+/// Parses a matrix, nested or flat.
 pub(crate) fn parse_matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
-    let row = |row: &Json| -> Option<[f64; 4]> {
-        let numbers: Option<Vec<f64>> = row.as_array()?.iter().map(Json::as_f64).collect();
-        numbers?.try_into().ok()
+    let flat =
+        |row: &Json| -> Option<Vec<f64>> { row.as_array()?.iter().map(Json::as_f64).collect() };
+    let rows: Vec<f64> = match flat(value) {
+        Some(numbers) => numbers,
+        None => value.as_array()?.iter().map(flat).collect::<Option<Vec<_>>>()?.concat(),
     };
-    let rows: Option<Vec<[f64; 4]>> = value.as_array()?.iter().map(row).collect();
-    rows?.try_into().ok()
+    let (rows, rest) = rows.as_chunks::<4>();
+    <[[f64; 4]; 4]>::try_from(rows.to_vec()).ok().filter(|_| rest.is_empty())
 }

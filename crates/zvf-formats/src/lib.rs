@@ -31,6 +31,7 @@
     reason = "what is not named is refused, or kept as it is"
 )]
 
+mod affine;
 mod calendar;
 mod capabilities;
 pub mod draco;
@@ -43,6 +44,7 @@ mod spec;
 mod table;
 mod write;
 
+pub use affine::{Affine, cross, dot};
 pub use calendar::civil_date;
 pub use capabilities::{
     ALL_KINDS, Attributes, CHAINS, Capabilities, GroupSupport, IdSupport, POSITIONS_ONLY, TABLE,
@@ -93,7 +95,7 @@ pub use table::{
     Scalar, ScalarSource, Table, field_value, owner_ids, row_to_json, shortest_float, value_name,
     value_to_json, whole_number,
 };
-pub use write::chains::{Chains, Millimeters, Run};
+pub use write::chains::{Chains, Millimeters, Run, meters_per_unit};
 pub use write::collect::{finish_fields, from_bad_batch};
 pub use write::collected_input::{
     CollectedInput, format_coordinate, format_number, format_value, format_values, to_f32_bytes,

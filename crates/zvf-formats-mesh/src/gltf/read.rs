@@ -308,17 +308,17 @@ fn join_instances(
     let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0_u64;
     for instance in instances {
-        let points = &instance.primitive.positions;
+        let (points, affine) = (&instance.primitive.positions, instance.matrix.to_affine());
         if keeps_bytes {
             positions.extend_from_slice(points.bytes());
         } else {
             for row in 0..points.len() {
                 let local = [0, 1, 2].map(|axis| points.float(row, axis).unwrap_or(f64::NAN));
-                let world = instance.matrix.transform_point(local);
+                let world = affine.apply(local);
                 positions.extend(world.iter().flat_map(|x| x.to_le_bytes()));
             }
         }
-        let is_mirrored = kind == Kind::Mesh && instance.matrix.determinant() < 0.0;
+        let is_mirrored = kind == Kind::Mesh && affine.determinant() < 0.0;
         let width = usize_from_u32(instance.primitive.width);
         for element in instance.primitive.elements.chunks(width) {
             let vertex = |index: &u32| u64::from(*index) + first;

@@ -13,7 +13,8 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_formats::{
-    CollectedInput, Encoded, Target, cannot_hold, row_to_json, value_name, value_to_json,
+    CollectedInput, Encoded, Target, cannot_hold, meters_per_unit, row_to_json, value_name,
+    value_to_json,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, ObjectId};
@@ -47,7 +48,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     for (id, part) in split_objects(input, width) {
         scene.push_object(input, id, &part, mode)?;
     }
-    let factor = input.header.unit().and_then(metres_per_unit);
+    let factor = input.header.unit().and_then(meters_per_unit);
     let children: Vec<usize> = (1..scene.nodes.len()).collect();
     let mut root = json!({"name": "root"});
     if !children.is_empty() {
@@ -61,18 +62,6 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     }
     scene.write(input.header.unit(), out)?;
     Ok(input.report(Vec::new()))
-}
-
-/// Returns a unit in metres.
-fn metres_per_unit(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "meter" | "m" => 1.0,
-        "centimeter" | "cm" => 1e-2,
-        "millimeter" | "mm" => 1e-3,
-        "micrometer" | "um" => 1e-6,
-        "nanometer" | "nm" => 1e-9,
-        _ => return None,
-    })
 }
 
 /// Splits the input into objects; vertices without an object come last.

@@ -9,9 +9,11 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_format::num::nearest_f32;
-use zvf_formats::{CollectedInput, Encoded, Target, format_value};
+use zvf_formats::{CollectedInput, Encoded, Target, dot, format_value};
 use zvf_model::flow::Loss;
 use zvf_model::{Field, ObjectId};
+
+use crate::stl::winding_normal;
 
 /// Writes a file.
 pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
@@ -130,9 +132,7 @@ fn corner_positions(input: &CollectedInput, corners: [usize; 3]) -> [[f32; 3]; 3
 
 /// Returns the unit normal of a triangle, or zeros if it has no area.
 fn compute_normal(corners: [[f32; 3]; 3]) -> [f32; 3] {
-    let [a, b, c] = corners.map(|corner| corner.map(f64::from));
-    let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);
-    let cross = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
-    let length = cross.iter().map(|x| x * x).sum::<f64>().sqrt();
-    if length.is_normal() { cross.map(|x| nearest_f32(x / length)) } else { [0.0; 3] }
+    let normal = winding_normal(corners);
+    let length = dot(normal, normal).sqrt();
+    if length.is_normal() { normal.map(|x| nearest_f32(x / length)) } else { [0.0; 3] }
 }

@@ -24,7 +24,7 @@ mod skeletons;
 use serde_json::{Map, Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_formats::{Bytes, ReadOptions, Reader, UINT64, new_column, without_rows};
+use zvf_formats::{Bytes, ReadOptions, Reader, UINT64, number_column, without_rows};
 use zvf_model::flow::{Header, Piece};
 use zvf_model::{Field, ObjectId};
 
@@ -121,30 +121,29 @@ fn open_volume(root: &Folder, volume: &Map<String, Json>, options: &ReadOptions)
 #[derive(Clone, Debug)]
 enum Location {
     File(String),
-    Shard(ShardEntry),
+    Shard(Sharding, ShardEntry),
 }
 
 /// The objects of a folder in order of id.
 #[derive(Debug)]
 struct Objects {
     folder: Folder,
-    sharding: Option<Sharding>,
     locations: Vec<(u64, Location)>,
 }
 
 impl Objects {
     fn list(folder: &Folder, sharding: Option<Sharding>) -> Result<Self> {
-        let locations = match &sharding {
+        let locations = match sharding {
             Some(sharding) => {
                 let entries = sharding.list(folder)?.into_iter();
-                entries.map(|entry| (entry.id, Location::Shard(entry))).collect()
+                entries.map(|entry| (entry.id, Location::Shard(sharding, entry))).collect()
             }
             None => {
                 let ids = folder.list_ids("")?.into_iter();
                 ids.map(|id| (id, Location::File(id.to_string()))).collect()
             }
         };
-        Ok(Self { folder: folder.clone(), sharding, locations })
+        Ok(Self { folder: folder.clone(), locations })
     }
 
     /// Selects the objects with these ids, which must exist. `None` selects all.
@@ -159,17 +158,16 @@ impl Objects {
     /// Reads an object. Returns its id, its name for errors and its bytes.
     fn read(&self, at: usize) -> Result<Option<(u64, String, Vec<u8>)>> {
         let Some((id, location)) = self.locations.get(at) else { return Ok(None) };
-        let (name, bytes) = match (location, &self.sharding) {
-            (Location::File(key), _) => {
+        let (name, bytes) = match location {
+            Location::File(key) => {
                 let bytes = self.folder.read(key)?;
                 let missing =
                     || spot(key).error(Class::NotFound, "the file that was listed", "none");
                 (key.clone(), bytes.ok_or_else(missing)?)
             }
-            (Location::Shard(entry), Some(sharding)) => {
+            Location::Shard(sharding, entry) => {
                 (format!("{}, id {id}", entry.key), sharding.read(&self.folder, entry)?)
             }
-            (Location::Shard(_), None) => return Ok(None),
         };
         Ok(Some((*id, name, bytes)))
     }
@@ -202,15 +200,16 @@ fn check_new_name<'a>(
     Ok(())
 }
 
-/// Builds the piece of the objects, their ids and properties, and describes its fields in the header.
-fn describe_objects(
-    name: &str,
+/// Builds the piece of the segments, their ids and properties, and describes it and `info` in the header.
+fn describe_segments(
     ids: &[u64],
+    info: Option<&Map<String, Json>>,
     properties: Option<&Map<String, Json>>,
     header: &mut Header,
 ) -> Result<Piece> {
-    let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-    let mut fields = vec![Field::new(name, new_column(UINT64, 1, bytes)?)];
+    push_record(header, info);
+    let name = "segment_id";
+    let mut fields = vec![Field::new(name, number_column(UINT64, 1, ids, |id| id.to_le_bytes())?)];
     if let Some(properties) = properties {
         fields.extend(properties::build_segment_fields(ids, properties, header)?);
     }
@@ -228,13 +227,13 @@ fn finish_objects(id_field: &str, count: usize, fields: Vec<Field>, header: &mut
 /// Returns the id of a property, an attribute or a relationship, which is its name.
 fn read_id<'a>(json: &'a Json, place: &str) -> Result<&'a str> {
     json.get("id").and_then(Json::as_str).ok_or_else(|| {
-        spot(place).error(Class::BadTag, "an id that is a text", show_member(json, "id"))
+        spot(place).error(Class::BadTag, "an id that is a text", show_member(json.get("id")))
     })
 }
 
 /// Returns a member of a JSON object as text for messages.
-fn show_member(json: &Json, key: &str) -> String {
-    json.get(key).map_or_else(|| "none".to_owned(), Json::to_string)
+fn show_member(member: Option<&Json>) -> String {
+    member.map_or_else(|| "none".to_owned(), Json::to_string)
 }
 
 /// Adds `info` to the header records.

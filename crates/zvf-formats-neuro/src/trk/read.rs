@@ -15,17 +15,17 @@ pub(crate) mod world;
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{nearest_f32, saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
-    Bytes, FilePlace, NamedValues, ReadOptions, Reader, RecordNumbers, Values, VertexBuilder,
-    block_rows, default_axes, empty_fields, take_fields,
+    Affine, Bytes, FilePlace, NamedValues, ReadOptions, Reader, RecordNumbers, Values,
+    VertexBuilder, block_rows, default_axes, empty_fields, take_fields,
 };
 use zvf_metadata::Dtype;
-use zvf_model::flow::{Header, Piece, Space};
+use zvf_model::flow::{Header, Piece};
 use zvf_model::{Kind, ObjectId};
 
 use crate::trk::read::header::TrkHeader;
-use crate::trk::read::world::World;
+use crate::trk::read::world::world_of;
 
 pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let trk_header = TrkHeader::read(&mut bytes)?;
@@ -34,15 +34,12 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let expected = "streamline, polyline or point_cloud";
         return bytes.spot("the file").refuse(Class::Unsupported, expected, kind);
     }
-    let world = World::from_header(&trk_header);
+    let world = world_of(&trk_header);
     let expected = "a matrix with three directions";
     let world = bytes.spot("vox_to_ras").need(world, Class::BadShape, expected, "a flat one")?;
     let float32 = Dtype { big_endian: trk_header.big_endian, ..Dtype::FLOAT32 };
-    let named_values = |names: &[(String, u32)]| {
-        let values = names.iter();
-        values
-            .map(|(name, width)| NamedValues::new(name.as_str(), float32, *width))
-            .collect::<Vec<_>>()
+    let named_values = |names: &[(String, u32)]| -> Vec<NamedValues> {
+        names.iter().map(|(name, width)| NamedValues::new(&**name, float32, *width)).collect()
     };
     let scalars = named_values(&trk_header.scalars);
     let mut vertices = VertexBuilder::new(kind, Values::new(Dtype::FLOAT32, 3), scalars, true);
@@ -51,16 +48,14 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     if trk_header.vox_to_ras.is_none() {
         notes.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
     }
+    let (space, world) = world.to_space(options.apply_space);
     let header = Header {
         object_fields: empty_fields(&properties)?,
+        records: vec![("trk".to_owned(), trk_header.record())],
+        space,
         notes,
         ..vertices.header(default_axes(3))?.with_unit("millimeter")
     };
-    let mut header = header;
-    header.records.push(("trk".to_owned(), trk_header.record()));
-    let is_applied = options.apply_space;
-    header.space = Some(Space { name: None, affine: Some(world.to_matrix()), is_applied });
-    let world = if is_applied { world } else { World::identity() };
     let row_bytes = |names: &[(String, u32)]| {
         let sum = names.iter().map(|(_, width)| usize_from_u32(*width)).sum::<usize>();
         sum * 4
@@ -89,7 +84,7 @@ struct Pieces {
     stride: usize,         // bytes of a point with its scalars
     property_bytes: usize, // of a streamline
     big_endian: bool,
-    world: World,
+    world: Affine,
     vertices: VertexBuilder,
     ids: Vec<ObjectId>, // streamlines completed since the last piece of objects
     properties: Vec<NamedValues>,
@@ -169,10 +164,9 @@ impl Pieces {
         let object = self.object();
         for point in points.chunks_exact(self.stride) {
             let (position, mut scalars) = point.split_at(POSITION_BYTES);
-            let position = [0, 4, 8]
-                .map(|at| RecordNumbers::new(position).with_order(self.big_endian).f32(at));
-            for value in self.world.apply(position) {
-                self.vertices.positions.push_bytes(&value.to_le_bytes());
+            let position = RecordNumbers::new(position).with_order(self.big_endian);
+            for x in self.world.apply([0, 4, 8].map(|at| position.f32(at).into())) {
+                self.vertices.positions.push_bytes(&nearest_f32(x).to_le_bytes());
             }
             for field in &mut self.vertices.fields {
                 let (values, rest) = scalars.split_at(field.bytes());

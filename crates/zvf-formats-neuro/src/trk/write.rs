@@ -12,7 +12,8 @@ use std::io::{Read as _, Write as _};
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_usize};
 use zvf_formats::{
-    Chains, Millimeters, Opened, Spool, Target, WriteOptions, cannot_hold, counted_loss,
+    Affine, Chains, Millimeters, Opened, Spool, Target, WriteOptions, cannot_hold, counted_loss,
+    dot,
 };
 use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Field, ObjectId};
@@ -85,7 +86,8 @@ impl Sink for TrkWriter<'_> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Report> {
-        let voxels = self.voxels.take().unwrap_or_default(); // of 1 mm for a file that was not begun
+        // Of 1 mm for a file that was not begun.
+        let voxels = self.voxels.take().map_or_else(|| Voxels::new(&Image::default()), Ok)?;
         let count = self.counts.len();
         let Ok(count) = i32::try_from(count) else {
             return Err(cannot_hold("TRK", format!("{count} streamlines"), "write it in parts"));
@@ -209,28 +211,12 @@ struct Voxels {
     dimensions: Option<[i64; 3]>,
 }
 
-impl Default for Voxels {
-    fn default() -> Self {
-        let mut matrix = [[0.0; 4]; 4];
-        let mut inverse = [[0.0; 3]; 3];
-        for at in 0..4 {
-            matrix[at][at] = 1.0;
-            if at < 3 {
-                inverse[at][at] = 1.0;
-            }
-        }
-        Self { matrix, inverse, size: [1.0; 3], order: "RAS".to_owned(), dimensions: None }
-    }
-}
-
 impl Voxels {
     fn new(image: &Image) -> Result<Self> {
-        let Some(affine) = image.affine else {
-            return Ok(Self { dimensions: image.dimensions, ..Self::default() });
-        };
+        let affine = image.affine.unwrap_or(Affine::IDENTITY.to_matrix());
         let matrix = affine.map(|row| row.map(nearest_f32));
         let [a, b, c, _] = matrix.map(|row| row.map(f64::from));
-        let rotation = [a, b, c].map(|[x, y, z, _]| [x, y, z]);
+        let rotation = Affine([a, b, c]).linear();
         let (Some(transposed), Some(directions)) =
             (transposed_inverse(rotation), closest_axes([a, b, c]))
         else {
@@ -239,7 +225,7 @@ impl Voxels {
         };
         let inverse = [0, 1, 2].map(|row| transposed.map(|column| column[row]));
         let size = [0, 1, 2].map(|axis| {
-            nearest_f32([a, b, c].iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt())
+            nearest_f32(rotation.iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt())
         });
         let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
         let order =
@@ -265,12 +251,9 @@ impl Voxels {
 
     /// Converts a position of the world to mm from the corner of the first voxel.
     fn position_from_world(&self, position: [f64; 3]) -> [f32; 3] {
-        let shift = [0, 1, 2].map(|row| f64::from(self.matrix[row][3]));
-        let offset = [0, 1, 2].map(|axis| position[axis] - shift[axis]);
+        let offset = [0, 1, 2].map(|axis| position[axis] - f64::from(self.matrix[axis][3]));
         [0, 1, 2].map(|axis| {
-            let [a, b, c] = self.inverse[axis];
-            let voxel = a * offset[0] + b * offset[1] + c * offset[2];
-            nearest_f32((voxel + 0.5) * f64::from(self.size[axis]))
+            nearest_f32((dot(self.inverse[axis], offset) + 0.5) * f64::from(self.size[axis]))
         })
     }
 }
@@ -337,9 +320,9 @@ mod tests {
 
     #[test]
     fn reports_more_voxels_than_the_header_counts() {
-        let covered = Voxels::default();
+        let covered = Voxels::new(&Image::default()).unwrap();
         assert_eq!(covered.count([0.0, 1.5, 32_767.0]), ([1, 2, 32_767], None));
-        let stated = Voxels { dimensions: Some([4, 32_767, 32_768]), ..Voxels::default() };
+        let stated = Voxels { dimensions: Some([4, 32_767, 32_768]), ..covered.clone() };
         let text =
             "an image of 4 x 32767 x 32768 voxels is written as one of at most 32767 on an axis";
         assert_eq!(stated.count([0.0; 3]), ([4, 32_767, 32_767], Some(Loss::new(text))));

@@ -15,8 +15,8 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Chains, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter, cannot_hold, count_u32,
-    counted_loss, find_record, missing_number,
+    Affine, Chains, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter, cannot_hold,
+    count_u32, counted_loss, find_record, missing_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Group, Header, Piece, Report, Sink};
@@ -153,9 +153,8 @@ impl<'a> TrxWriter<'a> {
     }
 
     fn header(&self) -> Json {
-        let identity = [[1., 0., 0., 0.], [0., 1., 0., 0.], [0., 0., 1., 0.], [0., 0., 0., 1.]];
         json!({
-            "VOXEL_TO_RASMM": self.image.affine.unwrap_or(identity),
+            "VOXEL_TO_RASMM": self.image.affine.unwrap_or(Affine::IDENTITY.to_matrix()),
             "DIMENSIONS": self.image.dimensions.unwrap_or([1, 1, 1]),
             "NB_VERTICES": self.report.vertices,
             "NB_STREAMLINES": self.ends.len(),

@@ -96,7 +96,7 @@ pub struct Millimeters {
 impl Millimeters {
     /// Creates a converter from the unit of the header; lengths without a unit are taken as mm.
     pub fn new(header: &Header) -> Self {
-        let factor = header.unit().and_then(millimeters_per_unit);
+        let factor = header.unit().and_then(meters_per_unit).map(|meters| meters / 1e-3);
         Self { factor: factor.unwrap_or(1.0), is_known: factor.is_some(), changed: 0 }
     }
 
@@ -153,19 +153,14 @@ impl Millimeters {
     }
 }
 
-/// Returns the millimetres in a unit of length.
-fn millimeters_per_unit(unit: &str) -> Option<f64> {
-    let units = [
-        ("meter", 1e3),
-        ("centimeter", 10.0),
-        ("millimeter", 1.0),
-        ("micrometer", 1e-3),
-        ("nanometer", 1e-6),
-        ("m", 1e3),
-        ("cm", 10.0),
-        ("mm", 1.0),
-        ("um", 1e-3),
-        ("nm", 1e-6),
-    ];
-    units.into_iter().find(|(name, _)| *name == unit).map(|(_, factor)| factor)
+/// Returns the meters of a unit of lengths.
+pub fn meters_per_unit(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "meter" | "m" => 1.0,
+        "centimeter" | "cm" => 1e-2,
+        "millimeter" | "mm" => 1e-3,
+        "micrometer" | "um" => 1e-6,
+        "nanometer" | "nm" => 1e-9,
+        _ => return None,
+    })
 }

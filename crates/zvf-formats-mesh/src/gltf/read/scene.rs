@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 use zvf_error::{Result, format_count};
 use zvf_format::Class;
+use zvf_formats::Affine;
 
 use crate::gltf::read::accessor::{Document, as_index, member};
 
@@ -10,12 +11,7 @@ use crate::gltf::read::accessor::{Document, as_index, member};
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub(crate) struct Matrix([[f64; 4]; 4]);
 
-pub(crate) const IDENTITY: Matrix = Matrix([
-    [1.0, 0.0, 0.0, 0.0],
-    [0.0, 1.0, 0.0, 0.0],
-    [0.0, 0.0, 1.0, 0.0],
-    [0.0, 0.0, 0.0, 1.0],
-]);
+pub(crate) const IDENTITY: Matrix = Matrix(Affine::IDENTITY.to_matrix());
 
 impl Matrix {
     /// Returns the matrix of a node. An error is the key of a member that does not have its numbers.
@@ -52,15 +48,9 @@ impl Matrix {
         Self(rows)
     }
 
-    pub(crate) fn transform_point(&self, [x, y, z]: [f64; 3]) -> [f64; 3] {
+    pub(crate) const fn to_affine(self) -> Affine {
         let [a, b, c, _] = self.0;
-        [a, b, c].map(|row| row[0] * x + row[1] * y + row[2] * z + row[3])
-    }
-
-    pub(crate) fn determinant(&self) -> f64 {
-        let [a, b, c, _] = self.0;
-        a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
-            + a[2] * (b[0] * c[1] - b[1] * c[0])
+        Affine([a, b, c])
     }
 }
 

@@ -3,7 +3,9 @@
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_formats::{Bytes, FilePlace, Lines, quote_start};
+use zvf_formats::{Bytes, FilePlace, Lines, dot, quote_start};
+
+use crate::stl::winding_normal;
 
 /// A triangle as stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,12 +20,7 @@ pub(crate) struct Facet {
 impl Facet {
     /// Returns whether the stored normal differs by more than a degree from that of the corners, where both exist.
     pub(crate) fn normal_differs(&self) -> bool {
-        let [a, b, c] = self.corners.map(|corner| corner.map(f64::from));
-        let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);
-        let computed =
-            [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
-        let stored = self.normal.map(f64::from);
-        let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+        let (computed, stored) = (winding_normal(self.corners), self.normal.map(f64::from));
         let lengths = (dot(computed, computed) * dot(stored, stored)).sqrt();
         lengths.is_normal() && dot(computed, stored) < COS_1_DEGREE * lengths
     }

@@ -2,9 +2,9 @@
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{Reader, new_column};
+use zvf_formats::{ReadOptions, Reader, default_axes, new_column};
 use zvf_metadata::Dtype;
-use zvf_model::flow::{Header, Piece};
+use zvf_model::flow::{ElementHeader, Header, Piece};
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
 use crate::precomputed::read::folder::spot;
@@ -28,6 +28,16 @@ pub(crate) struct Fragment {
     pub(crate) positions: Column,
     /// Three for each face, counted from the first vertex of the fragment.
     pub(crate) corners: Vec<u32>,
+}
+
+/// The header of a folder of meshes.
+pub(crate) fn mesh_header(options: &ReadOptions) -> Result<Header> {
+    if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
+        return spot("the folder").refuse(Class::Unsupported, "mesh", kind);
+    }
+    let elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
+    let positions = new_column(Dtype::FLOAT32, 3, Vec::new())?;
+    Ok(Header { elements, ..Header::new(Kind::Mesh, default_axes(3), positions) })
 }
 
 /// Reads the fragments of all objects, then yields `last`.

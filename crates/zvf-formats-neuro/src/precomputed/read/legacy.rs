@@ -8,14 +8,12 @@
 use serde_json::{Map, Value as Json};
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{ReadOptions, Reader, RecordNumbers, default_axes, new_column};
+use zvf_formats::{ReadOptions, Reader, RecordNumbers, new_column};
 use zvf_metadata::Dtype;
-use zvf_model::Kind;
-use zvf_model::flow::{ElementHeader, Header};
 
 use crate::precomputed::read::folder::{Folder, spot};
-use crate::precomputed::read::fragments::{Fragment, Fragments, read_all};
-use crate::precomputed::read::{check_segments, describe_objects, push_record};
+use crate::precomputed::read::fragments::{Fragment, Fragments, mesh_header, read_all};
+use crate::precomputed::read::{check_segments, describe_segments};
 
 pub(crate) fn open(
     folder: &Folder,
@@ -27,19 +25,12 @@ pub(crate) fn open(
     if ids.is_empty() && info.is_none() {
         return spot("the folder").refuse(Class::NotFound, "a file info, or files ID:0", "neither");
     }
-    if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return spot("the folder").refuse(Class::Unsupported, "mesh", kind);
-    }
+    let mut header = mesh_header(options)?.with_unit("nanometer");
     if let Some(segments) = &options.segments {
         check_segments(segments, &ids)?;
         ids.retain(|id| segments.contains(id));
     }
-    let mut header =
-        Header::new(Kind::Mesh, default_axes(3), new_column(Dtype::FLOAT32, 3, Vec::new())?);
-    header = header.with_unit("nanometer");
-    header.elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
-    push_record(&mut header, info);
-    let last = describe_objects("segment_id", &ids, properties, &mut header)?;
+    let last = describe_segments(&ids, info, properties, &mut header)?;
     Ok(read_all(header, Legacy { folder: folder.clone(), ids }, last))
 }
 

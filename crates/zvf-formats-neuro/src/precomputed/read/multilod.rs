@@ -19,15 +19,14 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_formats::draco::{Limits, Meaning, decode};
-use zvf_formats::{Notes, ReadOptions, Reader, RecordNumbers, default_axes, new_column};
+use zvf_formats::{Affine, Notes, ReadOptions, Reader, RecordNumbers, new_column};
 use zvf_metadata::Dtype;
-use zvf_model::Kind;
-use zvf_model::flow::{ElementHeader, Header, Space};
 
 use crate::precomputed::read::folder::{Folder, spot};
-use crate::precomputed::read::fragments::{Fragment, Fragments, read_all};
+use crate::precomputed::read::fragments::{Fragment, Fragments, mesh_header, read_all};
 use crate::precomputed::read::shards::Sharding;
-use crate::precomputed::read::{Location, Objects, describe_objects, push_record, skeletons};
+use crate::precomputed::read::skeletons::parse_transform;
+use crate::precomputed::read::{Location, Objects, describe_segments, show_member};
 
 pub(crate) fn open(
     folder: &Folder,
@@ -35,42 +34,34 @@ pub(crate) fn open(
     properties: Option<&Map<String, Json>>,
     options: &ReadOptions,
 ) -> Result<Reader> {
-    if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return spot("the folder").refuse(Class::Unsupported, "mesh", kind);
-    }
-    let bits = info.get("vertex_quantization_bits");
-    let steps = match bits.and_then(Json::as_u64) {
+    let mut header = mesh_header(options)?;
+    let key = "vertex_quantization_bits";
+    let steps = match info.get(key).and_then(Json::as_u64) {
         Some(10) => 1023.0,
         Some(16) => 65_535.0,
         _ => {
-            let place = "info vertex_quantization_bits";
-            let found = bits.map_or_else(|| "none".to_owned(), Json::to_string);
-            return spot(place).refuse(Class::OutOfBounds, "10 or 16", found);
+            let found = show_member(info.get(key));
+            return spot(format!("info {key}")).refuse(Class::OutOfBounds, "10 or 16", found);
         }
     };
-    let transform = skeletons::parse_transform(info)?.unwrap_or(skeletons::IDENTITY);
+    let transform = parse_transform(info)?.unwrap_or(Affine::IDENTITY);
     let objects = match Sharding::parse(info.get("sharding"), "info")? {
         Some(sharding) => Objects::list(folder, Some(sharding))?,
         None => {
             let ids = folder.list_ids(".index")?.into_iter();
             let locations = ids.map(|id| (id, Location::File(format!("{id}.index")))).collect();
-            Objects { folder: folder.clone(), sharding: None, locations }
+            Objects { folder: folder.clone(), locations }
         }
     };
     let objects = objects.select(options.segments.as_deref())?;
-    let mut header =
-        Header::new(Kind::Mesh, default_axes(3), new_column(Dtype::FLOAT32, 3, Vec::new())?);
-    if options.apply_space || transform == skeletons::IDENTITY {
+    let is_nanometers = options.apply_space || transform == Affine::IDENTITY;
+    let (space, transform) = transform.to_space(options.apply_space);
+    header.space = space;
+    if is_nanometers {
         header = header.with_unit("nanometer");
     }
-    header.elements = Some(ElementHeader { width: Some(3), fields: Vec::new() });
-    let [a, b, c] = transform;
-    let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
-    header.space = Some(Space { name: None, affine, is_applied: options.apply_space });
-    let transform = if options.apply_space { transform } else { skeletons::IDENTITY };
-    push_record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
-    let last = describe_objects("segment_id", &ids, properties, &mut header)?;
+    let last = describe_segments(&ids, Some(info), properties, &mut header)?;
     let (lod, notes) = (options.lod, Notes::default());
     let notes_made = <[AtomicBool; 2]>::default();
     let source = MultiLod { objects, transform, steps, lod, notes: notes.clone(), notes_made };
@@ -89,9 +80,9 @@ struct Manifest {
 
 impl Manifest {
     fn parse(name: &str, bytes: &[u8], lod: u32) -> Result<Self> {
-        let float = |at: usize| f64::from(RecordNumbers::new(bytes).f32(at));
-        let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
-        let lods = RecordNumbers::new(bytes).u32(24);
+        let numbers = RecordNumbers::new(bytes);
+        let triple = |at: usize| [0, 4, 8].map(|axis| f64::from(numbers.f32(at + axis)));
+        let lods = numbers.u32(24);
         let head = 28 + u128::from(lods) * 20;
         let too_short = |min_bytes: u128| {
             spot(name).error(Class::Truncated, format!("at least {min_bytes} bytes"), bytes.len())
@@ -105,15 +96,14 @@ impl Manifest {
         let mut at = 28 + lods * 20;
         let (mut fragments, mut finer_bytes, mut data_size) = (Vec::new(), 0_u64, 0_u64);
         for lod in 0..lods {
-            let count = RecordNumbers::new(bytes).u32(counts + lod * 4) as usize;
+            let count = numbers.u32(counts + lod * 4) as usize;
             let end = at as u128 + count as u128 * 16;
             if end > bytes.len() as u128 {
                 return Err(too_short(end));
             }
             for n in 0..count {
-                let cell = [0, 1, 2]
-                    .map(|axis| RecordNumbers::new(bytes).u32(at + (axis * count + n) * 4));
-                let size = u64::from(RecordNumbers::new(bytes).u32(at + (3 * count + n) * 4));
+                let number = |column: usize| numbers.u32(at + (column * count + n) * 4);
+                let (cell, size) = ([0, 1, 2].map(number), u64::from(number(3)));
                 data_size += size; // at most a third of the manifest's bytes times 2^32
                 match lod.cmp(&selected) {
                     Less => finer_bytes += size,
@@ -147,7 +137,7 @@ struct FragmentRange {
 /// A folder of multi-resolution meshes.
 struct MultiLod {
     objects: Objects,
-    transform: [[f64; 4]; 3],
+    transform: Affine,
     steps: f64,
     lod: u32,
     notes: Notes,
@@ -172,7 +162,7 @@ impl Fragments for MultiLod {
             self.notes.push(format!("no level of detail {lod} in object {id}: of it and others like it the coarsest is read"));
         }
         let (key, mut start) = match self.objects.locations.get(object) {
-            Some((_, Location::Shard(entry))) => {
+            Some((_, Location::Shard(_, entry))) => {
                 let start = entry.start.checked_sub(manifest.data_size);
                 let expected = format_args!("{} bytes before the manifest", manifest.data_size);
                 let start = spot(&name).need(start, Class::OutOfBounds, expected, entry.start)?;
@@ -221,10 +211,8 @@ impl Fragments for MultiLod {
                 let q = values.float(row, axis).unwrap_or(f64::NAN);
                 origin[axis] + shape[axis] * (q / self.steps)
             });
-            for [a, b, c, d] in self.transform {
-                let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
-                bytes.extend_from_slice(&nearest_f32(x).to_le_bytes());
-            }
+            let place = self.transform.apply(stored).map(nearest_f32);
+            bytes.extend(place.into_iter().flat_map(f32::to_le_bytes));
         }
         let positions = new_column(Dtype::FLOAT32, 3, bytes)?;
         let faces = spot(&name).need(stream.faces, Class::NotFound, "faces", "a point cloud")?;

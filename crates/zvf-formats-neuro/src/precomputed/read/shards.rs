@@ -16,6 +16,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_formats::RecordNumbers;
 
 use crate::precomputed::read::folder::{Folder, gunzip, spot};
+use crate::precomputed::read::show_member;
 
 /// The mapping of ids to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +74,13 @@ impl Sharding {
             let bits = value.get(key).and_then(Json::as_u64);
             bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(
                 || {
-                    let found = value.get(key).map_or_else(|| "none".to_owned(), Json::to_string);
-                    spot(&format!("{place}.{key}")).error(Class::OutOfBounds, "0 to 64", found)
+                    let found = show_member(value.get(key));
+                    spot(format!("{place}.{key}")).error(Class::OutOfBounds, "0 to 64", found)
                 },
             )
         };
         if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
-            let found = value.get("@type").map_or_else(|| "none".to_owned(), Json::to_string);
+            let found = show_member(value.get("@type"));
             return spot(&place).refuse(Class::BadTag, "neuroglancer_uint64_sharded_v1", found);
         }
         let is_hashed = match text("hash") {
@@ -167,7 +168,7 @@ impl Sharding {
         spot(name).ensure(table_size <= size, Class::Truncated, expected, size)?;
         let table = folder.read_range(name, 0, table_size)?;
         for (minishard, pair) in (0_u64..).zip(table.chunks_exact(16)) {
-            let (start, end) = (RecordNumbers::new(pair).u64(0), RecordNumbers::new(pair).u64(8));
+            let [start, end] = [0, 8].map(|at| RecordNumbers::new(pair).u64(at));
             if start == end {
                 continue;
             }
@@ -187,12 +188,12 @@ impl Sharding {
             let found = format_args!("{} bytes", index.len());
             let expected = "three u64 for each id";
             spot(&place).ensure(index.len() % 24 == 0, Class::Truncated, expected, found)?;
-            let n = index.len() / 24;
+            let (n, numbers) = (index.len() / 24, RecordNumbers::new(&index));
             let (mut id, mut next) = (0_u64, table_size);
             for row in 0..n {
-                id = id.wrapping_add(RecordNumbers::new(&index).u64(row * 8));
-                let begin = next.checked_add(RecordNumbers::new(&index).u64((n + row) * 8));
-                let len = RecordNumbers::new(&index).u64((2 * n + row) * 8);
+                id = id.wrapping_add(numbers.u64(row * 8));
+                let begin = next.checked_add(numbers.u64((n + row) * 8));
+                let len = numbers.u64((2 * n + row) * 8);
                 let end = begin.and_then(|begin| begin.checked_add(len)).filter(|end| *end <= size);
                 let (Some(begin), Some(end)) = (begin, end) else {
                     let expected = format!("data within {size} bytes");

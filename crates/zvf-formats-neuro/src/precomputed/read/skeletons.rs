@@ -12,17 +12,17 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, to_u64};
 use zvf_formats::{
-    NamedValues, ReadOptions, Reader, RecordField, RecordNumbers, Values, VertexBuilder,
-    default_axes, record_bytes,
+    Affine, NamedValues, ReadOptions, Reader, RecordField, RecordNumbers, Values, VertexBuilder,
+    default_axes, record_bytes, row_number,
 };
 use zvf_metadata::Dtype;
-use zvf_model::flow::{ElementHeader, Piece, Space};
+use zvf_model::flow::{ElementHeader, Piece};
 use zvf_model::{Elements, Kind, ObjectId};
 
 use crate::precomputed::read::folder::{Folder, spot};
 use crate::precomputed::read::properties::parse_property_type;
 use crate::precomputed::read::shards::Sharding;
-use crate::precomputed::read::{Objects, describe_objects, push_record, read_id, show_member};
+use crate::precomputed::read::{Objects, check_new_name, describe_segments, read_id, show_member};
 
 pub(crate) fn open(
     folder: &Folder,
@@ -38,9 +38,8 @@ pub(crate) fn open(
     let transform = parse_transform(info)?;
     let sharding = Sharding::parse(info.get("sharding"), "info")?;
     let objects = Objects::list(folder, sharding)?.select(options.segments.as_deref())?;
-    let declared_transform = transform.unwrap_or(IDENTITY);
-    let is_applied = options.apply_space;
-    let applied_transform = if is_applied { declared_transform } else { IDENTITY };
+    let declared_transform = transform.unwrap_or(Affine::IDENTITY);
+    let (space, applied_transform) = declared_transform.to_space(options.apply_space);
     let layout = SkeletonLayout { attributes, transform: applied_transform };
     let kind = match options.kind {
         Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
@@ -56,7 +55,7 @@ pub(crate) fn open(
     let positions = Values::new(Dtype::FLOAT32, 3);
     let mut vertices = VertexBuilder::new(kind, positions, fields.collect(), true);
     let mut header = vertices.header(default_axes(3))?;
-    if is_applied || declared_transform == IDENTITY {
+    if options.apply_space || declared_transform == Affine::IDENTITY {
         header = header.with_unit("nanometer");
     }
     header.elements =
@@ -64,16 +63,11 @@ pub(crate) fn open(
     if transform.is_none() {
         header.notes.push("info has no transform: vertices are taken for nm".to_owned());
     }
-    let [a, b, c] = declared_transform;
-    let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
-    header.space = Some(Space { name: None, affine, is_applied });
-    push_record(&mut header, Some(info));
+    header.space = space;
     let ids: Vec<u64> = objects.ids().collect();
-    let last = describe_objects("segment_id", &ids, properties, &mut header)?;
+    let last = Some(describe_segments(&ids, Some(info), properties, &mut header)?);
     let batch_rows = options.batch_rows.max(1);
-    let (next, next_id) = (0, 0);
-    let last = Some(last);
-    let mut pieces = Pieces { objects, layout, vertices, next, next_id, last, batch_rows };
+    let mut pieces = Pieces { objects, layout, vertices, next: 0, last, batch_rows };
     Ok(Reader::from_steps(header, move || pieces.read_next()))
 }
 
@@ -92,27 +86,23 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<RecordField>> {
         let width = width.and_then(|width| u32::try_from(width).ok());
         let width = width.filter(|width| (1..=MAX_COMPONENTS).contains(width));
         let expected = format_args!("1 to {MAX_COMPONENTS} components");
-        let found = show_member(json, "num_components");
+        let found = show_member(json.get("num_components"));
         let width = spot(&place).need(width, Class::LimitExceeded, expected, found)?;
-        crate::precomputed::read::check_new_name(
-            &place,
-            &name,
-            attributes.iter().map(|attribute| attribute.name.as_str()),
-        )?;
+        check_new_name(&place, &name, attributes.iter().map(|attribute| &*attribute.name))?;
         attributes.push(RecordField { name, dtype, width });
     }
     Ok(attributes)
 }
 
 /// Parses the transform from stored positions to nanometres.
-pub(crate) fn parse_transform(info: &Map<String, Json>) -> Result<Option<[[f64; 4]; 3]>> {
+pub(crate) fn parse_transform(info: &Map<String, Json>) -> Result<Option<Affine>> {
     let Some(json) = info.get("transform").filter(|json| !json.is_null()) else { return Ok(None) };
     let numbers: Option<Vec<f64>> =
         json.as_array().and_then(|list| list.iter().map(Json::as_f64).collect());
     let rows =
         numbers.filter(|numbers| numbers.len() == 12 && numbers.iter().all(|x| x.is_finite()));
     let rows = rows.and_then(|numbers| <[[f64; 4]; 3]>::try_from(numbers.as_chunks::<4>().0).ok());
-    rows.map(Some).ok_or_else(|| {
+    rows.map(|rows| Some(Affine(rows))).ok_or_else(|| {
         let found: String = json.to_string().chars().take(60).collect();
         spot("info transform").error(Class::BadShape, "12 numbers", found)
     })
@@ -121,7 +111,7 @@ pub(crate) fn parse_transform(info: &Map<String, Json>) -> Result<Option<[[f64; 
 /// The layout that all skeletons of a folder share.
 struct SkeletonLayout {
     attributes: Vec<RecordField>,
-    transform: [[f64; 4]; 3],
+    transform: Affine,
 }
 
 /// A stored skeleton, split into its parts.
@@ -137,10 +127,7 @@ impl SkeletonLayout {
     fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>> {
         let expected = "two counts of 32 bits";
         spot(name).ensure(bytes.len() >= 8, Class::Truncated, expected, bytes.len())?;
-        let (vertices, edges) = (
-            u64::from(RecordNumbers::new(bytes).u32(0)),
-            u64::from(RecordNumbers::new(bytes).u32(4)),
-        );
+        let [vertices, edges] = [0, 4].map(|at| u64::from(RecordNumbers::new(bytes).u32(at)));
         let vertex_bytes = to_u64(record_bytes(&self.attributes)) + 12;
         let len = u128::from(vertices) * u128::from(vertex_bytes) + u128::from(edges) * 8 + 8;
         let expected = format_args!("{len} bytes for {vertices} vertices and {edges} edges");
@@ -151,10 +138,7 @@ impl SkeletonLayout {
         let (links, mut rest) = rest.split_at(edges * 8);
         let mut pairs = Vec::with_capacity(edges);
         for (at, pair) in links.chunks_exact(8).enumerate() {
-            let pair = [
-                RecordNumbers::new(pair).u32(0) as usize,
-                RecordNumbers::new(pair).u32(4) as usize,
-            ];
+            let pair = [0, 4].map(|end| RecordNumbers::new(pair).u32(end) as usize);
             if let Some(beyond) = pair.iter().find(|end| **end >= vertices) {
                 let place = format!("{name}, edge {at}");
                 let expected = format!("a vertex below {vertices}");
@@ -185,14 +169,13 @@ impl SkeletonLayout {
 
     /// Appends the transformed positions to `to`.
     fn transform_positions(&self, positions: &[u8], to: &mut Values) {
-        if self.transform == IDENTITY {
+        if self.transform == Affine::IDENTITY {
             to.push_bytes(positions);
             return;
         }
         for position in positions.as_chunks::<12>().0 {
             let stored = [0, 4, 8].map(|at| f64::from(RecordNumbers::new(position).f32(at)));
-            for [a, b, c, d] in self.transform {
-                let x = a * stored[0] + b * stored[1] + c * stored[2] + d;
+            for x in self.transform.apply(stored) {
                 to.push_bytes(&nearest_f32(x).to_le_bytes());
             }
         }
@@ -200,10 +183,7 @@ impl SkeletonLayout {
 
     /// Returns the mean scale factor of lengths, the cube root of the determinant.
     fn length_scale(&self) -> f64 {
-        let [a, b, c] = self.transform;
-        let cross =
-            [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
-        (a[0] * cross[0] + a[1] * cross[1] + a[2] * cross[2]).abs().cbrt()
+        self.transform.determinant().abs().cbrt()
     }
 }
 
@@ -242,8 +222,7 @@ struct Pieces {
     objects: Objects,
     layout: SkeletonLayout,
     vertices: VertexBuilder,
-    next: usize,         // the place of the next object
-    next_id: i64,        // the same as an id
+    next: usize,         // the place of the next object, and its id
     last: Option<Piece>, // the ids and properties of the objects
     batch_rows: usize,
 }
@@ -296,12 +275,9 @@ impl Pieces {
                 field.values.push_bytes(values);
             }
         }
-        self.vertices.end_rows(skeleton.vertices, Some(ObjectId(self.next_id)), 0);
+        self.vertices.end_rows(skeleton.vertices, Some(ObjectId(row_number(self.next))), 0);
         self.next += 1;
-        self.next_id += 1;
     }
 }
 
-pub(crate) const IDENTITY: [[f64; 4]; 3] =
-    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
 const MAX_COMPONENTS: u32 = 4096;

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use zvf_error::Result;
 use zvf_format::Class;
 
+use crate::image::parse_matrix;
 use crate::trx::read::members::{HEADER, Members, spot};
 
 /// The contents of `header.json`.
@@ -56,18 +57,6 @@ impl TrxHeader {
             "others": extra_keys,
         })
     }
-}
-
-/// Parses a matrix, nested or flat.
-fn parse_matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
-    let flat =
-        |row: &Json| -> Option<Vec<f64>> { row.as_array()?.iter().map(Json::as_f64).collect() };
-    let rows: Vec<f64> = match flat(value) {
-        Some(numbers) => numbers,
-        None => value.as_array()?.iter().map(flat).collect::<Option<Vec<_>>>()?.concat(),
-    };
-    let (rows, rest) = rows.as_chunks::<4>();
-    <[[f64; 4]; 4]>::try_from(rows.to_vec()).ok().filter(|_| rest.is_empty())
 }
 
 /// Keys of the header.

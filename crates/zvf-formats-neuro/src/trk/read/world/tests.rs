@@ -49,10 +49,10 @@ fn converts_points_to_the_world() {
         ),
         ("RAS", None, [2.0; 3], small, [[-0.5, -0.5, -0.5], [0.5, 1.0, 1.5]]),
     ] {
-        let world = World::from_header(&header(order, matrix, size, dim)).unwrap();
+        let world = world_of(&header(order, matrix, size, dim)).unwrap();
         for (point, expected) in [[0.0, 0.0, 0.0], [2.0, 3.0, 4.0]].into_iter().zip(expected) {
             let found = world.apply(point);
-            let near = found.iter().zip(expected).all(|(a, b): (&f32, f32)| (a - b).abs() < 1e-5);
+            let near = found.iter().zip(expected).all(|(a, b): (&f64, f64)| (a - b).abs() < 1e-5);
             assert!(near, "{order} {matrix:?}: {found:?} instead of {expected:?}");
         }
     }
@@ -76,6 +76,6 @@ fn refuses_a_flat_matrix() {
         [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
         [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]],
     ] {
-        assert_eq!(World::from_header(&header("RAS", Some(matrix), [1.0; 3], [1; 3])), None);
+        assert_eq!(world_of(&header("RAS", Some(matrix), [1.0; 3], [1; 3])), None);
     }
 }
