@@ -3,7 +3,7 @@
 use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, Column};
+use zvf_model::{Batch, Column, Part};
 
 use crate::error::cannot_hold;
 
@@ -54,6 +54,18 @@ pub fn element_vertices(rows: &Column) -> Result<impl ExactSizeIterator<Item = i
     }
     let what = format!("vertices of elements as {}", rows.dtype());
     Err(cannot_hold("a piece", what, "convert them to int64 first"))
+}
+
+/// Returns the triangles of a face as a fan from its first corner.
+pub fn fan<T: Copy>(corners: &[T]) -> impl Iterator<Item = [T; 3]> {
+    let rest = corners.get(1..).unwrap_or_default();
+    rest.array_windows().map(|[second, third]| [corners[0], *second, *third])
+}
+
+/// Returns the pairs of neighbours within the parts of chains.
+pub fn neighbours(batch: &Batch) -> impl Iterator<Item = [usize; 2]> {
+    let pairs = |part: Part| part.rows.clone().zip(part.rows.skip(1));
+    batch.parts().iter().flat_map(pairs).map(|(from, to)| [from, to])
 }
 
 /// Converts the number of a row in memory, which is below 2^63.

@@ -54,7 +54,7 @@ pub use dtypes::{
     BOOL, FLOAT64, INT8, INT16, INT32, NUMBERS, UINT8, UINT16, UINT32, UINT64, dtype,
     missing_number,
 };
-pub use elements::{element_vertices, elements_as_rows, row_number};
+pub use elements::{element_vertices, elements_as_rows, fan, neighbours, row_number};
 pub use error::{
     ByteFault, FilePlace, Spot, bad_code, cannot_hold, other_columns, read_failed, worded_error,
 };

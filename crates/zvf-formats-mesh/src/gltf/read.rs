@@ -20,8 +20,8 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    Bytes, FLOAT64, ReadOptions, Reader, VertexOwners, WholeFile, WholeGeometry, missing_number,
-    new_column, number_column, text_field,
+    Bytes, FLOAT64, ReadOptions, Reader, VertexOwners, WholeFile, WholeGeometry, fan,
+    missing_number, new_column, number_column, text_field,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
@@ -132,7 +132,7 @@ fn read_primitive(
 /// expanded. Returns `None` if the count of the indices does not fit the mode.
 fn expand_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
     let pairs = || indices.windows(2).flatten().copied();
-    let triples = indices.windows(3).enumerate();
+    let triples = indices.array_windows().enumerate();
     match mode {
         0 => (1, Some(indices.to_vec())),
         1 => (2, indices.len().is_multiple_of(2).then(|| indices.to_vec())),
@@ -144,21 +144,13 @@ fn expand_indices(mode: u64, indices: &[u32]) -> (u32, Option<Vec<u32>>) {
         3 => (2, Some(pairs().collect())),
         4 => (3, indices.len().is_multiple_of(3).then(|| indices.to_vec())),
         5 => {
-            let oriented = |(at, triple): (usize, &[u32])| match (at % 2, triple) {
-                (1, [a, b, c]) => [*a, *c, *b],
-                (_, [a, b, c]) => [*a, *b, *c],
-                _ => [0; 3],
+            let oriented = |(at, [a, b, c]): (usize, &[u32; 3])| match at % 2 {
+                1 => [*a, *c, *b],
+                _ => [*a, *b, *c],
             };
             (3, Some(triples.flat_map(oriented).collect()))
         }
-        _ => {
-            let Some((first, rest)) = indices.split_first() else { return (3, Some(Vec::new())) };
-            let fan = rest.windows(2).flat_map(|pair| match pair {
-                [a, b] => [*a, *b, *first],
-                _ => [0; 3],
-            });
-            (3, Some(fan.collect()))
-        }
+        _ => (3, Some(fan(indices).flat_map(|[first, a, b]| [a, b, first]).collect())),
     }
 }
 

@@ -17,27 +17,12 @@ use zvf_error::{Error, Result};
 use zvf_format::num::saturating_usize;
 use zvf_formats::{Scalar, ScalarSource, UINT8, cannot_hold, whole_number};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Batch, Value};
+use zvf_model::Value;
 
 pub(crate) use stream::open;
 
 fn too_many_corners_error() -> Error {
     cannot_hold("PLY", "faces of more than 255 corners".to_owned(), "divide them into triangles")
-}
-
-/// Returns the edges of a batch: its elements of two vertices, or the neighbours in each part.
-fn edges(batch: &Batch) -> Option<Vec<(usize, usize)>> {
-    if let Some(elements) = batch.elements().filter(|elements| elements.width() == 2) {
-        let pair = |row: &[usize]| match row {
-            [from, to] => Some((*from, *to)),
-            _ => None,
-        };
-        return Some(elements.iter().filter_map(pair).collect());
-    }
-    batch.kind().is_chain().then(|| {
-        let neighbours = |rows: std::ops::Range<usize>| rows.clone().zip(rows.skip(1));
-        batch.parts().iter().flat_map(|part| neighbours(part.rows)).collect()
-    })
 }
 
 fn encode_vertex(row: u64) -> Result<[u8; 4]> {
@@ -122,7 +107,7 @@ pub(crate) mod tests {
     use zvf_formats::{Target, WriteOptions, find_losses};
     use zvf_metadata::Dtype;
     use zvf_model::flow::{Header, Piece};
-    use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
+    use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
     use super::*;
     use crate::PLY;

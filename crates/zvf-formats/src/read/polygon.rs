@@ -5,6 +5,7 @@ use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::flow::Piece;
 
+use crate::elements::fan;
 use crate::error::ByteFault;
 use crate::read::Polygons;
 use crate::read::roles::MAX_CORNERS;
@@ -78,33 +79,27 @@ impl Corners {
 
     /// Adds a triangle without checks. All other faces must be triangles too.
     pub fn push_triangle(&mut self, corners: [i64; 3]) {
-        corners.iter().for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
-        self.width = Some(3);
-        self.count += 1;
+        self.push_row(&corners);
     }
 
     /// Ends the current element. Returns its number of rows.
     pub fn end(&mut self) -> usize {
         let current = std::mem::take(&mut self.current);
         let before = self.count;
-        match (self.polygons, current.split_first()) {
-            (Polygons::Triangles, Some((first, rest))) if current.len() > 2 => {
-                for pair in rest.windows(2) {
-                    self.push_row([first].into_iter().chain(pair));
-                }
+        match self.polygons {
+            Polygons::Triangles if current.len() > 2 => {
+                fan(&current).for_each(|corners| self.push_triangle(corners));
             }
-            _ => self.push_row(current.iter()),
+            _ => self.push_row(&current),
         }
         self.current = current;
         self.current.clear(); // its buffer is reused
         self.count - before
     }
 
-    fn push_row<'a>(&mut self, vertices: impl Iterator<Item = &'a i64>) {
-        let before = self.rows.len();
-        vertices.for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
-        let width = (self.rows.len() - before) / 8;
-        self.width = u32::try_from(width).ok();
+    fn push_row(&mut self, vertices: &[i64]) {
+        vertices.iter().for_each(|vertex| self.rows.extend_from_slice(&vertex.to_le_bytes()));
+        self.width = u32::try_from(vertices.len()).ok();
         self.count += 1;
     }
 

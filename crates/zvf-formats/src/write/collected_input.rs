@@ -7,6 +7,7 @@ use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
+use crate::elements::{fan, neighbours};
 use crate::table::{field_value, vertex_owners};
 use crate::write::{CollectedPieces, Encode, Target, WriteOptions, find_record};
 
@@ -109,15 +110,8 @@ impl CollectedInput {
 
     /// Returns the faces as triangle fans, with the row of each face.
     pub fn triangles(&self) -> Vec<([usize; 3], usize)> {
-        let mut all = Vec::new();
-        for (at, face) in self.batch.elements().into_iter().flat_map(Elements::iter).enumerate() {
-            let Some((first, rest)) = face.split_first() else { continue };
-            for pair in rest.windows(2) {
-                let [second, third] = *pair else { continue };
-                all.push(([*first, second, third], at));
-            }
-        }
-        all
+        let faces = self.batch.elements().into_iter().flat_map(Elements::iter).enumerate();
+        faces.flat_map(|(at, face)| fan(face).map(move |corners| (corners, at))).collect()
     }
 
     /// Returns the edges: elements of two vertices with their rows, or neighbours within the parts of chains.
@@ -129,9 +123,7 @@ impl CollectedInput {
             };
             return elements.iter().enumerate().filter_map(edge).collect();
         }
-        let parts = self.batch.parts().iter();
-        let pairs = parts.flat_map(|part| part.rows.clone().zip(part.rows.skip(1)));
-        pairs.map(|(from, to)| ([from, to], None)).collect()
+        neighbours(&self.batch).map(|edge| (edge, None)).collect()
     }
 
     /// Returns the attributes of elements.

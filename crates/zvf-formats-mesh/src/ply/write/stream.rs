@@ -1,9 +1,8 @@
 //! Writer of PLY piece by piece: rows are spooled to files until the header can have their counts.
 //!
 //! ```text
-//! vertices    axes and attributes of each, then its object where any has one
-//! elements    edges or faces, with their attributes
-//! neighbours  edges between the vertices of chains, used where the input has no elements
+//! vertices  axes and attributes of each, then its object where any has one
+//! elements  edges or faces, with their attributes; edges between the vertices of chains
 //! ```
 //!
 //! A column whose type depends on its values is spooled in 64 bits, and narrowed when all values are known.
@@ -14,14 +13,14 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
     FLOAT64, INT32, Opened, Scalar, ScalarSource, Spool, Table, Target, WriteOptions, cannot_hold,
-    element_vertices, elements_as_rows, from_bad_batch, other_columns,
+    element_vertices, elements_as_rows, from_bad_batch, neighbours, other_columns,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::{Header, Piece, Report, Sink};
 use zvf_model::{Batch, Value};
 
 use crate::ply::read::type_name;
-use crate::ply::write::{NO_AXIS, edges, encode_vertex, property_name, property_type, write_value};
+use crate::ply::write::{NO_AXIS, encode_vertex, property_name, property_type, write_value};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("PLY")?;
@@ -43,9 +42,9 @@ struct PendingFile {
     objects: Rows,
     has_objects: bool,
     elements: Rows,
+    is_chain: bool,       // so that elements are neighbours
     corners: usize,       // of an element; 0 before the first one
     largest: Option<u64>, // vertex that an element names
-    neighbours: Spool,
 }
 
 /// Rows of scalars.
@@ -90,10 +89,11 @@ impl PendingFile {
         let empty = header.empty_batch()?;
         let table = Table::new(&empty, &header.axes);
         let columns = infer_columns(vertex_columns(&table), empty.positions().width() == 2)?;
-        // There are four spools, a growing one takes up to twice its length, and the source needs memory too.
+        // There are three spools, a growing one takes up to twice its length, and the source needs memory too.
         let max_held = saturating_usize(options.memory / 64);
         let spool = || Spool::new(max_held, options.scratch.as_deref());
         let rows = |columns| Rows { columns, spool: spool(), count: 0 };
+        let is_chain = header.kind.is_chain() && header.elements.is_none();
         let name = "object".to_owned();
         let object = PlyColumn { name, dtype: None, is_wide: false, decided_by: 0 };
         Ok(Self {
@@ -104,9 +104,9 @@ impl PendingFile {
             objects: rows(vec![object]),
             has_objects: false,
             elements: rows(Vec::new()),
-            corners: 0,
+            is_chain,
+            corners: if is_chain { 2 } else { 0 },
             largest: None,
-            neighbours: spool(),
         })
     }
 
@@ -136,9 +136,11 @@ impl PendingFile {
         if let Some(rows) = elements_as_rows(batch, before)? {
             return self.push_elements(&rows);
         }
-        for (from, to) in edges(batch).into_iter().flatten() {
-            self.neighbours.write_all(&encode_vertex(before + to_u64(from))?)?;
-            self.neighbours.write_all(&encode_vertex(before + to_u64(to))?)?;
+        for edge in neighbours(batch).filter(|_| self.is_chain) {
+            for row in edge {
+                self.elements.spool.write_all(&encode_vertex(before + to_u64(row))?)?;
+            }
+            self.elements.count += 1;
         }
         Ok(())
     }
@@ -201,7 +203,6 @@ impl PendingFile {
         if self.has_objects {
             self.objects.write_header(out)?;
         }
-        let chains = self.corners == 0 && self.kind.is_chain();
         if self.corners > 2 {
             writeln!(out, "element face {}", self.elements.count)?;
             writeln!(out, "property list uchar int vertex_indices")?;
@@ -210,20 +211,14 @@ impl PendingFile {
             writeln!(out, "element edge {}", self.elements.count)?;
             writeln!(out, "property int vertex1\nproperty int vertex2")?;
             self.elements.write_header(out)?;
-        } else if chains {
-            writeln!(out, "element edge {}", self.neighbours.len() / 8)?;
-            writeln!(out, "property int vertex1\nproperty int vertex2")?;
         }
         writeln!(out, "end_header")?;
         let objects = self.has_objects.then_some(&mut self.objects);
         write_vertices(&mut self.vertices, objects, out)?;
-        if chains {
-            self.neighbours.copy_to(out)?;
-        }
         let head = 4 * self.corners + usize::from(self.corners > 2);
-        let elements = self.elements.count;
         self.elements.copy_to(head, out)?;
         // The report counts the elements of the input, not the edges between neighbours.
+        let elements = if self.is_chain { 0 } else { self.elements.count };
         Ok(Report { vertices, elements, ..Report::default() })
     }
 }

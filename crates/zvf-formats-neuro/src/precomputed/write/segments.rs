@@ -5,7 +5,7 @@ use std::error::Error as _;
 
 use serde_json::json;
 use zvf_error::{Result, join_causes};
-use zvf_formats::{cannot_hold, count_u32};
+use zvf_formats::{cannot_hold, count_u32, fan};
 use zvf_metadata::DtypeKind;
 use zvf_precomputed::encode::{LodMesh, encode_multilod};
 
@@ -72,7 +72,7 @@ pub(crate) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<()>
             objects.push_position(*row, &mut bytes);
         }
         let face_corners = faces.get(&id).map_or(&[][..], Vec::as_slice);
-        let corners = face_corners.chunks(width).flat_map(triangulate_fan).flatten();
+        let corners = face_corners.chunks(width).flat_map(fan).flatten();
         bytes.extend(corners.flat_map(u32::to_le_bytes));
         let name = format!("{id}:0:0");
         folder.write(&name, &bytes)?;
@@ -123,7 +123,7 @@ fn collect_lods(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<L
         let position = |row| [0, 1, 2].map(|axis| level.coordinate(row, axis));
         lods.push(LodMesh {
             positions: rows.iter().flat_map(|row| position(*row)).collect(),
-            faces: face_corners.chunks(width).flat_map(triangulate_fan).collect(),
+            faces: face_corners.chunks(width).flat_map(fan).collect(),
             scale: level.lod_scale(),
         });
     }
@@ -133,12 +133,6 @@ fn collect_lods(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<L
         first.scale = finest;
     }
     lods
-}
-
-/// Divides a face into triangles.
-fn triangulate_fan(face: &[u32]) -> Vec<[u32; 3]> {
-    let Some((first, rest)) = face.split_first() else { return Vec::new() };
-    rest.array_windows().map(|[second, third]| [*first, *second, *third]).collect()
 }
 
 /// Returns the edges or faces of each object, numbered by its own vertices.
