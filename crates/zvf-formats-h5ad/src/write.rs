@@ -48,9 +48,9 @@ fn encoding(kind: &str, version: &str) -> [(&'static str, AttrValue); 2] {
 /// Adds the table of cells, and their positions.
 fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<()> {
     let record = find_record(header, NAME);
-    let recorded: Option<Vec<&str>> = record
-        .and_then(|record| record.get("obs_names")?.as_array())
-        .and_then(|names| names.iter().map(Json::as_str).collect());
+    let recorded = record["obs_names"].as_array();
+    let recorded: Option<Vec<&str>> =
+        recorded.and_then(|names| names.iter().map(Json::as_str).collect());
     let rows = batch.field("obs_row").filter(|_| recorded.is_some());
     let name_of = |row: usize| {
         let number = rows.and_then(|rows| whole_number(&rows.column.value(row, 0)));
@@ -70,7 +70,7 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
     for (name, value) in encoding("dict", "0.1.0") {
         places.set_attr(name, value);
     }
-    let key = record.and_then(|record| record.get("spatial_key")?.as_str()).unwrap_or("spatial");
+    let key = record["spatial_key"].as_str().unwrap_or("spatial");
     add_array(&mut places, key, batch.positions());
     for field in wide.into_iter().filter(|field| *field.name != *key) {
         add_array(&mut places, &field.name, &field.column);

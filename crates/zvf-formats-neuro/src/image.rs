@@ -48,8 +48,8 @@ impl Image {
         let records = RECORDS.into_iter().filter_map(record);
         let mut image = Self::default();
         for (_, record) in records {
-            let affine = record.get("voxel_to_rasmm").and_then(parse_matrix);
-            let dimensions = record.get("dimensions").and_then(Json::as_array);
+            let affine = parse_matrix(&record["voxel_to_rasmm"]);
+            let dimensions = record["dimensions"].as_array();
             let dimensions = dimensions.and_then(|numbers| {
                 let numbers: Option<Vec<i64>> = numbers.iter().map(Json::as_i64).collect();
                 numbers?.try_into().ok()

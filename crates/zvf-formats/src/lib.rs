@@ -92,8 +92,8 @@ pub use read::{
 };
 pub use spec::{Spec, Start, WriteFn, begins_with_element, recognizes_nothing};
 pub use table::{
-    Scalar, ScalarSource, Table, field_value, owner_ids, row_to_json, shortest_float, value_name,
-    value_to_json, whole_number,
+    Scalar, ScalarSource, Table, field_value, json_items, owner_ids, row_to_json, shortest_float,
+    value_name, value_to_json, whole_number,
 };
 pub use write::chains::{Chains, Millimeters, Run, meters_per_unit};
 pub use write::collect::{finish_fields, from_bad_batch};

@@ -183,6 +183,12 @@ pub fn value_to_json(value: Value) -> Json {
     }
 }
 
+/// Returns the items of a JSON array, or none.
+#[must_use]
+pub fn json_items(json: &Json) -> &[Json] {
+    json.as_array().map_or(&[], Vec::as_slice)
+}
+
 /// Returns the object of each vertex, if the batch has objects.
 pub(crate) fn vertex_owners(batch: &Batch) -> Option<Vec<Option<ObjectId>>> {
     if let Some(owners) = batch.vertex_objects() {

@@ -79,8 +79,9 @@ pub fn copy(mut reader: Reader, mut writer: Box<dyn Sink + '_>) -> Result<Report
 
 /// Returns the header record of the reader of `format`.
 #[must_use]
-pub fn find_record<'a>(header: &'a Header, format: &str) -> Option<&'a Json> {
-    header.records.iter().find(|(name, _)| name == format).map(|(_, record)| record)
+pub fn find_record<'a>(header: &'a Header, format: &str) -> &'a Json {
+    let record = header.records.iter().find(|(name, _)| name == format);
+    record.map_or(&Json::Null, |(_, record)| record)
 }
 
 /// Returns the loss that `sentence` states of `count` things, or `None` if the count is 0.

@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field};
 use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_formats::{ByteFault, FeatureShape, PartKind, Spot};
+use zvf_formats::{ByteFault, FeatureShape, PartKind, Spot, json_items};
 
 use crate::read::Batches;
 use crate::{Form, wkb};
@@ -69,8 +69,8 @@ pub(crate) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>> {
     {
         let geo: Json = serde_json::from_str(text)
             .map_err(|error| fault(Class::Encoding, "metadata geo", "JSON", error.to_string()))?;
-        let primary = geo.get("primary_column").and_then(Json::as_str).unwrap_or("geometry");
-        let column_meta = geo.get("columns").and_then(|columns| columns.get(primary));
+        let primary = geo["primary_column"].as_str().unwrap_or("geometry");
+        let column_meta = geo["columns"].get(primary);
         let column = fields.iter().position(|field| field.name() == primary);
         let (Some(column_meta), Some(column)) = (column_meta, column) else {
             let found = format!("{primary:?}");
@@ -81,7 +81,7 @@ pub(crate) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>> {
                 found,
             ));
         };
-        let name = column_meta.get("encoding").and_then(Json::as_str).unwrap_or("WKB");
+        let name = column_meta["encoding"].as_str().unwrap_or("WKB");
         let Some(encoding) = Encoding::from_name(name) else {
             let expected = "the encoding WKB, point, linestring, …";
             return Err(fault(Class::BadTag, "metadata geo", expected, format!("{name:?}")));
@@ -91,22 +91,15 @@ pub(crate) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>> {
             Some(Json::Null) => None,
             Some(crs) => Some(crs.clone()),
         };
-        let types = column_meta.get("geometry_types").and_then(Json::as_array);
-        let has_z = types.is_some_and(|types| {
-            types.iter().filter_map(Json::as_str).any(|geometry_type| geometry_type.ends_with(" Z"))
-        });
+        let mut types = json_items(&column_meta["geometry_types"]).iter().filter_map(Json::as_str);
+        let has_z = types.any(|geometry_type| geometry_type.ends_with(" Z"));
         let is_bbox = |name: &str| {
-            let columns = geo.get("columns").and_then(Json::as_object);
-            let all = columns.into_iter().flat_map(|columns| columns.values());
-            all.filter_map(|column| {
-                column.get("covering")?.get("bbox")?.get("xmin")?.get(0)?.as_str()
-            })
-            .any(|box_column| box_column == name)
+            let mut columns = geo["columns"].as_object().into_iter().flat_map(|all| all.values());
+            columns.any(|column| column["covering"]["bbox"]["xmin"][0] == name)
         };
-        let is_geometry =
-            |name: &str| geo.get("columns").is_some_and(|columns| columns.get(name).is_some());
+        let is_geometry = |name: &str| geo["columns"].get(name).is_some();
         let others = (0..fields.len()).filter(|at| {
-            let name = fields.get(*at).map_or("", |field| field.name());
+            let name = fields[*at].name();
             *at != column && (is_bbox(name) || is_geometry(name))
         });
         return Ok(Some(GeometryColumn {

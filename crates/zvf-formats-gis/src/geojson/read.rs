@@ -279,8 +279,8 @@ impl FeatureCursor {
                 let start = text;
                 let value: Json = serde_json::from_str(text.read_value()?)
                     .map_err(|error| start.here().error(Class::Encoding, "a crs", error))?;
-                let name = value.get("properties").and_then(|properties| properties.get("name"));
-                self.info.crs = name.cloned().or(Some(value)).filter(|crs| !crs.is_null());
+                let name = value["properties"].get("name").cloned();
+                self.info.crs = name.or(Some(value)).filter(|crs| !crs.is_null());
             }
             "name" if text.peek() == b'"' => {
                 self.info.name = Some(text.read_string()?.into_owned());

@@ -23,6 +23,7 @@ use zvf_error::{Result, format_count};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
     Opened, RecordNumbers, SeekWrite, Target, WriteOptions, cannot_hold, count_u32, find_record,
+    json_items,
 };
 use zvf_model::Batch;
 use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
@@ -286,12 +287,11 @@ impl State {
     fn new(header: &Header, options: &WriteOptions, variant: Variant) -> Result<Self> {
         let record = find_record(header, "las");
         let extra = &options.extra;
-        let recorded = |name: &str| record.and_then(|record| record.get(name));
         let requested_minor = read_option(extra, "las.version", parse_minor)?;
         let request = SchemaRequest {
             point_format: read_option(extra, "las.point_format", parse_u8)?
-                .or_else(|| recorded("point_format").and_then(parse_u8)),
-            minor: requested_minor.or_else(|| recorded("version").and_then(parse_minor)),
+                .or_else(|| parse_u8(&record["point_format"])),
+            minor: requested_minor.or_else(|| parse_minor(&record["version"])),
             compressed: variant != Variant::Plain,
             octree: variant == Variant::Octree,
         };
@@ -315,7 +315,7 @@ impl State {
         if variant == Variant::Octree {
             vlrs.push(OutRecord::new("copc", 1, "COPC info", vec![0; 160])); // filled in at the end
         }
-        for json in recorded("vlrs").and_then(Json::as_array).into_iter().flatten() {
+        for json in json_items(&record["vlrs"]) {
             let (out, is_evlr) = parse_record(json)?;
             if is_evlr && schema.minor == 4 {
                 evlrs.push(out);
@@ -332,8 +332,8 @@ impl State {
                 vlrs.push(out);
             }
         }
-        let mut encoding = recorded("global_encoding")
-            .and_then(Json::as_u64)
+        let mut encoding = record["global_encoding"]
+            .as_u64()
             .and_then(|bits| u16::try_from(bits).ok())
             .unwrap_or(u16::from(schema.point_format > 5) << 4);
         let has_crs = vlrs.iter().chain(&evlrs).any(|record| record.user == "LASF_Projection");
@@ -381,11 +381,11 @@ impl State {
 
 /// Parses a record of the header of the input, and returns whether it is an EVLR.
 fn parse_record(json: &Json) -> Result<(OutRecord, bool)> {
-    let text = |name: &str| json.get(name).and_then(Json::as_str).unwrap_or_default();
-    let id = json.get("record_id").and_then(Json::as_u64).and_then(|id| u16::try_from(id).ok());
+    let text = |name: &str| json[name].as_str().unwrap_or_default();
+    let id = json["record_id"].as_u64().and_then(|id| u16::try_from(id).ok());
     let id = id.ok_or_else(|| refuse("a record without an id of 16 bits".to_owned()))?;
-    let is_evlr = json.get("extended").and_then(Json::as_bool).unwrap_or(false);
-    let data = json.get("hex").and_then(Json::as_str).and_then(decode_hex);
+    let is_evlr = json["extended"] == true;
+    let data = json["hex"].as_str().and_then(decode_hex);
     let data = data.ok_or_else(|| refuse("a record without its bytes as hex".to_owned()))?;
     let is_evlr = is_evlr || data.len() > usize::from(u16::MAX);
     Ok((OutRecord::new(text("user_id"), id, text("description"), data), is_evlr))
@@ -424,10 +424,9 @@ fn parse_triple(value: &Json) -> Option<[f64; 3]> {
 }
 
 /// Returns the grid of the given scales, or else that of the header record of the input.
-fn find_grid(scales: Option<[f64; 3]>, record: Option<&Json>) -> Option<Grid> {
-    let recorded = |name: &str| record.and_then(|record| record.get(name));
-    let offsets = recorded("offsets").and_then(parse_triple).unwrap_or([0.0; 3]);
-    let scales = scales.or_else(|| recorded("scales").and_then(parse_scales))?;
+fn find_grid(scales: Option<[f64; 3]>, record: &Json) -> Option<Grid> {
+    let offsets = parse_triple(&record["offsets"]).unwrap_or([0.0; 3]);
+    let scales = scales.or_else(|| parse_scales(&record["scales"]))?;
     Some(Grid { scales, offsets })
 }
 

@@ -217,7 +217,7 @@ fn build_geometry(
 /// Sets the ids from `extras.object_id` of the nodes, if all have one and they are unique.
 fn assign_ids(instances: &mut [Instance<'_>]) {
     let ids: Option<Vec<i64>> =
-        instances.iter().map(|instance| instance.extras.get("object_id")?.as_i64()).collect();
+        instances.iter().map(|instance| instance.extras["object_id"].as_i64()).collect();
     let Some(ids) = ids else { return };
     let mut unique_ids = std::collections::HashSet::new();
     if ids.iter().all(|id| unique_ids.insert(*id)) {

@@ -21,7 +21,7 @@ mod properties;
 pub(crate) mod shards;
 mod skeletons;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_formats::{Bytes, ReadOptions, Reader, UINT64, number_column, without_rows};
@@ -40,7 +40,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         return legacy::open(&root, None, None, options);
     };
     let properties = || read_segment_properties(&root, &info);
-    match info.get("@type").and_then(Json::as_str) {
+    match info["@type"].as_str() {
         Some("neuroglancer_annotations_v1") if options.segments.is_some() => {
             spot("segments").refuse(Class::Unsupported, "skeletons or meshes", "annotations")
         }
@@ -64,21 +64,18 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
 }
 
 /// Reads the `info` of the segment properties, whose folder `info` names.
-fn read_segment_properties(
-    root: &Folder,
-    info: &Map<String, Json>,
-) -> Result<Option<Map<String, Json>>> {
-    match info.get("segment_properties").and_then(Json::as_str) {
+fn read_segment_properties(root: &Folder, info: &Json) -> Result<Option<Json>> {
+    match info["segment_properties"].as_str() {
         Some(key) => root.subfolder(key)?.read_json("info"),
         None => Ok(None),
     }
 }
 
 /// Opens the skeletons or meshes of a volume.
-fn open_volume(root: &Folder, volume: &Map<String, Json>, options: &ReadOptions) -> Result<Reader> {
-    let text = |key: &str| volume.get(key).and_then(Json::as_str);
+fn open_volume(root: &Folder, volume: &Json, options: &ReadOptions) -> Result<Reader> {
+    let text = |key: &str| volume[key].as_str();
     let volume_properties = read_segment_properties(root, volume)?;
-    let find_properties = |folder: &Folder, info: Option<&Map<String, Json>>| match info {
+    let find_properties = |folder: &Folder, info: Option<&Json>| match info {
         Some(info) => {
             Ok(read_segment_properties(folder, info)?.or_else(|| volume_properties.clone()))
         }
@@ -98,7 +95,7 @@ fn open_volume(root: &Folder, volume: &Map<String, Json>, options: &ReadOptions)
         let info = folder.read_json("info")?;
         let properties = find_properties(&folder, info.as_ref())?;
         let properties = properties.as_ref();
-        let kind = info.as_ref().and_then(|info| info.get("@type")).and_then(Json::as_str);
+        let kind = info.as_ref().and_then(|info| info["@type"].as_str());
         return match (kind, &info) {
             (None | Some("neuroglancer_legacy_mesh"), _) => {
                 legacy::open(&folder, info.as_ref(), properties, options)
@@ -203,8 +200,8 @@ fn check_new_name<'a>(
 /// Builds the piece of the segments, their ids and properties, and describes it and `info` in the header.
 fn describe_segments(
     ids: &[u64],
-    info: Option<&Map<String, Json>>,
-    properties: Option<&Map<String, Json>>,
+    info: Option<&Json>,
+    properties: Option<&Json>,
     header: &mut Header,
 ) -> Result<Piece> {
     push_record(header, info);
@@ -226,7 +223,7 @@ fn finish_objects(id_field: &str, count: usize, fields: Vec<Field>, header: &mut
 
 /// Returns the id of a property, an attribute or a relationship, which is its name.
 fn read_id<'a>(json: &'a Json, place: &str) -> Result<&'a str> {
-    json.get("id").and_then(Json::as_str).ok_or_else(|| {
+    json["id"].as_str().ok_or_else(|| {
         spot(place).error(Class::BadTag, "an id that is a text", show_member(json.get("id")))
     })
 }
@@ -237,8 +234,7 @@ fn show_member(member: Option<&Json>) -> String {
 }
 
 /// Adds `info` to the header records.
-fn push_record(header: &mut Header, info: Option<&Map<String, Json>>) {
-    let info = info.map_or(Json::Null, |info| Json::Object(info.clone()));
+fn push_record(header: &mut Header, info: Option<&Json>) {
     header.records.push(("precomputed".to_owned(), json!({"info": info})));
 }
 

@@ -281,7 +281,7 @@ impl Objects {
 
     /// Returns the largest distance of this level from the finest one, in nanometres.
     fn lod_scale(&self) -> f64 {
-        let scale = find_record(&self.header, LOD_SCALE).and_then(Json::as_f64).unwrap_or(0.0);
+        let scale = find_record(&self.header, LOD_SCALE).as_f64().unwrap_or(0.0);
         self.lengths.convert_length(scale)
     }
 
@@ -325,8 +325,8 @@ fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, t
 }
 
 /// Returns the `info` of the input, if that is precomputed too.
-fn recorded_info(header: &Header) -> Option<&Json> {
-    find_record(header, "precomputed").and_then(|record| record.get("info"))
+fn recorded_info(header: &Header) -> &Json {
+    &find_record(header, "precomputed")["info"]
 }
 
 /// Writes the segment properties to a separate folder, if there are any, and notes it in `of`.

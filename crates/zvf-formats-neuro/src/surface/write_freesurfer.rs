@@ -15,7 +15,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{nearest_f32, usize_from_u32};
-use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold, format_number};
+use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold, format_number, json_items};
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Group, Loss};
 use zvf_model::{Field, Kind, ObjectId, Value};
@@ -165,12 +165,12 @@ fn find_volume<'a>(
     input: &'a CollectedInput,
     prefix: &str,
 ) -> Option<&'a serde_json::Map<String, Json>> {
-    let record = input.record("surface")?.as_object()?;
+    let record = input.record("surface").as_object()?;
     let is_own = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
     let has_prefix = |name: &str| name.starts_with("lh.") || name.starts_with("rh.");
     let prefixed = record.iter().filter(|(name, _)| is_own(name));
     let alone = record.iter().filter(|(name, _)| !has_prefix(name));
-    prefixed.chain(alone).find_map(|(_, file)| file.get("volume")?.as_object())
+    prefixed.chain(alone).find_map(|(_, file)| file["volume"].as_object())
 }
 
 /// Returns the error for a volume with something else than a number.
@@ -212,13 +212,12 @@ fn write_values(field: &Field, c: usize, faces: usize, out: &mut dyn Write) -> R
 
 /// Returns a distinct colour for each category: from the header record, if it has them.
 fn choose_colours(input: &CollectedInput, names: &[String]) -> Vec<[u8; 3]> {
-    let record = input.record("surface").and_then(Json::as_object);
+    let record = input.record("surface").as_object();
     let tables = record.into_iter().flat_map(|record| record.values());
-    let entries = tables.filter_map(|file| file.get("table")?.as_array()).flatten();
+    let entries = tables.flat_map(|file| json_items(&file["table"]));
     let table: HashMap<&str, [u8; 3]> = entries
         .filter_map(|entry| {
-            let rgb = entry["rgbt"].as_array()?;
-            let part = |at: usize| u8::try_from(rgb.get(at)?.as_u64()?).ok();
+            let part = |at: usize| u8::try_from(entry["rgbt"][at].as_u64()?).ok();
             Some((entry["name"].as_str()?, [part(0)?, part(1)?, part(2)?]))
         })
         .collect();

@@ -8,7 +8,9 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 
 use serde_json::Value as Json;
 use zvf_error::Result;
-use zvf_formats::{Chains, Millimeters, Opened, Target, WriteOptions, cannot_hold, find_record};
+use zvf_formats::{
+    Chains, Millimeters, Opened, Target, WriteOptions, cannot_hold, find_record, json_items,
+};
 use zvf_model::flow::{Header, Piece, Report, Sink};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -141,15 +143,15 @@ impl TckWriter<'_> {
 
 /// Returns the keys of the header record that can be written as lines.
 fn record_keys(header: &Header) -> Vec<(String, String)> {
-    let keys = find_record(header, "tck").and_then(|record| record.get("keys")?.as_array());
+    let keys = json_items(&find_record(header, "tck")["keys"]);
     let pair = |pair: &Json| {
-        let text = |at: usize| Some(pair.get(at)?.as_str()?.to_owned());
+        let text = |at: usize| Some(pair[at].as_str()?.to_owned());
         let (key, value) = (text(0)?, text(1)?);
         let is_reserved = ["count", "datatype", "file"].contains(&key.as_str());
         (!is_reserved && !key.contains([':', '\n', '\r']) && !value.contains(['\n', '\r']))
             .then_some((key, value))
     };
-    keys.map_or_else(Vec::new, |keys| keys.iter().filter_map(pair).collect())
+    keys.iter().filter_map(pair).collect()
 }
 
 const fn count_digits(mut number: usize) -> usize {

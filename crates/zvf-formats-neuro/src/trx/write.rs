@@ -16,7 +16,7 @@ use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
     Affine, Chains, Millimeters, Opened, Spool, Target, WriteOptions, ZipWriter, cannot_hold,
-    count_u32, counted_loss, find_record, missing_number,
+    count_u32, counted_loss, find_record, json_items, missing_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Group, Header, Piece, Report, Sink};
@@ -217,8 +217,7 @@ impl Sink for TrxWriter<'_> {
         for (field, _) in &self.object_fields {
             member_name(&field.name, &field.column)?;
         }
-        let absent = find_record(header, "trx").and_then(|record| record.get("absent")?.as_array());
-        for pair in absent.into_iter().flatten() {
+        for pair in json_items(&find_record(header, "trx")["absent"]) {
             if let (Some(group), Some(key)) = (pair[0].as_str(), pair[1].as_str()) {
                 self.absent.push((group.to_owned(), key.to_owned()));
             }

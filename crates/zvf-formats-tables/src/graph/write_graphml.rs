@@ -45,7 +45,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     }
     let mut edges = Vec::new();
     push_fields(&mut edges, nodes.len(), input.element_fields());
-    let directed = input.record("graph").is_some_and(|record| record["directed"] == true);
+    let directed = input.record("graph")["directed"] == true;
     out.write_all(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
     out.write_all(b"<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n")?;
     for (scope, keys) in [("node", &nodes), ("edge", &edges)] {

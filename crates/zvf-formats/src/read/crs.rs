@@ -32,10 +32,9 @@ pub fn is_wgs84(text: &str) -> bool {
 /// or from the end of WKT.
 pub fn code_of(crs: &Json) -> Option<(String, i32)> {
     let Some(text) = crs.as_str() else {
-        let id = crs.get("id")?;
-        let code = id.get("code")?;
+        let code = &crs["id"]["code"];
         let code = code.as_i64().or_else(|| code.as_str()?.parse().ok())?;
-        return Some((id.get("authority")?.as_str()?.to_owned(), i32::try_from(code).ok()?));
+        return Some((crs["id"]["authority"].as_str()?.to_owned(), i32::try_from(code).ok()?));
     };
     if is_wgs84(text) {
         return Some(("EPSG".to_owned(), 4326));
@@ -55,7 +54,7 @@ pub fn describe_crs(crs: &Json) -> String {
     let name = match crs {
         Json::String(text) if text.contains('[') => text.split('"').nth(1),
         Json::String(text) => return text.clone(),
-        _ => crs.get("name").and_then(Json::as_str),
+        _ => crs["name"].as_str(),
     };
     let code = code_of(crs).map(|(authority, code)| format!("{authority}:{code}"));
     match (name, code) {
@@ -113,17 +112,13 @@ const UTM: &str = include_str!("utm.projjson");
 fn json_unit(crs: &Json) -> Option<&'static str> {
     let inner = ["source_crs", "components"].into_iter().find_map(|name| crs.get(name));
     let inner = inner.and_then(|inner| inner.as_array().map_or(Some(inner), |all| all.first()));
-    if let Some(inner) = inner {
-        return json_unit_once(inner);
-    }
-    json_unit_once(crs)
+    json_unit_once(inner.unwrap_or(crs))
 }
 
 fn json_unit_once(crs: &Json) -> Option<&'static str> {
-    let axis = crs.get("coordinate_system")?.get("axis")?.as_array()?.first()?;
-    match axis.get("unit")? {
+    match &crs["coordinate_system"]["axis"][0]["unit"] {
         Json::String(name) => unit_by_name(name),
-        unit => unit.get("conversion_factor").and_then(Json::as_f64).and_then(unit_by_factor),
+        unit => unit["conversion_factor"].as_f64().and_then(unit_by_factor),
     }
 }
 

@@ -132,7 +132,7 @@ impl CollectedInput {
     }
 
     /// Returns the header record of the reader of `format`.
-    pub fn record(&self, format: &str) -> Option<&serde_json::Value> {
+    pub fn record(&self, format: &str) -> &serde_json::Value {
         find_record(&self.header, format)
     }
 }

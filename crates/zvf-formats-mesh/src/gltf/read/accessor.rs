@@ -6,7 +6,7 @@ use zvf_format::Class;
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_formats::{
     INT8, INT16, ReadOptions, UINT8, UINT16, UINT32, WholeFile, decode_base64, decode_percent,
-    new_column, open_companion,
+    json_items, new_column, open_companion,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
@@ -74,7 +74,7 @@ impl<'a> Document<'a> {
 
     /// Returns the array under `key`, or an empty one.
     pub(crate) fn array(&self, key: &str) -> &[Json] {
-        self.json.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
+        json_items(&self.json[key])
     }
 
     fn read_buffer(

@@ -12,11 +12,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, nearest_f32};
-use zvf_formats::{ReadOptions, Reader, RecordNumbers, UINT64, Values, VertexBuilder, new_column};
+use zvf_formats::{
+    ReadOptions, Reader, RecordNumbers, UINT64, Values, VertexBuilder, json_items, new_column,
+};
 use zvf_metadata::Dtype;
 use zvf_model::flow::{Group, Header, Piece};
 use zvf_model::{Categories, Field, Kind, ObjectId, Value};
@@ -59,21 +61,16 @@ struct Annotation {
     related: Vec<Vec<u64>>,
 }
 
-pub(crate) fn open(
-    root: &Folder,
-    info: &Map<String, Json>,
-    options: &ReadOptions,
-) -> Result<Reader> {
+pub(crate) fn open(root: &Folder, info: &Json, options: &ReadOptions) -> Result<Reader> {
     let (layout, axes, units) = parse_layout(info)?;
-    let by_id = info.get("by_id").filter(|value| !value.is_null());
-    let spatial = info.get("spatial").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let (by_id, spatial) = (&info["by_id"], json_items(&info["spatial"]));
     let mut cells = BTreeMap::new();
     for (level, json) in spatial.iter().enumerate() {
         read_level(root, json, &format!("info spatial[{level}]"), &layout, &mut cells)?;
     }
     let mut annotations: BTreeMap<u64, Annotation> = BTreeMap::new();
-    if let Some(json) = by_id {
-        let (_, folder, sharding) = open_index(root, json, "info by_id")?;
+    if !by_id.is_null() {
+        let (_, folder, sharding) = open_index(root, by_id, "info by_id")?;
         let objects = Objects::list(&folder, sharding)?;
         for at in 0.. {
             let Some((id, name, bytes)) = objects.read(at)? else { break };
@@ -106,7 +103,7 @@ pub(crate) fn open(
     let mut header = vertices.header(axes)?;
     header.units = units;
     push_record(&mut header, Some(info));
-    if by_id.is_none() && !layout.relationships.is_empty() {
+    if by_id.is_null() && !layout.relationships.is_empty() {
         header.left_out.push("relationships, which only the index by id has".to_owned());
     }
     let (objects, groups) = layout.describe_objects(&annotations, &mut header)?;
@@ -122,8 +119,8 @@ fn rank(layout: &Layout) -> u32 {
 /// The layout, the names of the axes and their units.
 type LayoutAndAxes = (Layout, Vec<String>, Vec<Option<String>>);
 
-fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
-    let dimensions = info.get("dimensions").and_then(Json::as_object);
+fn parse_layout(info: &Json) -> Result<LayoutAndAxes> {
+    let dimensions = info["dimensions"].as_object();
     let dimensions = dimensions.filter(|all| !all.is_empty() && all.len() <= 16);
     let expected = "1 to 16 axes with scale and unit";
     let dimensions =
@@ -131,8 +128,8 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
     let (mut axes, mut units, mut scales) = (Vec::new(), Vec::new(), Vec::new());
     for (name, json) in dimensions {
         let place = format!("info dimensions.{name}");
-        let scale = json.get(0).and_then(Json::as_f64).filter(|s| s.is_finite() && *s > 0.0);
-        let (Some(scale), Some(unit)) = (scale, json.get(1).and_then(Json::as_str)) else {
+        let scale = json[0].as_f64().filter(|s| s.is_finite() && *s > 0.0);
+        let (Some(scale), Some(unit)) = (scale, json[1].as_str()) else {
             return spot(&place).refuse(Class::BadShape, "[scale, unit]", json);
         };
         let (factor, unit) = match unit {
@@ -151,7 +148,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
         axes.push(name.clone());
         units.push(unit.map(str::to_owned));
     }
-    let type_name = info.get("annotation_type").and_then(Json::as_str).unwrap_or_default();
+    let type_name = info["annotation_type"].as_str().unwrap_or_default();
     let geometry = match type_name.to_ascii_lowercase().as_str() {
         "point" => AnnotationType::Point,
         "line" => AnnotationType::Line,
@@ -165,11 +162,10 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
         }
     };
     let mut properties: Vec<Property> = Vec::new();
-    let list = info.get("properties").and_then(Json::as_array);
-    for (at, json) in list.into_iter().flatten().enumerate() {
+    for (at, json) in json_items(&info["properties"]).iter().enumerate() {
         let place = format!("info properties[{at}].type");
         let name = read_id(json, &format!("info properties[{at}]"))?.to_owned();
-        let type_name = json.get("type").and_then(Json::as_str).unwrap_or_default();
+        let type_name = json["type"].as_str().unwrap_or_default();
         let Some((dtype, width)) = parse_property_type(type_name) else {
             let expected = "rgb, rgba, uint8 to int32, or float32";
             return spot(&place).refuse(Class::BadTag, expected, format!("{type_name:?}"));
@@ -181,11 +177,9 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
         )?;
         properties.push(Property { name, dtype, width, categories: parse_categories(json) });
     }
-    let list = info.get("relationships").and_then(Json::as_array);
-    let relationships =
-        list.into_iter().flatten().enumerate().map(|(at, json)| {
-            read_id(json, &format!("info relationships[{at}]")).map(str::to_owned)
-        });
+    let relationships = json_items(&info["relationships"]).iter().enumerate();
+    let relationships = relationships
+        .map(|(at, json)| read_id(json, &format!("info relationships[{at}]")).map(str::to_owned));
     let relationships = relationships.collect::<Result<_, _>>()?;
     let rank = axes.len();
     Ok((Layout { geometry, rank, scales, properties, relationships }, axes, units))
@@ -194,9 +188,9 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
 /// Parses the labels of an enumeration. Returns `None` unless the codes are dense from 0.
 fn parse_categories(json: &Json) -> Option<Categories> {
     let values: Vec<u64> =
-        json.get("enum_values")?.as_array()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
+        json["enum_values"].as_array()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
     let labels: Vec<&str> =
-        json.get("enum_labels")?.as_array()?.iter().map(Json::as_str).collect::<Option<_>>()?;
+        json["enum_labels"].as_array()?.iter().map(Json::as_str).collect::<Option<_>>()?;
     let is_dense = values.iter().zip(0_u64..).all(|(value, at)| *value == at);
     (is_dense && values.len() == labels.len())
         .then(|| Categories::new(labels.into_iter().map(Value::from).collect(), None))
@@ -208,9 +202,9 @@ fn open_index<'a>(
     json: &'a Json,
     place: &str,
 ) -> Result<(&'a str, Folder, Option<Sharding>)> {
-    let key = json.get("key").and_then(Json::as_str);
+    let key = json["key"].as_str();
     let key = spot(&format!("{place}.key")).need(key, Class::NotFound, "a key", "none")?;
-    Ok((key, root.subfolder(key)?, Sharding::parse(json.get("sharding"), place)?))
+    Ok((key, root.subfolder(key)?, Sharding::parse(&json["sharding"], place)?))
 }
 
 /// Reads all cells of one level of the spatial index into `to`.

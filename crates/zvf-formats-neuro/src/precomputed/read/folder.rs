@@ -149,14 +149,15 @@ impl Folder {
     }
 
     /// Reads a file as a JSON object. Returns `None` if it does not exist.
-    pub(crate) fn read_json(&self, key: &str) -> Result<Option<Map<String, Json>>> {
+    pub(crate) fn read_json(&self, key: &str) -> Result<Option<Json>> {
         let Some(bytes) = self.read(key)? else { return Ok(None) };
-        let json = serde_json::from_slice(&bytes).map_err(|error| {
+        let json: Result<Map<String, Json>, _> = serde_json::from_slice(&bytes);
+        let json = json.map_err(|error| {
             let place = format!("{key}, line {}", error.line());
             let found = error.to_string();
             Spot::new(NAME, place).error(Class::Encoding, "a JSON object", found)
         })?;
-        Ok(Some(json))
+        Ok(Some(Json::Object(json)))
     }
 }
 

@@ -5,7 +5,7 @@
 //! fragment     u32 n, f32[n][3] nanometres, then u32 triangles to the end
 //! ```
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{ReadOptions, Reader, RecordNumbers, new_column};
@@ -17,8 +17,8 @@ use crate::precomputed::read::{check_segments, describe_segments};
 
 pub(crate) fn open(
     folder: &Folder,
-    info: Option<&Map<String, Json>>,
-    properties: Option<&Map<String, Json>>,
+    info: Option<&Json>,
+    properties: Option<&Json>,
     options: &ReadOptions,
 ) -> Result<Reader> {
     let mut ids = folder.list_ids(":0")?;
@@ -49,7 +49,7 @@ impl Fragments for Legacy {
         let Some(list) = self.folder.read_json(&key)? else {
             return spot(&key).refuse(Class::NotFound, "the file that was listed", "none");
         };
-        let names = list.get("fragments").and_then(Json::as_array);
+        let names = list["fragments"].as_array();
         let names: Option<Vec<String>> = names
             .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());
         let expected = "fragments, a list of names";

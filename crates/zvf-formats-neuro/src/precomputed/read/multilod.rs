@@ -14,7 +14,7 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, usize_from_u32};
@@ -30,13 +30,13 @@ use crate::precomputed::read::{Location, Objects, describe_segments, show_member
 
 pub(crate) fn open(
     folder: &Folder,
-    info: &Map<String, Json>,
-    properties: Option<&Map<String, Json>>,
+    info: &Json,
+    properties: Option<&Json>,
     options: &ReadOptions,
 ) -> Result<Reader> {
     let mut header = mesh_header(options)?;
     let key = "vertex_quantization_bits";
-    let steps = match info.get(key).and_then(Json::as_u64) {
+    let steps = match info[key].as_u64() {
         Some(10) => 1023.0,
         Some(16) => 65_535.0,
         _ => {
@@ -45,7 +45,7 @@ pub(crate) fn open(
         }
     };
     let transform = parse_transform(info)?.unwrap_or(Affine::IDENTITY);
-    let objects = match Sharding::parse(info.get("sharding"), "info")? {
+    let objects = match Sharding::parse(&info["sharding"], "info")? {
         Some(sharding) => Objects::list(folder, Some(sharding))?,
         None => {
             let ids = folder.list_ids(".index")?.into_iter();

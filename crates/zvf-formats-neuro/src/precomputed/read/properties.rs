@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::{Class, num};
-use zvf_formats::{BOOL, categorical_field, new_column};
+use zvf_formats::{BOOL, categorical_field, json_items, new_column};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 use zvf_model::flow::Header;
@@ -16,7 +16,7 @@ use crate::precomputed::read::read_id;
 /// Builds a field for each property, with one row for each of `ids`.
 pub(crate) fn build_segment_fields(
     ids: &[u64],
-    info: &Map<String, Json>,
+    info: &Json,
     header: &mut Header,
 ) -> Result<Vec<Field>> {
     let place = "segment_properties/info";
@@ -24,7 +24,7 @@ pub(crate) fn build_segment_fields(
         header.left_out.push("segment properties that are not inline".to_owned());
         return Ok(Vec::new());
     };
-    let property_ids = inline.get("ids").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let property_ids = json_items(&inline["ids"]);
     let mut row_of = HashMap::new();
     for (row, id) in property_ids.iter().enumerate() {
         let number = id.as_str().and_then(parse_id);
@@ -33,18 +33,16 @@ pub(crate) fn build_segment_fields(
     }
     let rows: Vec<Option<usize>> = ids.iter().map(|id| row_of.get(id).copied()).collect();
     let mut fields = Vec::new();
-    let properties = inline.get("properties").and_then(Json::as_array);
-    for (number, property) in properties.into_iter().flatten().enumerate() {
-        let text = |key: &str| property.get(key).and_then(Json::as_str);
+    for (number, property) in json_items(&inline["properties"]).iter().enumerate() {
         let id = read_id(property, &format!("{place}, property {number}"))?;
         let place = format!("{place}, property {id:?}");
-        let values = property.get("values").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+        let values = json_items(&property["values"]);
         if values.len() != property_ids.len() {
             let expected = format!("{} values", property_ids.len());
             return spot(&place).refuse(Class::CountMismatch, expected, values.len());
         }
         let value = |row: &Option<usize>| row.and_then(|row| values.get(row));
-        match text("type") {
+        match property["type"].as_str() {
             Some("label" | "description" | "string") => {
                 let texts = rows.iter().map(|row| match value(row) {
                     None | Some(Json::Null) => Ok(None),
@@ -62,17 +60,13 @@ pub(crate) fn build_segment_fields(
                 fields.push(number_field(id, property, rows.iter().map(value), &place)?)
             }
             Some("tags") => {
-                let tags =
-                    property.get("tags").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-                for (number, tag) in tags.iter().enumerate() {
+                for (number, tag) in json_items(&property["tags"]).iter().enumerate() {
                     let tag =
                         spot(&place).need(tag.as_str(), Class::BadTag, "texts as tags", tag)?;
                     let name = format!("{id}:{tag}");
                     let has = |list: Option<&Json>| {
-                        let list = list.and_then(Json::as_array);
-                        list.is_some_and(|list| {
-                            list.iter().any(|n| n.as_u64() == Some(number as u64))
-                        })
+                        let mut list = list.into_iter().flat_map(json_items);
+                        list.any(|n| n.as_u64() == Some(number as u64))
                     };
                     let bytes = rows.iter().map(|row| u8::from(has(value(row)))).collect();
                     fields.push(Field::new(name, new_column(BOOL, 1, bytes)?));
@@ -93,7 +87,7 @@ fn number_field<'a>(
     values: impl Iterator<Item = Option<&'a Json>>,
     place: &str,
 ) -> Result<Field> {
-    let data_type = property.get("data_type").and_then(Json::as_str).unwrap_or_default();
+    let data_type = property["data_type"].as_str().unwrap_or_default();
     let dtype = parse_property_type(data_type).map(|(dtype, _)| dtype);
     let expected = "uint8 to int32, or float32";
     let dtype = spot(place).need(dtype, Class::BadTag, expected, format_args!("{data_type:?}"))?;
@@ -165,7 +159,6 @@ mod tests {
         let read = |id: Json, value: Json| {
             let property = json!({"id": id, "type": "label", "values": [value]});
             let info = json!({"inline": {"ids": ["7"], "properties": [property]}});
-            let Json::Object(info) = info else { panic!() };
             let positions = new_column(Dtype::FLOAT32, 3, Vec::new()).unwrap();
             let axes = ["x", "y", "z"].map(str::to_owned).to_vec();
             let mut header = Header::new(zvf_model::Kind::Mesh, axes, positions);

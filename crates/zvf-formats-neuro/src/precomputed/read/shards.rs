@@ -66,18 +66,21 @@ impl Sharding {
     }
 
     /// Parses the JSON of `info`. Returns `None` if it is null or missing.
-    pub(crate) fn parse(value: Option<&Json>, place: &str) -> Result<Option<Self>> {
-        let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    pub(crate) fn parse(value: &Json, place: &str) -> Result<Option<Self>> {
+        if value.is_null() {
+            return Ok(None);
+        }
         let place = format!("{place}.sharding");
-        let text = |key: &str| value.get(key).and_then(Json::as_str);
+        let text = |key: &str| value[key].as_str();
         let bits = |key: &str| {
-            let bits = value.get(key).and_then(Json::as_u64);
-            bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(
-                || {
+            value[key]
+                .as_u64()
+                .filter(|bits| *bits <= 64)
+                .and_then(|bits| u32::try_from(bits).ok())
+                .ok_or_else(|| {
                     let found = show_member(value.get(key));
                     spot(format!("{place}.{key}")).error(Class::OutOfBounds, "0 to 64", found)
-                },
-            )
+                })
         };
         if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
             let found = show_member(value.get("@type"));

@@ -7,13 +7,13 @@
 //! The kind `skeleton` requires trees, so a folder with a forest or a cycle is a graph. All objects are checked before
 //! the first is yielded. Edges of trees are oriented from child to parent; the first vertex is the root.
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, to_u64};
 use zvf_formats::{
     Affine, NamedValues, ReadOptions, Reader, RecordField, RecordNumbers, Values, VertexBuilder,
-    default_axes, record_bytes, row_number,
+    default_axes, json_items, record_bytes, row_number,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::{ElementHeader, Piece};
@@ -26,17 +26,17 @@ use crate::precomputed::read::{Objects, check_new_name, describe_segments, read_
 
 pub(crate) fn open(
     folder: &Folder,
-    info: &Map<String, Json>,
-    properties: Option<&Map<String, Json>>,
+    info: &Json,
+    properties: Option<&Json>,
     options: &ReadOptions,
 ) -> Result<Reader> {
-    if info.contains_key("annotation_type") {
+    if info.get("annotation_type").is_some() {
         let found = "that of skeletons, and an annotation_type";
         return spot("info @type").refuse(Class::BadTag, "neuroglancer_annotations_v1", found);
     }
     let attributes = parse_attributes(info)?;
     let transform = parse_transform(info)?;
-    let sharding = Sharding::parse(info.get("sharding"), "info")?;
+    let sharding = Sharding::parse(&info["sharding"], "info")?;
     let objects = Objects::list(folder, sharding)?.select(options.segments.as_deref())?;
     let declared_transform = transform.unwrap_or(Affine::IDENTITY);
     let (space, applied_transform) = declared_transform.to_space(options.apply_space);
@@ -71,18 +71,17 @@ pub(crate) fn open(
     Ok(Reader::from_steps(header, move || pieces.read_next()))
 }
 
-fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<RecordField>> {
+fn parse_attributes(info: &Json) -> Result<Vec<RecordField>> {
     let mut attributes: Vec<RecordField> = Vec::new();
-    let list = info.get("vertex_attributes").and_then(Json::as_array);
-    for (at, json) in list.into_iter().flatten().enumerate() {
+    for (at, json) in json_items(&info["vertex_attributes"]).iter().enumerate() {
         let place = format!("info vertex_attributes[{at}]");
         let name = read_id(json, &place)?.to_owned();
-        let type_name = json.get("data_type").and_then(Json::as_str).unwrap_or_default();
+        let type_name = json["data_type"].as_str().unwrap_or_default();
         let Some((dtype, 1)) = parse_property_type(type_name) else {
             let expected = "float32, or a whole number of at most 32 bits";
             return spot(&place).refuse(Class::BadTag, expected, format!("{type_name:?}"));
         };
-        let width = json.get("num_components").and_then(Json::as_u64);
+        let width = json["num_components"].as_u64();
         let width = width.and_then(|width| u32::try_from(width).ok());
         let width = width.filter(|width| (1..=MAX_COMPONENTS).contains(width));
         let expected = format_args!("1 to {MAX_COMPONENTS} components");
@@ -95,8 +94,11 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<RecordField>> {
 }
 
 /// Parses the transform from stored positions to nanometres.
-pub(crate) fn parse_transform(info: &Map<String, Json>) -> Result<Option<Affine>> {
-    let Some(json) = info.get("transform").filter(|json| !json.is_null()) else { return Ok(None) };
+pub(crate) fn parse_transform(info: &Json) -> Result<Option<Affine>> {
+    let json = &info["transform"];
+    if json.is_null() {
+        return Ok(None);
+    }
     let numbers: Option<Vec<f64>> =
         json.as_array().and_then(|list| list.iter().map(Json::as_f64).collect());
     let rows =

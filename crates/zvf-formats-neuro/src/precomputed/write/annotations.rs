@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
-use zvf_formats::{cannot_hold, count_u32, counted_loss};
+use zvf_formats::{cannot_hold, count_u32, counted_loss, json_items};
 use zvf_model::{Field, Kind, Value};
 use zvf_precomputed::encode::scatter;
 
@@ -252,9 +252,8 @@ type RelatedIds = BTreeMap<u64, Vec<u64>>;
 fn parse_relationships(objects: &Objects, losses: &mut Vec<Loss>) -> BTreeMap<String, RelatedIds> {
     let mut all: BTreeMap<String, RelatedIds> = BTreeMap::new();
     let info = crate::precomputed::write::recorded_info(&objects.header);
-    let recorded = info.and_then(|info| info.get("relationships"));
-    for name in recorded.and_then(Json::as_array).into_iter().flatten() {
-        if let Some(name) = name.get("id").and_then(Json::as_str) {
+    for name in json_items(&info["relationships"]) {
+        if let Some(name) = name["id"].as_str() {
             all.entry(name.to_owned()).or_default();
         }
     }
