@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_formats::crs::{code_of, is_wgs84, utm_projjson};
 use zvf_formats::{
-    FeatureShape, FeatureSink, FeatureWriter, Opened, PartKind, Target, WriteOptions, cannot_hold,
+    FeatureShape, FeatureSink, FeatureWriter, Opened, Target, WriteOptions, cannot_hold,
     finish_fields, free_name,
 };
 use zvf_model::flow::{Header, Loss};
@@ -60,13 +60,7 @@ impl GeometrySummary {
     }
 
     fn add(&mut self, shape: &FeatureShape) {
-        let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
-        let name = match (shape.parts.len(), points) {
-            (0 | 1, true) => "Point",
-            (_, true) => "MultiPoint",
-            (1, false) => "LineString",
-            (_, false) => "MultiLineString",
-        };
+        let (_, name) = shape.geometry_type();
         self.types.insert(if shape.axes == 3 { format!("{name} Z") } else { name.to_owned() });
         let axes = shape.axes.max(2);
         self.min.resize(axes, f64::INFINITY);

@@ -196,28 +196,15 @@ pub(crate) fn write(shape: &FeatureShape, to: &mut Vec<u8>) -> Result<(), usize>
         to.extend_from_slice(&u32::try_from(n).map_err(|_many| n)?.to_le_bytes());
         Ok::<_, usize>(())
     };
-    let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
-    match (shape.parts.len(), points) {
-        (0, _) => {
-            head(1, to);
-            (0..shape.axes.max(2)).for_each(|_| to.extend_from_slice(&f64::NAN.to_le_bytes()));
-            return Ok(());
-        }
-        (1, _) => {}
-        (n, true) => {
-            head(4, to);
-            count(n, to)?;
-        }
-        (n, false) => {
-            head(5, to);
-            count(n, to)?;
-        }
+    let (kind, _) = shape.geometry_type();
+    if shape.parts.is_empty() {
+        head(kind.into(), to);
+        (0..shape.axes.max(2)).for_each(|_| to.extend_from_slice(&f64::NAN.to_le_bytes()));
+    } else if shape.parts.len() > 1 {
+        head(kind.into(), to);
+        count(shape.parts.len(), to)?;
     }
-    let mut rest = shape.positions.as_slice();
-    for part in &shape.parts {
-        let (coordinates, after) =
-            rest.split_at_checked(part.len * shape.axes).unwrap_or((rest, &[]));
-        rest = after;
+    for (part, coordinates) in shape.parts_with_coordinates() {
         if part.kind == PartKind::Point {
             head(1, to);
         } else {

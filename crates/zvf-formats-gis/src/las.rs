@@ -4,11 +4,31 @@ pub(crate) mod read;
 pub(crate) mod write;
 
 use zvf_formats::{
-    Attributes, Capabilities, IdSupport, POSITIONS_ONLY, Spec, UnitSupport, WriteFn,
+    Attributes, Capabilities, IdSupport, POSITIONS_ONLY, RecordNumbers, Spec, UnitSupport, WriteFn,
 };
 use zvf_model::Kind;
 
 use crate::las::write::Variant;
+
+/// Scale and offset of each axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Grid {
+    pub(crate) scales: [f64; 3],
+    pub(crate) offsets: [f64; 3],
+}
+
+impl Grid {
+    /// Returns the value of a stored number.
+    pub(crate) fn scale(&self, axis: usize, raw: f64) -> f64 {
+        raw * self.scales[axis] + self.offsets[axis]
+    }
+
+    /// Returns the position of a record.
+    pub(crate) fn position(&self, record: &[u8]) -> [f64; 3] {
+        let numbers = RecordNumbers::new(record);
+        [0, 1, 2].map(|axis| self.scale(axis, f64::from(numbers.i32(axis * 4))))
+    }
+}
 
 const LAS_POINTS: Capabilities = Capabilities {
     kinds: &[Kind::PointCloud],

@@ -11,8 +11,8 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_formats::crs::code_of;
 use zvf_formats::{
-    FeatureShape, FeatureSink, FeatureWriter, Opened, PartKind, Target, WriteOptions, cannot_hold,
-    count_u32, field_value,
+    FeatureShape, FeatureSink, FeatureWriter, Opened, Target, WriteOptions, cannot_hold, count_u32,
+    field_value,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Header, Loss};
@@ -74,7 +74,7 @@ impl FeatureSink for Sink<'_> {
     }
 
     fn write(&mut self, shape: &FeatureShape, fields: &[Field], row: usize) -> Result<()> {
-        let kind = kind_of(shape);
+        let (kind, _) = shape.geometry_type();
         let feature = encode_feature(shape, kind, fields, &self.columns, row)?;
         let Some(held) = &mut self.held else { return Ok(self.out.write_all(&feature)?) };
         held.features.push(Item {
@@ -182,16 +182,6 @@ fn push_some(to: &mut FlatBufferBuilder<'_>, field: u16, value: Option<impl Push
 /// Returns the offset of a field in the vtable.
 const fn slot(field: u16) -> u16 {
     4 + 2 * field
-}
-
-fn kind_of(shape: &FeatureShape) -> u8 {
-    let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
-    match (shape.parts.len(), points) {
-        (0 | 1, true) => 1,
-        (_, true) => 4,
-        (1, false) => 2,
-        (_, false) => 5,
-    }
 }
 
 /// Returns the type of a column. Types that the format lacks are text, and several values are JSON.

@@ -121,28 +121,19 @@ impl FeatureSink for Out<'_> {
 
 /// Formats a geometry as the simplest type that holds it.
 fn format_geometry(shape: &FeatureShape, digits: Option<usize>) -> String {
-    let positions: Vec<String> = shape
-        .positions
-        .chunks(shape.axes.max(1))
-        .map(|position| format_position(position, digits))
-        .collect();
-    let mut rest = positions.as_slice();
-    let mut parts: Vec<String> = Vec::new();
-    for part in &shape.parts {
-        let (part_positions, after) = rest.split_at_checked(part.len).unwrap_or((rest, &[]));
-        rest = after;
-        parts.push(match part.kind {
-            PartKind::Point => part_positions.join(","),
-            PartKind::Line | PartKind::Ring => format!("[{}]", part_positions.join(",")),
-        });
-    }
-    let points = shape.parts.iter().all(|part| part.kind == PartKind::Point);
-    let (kind, coordinates) = match (parts.as_slice(), points) {
-        ([], _) => return "null".to_owned(),
-        ([only], true) => ("Point", only.clone()),
-        ([only], false) => ("LineString", only.clone()),
-        (several, true) => ("MultiPoint", format!("[{}]", several.join(","))),
-        (several, false) => ("MultiLineString", format!("[{}]", several.join(","))),
+    let parts = shape.parts_with_coordinates().map(|(part, coordinates)| {
+        let positions = coordinates.chunks(shape.axes.max(1));
+        let positions: Vec<String> = positions.map(|x| format_position(x, digits)).collect();
+        match part.kind {
+            PartKind::Point => positions.join(","),
+            PartKind::Line | PartKind::Ring => format!("[{}]", positions.join(",")),
+        }
+    });
+    let (_, kind) = shape.geometry_type();
+    let coordinates = match &parts.collect::<Vec<String>>()[..] {
+        [] => return "null".to_owned(),
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(",")),
     };
     format!("{{\"type\":\"{kind}\",\"coordinates\":{coordinates}}}")
 }

@@ -89,7 +89,7 @@ struct BoundsFilter(Bounds);
 
 impl BoundsFilter {
     fn filter_records(&self, records: Vec<u8>, schema: &PointSchema) -> Vec<u8> {
-        let is_inside = |record: &&[u8]| self.0.contains(&schema.position(record));
+        let is_inside = |record: &&[u8]| self.0.contains(&schema.grid.position(record));
         let records = records.chunks_exact(schema.record_bytes);
         records.filter(is_inside).flatten().copied().collect()
     }
@@ -131,8 +131,7 @@ fn choose_columns(
     source.spot("the file").ensure(kind == Kind::PointCloud, Class::Unsupported, expected, kind)?;
     Ok(PointSchema {
         record_bytes: usize::from(las.record_bytes),
-        scales: las.scales,
-        offsets: las.offsets,
+        grid: las.grid,
         fields,
         object,
         kind,

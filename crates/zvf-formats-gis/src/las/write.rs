@@ -28,9 +28,10 @@ use zvf_formats::{
 use zvf_model::Batch;
 use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
 
+use crate::las::Grid;
 use crate::las::read::record::decode_hex;
 use crate::las::write::chunks::Chunks;
-use crate::las::write::encode::{Grid, Summary, encode};
+use crate::las::write::encode::{Summary, encode};
 use crate::las::write::head::{Head, OutRecord, header_bytes};
 use crate::las::write::schema::{Schema, SchemaRequest, parse_u8, refuse};
 

@@ -230,9 +230,8 @@ impl PolyData {
             add(face, row)?;
         }
         for (strip, row) in self.cells[STRIPS].iter().zip(first + self.cells[POLYS].len()..) {
-            for (at, triangle) in strip.windows(3).enumerate() {
-                let [a, b, c] = *triangle else { continue };
-                add(&if at % 2 == 0 { [a, b, c] } else { [b, a, c] }, row)?;
+            for (at, [a, b, c]) in strip.array_windows().enumerate() {
+                add(&if at % 2 == 0 { [*a, *b, *c] } else { [*b, *a, *c] }, row)?;
             }
         }
         let Piece::Elements { rows, .. } = corners.take(&mut [])? else { return Ok(geometry) };

@@ -26,7 +26,7 @@ use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_formats::{
     AXES, BOOL, Bytes, FLOAT64, FilePlace, LabelCollector, Lines, NamedValues, OBJECT, ReadOptions,
     Reader, UINT64, Values, VertexBuilder, batch_rows, default_axes, describe_owner_ids,
-    empty_fields, is_exact_float64, is_long, new_column, stream_error, take_fields,
+    empty_fields, is_exact_float64, is_long, json_items, new_column, stream_error, take_fields,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header, Piece};
@@ -47,10 +47,10 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         size += bytes;
         sample.push_back(object);
     }
-    let vertices: Vec<&Map<String, Json>> =
+    let vertices: Vec<&Json> =
         sample.iter().map(|(_, object)| object).filter(|o| !is_element(o)).collect();
-    let has_parts = vertices.iter().any(|object| object.contains_key(POSITIONS_KEY));
-    let has_objects = vertices.iter().any(|object| object.contains_key(OBJECT));
+    let has_parts = vertices.iter().any(|object| object.get(POSITIONS_KEY).is_some());
+    let has_objects = vertices.iter().any(|object| object.get(OBJECT).is_some());
     let kind = options.kind.unwrap_or(match first_width {
         Some(3..) => Kind::Mesh,
         Some(_) => Kind::Graph,
@@ -70,7 +70,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
             && options.columns.fields.as_ref().is_none_or(|fields| fields.contains(name))
     };
     let mut fields = infer_columns(&vertices, is_attribute, has_parts, options);
-    let elements: Vec<&Map<String, Json>> = first_elements.iter().map(|(_, o)| o).collect();
+    let elements: Vec<&Json> = first_elements.iter().map(|(_, o)| o).collect();
     let mut element_fields =
         infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
     let source = (lines.lines.bytes(), size < options.memory.min(SAMPLE_BYTES));
@@ -118,7 +118,7 @@ fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Line>> {
     while let Ok(Some(line)) = lines.next() {
         let length = to_u64(line.len());
         if line.contains(QUOTED_ELEMENT)
-            && let Ok(object) = serde_json::from_str::<Map<String, Json>>(line)
+            && let Ok(object) = parse_object(line)
             && is_element(&object)
         {
             elements.push((lines.number(), object));
@@ -133,50 +133,49 @@ fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Line>> {
     Ok(elements)
 }
 
-fn is_element(object: &Map<String, Json>) -> bool {
-    object.contains_key(ELEMENT)
-        && !object.contains_key(POSITION)
-        && !object.contains_key(POSITIONS_KEY)
+fn is_element(object: &Json) -> bool {
+    let has = |key: &str| object.get(key).is_some();
+    has(ELEMENT) && !has(POSITION) && !has(POSITIONS_KEY)
 }
 
 /// Returns the keys of the axes, if each axis has its own, and the number of axes.
-fn find_axes(vertices: &[&Map<String, Json>], options: &ReadOptions) -> (Vec<String>, usize) {
+fn find_axes(vertices: &[&Json], options: &ReadOptions) -> (Vec<String>, usize) {
     let Some(first) = vertices.first() else { return (Vec::new(), 3) };
     let chosen_names = &options.columns.positions;
     if chosen_names.is_empty() {
-        let list = |key: &str| first.get(key).and_then(Json::as_array);
-        if let Some(position) = list(POSITION) {
+        if let Some(position) = first[POSITION].as_array() {
             return (Vec::new(), position.len());
         }
-        if let Some(positions) = list(POSITIONS_KEY) {
-            return (Vec::new(), positions.first().and_then(Json::as_array).map_or(3, Vec::len));
+        if first[POSITIONS_KEY].is_array() {
+            return (Vec::new(), first[POSITIONS_KEY][0].as_array().map_or(3, Vec::len));
         }
     }
     let default_names: Vec<String> = AXES.iter().map(|axis| (*axis).to_owned()).collect();
     let names = if chosen_names.is_empty() { &default_names } else { chosen_names };
     let names: Vec<String> =
-        names.iter().take_while(|name| first.contains_key(*name)).cloned().collect();
+        names.iter().take_while(|name| first.get(*name).is_some()).cloned().collect();
     let width = names.len();
     (names, width)
 }
 
 /// Infers the attributes of `objects` and their types, in order of first appearance.
 fn infer_columns(
-    objects: &[&Map<String, Json>],
+    objects: &[&Json],
     is_attribute: impl Fn(&&String) -> bool,
     in_parts: bool,
     options: &ReadOptions,
 ) -> Vec<NamedValues> {
     let mut names: Vec<&String> = Vec::new();
-    for name in objects.iter().flat_map(|object| object.keys()).filter(&is_attribute) {
+    let objects_members = objects.iter().flat_map(|object| object.as_object()).flatten();
+    for name in objects_members.map(|(name, _)| name).filter(&is_attribute) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
     let column = |name: &String| {
-        let values = objects.iter().map(|object| object.get(name).unwrap_or(&Json::Null));
+        let values = objects.iter().map(|object| &object[name]);
         let values: Vec<&Json> = match in_parts {
-            true => values.flat_map(|v| v.as_array().map_or(&[][..], Vec::as_slice)).collect(),
+            true => values.flat_map(json_items).collect(),
             false => values.collect(),
         };
         let stated = options.columns.types.iter().find(|(column, _)| column == name);
@@ -237,7 +236,7 @@ fn read_texts(
         for (at, (of_elements, field)) in columns.iter().enumerate() {
             if is_element(&object) == *of_elements {
                 add(at, "")?; // of vertices without a value
-                let value = object.get(&field.name).unwrap_or(&Json::Null);
+                let value = &object[&field.name];
                 add_texts(value, &mut |text| add(at, text))?;
             }
         }
@@ -253,15 +252,15 @@ fn add_texts(value: &Json, add: &mut dyn FnMut(&str) -> Result<()>) -> Result<()
     }
 }
 
+/// Returns the values of a list, or the one value that is none.
+fn list_or_one(value: &Json) -> &[Json] {
+    value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice)
+}
+
 /// Infers the type of values, and how many numbers each has.
 fn infer_type(values: &[&Json]) -> (Dtype, u32) {
     let width = values.iter().find_map(|value| value.as_array()).map_or(1, Vec::len).max(1);
-    let scalars: Vec<&Json> = values
-        .iter()
-        .flat_map(|value| {
-            value.as_array().map_or_else(|| vec![*value], |list| list.iter().collect())
-        })
-        .collect();
+    let scalars: Vec<&Json> = values.iter().flat_map(|value| list_or_one(value)).collect();
     let all_are = |check: &dyn Fn(&Json) -> bool| {
         !scalars.is_empty() && scalars.iter().all(|value| check(value))
     };
@@ -312,7 +311,11 @@ struct ObjectLines {
     stated: Vec<String>, // the columns whose types are stated: their numbers may be rounded
 }
 
-type Line = (u64, Map<String, Json>);
+type Line = (u64, Json);
+
+fn parse_object(line: &str) -> serde_json::Result<Json> {
+    serde_json::from_str::<Map<String, Json>>(line).map(Json::Object)
+}
 
 impl ObjectLines {
     /// Returns the next object with its line number, and the length of the line.
@@ -322,8 +325,7 @@ impl ObjectLines {
             if line.trim().is_empty() {
                 continue;
             }
-            let (size, parsed) =
-                (line.len() as u64, serde_json::from_str::<Map<String, Json>>(line));
+            let (size, parsed) = (line.len() as u64, parse_object(line));
             let number = self.lines.number();
             return match parsed {
                 Ok(object) => Ok(Some(((number, object), size))),
@@ -333,8 +335,8 @@ impl ObjectLines {
     }
 
     /// Returns the number of vertices of the first element, at least one.
-    fn corner_count(&self, line: u64, element: &Map<String, Json>) -> Result<u32> {
-        let vertices = element.get(ELEMENT).unwrap_or(&Json::Null);
+    fn corner_count(&self, line: u64, element: &Json) -> Result<u32> {
+        let vertices = &element[ELEMENT];
         match vertices.as_array().map_or(0, Vec::len) {
             0 => Err(self.input_error(line, ELEMENT, "a list of vertices", vertices)),
             width => Ok(index_u32(width)), // of a line, whose length is limited
@@ -413,7 +415,7 @@ impl Pieces {
                 return Err(self.lines.input_error(line, POSITIONS_KEY, expected, positions));
             };
             for field in &self.vertices.fields {
-                let values = object.get(&field.name).unwrap_or(&Json::Null);
+                let values = &object[&field.name];
                 let count = values.as_array().map(Vec::len);
                 if !values.is_null() && count != Some(positions.len()) {
                     let expected = format!("a list of {} values, as of positions", positions.len());
@@ -424,8 +426,8 @@ impl Pieces {
             for (at, position) in positions.iter().enumerate() {
                 self.push_position(line, POSITIONS_KEY, position)?;
                 for field in &mut self.vertices.fields {
-                    let values = object.get(&field.name).unwrap_or(&Json::Null);
-                    let value = values.get(at).unwrap_or(&Json::Null);
+                    let values = &object[&field.name];
+                    let value = &values[at];
                     push_value(&self.lines, line, field, value)?;
                 }
                 self.vertices.end_row(owner, self.part);
@@ -434,17 +436,15 @@ impl Pieces {
             return Ok(());
         }
         if self.names.is_empty() {
-            let position = object.get(POSITION).unwrap_or(&Json::Null);
+            let position = &object[POSITION];
             self.push_position(line, POSITION, position)?;
         } else {
             // A missing coordinate is null, which is not a number.
-            let values =
-                self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
-            let position = Json::Array(values.collect());
+            let position = self.names.iter().map(|name| object[name].clone()).collect();
             self.push_position(line, "the positions", &position)?;
         }
         for field in &mut self.vertices.fields {
-            let value = object.get(&field.name).unwrap_or(&Json::Null);
+            let value = &object[&field.name];
             push_value(&self.lines, line, field, value)?;
         }
         self.vertices.end_row(owner, self.part);
@@ -453,16 +453,15 @@ impl Pieces {
     }
 
     /// Returns the object of the vertices of a line.
-    fn read_owner(&self, line: u64, object: &Map<String, Json>) -> Result<Option<ObjectId>> {
+    fn read_owner(&self, line: u64, object: &Json) -> Result<Option<ObjectId>> {
         let kind = self.vertices.kind();
-        let id = object.get(OBJECT).unwrap_or(&Json::Null);
-        let owner = match id {
-            Json::Null => None,
-            id => match id.as_i64() {
-                Some(-1) if !kind.is_chain() => None,
-                Some(id) => Some(ObjectId(id)),
-                None => return Err(self.lines.input_error(line, OBJECT, "int64", id)),
-            },
+        let id = &object[OBJECT];
+        let owner = match id.as_i64() {
+            Some(-1) if !kind.is_chain() => None,
+            None if !id.is_null() => {
+                return Err(self.lines.input_error(line, OBJECT, "int64", id));
+            }
+            id => id.map(ObjectId),
         };
         if owner.is_some() && !self.has_objects {
             let expected = "no object, as in the first lines";
@@ -475,19 +474,14 @@ impl Pieces {
     }
 
     /// Refuses a line with an attribute that is not one of `fields`, unless the options exclude it.
-    fn refuse_new_attribute(
-        &self,
-        line: u64,
-        object: &Map<String, Json>,
-        fields: &[NamedValues],
-    ) -> Result<()> {
+    fn refuse_new_attribute(&self, line: u64, object: &Json, fields: &[NamedValues]) -> Result<()> {
         let is_new = |name: &String| {
             !fields.iter().any(|field| field.name == *name)
                 && !RESERVED.contains(&name.as_str())
                 && !self.names.contains(name)
                 && self.chosen.as_ref().is_none_or(|chosen| chosen.contains(name))
         };
-        match object.iter().find(|(name, _)| is_new(name)) {
+        match object.as_object().into_iter().flatten().find(|(name, _)| is_new(name)) {
             Some((name, value)) => {
                 let expected = "an attribute of the first lines";
                 let bad = self.lines.input_error(line, name, expected, value);
@@ -523,12 +517,12 @@ impl Pieces {
             if self.lines.lines.bytes().path().is_some() {
                 return Ok(()); // listed in `left_out`
             }
-            let found = object.get(ELEMENT).unwrap_or(&Json::Null);
+            let found = &object[ELEMENT];
             let bad = self.lines.input_error(line, ELEMENT, "vertices alone in a stream", found);
             return Err(bad.with_hint("give the file itself"));
         };
         self.refuse_new_attribute(line, &object, &self.element_fields)?;
-        let vertices = object.get(ELEMENT).unwrap_or(&Json::Null);
+        let vertices = &object[ELEMENT];
         let list = vertices.as_array().filter(|list| list.len() == usize_from_u32(corners));
         let Some(list) = list else {
             let expected = format!("a list of {corners} numbers");
@@ -545,7 +539,7 @@ impl Pieces {
             }
         }
         for field in &mut self.element_fields {
-            let value = object.get(&field.name).unwrap_or(&Json::Null);
+            let value = &object[&field.name];
             push_value(&self.lines, line, field, value)?;
         }
         Ok(())
@@ -563,12 +557,11 @@ fn push_value(lines: &ObjectLines, line: u64, field: &mut NamedValues, value: &J
     };
     let nulls;
     let values: &[Json] = match value {
-        Json::Array(list) => list,
         Json::Null if width > 1 => {
             nulls = vec![Json::Null; width];
             &nulls
         }
-        single => std::slice::from_ref(single),
+        value => list_or_one(value),
     };
     if values.len() != width {
         return Err(bad_value(value));

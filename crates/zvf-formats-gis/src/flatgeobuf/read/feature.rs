@@ -2,12 +2,13 @@
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_formats::{
     BOOL, ByteFault, FLOAT64, FeatureCell, FeatureShape, FlatTable, INT8, INT16, INT32, PartKind,
-    UINT8, UINT16, UINT32, UINT64,
+    RecordNumbers, UINT8, UINT16, UINT32, UINT64,
 };
 use zvf_metadata::Dtype;
+use zvf_model::Value;
 
 /// An attribute that the header declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +145,7 @@ pub(crate) fn read_cells<'a>(
     let mut rest = feature.bytes(1)?.unwrap_or_default();
     let mut is_set = vec![false; columns.len()];
     while !rest.is_empty() {
-        let number = usize::from(u16::from_le_bytes(take(&mut rest)?));
+        let number = usize::from(RecordNumbers::new(take(&mut rest, 2)?).u16(0));
         let expected = format_args!("one of {} columns", columns.len());
         let refuse = || ByteFault::new(Class::OutOfBounds, expected, number);
         let column = columns.get(number).ok_or_else(refuse)?;
@@ -153,19 +154,8 @@ pub(crate) fn read_cells<'a>(
             return Err(ByteFault::new(Class::Duplicate, "each column once", found));
         }
         let value = match column.kind {
-            0 => FeatureCell::Int(i8::from_le_bytes(take(&mut rest)?).into()),
-            1 => FeatureCell::UInt(u8::from_le_bytes(take(&mut rest)?).into()),
-            2 => FeatureCell::Bool(take(&mut rest)? != [0]),
-            3 => FeatureCell::Int(i16::from_le_bytes(take(&mut rest)?).into()),
-            4 => FeatureCell::UInt(u16::from_le_bytes(take(&mut rest)?).into()),
-            5 => FeatureCell::Int(i32::from_le_bytes(take(&mut rest)?).into()),
-            6 => FeatureCell::UInt(u32::from_le_bytes(take(&mut rest)?).into()),
-            7 => FeatureCell::Int(i64::from_le_bytes(take(&mut rest)?)),
-            8 => FeatureCell::UInt(u64::from_le_bytes(take(&mut rest)?)),
-            9 => FeatureCell::Float(f32::from_le_bytes(take(&mut rest)?).into()),
-            10 => FeatureCell::Float(f64::from_le_bytes(take(&mut rest)?)),
             11..=14 => {
-                let len = usize_from_u32(u32::from_le_bytes(take(&mut rest)?));
+                let len = usize_from_u32(RecordNumbers::new(take(&mut rest, 4)?).u32(0));
                 let Some((value_bytes, after)) = rest.split_at_checked(len) else {
                     let expected = format_args!("{len} bytes of {:?}", column.name);
                     return Err(ByteFault::new(Class::Truncated, expected, rest.len()));
@@ -181,7 +171,10 @@ pub(crate) fn read_cells<'a>(
                 }
             }
             kind => {
-                return Err(ByteFault::new(Class::BadTag, "a type from 0 to 14", kind));
+                let dtype = *TYPES
+                    .get(usize::from(kind))
+                    .ok_or_else(|| ByteFault::new(Class::BadTag, "a type from 0 to 14", kind))?;
+                Value::decode(dtype, take(&mut rest, saturating_usize(dtype.size))?).into()
             }
         };
         cell(number, value);
@@ -189,13 +182,13 @@ pub(crate) fn read_cells<'a>(
     Ok(())
 }
 
-/// Takes the next `N` bytes.
-fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], ByteFault> {
-    let Some((value_bytes, after)) = rest.split_first_chunk::<N>() else {
-        return Err(ByteFault::new(Class::Truncated, format!("{N} bytes of a value"), rest.len()));
+/// Takes the next `n` bytes.
+fn take<'a>(rest: &mut &'a [u8], n: usize) -> Result<&'a [u8], ByteFault> {
+    let Some((value_bytes, after)) = rest.split_at_checked(n) else {
+        return Err(ByteFault::new(Class::Truncated, format!("{n} bytes of a value"), rest.len()));
     };
     *rest = after;
-    Ok(*value_bytes)
+    Ok(value_bytes)
 }
 
 const MAX_DEPTH: usize = 16;

@@ -21,6 +21,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{RandomFile, RecordNumbers};
 
+use crate::las::Grid;
+
 /// A parsed LAS header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LasHeader {
@@ -31,8 +33,7 @@ pub(crate) struct LasHeader {
     pub(crate) compressed: bool,
     pub(crate) record_bytes: u16,
     pub(crate) count: u64,
-    pub(crate) scales: [f64; 3],
-    pub(crate) offsets: [f64; 3],
+    pub(crate) grid: Grid,
     /// The records before the points, then those after them.
     pub(crate) records: Vec<Record>,
 }
@@ -80,8 +81,10 @@ impl LasHeader {
             compressed: n.u8(104) & 0x80 != 0,
             record_bytes: n.u16(105),
             count: u64::from(n.u32(107)),
-            scales: [131, 139, 147].map(|at| n.f64(at)),
-            offsets: [155, 163, 171].map(|at| n.f64(at)),
+            grid: Grid {
+                scales: [131, 139, 147].map(|at| n.f64(at)),
+                offsets: [155, 163, 171].map(|at| n.f64(at)),
+            },
             records: Vec::new(),
         };
         header.check_points_at(source, size)?;
@@ -106,11 +109,9 @@ impl LasHeader {
     }
 
     fn check_points_at(&self, source: &RandomFile, size: u64) -> Result<()> {
-        if (size..=source.len()).contains(&self.points_at) {
-            return Ok(());
-        }
-        let expected = format!("points from byte {size} to {}", source.len());
-        source.spot_at(96).refuse(Class::OutOfBounds, expected, self.points_at)
+        let is_inside = (size..=source.len()).contains(&self.points_at);
+        let expected = format_args!("points from byte {size} to {}", source.len());
+        source.spot_at(96).ensure(is_inside, Class::OutOfBounds, expected, self.points_at)
     }
 
     fn check_format(&self, source: &RandomFile) -> Result<()> {
@@ -133,17 +134,13 @@ impl LasHeader {
     }
 
     fn check_scales(&self, source: &RandomFile) -> Result<()> {
-        let is_valid = |scale: &f64| scale.is_finite() && *scale != 0.0;
-        if !self.scales.iter().all(is_valid) {
-            let found = format!("{:?}", self.scales);
-            let expected = "finite scales other than 0";
-            return source.spot_at(131).refuse(Class::OutOfBounds, expected, found);
-        }
-        if !self.offsets.iter().all(|offset| offset.is_finite()) {
-            let found = format!("{:?}", self.offsets);
-            return source.spot_at(155).refuse(Class::OutOfBounds, "finite offsets", found);
-        }
-        Ok(())
+        let Grid { scales, offsets } = &self.grid;
+        let are_scales = scales.iter().all(|scale| scale.is_finite() && *scale != 0.0);
+        let (expected, found) = ("finite scales other than 0", format_args!("{scales:?}"));
+        source.spot_at(131).ensure(are_scales, Class::OutOfBounds, expected, found)?;
+        let are_offsets = offsets.iter().all(|offset| offset.is_finite());
+        let (expected, found) = ("finite offsets", format_args!("{offsets:?}"));
+        source.spot_at(155).ensure(are_offsets, Class::OutOfBounds, expected, found)
     }
 
     /// Sets the count of points from the 64-bit count of version 1.4, and checks it against the length of the file.

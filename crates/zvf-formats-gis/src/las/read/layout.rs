@@ -22,6 +22,7 @@ use zvf_formats::{
 };
 use zvf_metadata::Dtype;
 
+use crate::las::Grid;
 use crate::las::read::header::{LasHeader, RECORD_BYTES};
 
 /// An attribute of a point.
@@ -47,14 +48,14 @@ pub(crate) enum Form {
     /// The value is some bits of a byte.
     Bits { shift: u8, bits: u8 },
     /// The value is the stored number times the scale plus the offset, as `float64`.
-    Scaled { scales: [f64; 3], offsets: [f64; 3] },
+    Scaled(Grid),
 }
 
 impl LasField {
     /// Returns the type of the values.
     pub(crate) fn dtype(&self) -> Dtype {
         match self.form {
-            Form::Scaled { .. } => FLOAT64,
+            Form::Scaled(_) => FLOAT64,
             Form::Plain | Form::Bits { .. } => self.stored,
         }
     }
@@ -164,16 +165,14 @@ pub(crate) fn read_fields(
     }
     for at in 0..fields.len() {
         let is_taken = |name: &str| fields.iter().take(at).any(|previous| previous.name == *name);
-        let Some(field) = fields.get(at) else { continue };
+        let field = &fields[at];
         let free_name = (2..).map(|n| format!("{}_{n}", field.name)).find(|name| !is_taken(name));
-        if let Some(new_name) = free_name.filter(|_| is_taken(&field.name))
-            && let Some(field) = fields.get_mut(at)
-        {
+        if let Some(new_name) = free_name.filter(|_| is_taken(&field.name)) {
             notes.push(format!(
                 "extra bytes {:?} are called {new_name:?}: the name is taken",
                 field.name
             ));
-            field.name = new_name;
+            fields[at].name = new_name;
         }
     }
     Ok((fields, notes))
@@ -202,7 +201,7 @@ fn parse_extra_field(n: RecordNumbers<'_>, offset: usize) -> Option<LasField> {
     let triple = |at: usize| [0, 8, 16].map(|axis| n.f64(at + axis));
     let scales = if options & 8 != 0 { triple(112) } else { [1.0; 3] };
     let offsets = if options & 16 != 0 { triple(136) } else { [0.0; 3] };
-    let form = if options & 24 != 0 { Form::Scaled { scales, offsets } } else { Form::Plain };
+    let form = if options & 24 != 0 { Form::Scaled(Grid { scales, offsets }) } else { Form::Plain };
     field(*stored, width, form)
 }
 

@@ -1,11 +1,11 @@
 //! Point records, read in blocks and decoded into columns.
 
 use zvf_error::Result;
-use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
-use zvf_formats::{FLOAT64, RandomFile, RecordNumbers, new_column, owner_at};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_formats::{FLOAT64, RandomFile, new_column, owner_at};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
+use crate::las::Grid;
 use crate::las::read::chunks::{Chunk, ChunkDecoder, Compression};
 use crate::las::read::header::LasHeader;
 use crate::las::read::layout::{Form, LasField};
@@ -67,8 +67,7 @@ impl PointReader {
 #[derive(Clone, Debug)]
 pub(crate) struct PointSchema {
     pub(crate) record_bytes: usize, // at least those of the point format
-    pub(crate) scales: [f64; 3],
-    pub(crate) offsets: [f64; 3],
+    pub(crate) grid: Grid,
     pub(crate) fields: Vec<LasField>,
     /// The column of object ids.
     pub(crate) object: Option<LasField>,
@@ -90,19 +89,10 @@ impl PointSchema {
         Ok(batch.with_vertex_objects(owners?)?)
     }
 
-    /// Returns the scaled position of a record.
-    pub(crate) fn position(&self, record: &[u8]) -> [f64; 3] {
-        [0, 1, 2].map(|axis: usize| {
-            let raw = f64::from(RecordNumbers::new(record).i32(axis * 4));
-            let scale = self.scales.get(axis).copied().unwrap_or(1.0);
-            raw * scale + self.offsets.get(axis).copied().unwrap_or(0.0)
-        })
-    }
-
     fn decode_positions(&self, records: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(records.len() / self.record_bytes * 24);
         for record in records.chunks_exact(self.record_bytes) {
-            for value in self.position(record) {
+            for value in self.grid.position(record) {
                 bytes.extend_from_slice(&value.to_le_bytes());
             }
         }
@@ -119,10 +109,16 @@ impl PointSchema {
                 let mask = (1_u8 << bits) - 1; // at most 5 bits
                 slots.flatten().map(|byte| byte >> shift & mask).collect()
             }
-            Form::Scaled { scales, offsets } => slots
-                .flat_map(|slot| scale_values(field.stored, slot, scales, offsets))
-                .flat_map(f64::to_le_bytes)
-                .collect(),
+            Form::Scaled(grid) => {
+                let raw =
+                    new_column(field.stored, field.width, slots.flatten().copied().collect())?;
+                let axes = usize_from_u32(field.width); // at most 3
+                let places = (0..raw.len()).flat_map(|row| (0..axes).map(move |axis| (row, axis)));
+                let number = |(row, axis)| {
+                    grid.scale(axis, raw.float(row, axis).unwrap_or(f64::NAN)).to_le_bytes()
+                };
+                places.flat_map(number).collect()
+            }
         };
         Ok(field_with_description(field, new_column(field.dtype(), field.width, bytes)?))
     }
@@ -133,34 +129,5 @@ pub(crate) fn field_with_description(field: &LasField, column: Column) -> Field 
     Field {
         description: field.description.as_deref().map(Into::into),
         ..Field::new(&*field.name, column)
-    }
-}
-
-/// Scales the numbers of an extra-bytes field.
-fn scale_values<'a>(
-    stored: Dtype,
-    slot: &'a [u8],
-    scales: &'a [f64; 3],
-    offsets: &'a [f64; 3],
-) -> impl Iterator<Item = f64> + 'a {
-    slot.chunks_exact(saturating_usize(stored.size))
-        .zip(scales.iter().zip(offsets))
-        .map(move |(raw, (scale, offset))| decode_f64(stored, raw) * scale + offset)
-}
-
-/// Decodes a little-endian number of at most 8 bytes as `float64`.
-fn decode_f64(stored: Dtype, raw: &[u8]) -> f64 {
-    let is_negative = stored.kind == DtypeKind::Int && raw.last().is_some_and(|top| *top >= 0x80);
-    let mut wide = [if is_negative { 0xff } else { 0 }; 8];
-    for (to, from) in wide.iter_mut().zip(raw) {
-        *to = *from;
-    }
-    match (stored.kind, raw) {
-        (DtypeKind::Int, _) => f64_from_i64(i64::from_le_bytes(wide)),
-        (DtypeKind::Float, [a, b, c, d]) => f64::from(f32::from_le_bytes([*a, *b, *c, *d])),
-        (DtypeKind::Float, _) => f64::from_le_bytes(wide),
-        (DtypeKind::UInt | DtypeKind::Bool | DtypeKind::Text, _) => {
-            f64_from_u64(u64::from_le_bytes(wide))
-        }
     }
 }

@@ -43,8 +43,8 @@ pub(crate) fn read_record(
     let mut fields = Map::new();
     fields.insert("version".into(), json!(format!("1.{}", las.minor)));
     fields.insert("point_format".into(), json!(las.point_format));
-    fields.insert("scales".into(), json!(las.scales));
-    fields.insert("offsets".into(), json!(las.offsets));
+    fields.insert("scales".into(), json!(las.grid.scales));
+    fields.insert("offsets".into(), json!(las.grid.offsets));
     fields.insert("global_encoding".into(), json!(las.encoding));
     fields.insert("vlrs".into(), Json::Array(vlrs));
     Ok(Json::Object(fields))

@@ -5,15 +5,9 @@ use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{cannot_hold, other_columns, owner_ids, whole_number};
 use zvf_model::{Batch, Column, Value};
 
+use crate::las::Grid;
 use crate::las::read::layout::Form;
 use crate::las::write::schema::{Schema, Slot, put_bytes, refuse};
-
-/// Scale and offset of each axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Grid {
-    pub(crate) scales: [f64; 3],
-    pub(crate) offsets: [f64; 3],
-}
 
 /// The statistics of all points, for the header.
 #[derive(Clone, Debug)]
@@ -65,10 +59,9 @@ impl Grid {
         reason = "compared with the bounds"
     )]
     fn store(&self, axis: usize, value: f64) -> Option<(i32, f64)> {
-        let (scale, offset) = (self.scales.get(axis)?, self.offsets.get(axis)?);
-        let raw = ((value - offset) / scale).round();
+        let raw = ((value - self.offsets[axis]) / self.scales[axis]).round();
         let is_inside = raw >= f64::from(i32::MIN) && raw <= f64::from(i32::MAX);
-        is_inside.then(|| (raw as i32, f64::from(raw as i32) * scale + offset))
+        is_inside.then(|| (raw as i32, self.scale(axis, f64::from(raw as i32))))
     }
 }
 
@@ -140,10 +133,8 @@ pub(crate) fn encode(
     }
     let bits = if schema.point_format < 6 { 7 } else { 15 };
     for record in records.chunks_exact(size) {
-        let number = record[14] & bits;
-        let slot = usize::from(number).checked_sub(1).and_then(|at| summary.by_return.get_mut(at));
-        if let Some(slot) = slot {
-            *slot += 1;
+        if let Some(at) = usize::from(record[14] & bits).checked_sub(1) {
+            summary.by_return[at] += 1;
         }
     }
     summary.count += to_u64(batch.len());
@@ -159,12 +150,8 @@ pub(crate) fn encode(
 
 impl Summary {
     fn add(&mut self, axis: usize, value: f64, back: f64) {
-        if let Some(min) = self.min.get_mut(axis) {
-            *min = min.min(back);
-        }
-        if let Some(max) = self.max.get_mut(axis) {
-            *max = max.max(back);
-        }
+        self.min[axis] = self.min[axis].min(back);
+        self.max[axis] = self.max[axis].max(back);
         if value != back {
             self.moved_coordinates += 1;
             self.max_shift = self.max_shift.max((value - back).abs());
@@ -192,7 +179,7 @@ fn put_column(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> 
     let first = slot.first * value_bytes;
     let bits = match field.form {
         Form::Bits { shift, bits } => Some((shift, bits)),
-        Form::Plain | Form::Scaled { .. } => None,
+        Form::Plain | Form::Scaled(_) => None,
     };
     if bits.is_none() && column.dtype() == field.stored {
         for (record, row) in records.chunks_exact_mut(size).zip(column.rows()) {

@@ -4,7 +4,8 @@ use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_formats::cannot_hold;
 
-use crate::las::write::encode::{Grid, Summary};
+use crate::las::Grid;
+use crate::las::write::encode::Summary;
 use crate::las::write::schema::{Schema, put_bytes, truncate_text};
 
 /// A variable-length record, before the points (VLR) or after them (EVLR).
@@ -84,16 +85,19 @@ impl Head<'_> {
         let (schema, summary) = (self.schema, self.summary);
         let size = header_bytes(schema.minor);
         let mut raw = vec![0; usize::from(size)];
-        put_bytes(&mut raw, 0, b"LASF");
-        put_bytes(&mut raw, 6, &self.encoding.to_le_bytes());
-        put_bytes(&mut raw, 24, &[1, schema.minor]);
-        put_bytes(&mut raw, 26, b"OTHER");
-        put_bytes(&mut raw, 58, b"zvf");
-        put_bytes(&mut raw, 94, &size.to_le_bytes());
-        put_bytes(&mut raw, 96, &self.points_at.to_le_bytes());
-        put_bytes(&mut raw, 100, &self.vlrs.to_le_bytes());
-        put_bytes(&mut raw, 104, &[schema.point_format | if self.compressed { 0x80 } else { 0 }]);
-        put_bytes(&mut raw, 105, &schema.record_bytes.to_le_bytes());
+        let fields: [(usize, &[u8]); 10] = [
+            (0, b"LASF"),
+            (6, &self.encoding.to_le_bytes()),
+            (24, &[1, schema.minor]),
+            (26, b"OTHER"),
+            (58, b"zvf"),
+            (94, &size.to_le_bytes()),
+            (96, &self.points_at.to_le_bytes()),
+            (100, &self.vlrs.to_le_bytes()),
+            (104, &[schema.point_format | if self.compressed { 0x80 } else { 0 }]),
+            (105, &schema.record_bytes.to_le_bytes()),
+        ];
+        fields.into_iter().for_each(|(at, bytes)| put_bytes(&mut raw, at, bytes));
         if schema.point_format < 6 {
             // The counts of versions before 1.4, for which `encode` refuses larger ones. Version 1.4 has them in 64 bits
             // below, and 0 here.
@@ -104,14 +108,17 @@ impl Head<'_> {
             }
         }
         let is_empty = summary.count == 0;
-        let bound = |value: f64| if is_empty { 0.0 } else { value }.to_le_bytes();
+        let bound = |value: f64| if is_empty { 0.0 } else { value };
         for axis in 0..3 {
             let (eight, sixteen) = (axis * 8, axis * 16);
-            let value = |values: &[f64; 3]| values.get(axis).copied().unwrap_or(0.0);
-            put_bytes(&mut raw, 131 + eight, &value(&self.grid.scales).to_le_bytes());
-            put_bytes(&mut raw, 155 + eight, &value(&self.grid.offsets).to_le_bytes());
-            put_bytes(&mut raw, 179 + sixteen, &bound(value(&summary.max)));
-            put_bytes(&mut raw, 187 + sixteen, &bound(value(&summary.min)));
+            for (at, value) in [
+                (131 + eight, self.grid.scales[axis]),
+                (155 + eight, self.grid.offsets[axis]),
+                (179 + sixteen, bound(summary.max[axis])),
+                (187 + sixteen, bound(summary.min[axis])),
+            ] {
+                put_bytes(&mut raw, at, &value.to_le_bytes());
+            }
         }
         if schema.minor == 4 {
             put_bytes(&mut raw, 235, &self.evlrs.0.to_le_bytes());

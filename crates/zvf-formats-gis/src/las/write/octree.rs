@@ -5,10 +5,9 @@
 //! deepest level. All points are in memory.
 
 use zvf_error::Result;
-use zvf_formats::RecordNumbers;
 
-use crate::las::write::encode::Grid;
-use crate::las::write::schema::{put_bytes, refuse};
+use crate::las::Grid;
+use crate::las::write::schema::refuse;
 
 /// A node of the octree with its points.
 #[derive(Clone, Debug)]
@@ -54,17 +53,6 @@ fn truncate(x: f64) -> i32 {
     x as i32
 }
 
-/// Returns the position of a record.
-fn position(record: &[u8], grid: &Grid) -> [f64; 3] {
-    let mut position = [0.0; 3];
-    for (axis, ((to, scale), offset)) in
-        position.iter_mut().zip(grid.scales).zip(grid.offsets).enumerate()
-    {
-        *to = f64::from(RecordNumbers::new(record).i32(axis * 4)) * scale + offset;
-    }
-    position
-}
-
 /// Builds the octree, and returns its nodes with points, level by level.
 pub(crate) fn build_nodes(records: &[u8], size: usize, grid: &Grid, cube: Cube) -> Vec<Node> {
     let record = |row: usize| &records[row * size..(row + 1) * size];
@@ -82,7 +70,7 @@ pub(crate) fn build_nodes(records: &[u8], size: usize, grid: &Grid, cube: Cube) 
         let mut occupied = std::collections::HashSet::new();
         let mut children: [Vec<usize>; 8] = Default::default();
         node.rows.retain(|row| {
-            let at = position(record(*row), grid);
+            let at = grid.position(record(*row));
             if occupied.insert(cube.cell(at, cells * GRID_CELLS_PER_SIDE)) {
                 return true;
             }
@@ -91,9 +79,7 @@ pub(crate) fn build_nodes(records: &[u8], size: usize, grid: &Grid, cube: Cube) 
                 .iter()
                 .enumerate()
                 .fold(0, |index, (axis, cell)| index | usize::from(cell & 1 == 1) << axis);
-            if let Some(child) = children.get_mut(index) {
-                child.push(*row);
-            }
+            children[index].push(*row);
             false
         });
         let [_, x, y, z] = node.key;
@@ -112,17 +98,13 @@ pub(crate) fn build_nodes(records: &[u8], size: usize, grid: &Grid, cube: Cube) 
 
 /// Encodes the info record of COPC.
 pub(crate) fn encode_info(cube: Cube, root: (u64, u64), times: (f64, f64)) -> Vec<u8> {
-    let mut raw = vec![0; 160];
     let half = cube.side / 2.0;
-    for (at, low) in (0..).step_by(8).zip(cube.corner) {
-        put_bytes(&mut raw, at, &(low + half).to_le_bytes());
-    }
-    put_bytes(&mut raw, 24, &half.to_le_bytes());
-    put_bytes(&mut raw, 32, &cube.spacing().to_le_bytes());
-    put_bytes(&mut raw, 40, &root.0.to_le_bytes());
-    put_bytes(&mut raw, 48, &root.1.to_le_bytes());
-    put_bytes(&mut raw, 56, &times.0.to_le_bytes());
-    put_bytes(&mut raw, 64, &times.1.to_le_bytes());
+    let [x, y, z] = cube.corner.map(|low| low + half);
+    let lengths = [x, y, z, half, cube.spacing()].map(f64::to_le_bytes);
+    let root = [root.0, root.1].map(u64::to_le_bytes);
+    let times = [times.0, times.1].map(f64::to_le_bytes);
+    let mut raw = [&lengths[..], &root, &times].concat().concat();
+    raw.resize(160, 0);
     raw
 }
 

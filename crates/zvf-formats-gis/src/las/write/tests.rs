@@ -6,7 +6,8 @@ use zvf_metadata::Dtype;
 use zvf_model::flow::{Header, Piece};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
-use crate::las::write::encode::{Grid, Summary, encode};
+use crate::las::Grid;
+use crate::las::write::encode::{Summary, encode};
 use crate::las::write::schema::{Schema, SchemaRequest};
 use crate::shared::{create, open};
 use crate::{COPC, LAS, LAZ};

@@ -14,8 +14,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
-    ByteFault, Element, NUMBERS, Spot, Values, WholeFile, Xml, decode_base64, inflate, new_column,
-    quote_start, text_field, unpack_lz4, unpack_xz,
+    ByteFault, Element, NUMBERS, RecordNumbers, Spot, Values, WholeFile, Xml, decode_base64,
+    inflate, new_column, quote_start, text_field, unpack_lz4, unpack_xz,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
@@ -87,15 +87,11 @@ struct ArrayDecoder<'a> {
     appended: Option<Appended<'a>>,
     big_endian: bool,
     count_bytes: usize,
-    compressor: Option<Compressor>,
+    compressor: Option<Unpack>,
 }
 
-#[derive(Clone, Copy)]
-enum Compressor {
-    Zlib,
-    Lz4,
-    Xz,
-}
+/// Unpacks a block to bytes of a known count.
+type Unpack = fn(&[u8], usize) -> Result<Vec<u8>, ByteFault>;
 
 impl<'a> ArrayDecoder<'a> {
     fn new(file: &'a WholeFile, element: &Element, appended: Option<Appended<'a>>) -> Result<Self> {
@@ -114,11 +110,11 @@ impl<'a> ArrayDecoder<'a> {
                 return spot.refuse(Class::BadTag, "LittleEndian or BigEndian", found);
             }
         };
-        let compressor = match element.get("compressor") {
+        let compressor: Option<Unpack> = match element.get("compressor") {
             None | Some("") => None,
-            Some("vtkZLibDataCompressor") => Some(Compressor::Zlib),
-            Some("vtkLZ4DataCompressor") => Some(Compressor::Lz4),
-            Some("vtkLZMADataCompressor") => Some(Compressor::Xz),
+            Some("vtkZLibDataCompressor") => Some(inflate),
+            Some("vtkLZ4DataCompressor") => Some(unpack_lz4),
+            Some("vtkLZMADataCompressor") => Some(unpack_xz),
             Some(found) => return spot.refuse(Class::Unsupported, "zlib, LZ4 or LZMA", found),
         };
         Ok(Self { file, appended, big_endian, count_bytes, compressor })
@@ -149,14 +145,13 @@ impl<'a> ArrayDecoder<'a> {
             })
         });
         let size = size.transpose()?;
-        if array.element.get("format") == Some("ascii") {
-            let bytes = self.read_text(array, *dtype)?;
-            self.check_size(array, bytes.len(), size, stride)?;
-            return new_column(*dtype, width, bytes);
-        }
-        let bytes = self.read_bytes(array, size)?;
+        let is_text = array.element.get("format") == Some("ascii");
+        let bytes = match is_text {
+            true => self.read_text(array, *dtype)?,
+            false => self.read_bytes(array, size)?,
+        };
         self.check_size(array, bytes.len(), size, stride)?;
-        new_column(Dtype { big_endian: self.big_endian, ..*dtype }, width, bytes)
+        new_column(Dtype { big_endian: self.big_endian && !is_text, ..*dtype }, width, bytes)
     }
 
     fn check_size(
@@ -201,7 +196,7 @@ impl<'a> ArrayDecoder<'a> {
         };
         let unpacked = match self.compressor {
             None => self.read_plain(&mut packed, size),
-            Some(compressor) => self.read_blocks(&mut packed, size, compressor),
+            Some(unpack) => self.read_blocks(&mut packed, size, unpack),
         };
         unpacked.map_err(|fault| self.spot(array).fault(fault))
     }
@@ -218,13 +213,12 @@ impl<'a> ArrayDecoder<'a> {
     }
 
     fn parse_count(&self, bytes: &[u8]) -> Option<usize> {
-        let bytes = bytes.get(..self.count_bytes)?;
-        let fold = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
-        let value = match self.big_endian {
-            true => bytes.iter().fold(0, fold),
-            false => bytes.iter().rev().fold(0, fold),
+        let numbers = RecordNumbers::new(bytes).with_order(self.big_endian);
+        let value = match self.count_bytes {
+            4 => numbers.u32(0).into(),
+            _ => numbers.u64(0),
         };
-        usize::try_from(value).ok()
+        usize::try_from(value).ok().filter(|_| bytes.len() >= self.count_bytes)
     }
 
     fn read_plain(
@@ -262,7 +256,7 @@ impl<'a> ArrayDecoder<'a> {
         &self,
         packed: &mut Packed<'_>,
         size: Option<usize>,
-        compressor: Compressor,
+        unpack: Unpack,
     ) -> Result<Vec<u8>, ByteFault> {
         let blocks = self.read_count(packed)?;
         if blocks == 0 {
@@ -293,11 +287,7 @@ impl<'a> ArrayDecoder<'a> {
         for (at, size) in sizes.iter().enumerate() {
             let (bytes, after) = rest.split_at(*size);
             let block_bytes = if at + 1 == blocks { last } else { block };
-            all.extend_from_slice(&match compressor {
-                Compressor::Zlib => inflate(bytes, block_bytes)?,
-                Compressor::Lz4 => unpack_lz4(bytes, block_bytes)?,
-                Compressor::Xz => unpack_xz(bytes, block_bytes)?,
-            });
+            all.extend(unpack(bytes, block_bytes)?);
             rest = after;
         }
         Ok(all)

@@ -15,9 +15,9 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_formats::{
-    ByteFault, Bytes, Element, FLOAT64, INT32, NUMBERS, ReadOptions, Reader, Spot, Values,
-    WholeFile, Xml, decode_base64, inflate, new_column, number_column, open_companion, quote_start,
-    read_failed, whole_numbers,
+    ByteFault, Bytes, Element, FLOAT64, INT32, NUMBERS, RandomFile, ReadOptions, Reader, Spot,
+    Values, WholeFile, Xml, decode_base64, inflate, new_column, number_column, open_companion,
+    quote_start, whole_numbers,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
@@ -277,23 +277,13 @@ impl ArrayHead {
             let spot = file.spot(place());
             spot.error(Class::Encoding, "a whole number of bytes", quote_start(offset))
         })?;
-        let length = std::fs::metadata(&path).map_err(read_failed)?.len();
-        let size = to_u64(self.size);
-        let end = offset.checked_add(size);
-        let start = end.filter(|end| *end <= length).map(|end| end - size);
+        let mut from = RandomFile::open(Bytes::open(&path)?, 0)?;
+        let (size, length) = (to_u64(self.size), from.len());
+        let is_whole = offset.checked_add(size).is_some_and(|end| end <= length);
         let expected = format_args!("{size} bytes of {name:?}");
         let found = format_args!("{length} in all");
-        let start = file.spot(place()).need(start, Class::Truncated, expected, found)?;
-        let mut bytes = Vec::new();
-        let mut from = Bytes::open_at(&path, start, "GIFTI")?;
-        let mut buffer = [0; 1 << 16];
-        while bytes.len() < self.size {
-            let length = (self.size - bytes.len()).min(buffer.len());
-            let chunk = &mut buffer[..length];
-            from.read(chunk, "an array")?;
-            bytes.extend_from_slice(chunk);
-        }
-        Ok(bytes)
+        file.spot(place()).ensure(is_whole, Class::Truncated, expected, found)?;
+        from.read(offset, size, "an array")
     }
 
     /// Builds a column with the rows of the first dimension, from bytes in the order of the file.
@@ -342,14 +332,12 @@ impl GiftiFile {
         let mut nodes: Option<Vec<i64>> = None;
         let mut arrays = Vec::new();
         for (number, array) in self.arrays.into_iter().enumerate() {
-            let structure = array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str);
-            if let Some(structure) = structure {
-                surface.hemisphere = match structure {
-                    "CortexLeft" => Some(0),
-                    "CortexRight" => Some(1),
+            surface.hemisphere =
+                match array.meta.get("AnatomicalStructurePrimary").and_then(Json::as_str) {
+                    Some("CortexLeft") => Some(0),
+                    Some("CortexRight") => Some(1),
                     _ => surface.hemisphere,
                 };
-            }
             arrays.push(json!({
                 "intent": array.intent,
                 "meta": array.meta,

@@ -37,6 +37,19 @@ pub enum FeatureCell<'a> {
     Text(std::borrow::Cow<'a, str>),
 }
 
+impl From<Value> for FeatureCell<'_> {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Null => Self::Missing,
+            Value::Bool(flag) => Self::Bool(flag),
+            Value::Int(n) => Self::Int(n),
+            Value::UInt(n) => Self::UInt(n),
+            Value::Float(x) => Self::Float(x),
+            Value::Text(text) => Self::Text(text.into()),
+        }
+    }
+}
+
 impl FeatureCell<'_> {
     fn to_text(&self) -> Option<String> {
         match self {

@@ -52,12 +52,7 @@ impl FeatureBatcher {
     pub fn push(&mut self) -> Result<()> {
         let id = ObjectId(self.next_id);
         self.next_id += 1;
-        let shape = &self.shape;
-        let mut rest = shape.positions.as_slice();
-        for part in &shape.parts {
-            let numbers = part.len * shape.axes;
-            let (coordinates, after) = rest.split_at_checked(numbers).unwrap_or((rest, &[]));
-            rest = after;
+        for (part, coordinates) in self.shape.parts_with_coordinates() {
             if (part.kind == PartKind::Point) == self.vertices.kind().is_chain() {
                 continue;
             }

@@ -53,6 +53,27 @@ impl FeatureShape {
             self.parts.push(ShapePart { kind, len });
         }
     }
+
+    /// Returns the type of the geometry as points or lines: its code in WKB, and its name.
+    pub fn geometry_type(&self) -> (u8, &'static str) {
+        let are_points = self.parts.iter().all(|part| part.kind == PartKind::Point);
+        match (self.parts.len(), are_points) {
+            (0 | 1, true) => (1, "Point"),
+            (_, true) => (4, "MultiPoint"),
+            (1, false) => (2, "LineString"),
+            (_, false) => (5, "MultiLineString"),
+        }
+    }
+
+    /// Returns the parts with their coordinates.
+    pub fn parts_with_coordinates(&self) -> impl Iterator<Item = (ShapePart, &[f64])> {
+        self.parts.iter().scan(self.positions.as_slice(), |rest, part| {
+            let (coordinates, after) =
+                rest.split_at_checked(part.len * self.axes).unwrap_or((*rest, &[]));
+            *rest = after;
+            Some((*part, coordinates))
+        })
+    }
 }
 
 /// The kinds of geometry in a file, its axes and its number of vertices.
