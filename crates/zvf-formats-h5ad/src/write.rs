@@ -16,7 +16,8 @@ use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
-    BOOL, CollectedInput, Encoded, Target, cannot_hold, field_value, find_record, whole_number,
+    BOOL, CollectedInput, Encoded, Target, cannot_hold, field_value, find_record, value_places,
+    whole_number,
 };
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Header, Report};
@@ -215,8 +216,7 @@ fn decode_numbers<T, const N: usize>(raw: &[u8], decode: fn([u8; N]) -> T) -> Ve
 /// Converts half precision to `float32`, which is exact.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "half precision fits")]
 fn widen_halves(column: &Column) -> Vec<f32> {
-    let width = usize_from_u32(column.width());
-    let places = (0..column.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
+    let places = value_places(column);
     places.map(|(row, at)| column.float(row, at).unwrap_or(f64::NAN) as f32).collect()
 }
 

@@ -6,6 +6,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Part};
 
 use crate::error::cannot_hold;
+use crate::write::narrow;
 
 /// Returns the elements of `batch` as a batch for the writers of tables, with the vertices of each element as its
 /// position. Vertices are counted from `first`, for batches that are parts of one result.
@@ -30,15 +31,12 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>> {
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
         let row = u128::from(to_u64(*row)) + u128::from(first);
-        let row = i64::try_from(row).map_err(|_too_large| {
-            cannot_hold("a table of elements", format!("vertex number {row}"), "write it in parts")
-        })?;
+        let what = format_args!("vertex number {row}");
+        let row: i64 = narrow(row, "a table of elements", what, "write it in parts")?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
-    let width = u32::try_from(elements.width()).map_err(|_too_wide| {
-        let what = format!("elements of {} vertices", elements.width());
-        cannot_hold("a table of elements", what, "write JSON lines")
-    })?;
+    let what = format_args!("elements of {} vertices", elements.width());
+    let width = narrow(elements.width(), "a table of elements", what, "write JSON lines")?;
     let rows = Batch::new(batch.kind(), Column::new(Dtype::INT64, width, bytes.into())?);
     Ok(Some(elements.fields().iter().cloned().try_fold(rows, Batch::with_field)?))
 }

@@ -92,8 +92,8 @@ pub use read::{
 };
 pub use spec::{Spec, Start, WriteFn, begins_with_element, recognizes_nothing};
 pub use table::{
-    Scalar, ScalarSource, Table, field_value, json_items, owner_ids, row_to_json, shortest_float,
-    value_name, value_to_json, whole_number,
+    Scalar, ScalarSource, Table, field_value, gather_rows, json_items, owner_ids, row_to_json,
+    shortest_float, value_name, value_places, value_to_json, whole_number,
 };
 pub use write::chains::{Chains, Millimeters, Run, meters_per_unit};
 pub use write::collect::{finish_fields, from_bad_batch};
@@ -106,5 +106,5 @@ pub use write::spool::Spool;
 pub use write::zip::ZipWriter;
 pub use write::{
     CollectedPieces, Encoded, Opened, SeekWrite, Target, WriteOptions, copy, count_u32,
-    counted_loss, find_losses, find_record, second_kind,
+    counted_loss, find_losses, find_record, narrow, second_kind,
 };

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Batch, Column, Field, ObjectId, Value};
+use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId, Value};
 
 use crate::error::bad_code;
 
@@ -181,6 +181,21 @@ pub fn value_to_json(value: Value) -> Json {
         Value::Float(x) => x.into(),
         Value::Text(text) => text.into(),
     }
+}
+
+/// Returns the rows and places of all values of a column.
+pub fn value_places(column: &Column) -> impl Iterator<Item = (usize, usize)> + use<> {
+    let width = usize_from_u32(column.width());
+    (0..column.len()).flat_map(move |row| (0..width).map(move |at| (row, at)))
+}
+
+/// Returns a column with some rows of another.
+#[must_use]
+pub fn gather_rows(column: &Column, rows: &[usize]) -> Column {
+    let mut builder = ColumnBuilder::empty_like(column);
+    builder.reserve(rows.len());
+    rows.iter().for_each(|row| builder.push_row(column, *row));
+    builder.finish()
 }
 
 /// Returns the items of a JSON array, or none.

@@ -22,6 +22,7 @@ pub use collect::CollectedPieces;
 pub use loss::find_losses;
 pub use target::{SeekWrite, Target};
 
+use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -92,8 +93,12 @@ pub fn counted_loss(count: impl TryInto<u64>, noun: &str, sentence: &str) -> Opt
 
 /// Converts a count of `what` to the 32 bits that a format uses for it.
 pub fn count_u32(n: usize, format: &'static str, what: &'static str) -> Result<u32> {
-    u32::try_from(n)
-        .map_err(|_too_many| cannot_hold(format, format!("{n} {what}"), "write it in parts"))
+    narrow(n, format, format_args!("{n} {what}"), "write it in parts")
+}
+
+/// Returns a number as another type, which must hold it.
+pub fn narrow<T: TryFrom<N>, N>(n: N, format: &str, what: impl Display, advice: &str) -> Result<T> {
+    T::try_from(n).map_err(|_too_large| cannot_hold(format, what, advice))
 }
 
 /// Returns the error for a second kind where a file holds one.

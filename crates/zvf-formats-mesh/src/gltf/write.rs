@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_formats::{
-    CollectedInput, Encoded, Target, cannot_hold, meters_per_unit, row_to_json, value_name,
+    CollectedInput, Encoded, Target, cannot_hold, meters_per_unit, narrow, row_to_json, value_name,
     value_to_json,
 };
 use zvf_metadata::DtypeKind;
@@ -277,13 +277,8 @@ impl Scene {
         let binary = if self.meshes.is_empty() { 0 } else { 8 + self.binary.len() };
         let total = 20 + text.len() + binary;
         let word = |size: usize| {
-            u32::try_from(size).map_err(|_too_large| {
-                cannot_hold(
-                    "GLB",
-                    format!("{size} bytes"),
-                    "write it in parts: a file has at most 4 GiB",
-                )
-            })
+            let advice = "write it in parts: a file has at most 4 GiB";
+            narrow::<u32, _>(size, "GLB", format_args!("{size} bytes"), advice)
         };
         out.write_all(b"glTF\x02\0\0\0")?;
         out.write_all(&word(total)?.to_le_bytes())?;

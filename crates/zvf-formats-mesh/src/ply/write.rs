@@ -15,21 +15,15 @@ use std::io::Write;
 
 use zvf_error::{Error, Result};
 use zvf_format::num::saturating_usize;
-use zvf_formats::{Scalar, ScalarSource, UINT8, cannot_hold, whole_number};
+use zvf_formats::{Scalar, ScalarSource, UINT8, cannot_hold, narrow, whole_number};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Value;
 
 pub(crate) use stream::open;
 
-fn too_many_corners_error() -> Error {
-    cannot_hold("PLY", "faces of more than 255 corners".to_owned(), "divide them into triangles")
-}
-
 fn encode_vertex(row: u64) -> Result<[u8; 4]> {
-    let number = i32::try_from(row).map_err(|_too_large| {
-        cannot_hold("PLY", format!("vertex number {row}"), "write it in parts, or as npy")
-    })?;
-    Ok(number.to_le_bytes())
+    let what = format_args!("vertex number {row}");
+    Ok(narrow::<i32, _>(row, "PLY", what, "write it in parts, or as npy")?.to_le_bytes())
 }
 
 /// Returns the type of the property of a column, or `None` for whole numbers that become `int` or `double`.

@@ -21,11 +21,11 @@ use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_formats::{
     ByteFault, Bytes, Corners, ReadOptions, Reader, VertexOwners, WholeFile, WholeGeometry,
-    number_column, value_to_json, whole_numbers,
+    gather_rows, number_column, value_to_json, whole_numbers,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::Piece;
-use zvf_model::{Column, ColumnBuilder, Field, Kind, ObjectId, Parts, Value};
+use zvf_model::{Column, Field, Kind, ObjectId, Parts, Value};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
@@ -272,7 +272,7 @@ impl PolyData {
         let is_identity =
             rows.len() == self.points.len() && rows.iter().enumerate().all(|(at, id)| at == *id);
         let positions =
-            if is_identity { self.points.clone() } else { gather_column(&self.points, &rows) };
+            if is_identity { self.points.clone() } else { gather_rows(&self.points, &rows) };
         let mut geometry = WholeGeometry::new(kind, positions);
         let used: std::collections::HashSet<usize> = rows.iter().copied().collect();
         if used.len() < self.points.len() && self.cells[VERTS].len() == 0 {
@@ -336,14 +336,7 @@ fn owners_of_faces(
 }
 
 fn gather_fields(fields: &[Field], rows: &[usize]) -> Vec<Field> {
-    fields.iter().map(|field| field.with_column(gather_column(&field.column, rows))).collect()
-}
-
-fn gather_column(column: &Column, rows: &[usize]) -> Column {
-    let mut builder = ColumnBuilder::empty_like(column);
-    builder.reserve(rows.len());
-    rows.iter().for_each(|row| builder.push_row(column, *row));
-    builder.finish()
+    fields.iter().map(|field| field.with_column(gather_rows(&field.column, rows))).collect()
 }
 
 /// Returns the numbers of an array of integers. An error contains the actual type.

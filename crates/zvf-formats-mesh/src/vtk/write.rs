@@ -7,7 +7,9 @@ use std::io::Write;
 
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, to_u64};
-use zvf_formats::{CollectedInput, Encoded, NUMBERS, Target, UINT8, format_values, to_f32_bytes};
+use zvf_formats::{
+    CollectedInput, Encoded, NUMBERS, Target, UINT8, format_values, gather_rows, to_f32_bytes,
+};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
@@ -203,10 +205,7 @@ fn object_data(input: &CollectedInput, ids: &[ObjectId]) -> Result<Vec<Array>> {
     else {
         return Ok(Vec::new()); // some objects have no attributes
     };
-    let gather = |field: &Field| {
-        let mut builder = zvf_model::ColumnBuilder::empty_like(&field.column);
-        rows.iter().for_each(|row| builder.push_row(&field.column, *row));
-        Array::from_field(&field.with_column(builder.finish()))
-    };
+    let gather =
+        |field: &Field| Array::from_field(&field.with_column(gather_rows(&field.column, &rows)));
     input.object_fields.iter().map(gather).collect()
 }

@@ -287,7 +287,7 @@ impl Hemisphere {
         for SurfaceValues { field, nodes } in file.values {
             match nodes {
                 Some(nodes) => {
-                    if let Some((_, node)) = find_no_vertex(&nodes, vertices) {
+                    if let Some((_, node, _)) = find_no_vertex(&nodes, vertices) {
                         let expected = format!("vertices below {vertices}");
                         return Spot::new(format, place).refuse(Class::OutOfBounds, expected, node);
                     }
@@ -329,16 +329,17 @@ pub(crate) fn check_faces(
     format: &'static str,
     place: &str,
 ) -> Result<()> {
-    let Some((at, vertex)) = find_no_vertex(faces, vertices) else { return Ok(()) };
-    let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
+    let Some((at, vertex, class)) = find_no_vertex(faces, vertices) else { return Ok(()) };
     let place = format!("{place}, face {}", at / 3);
     Spot::new(format, place).refuse(class, format!("vertices below {vertices}"), vertex)
 }
 
 /// Returns the first number that is not that of a vertex, and its place.
-pub(crate) fn find_no_vertex(numbers: &[i64], vertices: usize) -> Option<(usize, i64)> {
+pub(crate) fn find_no_vertex(numbers: &[i64], vertices: usize) -> Option<(usize, i64, Class)> {
     let is_vertex = |number: i64| usize::try_from(number).is_ok_and(|number| number < vertices);
-    numbers.iter().copied().enumerate().find(|(_, number)| !is_vertex(*number))
+    let at = numbers.iter().position(|number| !is_vertex(*number))?;
+    let class = if numbers[at] < 0 { Class::Negative } else { Class::OutOfBounds };
+    Some((at, numbers[at], class))
 }
 
 /// Extends values of some vertices to all vertices: the others are NaN, or marked as not present.

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use zvf_error::{Result, format_count};
 use zvf_format::num::floor_i64;
-use zvf_formats::{CollectedInput, cannot_hold, counted_loss, field_value, whole_number};
+use zvf_formats::{
+    CollectedInput, cannot_hold, counted_loss, field_value, gather_rows, whole_number,
+};
 use zvf_model::flow::Loss;
-use zvf_model::{Field, Kind, Value};
+use zvf_model::{Categories, Field, Kind, Value};
 
 /// The surface of one object, or of the complete input.
 pub(crate) struct Hemisphere {
@@ -32,10 +34,7 @@ impl Hemisphere {
 
     /// Returns the rows of `field` that belong to this surface.
     pub(crate) fn slice_field(&self, field: &Field) -> Field {
-        let mut builder = zvf_model::ColumnBuilder::empty_like(&field.column);
-        builder.reserve(self.rows.len());
-        self.rows.iter().for_each(|row| builder.push_row(&field.column, *row));
-        field.with_column(builder.finish())
+        field.with_column(gather_rows(&field.column, &self.rows))
     }
 }
 
@@ -71,6 +70,15 @@ pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>> {
         (Value::Null, _) => None,
         (_, code) => whole_number(&code).and_then(|code| usize::try_from(code).ok()),
     })
+}
+
+/// Returns the names of categories; those that are no texts as they are written.
+pub(crate) fn label_texts(categories: &Categories) -> Vec<String> {
+    let name = |value: &Value| match value {
+        Value::Text(text) => text.clone(),
+        value => format!("{value:?}"),
+    };
+    categories.values().iter().map(name).collect()
 }
 
 /// Creates a file, and calls `write` with it.

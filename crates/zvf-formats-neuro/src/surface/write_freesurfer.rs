@@ -15,13 +15,15 @@ use std::path::Path;
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::num::{nearest_f32, usize_from_u32};
-use zvf_formats::{CollectedInput, Encoded, Target, cannot_hold, format_number, json_items};
+use zvf_formats::{
+    CollectedInput, Encoded, Target, cannot_hold, format_number, json_items, narrow,
+};
 use zvf_metadata::DtypeKind;
 use zvf_model::flow::{Group, Loss};
-use zvf_model::{Field, Kind, ObjectId, Value};
+use zvf_model::{Field, Kind, ObjectId};
 
 use crate::surface::write::{
-    Hemisphere, category_of, create_file, is_values, split_hemispheres, surface_name,
+    Hemisphere, category_of, create_file, is_values, label_texts, split_hemispheres, surface_name,
     vertex_numbers,
 };
 use crate::surface::write_gifti::file_name;
@@ -121,11 +123,10 @@ fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
 }
 
 /// Encodes a number as 32 bits, big-endian.
-fn encode_int(value: usize) -> Result<[u8; 4]> {
-    let value = i32::try_from(value).map_err(|_too_large| {
-        cannot_hold("FreeSurfer", format!("the number {value}"), "write it in parts")
-    })?;
-    Ok(to_big_endian(value.to_le_bytes()))
+fn write_int(value: usize, out: &mut dyn Write) -> Result<()> {
+    let what = format_args!("the number {value}");
+    let value: i32 = narrow(value, "FreeSurfer", what, "write it in parts")?;
+    Ok(out.write_all(&to_big_endian(value.to_le_bytes()))?)
 }
 
 const fn to_big_endian([a, b, c, d]: [u8; 4]) -> [u8; 4] {
@@ -139,8 +140,8 @@ fn write_surface(
     out: &mut dyn Write,
 ) -> Result<()> {
     out.write_all(b"\xff\xff\xfecreated by zvf\n\n")?;
-    out.write_all(&encode_int(hemisphere.rows.len())?)?;
-    out.write_all(&encode_int(hemisphere.faces.len())?)?;
+    write_int(hemisphere.rows.len(), out)?;
+    write_int(hemisphere.faces.len(), out)?;
     for (at, row) in hemisphere.rows.iter().enumerate() {
         let point = match coords {
             Some(field) => [0, 1, 2].map(|c| field.column.float(at, c).unwrap_or(0.0)),
@@ -151,7 +152,7 @@ fn write_surface(
         }
     }
     for vertex in hemisphere.faces.as_flattened() {
-        out.write_all(&encode_int(*vertex)?)?;
+        write_int(*vertex, out)?;
     }
     match find_volume(input, &hemisphere.prefix()) {
         Some(volume) => write_volume(volume, out),
@@ -181,7 +182,7 @@ fn volume_error(key: &str, found: &Json) -> Error {
 fn write_volume(volume: &serde_json::Map<String, Json>, out: &mut dyn Write) -> Result<()> {
     for tag in volume.get("head").and_then(Json::as_array).into_iter().flatten() {
         let number = tag.as_u64().and_then(|tag| usize::try_from(tag).ok());
-        out.write_all(&encode_int(number.ok_or_else(|| volume_error("head", tag))?)?)?;
+        write_int(number.ok_or_else(|| volume_error("head", tag))?, out)?;
     }
     for (key, value) in volume.iter().filter(|(key, _)| *key != "head") {
         let value = match value {
@@ -201,7 +202,7 @@ fn write_volume(volume: &serde_json::Map<String, Json>, out: &mut dyn Write) -> 
 fn write_values(field: &Field, c: usize, faces: usize, out: &mut dyn Write) -> Result<()> {
     out.write_all(b"\xff\xff\xff")?;
     for count in [field.column.len(), faces, 1] {
-        out.write_all(&encode_int(count)?)?;
+        write_int(count, out)?;
     }
     for row in 0..field.column.len() {
         let x = nearest_f32(field.column.float(row, c).unwrap_or(f64::NAN));
@@ -238,40 +239,33 @@ fn choose_colours(input: &CollectedInput, names: &[String]) -> Vec<[u8; 3]> {
 
 fn write_annotation(input: &CollectedInput, field: &Field, out: &mut dyn Write) -> Result<()> {
     let Some(categories) = &field.categories else { return Ok(()) };
-    let names: Vec<String> = categories
-        .values()
-        .iter()
-        .map(|value| match value {
-            Value::Text(text) => text.clone(),
-            value => format!("{value:?}"),
-        })
-        .collect();
+    let names = label_texts(categories);
     let colours = choose_colours(input, &names);
-    out.write_all(&encode_int(field.column.len())?)?;
+    write_int(field.column.len(), out)?;
     for row in 0..field.column.len() {
         let [r, g, b] = category_of(field, row)?.map_or([0; 3], |code| colours[code]);
-        out.write_all(&encode_int(row)?)?;
+        write_int(row, out)?;
         out.write_all(&[0, b, g, r])?;
     }
-    out.write_all(&encode_int(1)?)?;
+    write_int(1, out)?;
     out.write_all(&to_big_endian((-2_i32).to_le_bytes()))?;
-    out.write_all(&encode_int(names.len())?)?;
+    write_int(names.len(), out)?;
     write_name("zvf", out)?;
-    out.write_all(&encode_int(names.len())?)?;
+    write_int(names.len(), out)?;
     for (at, (name, rgb)) in names.iter().zip(&colours).enumerate() {
-        out.write_all(&encode_int(at)?)?;
+        write_int(at, out)?;
         write_name(name, out)?;
         for part in rgb {
-            out.write_all(&encode_int(usize::from(*part))?)?;
+            write_int(usize::from(*part), out)?;
         }
-        out.write_all(&encode_int(0)?)?;
+        write_int(0, out)?;
     }
     Ok(())
 }
 
 /// Writes a text with its length, which includes the zero at its end.
 fn write_name(name: &str, out: &mut dyn Write) -> Result<()> {
-    out.write_all(&encode_int(name.len() + 1)?)?;
+    write_int(name.len() + 1, out)?;
     out.write_all(name.as_bytes())?;
     out.write_all(&[0])?;
     Ok(())

@@ -17,14 +17,14 @@ use quick_xml::escape::escape;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
 use zvf_formats::{
-    CollectedInput, Encoded, Target, cannot_hold, encode_base64, format_number, to_f32_bytes,
-    whole_number,
+    CollectedInput, Encoded, Target, cannot_hold, encode_base64, format_number, narrow,
+    to_f32_bytes, value_places, whole_number,
 };
 use zvf_metadata::DtypeKind;
-use zvf_model::{Column, Field, Kind, Value};
+use zvf_model::{Column, Field, Kind};
 
 use crate::surface::write::{
-    Hemisphere, category_of, create_file, is_values, split_hemispheres, surface_name,
+    Hemisphere, category_of, create_file, is_values, label_texts, split_hemispheres, surface_name,
     vertex_numbers,
 };
 
@@ -128,9 +128,8 @@ impl GiftiFile {
         self.push("POINTSET", "FLOAT32", hemisphere.rows.len(), Some(3), meta, &points)?;
         let mut corners = Vec::with_capacity(hemisphere.faces.len() * 12);
         for vertex in hemisphere.faces.as_flattened() {
-            let vertex = i32::try_from(*vertex).map_err(|_too_large| {
-                cannot_hold("GIFTI", format!("vertex number {vertex}"), "write it in parts")
-            })?;
+            let what = format_args!("vertex number {vertex}");
+            let vertex: i32 = narrow(*vertex, "GIFTI", what, "write it in parts")?;
             corners.extend(vertex.to_le_bytes());
         }
         self.push("TRIANGLE", "INT32", hemisphere.faces.len(), Some(3), &[], &corners)
@@ -141,9 +140,8 @@ impl GiftiFile {
         let Some(nodes) = nodes else { return Ok(()) };
         let mut bytes = Vec::with_capacity(nodes.len() * 4);
         for node in nodes {
-            let node = i32::try_from(*node).map_err(|_too_large| {
-                cannot_hold("GIFTI", format!("vertex number {node}"), "write CSV")
-            })?;
+            let what = format_args!("vertex number {node}");
+            let node: i32 = narrow(*node, "GIFTI", what, "write CSV")?;
             bytes.extend(node.to_le_bytes());
         }
         self.push("NODE_INDEX", "INT32", nodes.len(), None, &[], &bytes)
@@ -156,20 +154,14 @@ impl GiftiFile {
         let wide = (width > 1).then_some(width);
         if let Some(categories) = field.categories.as_ref().filter(|_| width == 1) {
             let first = self.labels.len();
-            let texts = categories.values().iter().map(|value| match value {
-                Value::Text(text) => text.clone(),
-                value => format!("{value:?}"),
-            });
-            let labels = texts.enumerate().map(|(at, text)| (first + at, text));
-            self.labels.extend(labels.collect::<Vec<_>>());
+            self.labels.extend((first..).zip(label_texts(categories)));
             let missing = self.labels.len();
             self.labels.push((missing, "???".to_owned()));
             let mut keys = Vec::with_capacity(rows * 4);
             for row in 0..rows {
                 let key = category_of(field, row)?.map_or(missing, |code| first + code);
-                let key = i32::try_from(key).map_err(|_too_large| {
-                    cannot_hold("GIFTI", format!("{key} labels"), "leave columns out")
-                })?;
+                let what = format_args!("{key} labels");
+                let key: i32 = narrow(key, "GIFTI", what, "leave columns out")?;
                 keys.extend(key.to_le_bytes());
             }
             return self.push("LABEL", "INT32", rows, None, &meta, &keys);
@@ -251,11 +243,9 @@ fn encode_column(column: &Column) -> Option<(&'static str, Vec<u8>)> {
         (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("UINT8", column.bytes().to_vec()),
         (DtypeKind::Int, 4) => ("INT32", column.bytes().to_vec()),
         (DtypeKind::Int, 1 | 2) | (DtypeKind::UInt, 2) => {
-            let width = usize_from_u32(column.width());
-            let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
             let value = |(row, c)| whole_number(&column.value(row, c)); // of at most 16 bits
             let value = |place| value(place).and_then(|n| i32::try_from(n).ok()).unwrap_or(0);
-            ("INT32", places.flat_map(|place| value(place).to_le_bytes()).collect())
+            ("INT32", value_places(column).flat_map(|place| value(place).to_le_bytes()).collect())
         }
         _ => ("FLOAT32", to_f32_bytes(column)),
     })

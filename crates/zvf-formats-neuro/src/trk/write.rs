@@ -13,7 +13,7 @@ use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_usize};
 use zvf_formats::{
     Affine, Chains, Millimeters, Opened, Spool, Target, WriteOptions, cannot_hold, counted_loss,
-    dot,
+    dot, narrow,
 };
 use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Field, ObjectId};
@@ -131,9 +131,8 @@ impl TrkWriter<'_> {
                 _ => 0,
             };
             let count = before + run.rows.len();
-            let points = i32::try_from(count).map_err(|_too_many| {
-                cannot_hold("TRK", format!("{count} points of a streamline"), "write it in parts")
-            })?;
+            let what = format_args!("{count} points of a streamline");
+            let points: i32 = narrow(count, "TRK", what, "write it in parts")?;
             let points = points.cast_unsigned();
             match self.counts.last_mut().filter(|_| run.continues) {
                 Some((_, count)) => *count = points,

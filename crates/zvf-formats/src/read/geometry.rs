@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Group, Header, Piece};
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
@@ -19,7 +19,7 @@ use crate::dtypes::{INT32, dtype};
 use crate::error::{FilePlace, Spot, cannot_hold, read_failed};
 use crate::read::values::{quote, without_rows};
 use crate::read::{Bytes, ReadOptions, Reader};
-use crate::table::whole_number;
+use crate::table::{value_places, whole_number};
 
 /// The bytes of a file that is read as a whole.
 #[derive(Debug)]
@@ -331,9 +331,7 @@ pub fn number_column<const N: usize, T>(
 
 /// Returns the numbers of a column of integers. An error contains what another column has.
 pub fn whole_numbers(values: &Column) -> Result<Vec<i64>, String> {
-    let width = usize_from_u32(values.width());
-    let places = (0..values.len()).flat_map(|row| (0..width).map(move |at| (row, at)));
-    let numbers = places.map(|(row, at)| {
+    let numbers = value_places(values).map(|(row, at)| {
         let number = whole_number(&values.value(row, at));
         let number = number.ok_or_else(|| values.dtype().to_string())?;
         i64::try_from(number).map_err(|_too_large| number.to_string())

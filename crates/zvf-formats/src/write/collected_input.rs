@@ -3,12 +3,12 @@
 use std::io::Write as _;
 
 use zvf_error::Result;
-use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
+use zvf_format::num::{nearest_f32, to_u64};
 use zvf_model::flow::{Group, Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
 use crate::elements::{fan, neighbours};
-use crate::table::{field_value, vertex_owners};
+use crate::table::{field_value, value_places, vertex_owners};
 use crate::write::{CollectedPieces, Encode, Target, WriteOptions, find_record};
 
 /// The complete input of one kind.
@@ -175,8 +175,6 @@ fn format_f32(x: f32) -> String {
 
 /// Converts a column to `float32`, little-endian.
 pub fn to_f32_bytes(column: &Column) -> Vec<u8> {
-    let width = usize_from_u32(column.width());
-    let places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
     let value = |(row, c)| nearest_f32(column.float(row, c).unwrap_or(f64::NAN)).to_le_bytes();
-    places.flat_map(value).collect()
+    value_places(column).flat_map(value).collect()
 }

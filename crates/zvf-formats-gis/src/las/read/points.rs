@@ -1,8 +1,8 @@
 //! Point records, read in blocks and decoded into columns.
 
 use zvf_error::Result;
-use zvf_format::num::{to_u64, usize_from_u32};
-use zvf_formats::{FLOAT64, RandomFile, new_column, owner_at};
+use zvf_format::num::to_u64;
+use zvf_formats::{FLOAT64, RandomFile, new_column, owner_at, value_places};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use crate::las::Grid;
@@ -112,12 +112,10 @@ impl PointSchema {
             Form::Scaled(grid) => {
                 let raw =
                     new_column(field.stored, field.width, slots.flatten().copied().collect())?;
-                let axes = usize_from_u32(field.width); // at most 3
-                let places = (0..raw.len()).flat_map(|row| (0..axes).map(move |axis| (row, axis)));
                 let number = |(row, axis)| {
                     grid.scale(axis, raw.float(row, axis).unwrap_or(f64::NAN)).to_le_bytes()
                 };
-                places.flat_map(number).collect()
+                value_places(&raw).flat_map(number).collect() // at most three axes
             }
         };
         Ok(field_with_description(field, new_column(field.dtype(), field.width, bytes)?))

@@ -13,7 +13,7 @@ use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_formats::{
     FLOAT64, INT32, Opened, Scalar, ScalarSource, Spool, Table, Target, WriteOptions, cannot_hold,
-    element_vertices, elements_as_rows, from_bad_batch, neighbours, other_columns,
+    element_vertices, elements_as_rows, from_bad_batch, narrow, neighbours, other_columns,
 };
 use zvf_metadata::Dtype;
 use zvf_model::flow::{Header, Piece, Report, Sink};
@@ -172,8 +172,8 @@ impl PendingFile {
             self.corners = corners;
             self.elements.columns = infer_columns(columns.clone(), false)?;
         }
-        let count = u8::try_from(corners);
-        let count = count.map_err(|_too_wide| crate::ply::write::too_many_corners_error())?;
+        let what = "faces of more than 255 corners";
+        let count: u8 = narrow(corners, "PLY", what, "divide them into triangles")?;
         let numbers: Vec<i64> = element_vertices(rows.positions())?.collect();
         for (row, numbers) in numbers.chunks_exact(corners.max(1)).enumerate() {
             if count > 2 {

@@ -21,7 +21,7 @@ use zvf_formats::{
     new_column, number_column, parse_f64,
 };
 use zvf_metadata::Dtype;
-use zvf_model::{Categories, Field, Value};
+use zvf_model::{Categories, Column, Field, Value};
 
 use crate::surface::read::{SurfaceFile, SurfaceValues, find_no_vertex, open_files};
 
@@ -38,21 +38,24 @@ pub(crate) fn is_member(name: &str) -> bool {
 }
 
 pub(crate) fn parse(file: &WholeFile) -> Result<SurfaceFile> {
+    let surface = SurfaceFile::from_file_name(file.path.as_deref());
     let name = file.path.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("");
     let bytes = &file.bytes;
     // A file of values can have the extension annot or label, too; its magic number distinguishes it.
     let is_binary = bytes.starts_with(b"\xff\xff");
     if name.ends_with(".annot") && !is_binary {
-        return read_annotation(file);
+        return read_annotation(file, surface);
     }
     if (name.ends_with(".label") && !is_binary) || bytes.starts_with(b"#!ascii") {
-        return read_label(file);
+        return read_label(file, surface);
     }
     match bytes.get(..3) {
-        Some([0xff, 0xff, 0xfe]) => read_surface(file),
-        Some([0xff, 0xff, 0xff]) if is_old_surface(bytes) => read_quadrangles(file),
-        Some([0xff, 0xff, 0xff]) => read_values(file),
-        Some(_) if VALUE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => read_old_values(file),
+        Some([0xff, 0xff, 0xfe]) => read_surface(file, surface),
+        Some([0xff, 0xff, 0xff]) if is_old_surface(bytes) => read_quadrangles(file, surface),
+        Some([0xff, 0xff, 0xff]) => read_values(file, surface),
+        Some(_) if VALUE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => {
+            read_old_values(file, surface)
+        }
         Some(found) => {
             file.spot_at(0).refuse(Class::BadMagic, "ff ff fe or ff ff ff", format!("{found:02x?}"))
         }
@@ -132,8 +135,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn read_surface(file: &WholeFile) -> Result<SurfaceFile> {
-    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
+fn read_surface(file: &WholeFile, mut surface: SurfaceFile) -> Result<SurfaceFile> {
     let mut bytes = Cursor { file, at: 3 };
     let head = bytes.remaining_bytes();
     let head = head.get(..head.len().min(MAX_NOTE_BYTES)).unwrap_or(head);
@@ -169,8 +171,7 @@ fn check_corners(
     start: usize,
     size: usize,
 ) -> Result<()> {
-    let Some((at, found)) = find_no_vertex(corners, vertices) else { return Ok(()) };
-    let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
+    let Some((at, found, class)) = find_no_vertex(corners, vertices) else { return Ok(()) };
     file.spot_at(start + at * size).refuse(class, format!("a vertex below {vertices}"), found)
 }
 
@@ -202,15 +203,20 @@ fn read_volume(rest: &[u8]) -> Option<Map<String, Json>> {
     Some(volume)
 }
 
-fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile> {
-    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
+/// Returns a column of hundredths in 16 bits.
+fn hundredths_column(width: u32, bytes: &[u8]) -> Result<Column> {
+    let numbers: &[[u8; 2]] = bytes.as_chunks().0;
+    number_column(FLOAT64, width, numbers, |two| {
+        (f64::from(i16::from_be_bytes(*two)) / 100.0).to_le_bytes()
+    })
+}
+
+fn read_quadrangles(file: &WholeFile, mut surface: SurfaceFile) -> Result<SurfaceFile> {
     let mut bytes = Cursor { file, at: 3 };
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
     let quadrangles = usize_from_be24(bytes.take(3, "quadrangles")?);
     let points = bytes.take_items(vertices, 6, "positions")?;
-    let hundredths = points.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
-    let millimetres: Vec<f64> = hundredths.map(|x| f64::from(x) / 100.0).collect();
-    surface.point_sets.push((None, number_column(FLOAT64, 3, &millimetres, |x| x.to_le_bytes())?));
+    surface.point_sets.push((None, hundredths_column(3, points)?));
     let start = bytes.at;
     let corners = bytes.take_items(quadrangles, 12, "quadrangles")?;
     let corners = corners.as_chunks::<3>().0.iter();
@@ -228,8 +234,7 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile> {
     Ok(surface)
 }
 
-fn read_values(file: &WholeFile) -> Result<SurfaceFile> {
-    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
+fn read_values(file: &WholeFile, mut surface: SurfaceFile) -> Result<SurfaceFile> {
     let mut bytes = Cursor { file, at: 3 };
     let vertices = bytes.read_count("vertices")?;
     let _faces = bytes.read_count("faces")?;
@@ -248,8 +253,7 @@ fn read_values(file: &WholeFile) -> Result<SurfaceFile> {
 }
 
 /// Reads values as hundredths, without a magic number.
-fn read_old_values(file: &WholeFile) -> Result<SurfaceFile> {
-    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
+fn read_old_values(file: &WholeFile, mut surface: SurfaceFile) -> Result<SurfaceFile> {
     let mut bytes = Cursor { file, at: 0 };
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
     let _faces = bytes.take(3, "faces")?;
@@ -257,10 +261,7 @@ fn read_old_values(file: &WholeFile) -> Result<SurfaceFile> {
     let found = format_args!("{} bytes more", bytes.remaining_bytes().len());
     let expected = "ff ff ff, or values of 16 bits";
     file.spot_at(0).ensure(bytes.remaining_bytes().is_empty(), Class::BadMagic, expected, found)?;
-    let values = values.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two));
-    let values: Vec<f64> = values.map(|x| f64::from(x) / 100.0).collect();
-    let field =
-        Field::new(surface.name.as_str(), number_column(FLOAT64, 1, &values, |x| x.to_le_bytes())?);
+    let field = Field::new(surface.name.as_str(), hundredths_column(1, values)?);
     surface.values.push(SurfaceValues { field, nodes: None });
     Ok(surface)
 }
@@ -279,8 +280,7 @@ impl Colour {
     }
 }
 
-fn read_annotation(file: &WholeFile) -> Result<SurfaceFile> {
-    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
+fn read_annotation(file: &WholeFile, mut surface: SurfaceFile) -> Result<SurfaceFile> {
     let mut bytes = Cursor { file, at: 0 };
     let vertices = bytes.read_count("vertices")?;
     let start = bytes.at;
@@ -363,8 +363,7 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>> {
     Ok(table)
 }
 
-fn read_label(file: &WholeFile) -> Result<SurfaceFile> {
-    let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
+fn read_label(file: &WholeFile, mut surface: SurfaceFile) -> Result<SurfaceFile> {
     let mut lines = file.text()?.lines().zip(1..).skip(1);
     let spot = |line: u64| Spot::new("FreeSurfer", FilePlace::Line(line));
     let line = lines.next().map(|(line, _)| line);
