@@ -6,9 +6,10 @@ use arrow_array::types::{
     Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, downcast_integer_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, downcast_integer_array};
 use arrow_schema::{DataType, TimeUnit};
-use zvf_formats::{BOOL, FeatureCell, civil_date};
+use zvf_error::Result;
+use zvf_formats::{BOOL, FeatureCell, FeatureColumns, civil_date};
 use zvf_metadata::Dtype;
 
 use crate::column::NUMBERS;
@@ -29,6 +30,25 @@ pub(crate) fn stored_type(data_type: &DataType) -> Option<Option<Dtype>> {
             NUMBERS.into_iter().find(|(kind, _)| kind == number).map(|(_, dtype)| Some(dtype))
         }
     }
+}
+
+/// Adds the forms of the values of a column, for which all rows are read only where it may matter.
+pub(crate) fn record_forms(to: &mut FeatureColumns, at: usize, array: &ArrayRef) -> Result<()> {
+    let is_text = stored_type(array.data_type()) == Some(None);
+    if is_text || array.logical_null_count() > 0 {
+        return (0..array.len()).try_for_each(|row| to.record_form(at, &read_cell(array, row)));
+    }
+    to.note_rows(at, array.len());
+    Ok(())
+}
+
+/// Returns a column of the schema in a batch with the `selected` ones, which ascend.
+pub(crate) fn select<'a>(
+    batch: &'a RecordBatch,
+    selected: &[usize],
+    column: usize,
+) -> &'a ArrayRef {
+    batch.column(selected.partition_point(|before| *before < column))
 }
 
 /// Returns the value in `row`.
@@ -128,7 +148,7 @@ const DAY_NANOSECONDS: i128 = 86_400_000_000_000;
 mod tests {
     use std::io;
 
-    use arrow_array::{DictionaryArray, RecordBatch};
+    use arrow_array::DictionaryArray;
     use arrow_ipc::reader::FileReader;
     use arrow_ipc::writer::FileWriter;
 

@@ -7,6 +7,7 @@
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
+use zvf_format::num::to_u64;
 use zvf_formats::{FilePlace, FlatTable, RandomFile, RecordNumbers, StrayOffset};
 
 fn stray_offset(source: &RandomFile, at: u64, StrayOffset(inner): StrayOffset) -> Error {
@@ -19,36 +20,46 @@ pub(crate) fn check_stream(source: &mut RandomFile) -> Result<()> {
     let (mut at, end) = (0_u64, source.len());
     while at < end {
         let head = source.read(at, 8.min(end - at), "a message")?;
-        let has_marker = head.starts_with(&[0xff; 4]);
-        let size = RecordNumbers::new(&head).u32(if has_marker { 4 } else { 0 });
-        let start = at + if has_marker { 8 } else { 4 };
+        let (start, size) = locate_metadata(&head, at);
         if size == 0 {
             return Ok(());
         }
-        at = check_message(source, start, u64::from(size))?;
+        at = check_message(source, start, size)?;
     }
     Ok(())
+}
+
+/// Returns the bytes of the body of a message, whether it is compressed, and its buffers.
+fn parse_message(raw: &[u8]) -> Result<(u64, bool, &[u8]), StrayOffset> {
+    let message = FlatTable::from_buffer(raw)?;
+    let (body, kind, mut batch) = (message.u64(3)?, message.u8(1)?, message.table(2)?);
+    if kind == 2 {
+        // The record batch of a dictionary is inside its message.
+        batch = batch.map(|dictionary| dictionary.table(1)).transpose()?.flatten();
+    }
+    let Some(batch) = batch.filter(|_| matches!(kind, 2 | 3)) else {
+        return Ok((body, false, &[]));
+    };
+    let buffers = batch.items(2, 16)?.map_or(&[][..], |(_, buffers)| buffers);
+    Ok((body, batch.table(3)?.is_some(), buffers))
+}
+
+/// Returns where the metadata of a message begins and their bytes, from the eight bytes at `at`.
+fn locate_metadata(head: &[u8], at: u64) -> (u64, u64) {
+    let start = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    (at + to_u64(start), u64::from(RecordNumbers::new(head).u32(start - 4)))
 }
 
 /// Checks a message and its body. Returns the offset of the next message.
 fn check_message(source: &mut RandomFile, at: u64, size: u64) -> Result<u64> {
     let raw = source.read(at, size, "the metadata of a message")?;
-    let message = FlatTable::from_buffer(&raw).map_err(|fault| stray_offset(source, at, fault))?;
-    let body = message.u64(3).map_err(|fault| stray_offset(source, at, fault))?;
+    let parsed = parse_message(&raw).map_err(|fault| stray_offset(source, at, fault));
+    let (body, is_compressed, buffers) = parsed?;
     let start = at + size;
     let end = start.checked_add(body).filter(|end| *end <= source.len());
     let found = format_args!("{body} bytes claimed");
     let end = source.spot_at(at).need(end, Class::Truncated, "the body of a message", found)?;
-    let mut batch = message.table(2).map_err(|fault| stray_offset(source, at, fault))?;
-    let kind = message.u8(1).map_err(|fault| stray_offset(source, at, fault))?;
-    if kind == 2 {
-        let inner = batch.map(|dictionary| dictionary.table(1)).transpose();
-        batch = inner.map_err(|fault| stray_offset(source, at, fault))?.flatten();
-    }
-    let Some(batch) = batch.filter(|_| matches!(kind, 2 | 3)) else { return Ok(end) };
-    let is_compressed = batch.table(3).map_err(|fault| stray_offset(source, at, fault))?.is_some();
-    let buffers = batch.items(2, 16).map_err(|fault| stray_offset(source, at, fault))?;
-    for buffer in buffers.map(|(_, bytes)| bytes).unwrap_or_default().chunks_exact(16) {
+    for buffer in buffers.chunks_exact(16) {
         let (offset, len) = (RecordNumbers::new(buffer).u64(0), RecordNumbers::new(buffer).u64(8));
         if offset.checked_add(len).is_none_or(|last| last > body) {
             let expected = "buffers in the body of a message";
@@ -90,9 +101,8 @@ pub(crate) fn check_file(source: &mut RandomFile) -> Result<()> {
                 return source.spot_at(at).refuse(Class::Truncated, "blocks in the file", found);
             }
             let head = source.read(offset, 8, "a message")?;
-            let has_marker = head.starts_with(&[0xff; 4]);
-            let size = u64::from(RecordNumbers::new(&head).u32(if has_marker { 4 } else { 0 }));
-            check_message(source, offset + if has_marker { 8 } else { 4 }, size)?;
+            let (start, size) = locate_metadata(&head, offset);
+            check_message(source, start, size)?;
         }
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! Reader of features: tables with a geometry in each row.
 
-use arrow_array::{Array as _, ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use zvf_error::Result;
 use zvf_formats::{
     Coordinates, FeatureBatcher, FeatureShape, FirstPass, ReadOptions, Reader, Spot, crs,
 };
 
-use crate::read::cells::{read_cell, stored_type};
+use crate::read::cells::{read_cell, record_forms, select, stored_type};
 use crate::read::geometry::GeometryColumn;
 use crate::read::{Batches, geometry, input_error};
 
@@ -83,7 +83,7 @@ impl FeatureTable {
 
     /// Returns the array of a column of the schema in a batch that only has the selected columns.
     fn array<'b>(&self, batch: &'b RecordBatch, column: usize) -> &'b ArrayRef {
-        batch.column(self.selected.iter().filter(|selected| **selected < column).count())
+        select(batch, &self.selected, column)
     }
 
     fn read_shape(
@@ -110,15 +110,7 @@ impl FeatureTable {
             *row += 1;
         }
         for (column, at) in &self.attributes {
-            let array = self.array(batch, *column);
-            let is_text = stored_type(array.data_type()) == Some(None);
-            if is_text || array.logical_null_count() > 0 {
-                for row in 0..batch.num_rows() {
-                    first.columns.record_form(*at, &read_cell(array, row))?;
-                }
-            } else {
-                first.columns.note_rows(*at, batch.num_rows());
-            }
+            record_forms(&mut first.columns, *at, self.array(batch, *column))?;
         }
         first.columns.end_rows(batch.num_rows());
         Ok(())

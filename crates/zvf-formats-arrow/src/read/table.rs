@@ -6,7 +6,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field as ArrowField};
+use arrow_schema::DataType;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
@@ -19,7 +19,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{Header, Piece};
 use zvf_model::{Batch, Field, Kind, ObjectId};
 
-use crate::read::cells::{read_cell, stored_type};
+use crate::read::cells::{read_cell, record_forms, select, stored_type};
 use crate::read::{Batches, input_error};
 
 pub(crate) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
@@ -101,7 +101,7 @@ impl Table {
         let choice = FieldNames::new(Spot::new(batches.format, "the columns"), "a column", names);
         let positions = choice.positions(&options.columns.positions)?;
         let types: Vec<Option<(Dtype, u32)>> =
-            positions.iter().map(|at| number_type(fields.get(*at)?.data_type())).collect();
+            positions.iter().map(|at| number_type(fields[*at].data_type())).collect();
         let Some((dtype, width)) = types.first().copied().flatten() else {
             let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"";
             return Err(choice.no_positions(Class::NotFound, expected, "columns"));
@@ -116,15 +116,12 @@ impl Table {
         let width = if types.len() == 1 { width } else { index_u32(types.len()) };
         check_position_type(dtype, width, batches.format)?;
         let names = match positions.as_slice() {
-            [_] if is_fixed_size_list(fields.get(positions[0])) => default_axes(width),
-            columns => columns
-                .iter()
-                .filter_map(|at| fields.get(*at))
-                .map(|field| field.name().clone())
-                .collect(),
+            [only] if matches!(fields[*only].data_type(), DataType::FixedSizeList(..)) => {
+                default_axes(width)
+            }
+            columns => columns.iter().map(|at| fields[*at].name().clone()).collect(),
         };
-        let is_integer =
-            |at: &usize| fields.get(*at).is_some_and(|field| field.data_type().is_integer());
+        let is_integer = |at: &usize| fields[*at].data_type().is_integer();
         let object = match &options.columns.object {
             Some(name) => Some(choice.require(name)?),
             None => choice.find(OBJECT).filter(is_integer),
@@ -183,9 +180,8 @@ impl Table {
         for attribute in &mut self.attributes {
             let AttributeSource::Inferred(at) = attribute.source else { continue };
             let data_type = batches.schema.field(attribute.column).data_type();
-            let has_no_nulls =
-                batches.without_nulls.get(attribute.column).copied().unwrap_or(false)
-                    || !batches.schema.field(attribute.column).is_nullable();
+            let has_no_nulls = batches.without_nulls.get(attribute.column) == Some(&true)
+                || !batches.schema.field(attribute.column).is_nullable();
             match number_type(data_type).filter(|_| has_no_nulls) {
                 Some((dtype, width)) => {
                     attribute.source = AttributeSource::Numbers(dtype, width);
@@ -202,14 +198,7 @@ impl Table {
         for batch in batches.read(&selected)? {
             let batch = batch.map_err(|error| batches.input_error("a row group", error))?;
             for (array, (_, at)) in batch.columns().iter().zip(&inferred) {
-                let is_text = stored_type(array.data_type()) == Some(None);
-                if is_text || array.logical_null_count() > 0 {
-                    for row in 0..batch.num_rows() {
-                        self.columns.record_form(*at, &read_cell(array, row))?;
-                    }
-                } else {
-                    self.columns.note_rows(*at, batch.num_rows());
-                }
+                record_forms(&mut self.columns, *at, array)?;
             }
             complete.iter().for_each(|at| self.columns.note_rows(*at, batch.num_rows()));
             self.columns.end_rows(batch.num_rows());
@@ -230,16 +219,13 @@ impl Table {
     /// Converts a record batch to a batch of vertices.
     fn make_batch(&mut self, rows: &RecordBatch) -> Result<Batch> {
         let selected = self.selected_columns();
-        let array = |column: usize| {
-            let at = selected.iter().position(|selected_column| *selected_column == column);
-            at.and_then(|at| rows.columns().get(at)).cloned()
-        };
-        let arrays: Vec<ArrayRef> = self.positions.iter().filter_map(|at| array(*at)).collect();
+        let array = |column: usize| select(rows, &selected, column).clone();
+        let arrays: Vec<ArrayRef> = self.positions.iter().map(|at| array(*at)).collect();
         self.push_positions(&arrays, rows.num_rows())?;
         let attributes: Vec<ArrayRef> =
-            self.attributes.iter().filter_map(|attribute| array(attribute.column)).collect();
-        let objects = self.object.and_then(&array);
-        let parts = self.part.and_then(&array);
+            self.attributes.iter().map(|attribute| array(attribute.column)).collect();
+        let objects = self.object.map(array);
+        let parts = self.part.map(array);
         let fields = self.make_attributes(&attributes, rows.num_rows())?;
         self.push_owners(objects.as_ref(), parts.as_ref(), rows.num_rows())?;
         let batch = self.vertices.take_batch()?;
@@ -352,10 +338,6 @@ impl Table {
         }
         Ok(fields)
     }
-}
-
-fn is_fixed_size_list(field: Option<&std::sync::Arc<ArrowField>>) -> bool {
-    field.is_some_and(|field| matches!(field.data_type(), DataType::FixedSizeList(..)))
 }
 
 /// Checks whether a row has no value, or a list of numbers lacks one.

@@ -18,11 +18,10 @@ use std::fmt::Display;
 
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::usize_from_u32;
 use zvf_formats::{
     Archive, Bytes, FieldNames, MAX_CORNERS, NamedValues, OBJECT, ReadOptions, Reader, RecordField,
     Spot, Values, VertexBuilder, block_rows, check_position_type, default_axes, new_column,
-    owner_at, whole_number,
+    owner_at, value_places, whole_number,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::flow::{ElementHeader, Header, Piece};
@@ -240,20 +239,17 @@ impl Pieces {
         let rows = block_rows(named.array.stride(), self.batch_rows);
         let Some(bytes) = named.array.read_rows(rows)? else { return Ok(None) };
         let stored = new_column(field.dtype, field.width, bytes)?;
-        let width = usize_from_u32(field.width);
         let mut vertices = Values::new(Dtype::INT64, field.width);
-        for row in 0..stored.len() {
-            for corner in 0..width {
-                let vertex = whole_number(&stored.value(row, corner));
-                let vertex = vertex.filter(|vertex| *vertex < i128::from(self.vertex_count));
-                let vertex = vertex.and_then(|vertex| u64::try_from(vertex).ok());
-                let vertex = vertex.ok_or_else(|| {
-                    let expected = format!("a vertex below {}", self.vertex_count);
-                    let found = stored.value(row, corner);
-                    spot(&named.name).error(Class::OutOfBounds, expected, found)
-                })?;
-                vertices.push_bytes(&vertex.to_le_bytes());
-            }
+        for (row, corner) in value_places(&stored) {
+            let found = stored.value(row, corner);
+            let vertex = whole_number(&found);
+            let vertex = vertex.filter(|vertex| *vertex < i128::from(self.vertex_count));
+            let vertex = vertex.and_then(|vertex| u64::try_from(vertex).ok());
+            let vertex = vertex.ok_or_else(|| {
+                let expected = format!("a vertex below {}", self.vertex_count);
+                spot(&named.name).error(Class::OutOfBounds, expected, found)
+            })?;
+            vertices.push_bytes(&vertex.to_le_bytes());
         }
         Ok(Some(Piece::Elements { rows: vertices.take()?, fields: Vec::new() }))
     }
