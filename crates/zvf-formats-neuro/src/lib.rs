@@ -4,6 +4,7 @@
 //! image        the image that streamlines lie in
 //! nifti        this image from a file
 //! precomputed  annotations, skeletons and meshes of Neuroglancer
+//! streamlines  what TCK, TRK and TRX share
 //! surface      GIFTI and FreeSurfer
 //! swc          trees of neurons
 //! tck          streamlines of MRtrix
@@ -24,6 +25,7 @@
 mod image;
 mod nifti;
 mod precomputed;
+mod streamlines;
 mod surface;
 mod swc;
 mod tck;

@@ -271,12 +271,8 @@ impl Objects {
 
     /// Returns a coordinate of a vertex in nanometres.
     fn coordinate(&self, row: usize, axis: usize) -> f64 {
-        let has_axis = axis < self.batch.positions().width() as usize;
-        if has_axis {
-            self.lengths.convert_coordinate(self.batch.positions(), row, axis)
-        } else {
-            0.0
-        }
+        let x = self.batch.positions().float(row, axis); // none of an axis that there is not
+        x.map_or(0.0, |x| self.lengths.convert_length(x))
     }
 
     /// Returns the largest distance of this level from the finest one, in nanometres.

@@ -69,7 +69,7 @@ fn find_cuts(owners: &[Option<ObjectId>]) -> Vec<usize> {
     let mut last_open = 0_usize; // last row of the trees so far
     let mut cuts = Vec::new();
     for (row, owner) in owners.iter().enumerate() {
-        last_open = last_open.max(last.get(owner).copied().unwrap_or(row));
+        last_open = last_open.max(last[owner]);
         if row == last_open {
             cuts.push(row + 1);
         }

@@ -19,21 +19,19 @@ use zvf_error::{Result, format_count};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_formats::{
-    Bytes, FilePlace, Notes, ReadOptions, Reader, Values, VertexBuilder, block_rows, default_axes,
+    Bytes, FilePlace, Notes, ReadOptions, Reader, RecordNumbers, Values, VertexBuilder, block_rows,
+    default_axes,
 };
 use zvf_metadata::Dtype;
+use zvf_model::ObjectId;
 use zvf_model::flow::Piece;
-use zvf_model::{Kind, ObjectId};
 
+use crate::streamlines::chain_kind;
 use crate::tck::read::header::TckHeader;
 
 pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let tck_header = TckHeader::read(&mut bytes)?;
-    let kind = options.kind.unwrap_or(Kind::Streamline);
-    if kind.has_links() || kind == Kind::Line {
-        let expected = "streamline, polyline or point_cloud";
-        return bytes.spot("the file").refuse(Class::Unsupported, expected, kind);
-    }
+    let kind = chain_kind(&bytes, options)?;
     let at = bytes.position();
     bytes.read_past(tck_header.start - at)?;
     let mut vertices = VertexBuilder::new(kind, Values::new(tck_header.dtype, 3), Vec::new(), true);
@@ -157,17 +155,11 @@ impl Pieces {
 
     /// Classifies a triplet that is not a vertex.
     fn classify_triplet(&self, triplet: &[u8], size: usize) -> Mark {
-        let number = |n: usize| -> f64 {
-            let bytes = &triplet[n * size..][..size];
-            match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>()) {
-                (Some(bytes), _) if self.dtype.big_endian => f64::from_be_bytes(*bytes),
-                (Some(bytes), _) => f64::from_le_bytes(*bytes),
-                (None, Some(bytes)) if self.dtype.big_endian => f32::from_be_bytes(*bytes).into(),
-                (None, Some(bytes)) => f32::from_le_bytes(*bytes).into(),
-                (None, None) => f64::NAN,
-            }
-        };
-        let numbers = [number(0), number(1), number(2)];
+        let numbers = RecordNumbers::new(triplet).with_order(self.dtype.big_endian);
+        let numbers = [0, 1, 2].map(|n| match size {
+            8 => numbers.f64(n * size),
+            _ => numbers.f32(n * size).into(),
+        });
         if numbers.iter().all(|x| x.is_nan()) {
             Mark::Streamline
         } else if numbers.iter().all(|x| x.is_infinite()) {

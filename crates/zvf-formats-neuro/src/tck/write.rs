@@ -48,7 +48,7 @@ impl Sink for TckWriter<'_> {
         // The offset counts its own digits.
         let rest = text.len() + "file: . \nEND\n".len();
         let offset =
-            (rest..).find(|offset| rest + count_digits(*offset) <= *offset).unwrap_or(rest);
+            (rest..).find(|offset| rest + offset.to_string().len() <= *offset).unwrap_or(rest);
         text.push_str(&format!("file: . {offset}\nEND\n"));
         text.extend(std::iter::repeat_n('\0', offset - text.len()));
         if self.out.can_seek() {
@@ -62,9 +62,7 @@ impl Sink for TckWriter<'_> {
             Piece::Vertices(batch) => {
                 for run in self.chains.take_runs(&batch) {
                     if !run.continues {
-                        self.end_streamline();
-                        self.report.objects += 1;
-                        self.is_open = true;
+                        self.begin_streamline();
                     }
                     self.report.vertices += run.rows.len() as u64;
                     for row in run.rows {
@@ -76,9 +74,7 @@ impl Sink for TckWriter<'_> {
             }
             Piece::Objects { ids, .. } => {
                 for _ in self.chains.take_unseen(&ids) {
-                    self.end_streamline();
-                    self.report.objects += 1;
-                    self.is_open = true;
+                    self.begin_streamline();
                 }
             }
             Piece::Elements { .. } | Piece::Groups { .. } => {}
@@ -123,6 +119,12 @@ impl TckWriter<'_> {
         Ok(())
     }
 
+    fn begin_streamline(&mut self) {
+        self.end_streamline();
+        self.report.objects += 1;
+        self.is_open = true;
+    }
+
     fn end_streamline(&mut self) {
         if std::mem::take(&mut self.is_open) {
             self.push_mark(f64::NAN);
@@ -152,15 +154,6 @@ fn record_keys(header: &Header) -> Vec<(String, String)> {
             .then_some((key, value))
     };
     keys.iter().filter_map(pair).collect()
-}
-
-const fn count_digits(mut number: usize) -> usize {
-    let mut digits = 1;
-    while number >= 10 {
-        number /= 10;
-        digits += 1;
-    }
-    digits
 }
 
 /// The largest count that the digits hold.

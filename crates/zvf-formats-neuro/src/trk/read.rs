@@ -21,19 +21,16 @@ use zvf_formats::{
     VertexBuilder, block_rows, default_axes, empty_fields, take_fields,
 };
 use zvf_metadata::Dtype;
+use zvf_model::ObjectId;
 use zvf_model::flow::{Header, Piece};
-use zvf_model::{Kind, ObjectId};
 
+use crate::streamlines::chain_kind;
 use crate::trk::read::header::TrkHeader;
 use crate::trk::read::world::world_of;
 
 pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let trk_header = TrkHeader::read(&mut bytes)?;
-    let kind = options.kind.unwrap_or(Kind::Streamline);
-    if kind.has_links() || kind == Kind::Line {
-        let expected = "streamline, polyline or point_cloud";
-        return bytes.spot("the file").refuse(Class::Unsupported, expected, kind);
-    }
+    let kind = chain_kind(&bytes, options)?;
     let world = world_of(&trk_header);
     let expected = "a matrix with three directions";
     let world = bytes.spot("vox_to_ras").need(world, Class::BadShape, expected, "a flat one")?;

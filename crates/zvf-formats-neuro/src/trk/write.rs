@@ -19,6 +19,7 @@ use zvf_model::flow::{Header, Loss, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use crate::image::Image;
+use crate::streamlines::{numeric_fields, order_letters};
 use crate::trk::read::world::{closest_axes, transposed_inverse};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -72,7 +73,7 @@ impl Sink for TrkWriter<'_> {
                 for id in self.chains.take_unseen(&ids) {
                     self.counts.push((id, 0));
                 }
-                let fields = numeric_fields(&fields);
+                let fields: Vec<&Field> = numeric_fields(&fields).collect();
                 for (row, id) in ids.iter().enumerate() {
                     self.rows.insert(*id, self.rows.len());
                     for field in &fields {
@@ -123,7 +124,7 @@ impl Sink for TrkWriter<'_> {
 
 impl TrkWriter<'_> {
     fn write_points(&mut self, batch: &Batch) -> Result<()> {
-        let fields = numeric_fields(batch.fields());
+        let fields: Vec<&Field> = numeric_fields(batch.fields()).collect();
         let (mut bytes, mut scalars) = (Vec::new(), Vec::new());
         for run in self.chains.take_runs(batch) {
             let before = match self.counts.last() {
@@ -159,12 +160,6 @@ impl TrkWriter<'_> {
     }
 }
 
-/// Returns the attributes that are numbers.
-fn numeric_fields(fields: &[Field]) -> Vec<&Field> {
-    let is_number = |field: &&Field| field.column.dtype().kind != zvf_metadata::DtypeKind::Text;
-    fields.iter().filter(is_number).collect()
-}
-
 fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded_values: &mut u64) {
     for at in 0..column.width() as usize {
         let wide = column.float(row, at).unwrap_or(f64::NAN);
@@ -176,10 +171,8 @@ fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded_values: &mut
 
 /// Returns the names and widths of attributes, and refuses those that the header has no room for.
 fn check_names(fields: &[Field]) -> Result<Vec<(String, u32)>> {
-    let names: Vec<(String, u32)> = numeric_fields(fields)
-        .into_iter()
-        .map(|f| (f.name.to_string(), f.column.width()))
-        .collect();
+    let names: Vec<(String, u32)> =
+        numeric_fields(fields).map(|f| (f.name.to_string(), f.column.width())).collect();
     let advice = "leave some out with --attributes, or write TRX";
     if names.len() > MAX_NAMES {
         let what = format!("{} attributes, where there is room for {MAX_NAMES}", names.len());
@@ -226,10 +219,8 @@ impl Voxels {
         let size = [0, 1, 2].map(|axis| {
             nearest_f32(rotation.iter().map(|row| row[axis] * row[axis]).sum::<f64>().sqrt())
         });
-        let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
-        let order =
-            directions.iter().map(|(axis, forwards)| letters[*axis][usize::from(*forwards)]);
-        Ok(Self { matrix, inverse, size, order: order.collect(), dimensions: image.dimensions })
+        let order = order_letters(&directions);
+        Ok(Self { matrix, inverse, size, order, dimensions: image.dimensions })
     }
 
     /// Returns the number of voxels on each axis: those of the image, or enough for streamlines of this extent, at

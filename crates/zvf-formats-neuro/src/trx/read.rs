@@ -48,9 +48,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let positions = match find("positions") {
         Some(array) => {
             if array.width != 3 || array.dtype.kind != DtypeKind::Float {
-                let place = array.path.clone();
                 let expected = "positions.3.float16, float32 or float64";
-                return spot(place).refuse(Class::BadShape, expected, array.path.clone());
+                return spot(&array.path).refuse(Class::BadShape, expected, &array.path);
             }
             check_rows(array, trx_header.vertices, "NB_VERTICES")?;
             array.clone()
@@ -120,7 +119,7 @@ fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<()> {
         return Ok(());
     }
     let expected = format!("{size} bytes, as {count} of {HEADER} is {rows}");
-    spot(array.path.clone()).refuse(Class::CountMismatch, expected, array.size)
+    spot(&array.path).refuse(Class::CountMismatch, expected, array.size)
 }
 
 fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
@@ -137,10 +136,9 @@ fn empty_fields(arrays: &[ArrayMember]) -> Result<Vec<Field>> {
 
 /// Reads all bytes of a small array.
 fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u8>> {
-    let place = || array.path.clone();
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
-        let here = spot(place()).hint("raise --memory-limit");
+        let here = spot(&array.path).hint("raise --memory-limit");
         return here.refuse(Class::LimitExceeded, expected, array.size);
     }
     if array.size == 0 {
@@ -149,7 +147,7 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     let Some(mut bytes) = members.read(&array.path)? else { return Ok(Vec::new()) };
     let found = bytes.read_all(array.size)?;
     if found.len() as u64 != array.size {
-        return spot(place()).refuse(
+        return spot(&array.path).refuse(
             Class::Truncated,
             format!("{} bytes", array.size),
             found.len(),
@@ -160,13 +158,16 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
 
 /// Reads the integers of an array of one column.
 fn read_integers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u64>> {
-    let place = || array.path.clone();
     let is_integer = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     let expected = "one column of whole numbers";
-    let found = array.path.clone();
-    spot(place()).ensure(is_integer && array.width == 1, Class::BadShape, expected, found)?;
+    spot(&array.path).ensure(
+        is_integer && array.width == 1,
+        Class::BadShape,
+        expected,
+        &array.path,
+    )?;
     let expected = format_args!("a multiple of {} bytes", array.dtype.size);
-    spot(place()).ensure(array.rows().is_some(), Class::Misaligned, expected, array.size)?;
+    spot(&array.path).ensure(array.rows().is_some(), Class::Misaligned, expected, array.size)?;
     let column = new_column(array.dtype, 1, read_member(members, array, memory)?)?;
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),
@@ -202,21 +203,21 @@ fn read_offsets(
         && !(found == 0 && header.streamlines == 0)
     {
         let expected = format!("one value more than NB_STREAMLINES, {}", header.streamlines);
-        return spot(array.path.clone()).refuse(Class::CountMismatch, expected, found);
+        return spot(&array.path).refuse(Class::CountMismatch, expected, found);
     }
     if offsets.is_empty() {
         offsets.push(0);
     }
     let found = offsets.first().map_or_else(String::new, u64::to_string);
     spot(place(0)).ensure(offsets.first() == Some(&0), Class::OutOfBounds, "0", found)?;
-    for (row, pair) in offsets.windows(2).enumerate() {
-        if pair[1] > header.vertices {
+    for (row, [before, offset]) in (1..).zip(offsets.array_windows()) {
+        if *offset > header.vertices {
             let expected = format!("at most NB_VERTICES, {}", header.vertices);
-            return spot(place(row + 1)).refuse(Class::OutOfBounds, expected, pair[1]);
+            return spot(place(row)).refuse(Class::OutOfBounds, expected, offset);
         }
-        if pair[0] > pair[1] {
-            let expected = format!("at least {}", pair[0]);
-            return spot(place(row + 1)).refuse(Class::NotMonotonic, expected, pair[1]);
+        if before > offset {
+            let expected = format!("at least {before}");
+            return spot(place(row)).refuse(Class::NotMonotonic, expected, offset);
         }
     }
     let last = offsets.len() - 1;
@@ -251,16 +252,15 @@ fn read_groups(
     for (group, array) in group_arrays() {
         if !groups.iter().any(|listed| listed.name.as_deref() == Some(group)) {
             let expected = format!("a member groups/{group}.uint32");
-            return spot(array.path.clone()).refuse(Class::NotFound, expected, "none");
+            return spot(&array.path).refuse(Class::NotFound, expected, "none");
         }
         check_rows(array, 1, "a group has one row; the count")?;
         match keys.iter().find(|key| key.name == array.name) {
             None => keys.push(array),
             Some(key) if (key.dtype, key.width) == (array.dtype, array.width) => {}
             Some(key) => {
-                let place = array.path.clone();
                 let expected = format!("the type of {}", key.path);
-                return spot(place).refuse(Class::Unsupported, expected, array.path.clone());
+                return spot(&array.path).refuse(Class::Unsupported, expected, &array.path);
             }
         }
     }

@@ -23,6 +23,7 @@ use zvf_model::flow::{Group, Header, Piece, Report, Sink};
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use crate::image::Image;
+use crate::streamlines::numeric_fields;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let destination = match target.is_folder() {
@@ -121,8 +122,7 @@ impl<'a> TrxWriter<'a> {
             }
             positions.rows.write_all(&bytes)?;
         }
-        let numeric = batch.fields().iter().filter(|field| is_number(field));
-        for (array, field) in self.fields.iter_mut().zip(numeric) {
+        for (array, field) in self.fields.iter_mut().zip(numeric_fields(batch.fields())) {
             array.rows.write_all(field.column.bytes())?;
         }
         Ok(())
@@ -207,13 +207,12 @@ impl Sink for TrxWriter<'_> {
         let dtype = if self.keeps_positions { stored } else { Dtype::FLOAT32 };
         let arrays = header.fields.len() + 1;
         self.positions = Some(self.new_array("positions.3", dtype, arrays));
-        for field in header.fields.iter().filter(|field| is_number(field)) {
+        for field in numeric_fields(&header.fields) {
             let member = member_name(&field.name, &field.column)?;
             let array = self.new_array(&format!("dpv/{member}"), field.column.dtype(), arrays);
             self.fields.push(array);
         }
-        let numeric = header.object_fields.iter().filter(|field| is_number(field));
-        self.object_fields = numeric.map(|field| (field.clone(), Vec::new())).collect();
+        self.object_fields = begin_fields(&header.object_fields);
         for (field, _) in &self.object_fields {
             member_name(&field.name, &field.column)?;
         }
@@ -238,22 +237,15 @@ impl Sink for TrxWriter<'_> {
                         self.object_rows.insert(*id, self.object_rows.len());
                     }
                 }
-                let numeric = fields.iter().filter(|field| is_number(field));
-                for ((_, bytes), field) in self.object_fields.iter_mut().zip(numeric) {
-                    bytes.extend_from_slice(field.column.bytes());
-                }
+                push_fields(&mut self.object_fields, &fields);
                 Ok(())
             }
             Piece::Groups { groups, fields } => {
                 self.groups.extend(groups);
-                let numeric: Vec<_> = fields.iter().filter(|field| is_number(field)).collect();
                 if self.group_fields.is_empty() {
-                    self.group_fields =
-                        numeric.iter().map(|f| ((*f).clone(), Vec::new())).collect();
+                    self.group_fields = begin_fields(&fields);
                 }
-                for ((_, bytes), field) in self.group_fields.iter_mut().zip(numeric) {
-                    bytes.extend_from_slice(field.column.bytes());
-                }
+                push_fields(&mut self.group_fields, &fields);
                 Ok(())
             }
             Piece::Elements { .. } => Ok(()),
@@ -309,8 +301,16 @@ impl Sink for TrxWriter<'_> {
     }
 }
 
-fn is_number(field: &Field) -> bool {
-    field.column.dtype().kind != DtypeKind::Text
+/// Returns the fields of numbers without rows.
+fn begin_fields(fields: &[Field]) -> Vec<(Field, Vec<u8>)> {
+    numeric_fields(fields).map(|field| (field.clone(), Vec::new())).collect()
+}
+
+/// Adds the rows of the fields of numbers.
+fn push_fields(to: &mut [(Field, Vec<u8>)], fields: &[Field]) {
+    for ((_, bytes), field) in to.iter_mut().zip(numeric_fields(fields)) {
+        bytes.extend_from_slice(field.column.bytes());
+    }
 }
 
 fn member_name(name: &str, column: &Column) -> Result<String> {

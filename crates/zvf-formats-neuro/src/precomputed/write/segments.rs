@@ -40,7 +40,7 @@ pub(crate) fn write_skeletons(
     let mut index = Index::new(folder, sharding, info);
     let links = elements_by_object(objects)?;
     for (id, rows) in objects.rows.clone() {
-        let edge_ends = links.get(&id).map_or(&[][..], Vec::as_slice);
+        let edge_ends = &links[&id];
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&count_vertices(rows.len())?.to_le_bytes());
         let edges = count_u32(edge_ends.len() / 2, "precomputed", "edges of an object")?;
@@ -71,7 +71,7 @@ pub(crate) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<()>
         for row in &rows {
             objects.push_position(*row, &mut bytes);
         }
-        let face_corners = faces.get(&id).map_or(&[][..], Vec::as_slice);
+        let face_corners = &faces[&id];
         let corners = face_corners.chunks(width).flat_map(fan).flatten();
         bytes.extend(corners.flat_map(u32::to_le_bytes));
         let name = format!("{id}:0:0");
@@ -119,7 +119,7 @@ fn collect_lods(id: u64, levels: &[(&Objects, HashMap<u64, Vec<u32>>)]) -> Vec<L
     for (level, faces) in levels {
         let Some(rows) = level.rows.get(&id) else { continue };
         let width = level.batch.elements().map_or(3, zvf_model::Elements::width);
-        let face_corners = faces.get(&id).map_or(&[][..], Vec::as_slice);
+        let face_corners = &faces[&id];
         let position = |row| [0, 1, 2].map(|axis| level.coordinate(row, axis));
         lods.push(LodMesh {
             positions: rows.iter().flat_map(|row| position(*row)).collect(),
@@ -143,7 +143,8 @@ fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>> {
             places[*row] = Some((*id, count_vertices(at)?));
         }
     }
-    let mut links: HashMap<u64, Vec<u32>> = HashMap::new();
+    let mut links: HashMap<u64, Vec<u32>> =
+        objects.rows.keys().map(|id| (*id, Vec::new())).collect();
     for element in objects.batch.elements().into_iter().flat_map(|elements| elements.iter()) {
         let ends: Vec<(u64, u32)> = element.iter().filter_map(|row| places[*row]).collect();
         let Some((id, _)) = ends.first().copied() else { continue }; // vertices without an object are dropped

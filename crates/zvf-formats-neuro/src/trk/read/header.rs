@@ -24,6 +24,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_formats::{Bytes, RecordNumbers};
 
+use crate::streamlines::{LETTERS, order_letters};
+
 /// The header of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TrkHeader {
@@ -106,14 +108,10 @@ impl TrkHeader {
 impl TrkHeader {
     /// Returns the header record that the writer uses.
     pub(crate) fn record(&self) -> Json {
-        let letters = [["L", "R"], ["P", "A"], ["I", "S"]];
-        let letter = |(axis, forwards): &(usize, bool)| {
-            letters.get(*axis).map_or("", |both| both[usize::from(*forwards)])
-        };
         json!({
             "dimensions": self.dim,
             "voxel_sizes": self.voxel_size,
-            "voxel_order": self.order.iter().map(letter).collect::<String>(),
+            "voxel_order": order_letters(&self.order),
             "voxel_to_rasmm": self.vox_to_ras,
         })
     }
@@ -122,14 +120,9 @@ impl TrkHeader {
 /// Parses axes of the world by letters: R, A and S run forwards along the first, second and third.
 fn parse_order(letters: &[u8]) -> Option<[(usize, bool); 3]> {
     let letters = if letters.iter().all(|letter| *letter == 0) { b"LPS" } else { letters };
-    let axis = |letter: &u8| match letter.to_ascii_uppercase() {
-        b'L' => Some((0, false)),
-        b'R' => Some((0, true)),
-        b'P' => Some((1, false)),
-        b'A' => Some((1, true)),
-        b'I' => Some((2, false)),
-        b'S' => Some((2, true)),
-        _ => None,
+    let axis = |letter: &u8| {
+        let at = LETTERS.iter().position(|known| known.eq_ignore_ascii_case(letter))?;
+        Some((at / 2, at % 2 == 1))
     };
     let axes: Vec<(usize, bool)> = letters.iter().map(axis).collect::<Option<_>>()?;
     let has_all = (0..3).all(|axis| axes.iter().any(|(mapped_axis, _)| *mapped_axis == axis));
@@ -153,11 +146,8 @@ fn parse_names(raw: &[u8], values: u32, rest_name: &str) -> Option<Vec<(String, 
     if unnamed > 0 {
         names.push((rest_name.to_owned(), unnamed));
     }
-    let has_duplicate = names
-        .iter()
-        .enumerate()
-        .any(|(at, (name, _))| names.iter().take(at).any(|(previous, _)| previous == name));
-    (!has_duplicate).then_some(names)
+    let mut unique = std::collections::HashSet::new();
+    names.iter().all(|(name, _)| unique.insert(name.clone())).then_some(names)
 }
 /// Parses the number of values of a name from the bytes after it.
 fn parse_width(after: &[u8]) -> u32 {

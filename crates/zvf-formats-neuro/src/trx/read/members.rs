@@ -90,11 +90,10 @@ impl Members {
     pub(crate) fn arrays(&self) -> Result<(Vec<ArrayMember>, Vec<String>)> {
         let (mut arrays, mut others): (Vec<ArrayMember>, Vec<String>) = (Vec::new(), Vec::new());
         for (path, size) in self.list() {
-            let place = || path.clone();
             let is_escape = path.split('/').any(|part| part == ".." || part == ".");
             if is_escape || path.starts_with('/') || path.contains(['\\', '\0']) {
                 let expected = "a name below the folder";
-                return spot(place()).refuse(Class::InvalidKey, expected, format!("{path:?}"));
+                return spot(&path).refuse(Class::InvalidKey, expected, format!("{path:?}"));
             }
             if path == HEADER || path.ends_with('/') {
                 continue;
@@ -122,7 +121,7 @@ impl Members {
             let dtype = dtype.and_then(|name| name.parse::<Dtype>().ok());
             let (Some(width), Some(dtype), false) = (width, dtype, name.is_empty()) else {
                 let expected = "NAME.TYPE or NAME.WIDTH.TYPE, of a type of numbers";
-                return spot(place()).refuse(Class::BadTag, expected, format!("{path:?}"));
+                return spot(&path).refuse(Class::BadTag, expected, format!("{path:?}"));
             };
             let array = ArrayMember {
                 folder: folder.to_owned(),
@@ -138,7 +137,7 @@ impl Members {
             if let Some(duplicate) = arrays.iter().find(same) {
                 let expected = "each array once";
                 let found = format_args!("also {}", duplicate.path);
-                return spot(place()).refuse(Class::Duplicate, expected, found);
+                return spot(&path).refuse(Class::Duplicate, expected, found);
             }
             let is_folder = matches!(self, Self::Folder(..));
             arrays.push(if is_folder { array.without_padding() } else { array });
