@@ -177,16 +177,14 @@ fn build_geometry(
             let found = node.mesh.to_string();
             return document.file.spot("nodes").refuse(Class::OutOfBounds, expected, found);
         };
-        if let Some(slot) = read.get_mut(node.mesh)
-            && slot.is_none()
-        {
+        if read[node.mesh].is_none() {
             let all = primitives.iter().enumerate();
             let all = all.map(|(at, primitive)| read_primitive(document, node.mesh, at, primitive));
-            *slot = Some(all.collect::<Result<_, _>>()?);
+            read[node.mesh] = Some(all.collect::<Result<_, _>>()?);
         }
     }
     let placed = nodes.iter().flat_map(|node| {
-        let primitives = read.get(node.mesh).into_iter().flatten().flatten();
+        let primitives = read[node.mesh].iter().flatten();
         primitives.map(move |primitive| (node, primitive))
     });
     let instances = (0..).zip(placed).map(|(id, (node, primitive))| {

@@ -57,9 +57,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
     if let Some(factor) = factor.filter(|factor| (*factor - 1.0).abs() > f64::EPSILON) {
         root["scale"] = json!([factor, factor, factor]);
     }
-    if let Some(first) = scene.nodes.first_mut() {
-        *first = root;
-    }
+    scene.nodes[0] = root;
     scene.write(input.header.unit(), out)?;
     Ok(input.report(Vec::new()))
 }
@@ -67,21 +65,17 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
 /// Splits the input into objects; vertices without an object come last.
 fn split_objects(input: &CollectedInput, width: usize) -> Vec<(Option<ObjectId>, ObjectRows)> {
     let owners = input.owners();
-    let owner = |row: usize| owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
+    let owner = |row: usize| owners.as_ref().and_then(|owners| owners[row]);
     let mut ids: Vec<Option<ObjectId>> = input.object_ids().into_iter().map(Some).collect();
     ids.push(None);
     let places: HashMap<Option<ObjectId>, usize> =
         ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     let mut parts: Vec<ObjectRows> = ids.iter().map(|_| ObjectRows::default()).collect();
     for row in 0..input.batch.len() {
-        if let Some(part) = places.get(&owner(row)).and_then(|at| parts.get_mut(*at)) {
-            part.rows.push(row);
-        }
+        parts[places[&owner(row)]].rows.push(row);
     }
     let mut add = |element: &[usize]| {
-        if let Some(part) = places.get(&owner(element[0])).and_then(|at| parts.get_mut(*at)) {
-            part.elements.extend_from_slice(element);
-        }
+        parts[places[&owner(element[0])]].elements.extend_from_slice(element);
     };
     match width {
         3 => input.triangles().iter().for_each(|(triangle, _)| add(triangle)),
@@ -119,7 +113,7 @@ impl Scene {
         }
         let mut primitive = json!({"attributes": attributes, "mode": mode});
         if mode != 0 {
-            let indices = part.elements.iter().filter_map(|row| places.get(row).copied());
+            let indices = part.elements.iter().map(|row| places[row]);
             primitive["indices"] = json!(self.push_indices(indices.collect(), rows.len())?);
         }
         let mut node = json!({"mesh": self.meshes.len(), "translation": middle});

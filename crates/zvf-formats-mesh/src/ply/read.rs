@@ -33,7 +33,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     };
     let find_element = |name: &str| elements.iter().position(|element| element.name == name);
     let vertices = find_element("vertex");
-    let Some(vertex) = vertices.and_then(|at| elements.get(at)) else {
+    let Some(vertex) = vertices.map(|at| &elements[at]) else {
         return Err(header_error(Class::Unsupported, "an element vertex", "none"));
     };
     let faces = find_element("face").and_then(|at| Connectivity::from_faces(&elements, at));
@@ -60,9 +60,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let fields: Vec<RecordField> = vertex.properties.iter().filter_map(record_field).collect();
     let lists = vertex.properties.iter().filter(|property| property.list.is_some());
     left_out.extend(lists.map(|list| format!("the lists {} of vertices; {LIST_HINT}", list.name)));
-    if let Some(connectivity) = &connectivity
-        && let Some(element) = elements.get(connectivity.index)
-    {
+    if let Some(connectivity) = &connectivity {
+        let element = &elements[connectivity.index];
         let properties = element.properties.iter().enumerate();
         let lists = properties.filter(|(at, property)| {
             property.list.is_some() && connectivity.corners != CornerProperties::List(*at)

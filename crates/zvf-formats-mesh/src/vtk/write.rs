@@ -176,7 +176,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells> {
             cells.data = element_data()?;
             if let Some(owners) = input.owners() {
                 let owner = |face: &Vec<usize>| {
-                    let first = face.first().and_then(|row| owners.get(*row).copied().flatten());
+                    let first = face.first().and_then(|row| owners[*row]);
                     first.map_or(-1, |id| id.0).to_le_bytes()
                 };
                 cells.data.push(Array::from_ints("object_id", cells.polys.iter().map(owner)));

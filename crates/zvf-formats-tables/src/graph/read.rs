@@ -169,8 +169,10 @@ impl Graph {
     fn push_node(&mut self, name: &str) -> bool {
         let number = self.intern(name);
         let next = self.node_names.len();
-        let Some(row) = self.rows.get_mut(number).filter(|row| row.is_none()) else { return false };
-        *row = Some(next);
+        if self.rows[number].is_some() {
+            return false;
+        }
+        self.rows[number] = Some(next);
         self.node_names.push(name.to_owned());
         true
     }
@@ -181,7 +183,7 @@ impl Graph {
         let mut rows = Vec::with_capacity(self.ends.len() * 2);
         for (at, ends) in self.ends.iter().enumerate() {
             for number in ends {
-                let Some(row) = self.rows.get(*number).copied().flatten() else {
+                let Some(row) = self.rows[*number] else {
                     let name = self.names.iter().find(|(_, node)| *node == number); // each number has one
                     return Err((at, name.map(|(name, _)| name.clone()).unwrap_or_default()));
                 };

@@ -68,8 +68,7 @@ pub(crate) fn encode(input: &CollectedInput, out: &mut Target<'_>) -> Encoded {
                 }
                 ValueSource::Field(field, c) => Some(value_of(field, row, c)?),
                 ValueSource::Owner => {
-                    let owner =
-                        owners.as_ref().and_then(|owners| owners.get(row).copied().flatten());
+                    let owner = owners.as_ref().and_then(|owners| owners[row]);
                     owner.map(|id| id.0.to_string())
                 }
             };

@@ -167,9 +167,7 @@ impl WholeGeometry {
         if let VertexOwners::Runs(parts) = &self.owners {
             let mut owners = vec![None; self.positions.len()];
             for part in parts.iter() {
-                if let Some(rows) = owners.get_mut(part.rows) {
-                    rows.fill(Some(part.object));
-                }
+                owners[part.rows].fill(Some(part.object));
             }
             self.owners = VertexOwners::Each(owners);
         }

@@ -12,7 +12,7 @@ use super::error::{check_size, unsupported_error};
 use super::grid::extent;
 use super::records::{RecordSchema, list_records};
 use super::segments::{object_attributes, object_of, read_object};
-use super::space::{Space, can_halve, chunk_sizes};
+use super::space::{Space, can_halve, chunk_sizes, has_cell};
 
 /// The objects of a level as annotations.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl ChainAnnotations {
         cell: &[u64],
         space: &Space,
     ) -> Result<Option<Bytes>> {
-        if cell.len() != self.shape.len() || cell.iter().zip(&self.shape).any(|(at, n)| at >= n) {
+        if !has_cell(&self.shape, cell) {
             return Ok(None);
         }
         let next: Vec<u64> = cell.iter().map(|at| at + 1).collect();

@@ -25,7 +25,7 @@ use zvf_model::{Column, LevelReader};
 use zvf_store::{Caching, KeyTable};
 
 use super::error::{check_size, unsupported_error};
-use super::space::{can_halve, check_place, chunk_sizes, coordinate};
+use super::space::{can_halve, check_place, chunk_sizes, coordinate, has_cell};
 use crate::encode::scatter;
 
 /// All grids of a cloud of points.
@@ -79,6 +79,11 @@ impl Share {
         let mean = f64_from_u64(rows) * share;
         let bound = (mean + 4.0 * mean.sqrt()).ceil();
         if self.count == 1 { rows } else { trunc_u64(bound) }
+    }
+
+    /// Returns the most rows of this share in one of the cells.
+    fn largest(self, cells: &HashMap<Vec<i64>, u64>) -> u64 {
+        self.expected(cells.values().copied().max().unwrap_or(0)).max(1)
     }
 }
 
@@ -288,8 +293,7 @@ impl PointGrid {
             let cell = of_cell.map(|((at, first), n)| (at - first).div_euclid(*n)).collect();
             *cells.entry(cell).or_default() += rows;
         }
-        let largest = cells.values().copied().max().unwrap_or(0); // of an empty level
-        self.share.expected(largest).max(1)
+        self.share.largest(&cells)
     }
 
     /// Returns the largest number of rows of a part of a chunk.
@@ -298,8 +302,7 @@ impl PointGrid {
         for row in 0..positions.len() {
             *parts.entry(self.part_of(key, positions, row)).or_default() += 1;
         }
-        let largest = parts.values().copied().max().unwrap_or(0); // of an empty chunk
-        self.share.expected(largest).max(1)
+        self.share.largest(&parts)
     }
 
     /// Returns the part of its chunk that contains a row; rounding and bins may put it slightly
@@ -336,7 +339,7 @@ impl PointGrid {
 
     /// Returns the existing chunks of a cell, with their ranks.
     pub(crate) fn chunks_of(&self, cell: &[u64]) -> Vec<(u64, ChunkKey)> {
-        if cell.len() != self.shape.len() || cell.iter().zip(&self.shape).any(|(at, n)| at >= n) {
+        if !has_cell(&self.shape, cell) {
             return Vec::new();
         }
         let sides = cell.iter().zip(&self.first).zip(&self.factor);

@@ -1,8 +1,10 @@
 //! Points as annotations: a list for each cell of the index, and each point by its id.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Column, Kind, LevelReader, Value};
@@ -27,6 +29,12 @@ pub(crate) struct Points {
 struct Rows {
     positions: Column,
     columns: Vec<Option<Column>>,
+}
+
+/// What is read of a level: a chunk, or one row of it.
+enum Asked {
+    Chunk([ChunkKey; 1]),
+    Row([(ChunkKey, Vec<Range<u64>>); 1]),
 }
 
 impl Points {
@@ -57,7 +65,7 @@ impl Points {
         let Some(grid) = self.index.grids.get(grid) else { return Ok(None) };
         let mut records = Vec::new();
         for (place, key) in grid.chunks_of(cell) {
-            let rows = self.read_chunk(&grid.level, &key).await?;
+            let rows = self.read(&grid.level, &Asked::Chunk([key])).await?;
             for row in 0..rows.positions.len() {
                 if grid.has_row(cell, &key, &rows.positions, row)
                     && let Some(id) = grid.id_of(place, to_u64(row))?
@@ -80,7 +88,9 @@ impl Points {
             return Ok(None);
         }
         let objects = find_objects(&grid.level, &key, row).await?;
-        let rows = self.read_row(&grid.level, key, row).await?;
+        let rows = self
+            .read(&grid.level, &Asked::Row([(key, std::iter::once(row..row + 1).collect())]))
+            .await?;
         let mut record = self.record(grid, &rows, 0, space)?;
         self.schema.relations.push(&objects, &mut record).await?;
         Ok(Some(record.into()))
@@ -128,33 +138,25 @@ impl Points {
         Ok(record)
     }
 
-    async fn read_chunk(&self, level: &LevelReader, key: &ChunkKey) -> Result<Rows> {
-        let keys = std::slice::from_ref(key);
-        let positions = level.positions(keys, Caching::Keep).await.pop().transpose()?;
-        let positions = positions.ok_or_else(missing_answer_error)?;
-        let mut columns = Vec::with_capacity(self.schema.attributes.len());
-        for attribute in &self.schema.attributes {
-            let column = match self.reader_of(level, attribute).await? {
-                Some(reader) => reader.values(keys, Caching::Keep).await.pop().transpose()?,
-                None => None,
-            };
-            columns.push(column);
-        }
-        Ok(Rows { positions, columns })
-    }
-
-    async fn read_row(&self, level: &LevelReader, key: ChunkKey, row: u64) -> Result<Rows> {
-        let asked = [(key, std::iter::once(row..row + 1).collect())];
+    /// Reads the positions and the attributes of what is asked for.
+    async fn read(&self, level: &LevelReader, asked: &Asked) -> Result<Rows> {
         let first = |found: Option<Vec<Column>>| found.and_then(|mut all| all.pop());
-        let positions = level.position_rows(&asked).await.pop().transpose()?;
-        let positions = first(positions).ok_or_else(missing_answer_error)?;
+        let positions = match asked {
+            Asked::Chunk(keys) => level.positions(keys, Caching::Keep).await.pop().transpose()?,
+            Asked::Row(rows) => first(level.position_rows(rows).await.pop().transpose()?),
+        };
+        let positions = positions.ok_or_else(|| unsupported_error("a chunk without an answer"))?;
         let mut columns = Vec::with_capacity(self.schema.attributes.len());
         for attribute in &self.schema.attributes {
-            let column = match self.reader_of(level, attribute).await? {
-                Some(reader) => first(reader.value_rows(&asked).await.pop().transpose()?),
-                None => None,
-            };
-            columns.push(column);
+            columns.push(match (self.reader_of(level, attribute).await?, asked) {
+                (None, _) => None,
+                (Some(reader), Asked::Chunk(keys)) => {
+                    reader.values(keys, Caching::Keep).await.pop().transpose()?
+                }
+                (Some(reader), Asked::Row(rows)) => {
+                    first(reader.value_rows(rows).await.pop().transpose()?)
+                }
+            });
         }
         Ok(Rows { positions, columns })
     }
@@ -168,11 +170,6 @@ impl Points {
         let reader = level.attribute(&attribute.name).await?;
         Ok(reader.filter(|reader| usize_from_u32(reader.width()) == attribute.width))
     }
-}
-
-/// Returns the error for a level without an answer for a chunk.
-fn missing_answer_error() -> Error {
-    unsupported_error("a chunk without an answer")
 }
 
 /// The largest number of points in a list.

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use zvf_error::Result;
-use zvf_format::num::{saturating_floor_i64, trunc_u64, usize_from_u32};
+use zvf_format::num::{saturating_floor_i64, trunc_u64};
 use zvf_model::{Column, Kind, LevelReader};
 use zvf_store::Store;
 
@@ -175,8 +175,7 @@ impl Space {
 
 /// Returns a coordinate of a vertex; a missing axis is 0.
 pub(crate) fn coordinate(positions: &Column, row: usize, axis: usize) -> f64 {
-    let has_axis = axis < usize_from_u32(positions.width());
-    if has_axis { positions.float(row, axis).unwrap_or(f64::NAN) } else { 0.0 }
+    positions.float(row, axis).unwrap_or(0.0)
 }
 
 /// Returns the number of a chunk or cell along an axis. It must be small enough that viewers, which
@@ -198,6 +197,11 @@ pub(crate) fn check_place(place: i128) -> Result<i64> {
 pub(crate) fn can_halve(low: i64, cells: u64) -> bool {
     let high = i128::from(low) + i128::from(cells);
     [low.into(), high].into_iter().all(|place: i128| check_place(2 * place).is_ok())
+}
+
+/// Returns whether a grid of this shape has a cell.
+pub(crate) fn has_cell(shape: &[u64], cell: &[u64]) -> bool {
+    cell.len() == shape.len() && cell.iter().zip(shape).all(|(at, cells)| at < cells)
 }
 
 /// Returns the size of a chunk of a level.

@@ -5,8 +5,8 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_formats::{
-    INT8, INT16, ReadOptions, UINT8, UINT16, UINT32, WholeFile, decode_base64, decode_percent,
-    json_items, new_column, open_companion,
+    INT8, INT16, ReadOptions, RecordNumbers, UINT8, UINT16, UINT32, WholeFile, decode_base64,
+    decode_percent, json_items, new_column, open_companion,
 };
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
@@ -84,7 +84,7 @@ impl<'a> Document<'a> {
         options: &ReadOptions,
     ) -> Result<Vec<u8>> {
         let place = || format!("buffers[{at}]");
-        let Some(buffer) = self.array("buffers").get(at) else { return Ok(Vec::new()) };
+        let buffer = &self.array("buffers")[at];
         let length = buffer["byteLength"].as_u64().and_then(|length| usize::try_from(length).ok());
         let found = &buffer["byteLength"];
         let length =
@@ -297,26 +297,23 @@ fn is_text(bytes: &[u8]) -> bool {
 /// Splits a GLB file into its JSON and its binary chunk.
 fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>)> {
     let bytes = file.bytes.as_slice();
-    let word = |at: usize| {
-        bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_le_bytes)
-    };
+    let numbers = RecordNumbers::new(bytes);
     let found = format_args!("{:02x?}", bytes.get(..4).unwrap_or(bytes));
     let expected = "glTF, or a JSON object";
     file.spot_at(0).ensure(bytes.starts_with(b"glTF"), Class::BadMagic, expected, found)?;
-    let (Some(version), Some(length)) = (word(4), word(8)) else {
-        return file.spot_at(4).refuse(Class::Truncated, "12 bytes of header", bytes.len());
-    };
+    let (expected, found) = ("12 bytes of header", bytes.len());
+    file.spot_at(4).ensure(found >= 12, Class::Truncated, expected, found)?;
+    let version = numbers.u32(4);
     file.spot_at(4).ensure(version == 2, Class::UnsupportedVersion, "version 2", version)?;
-    let length = usize_from_u32(length);
+    let length = usize_from_u32(numbers.u32(8));
     let expected = format_args!("{length} bytes");
     let class = if length > bytes.len() { Class::Truncated } else { Class::Trailing };
     file.spot_at(8).ensure(length == bytes.len(), class, expected, bytes.len())?;
     let (mut at, mut json, mut binary) = (12, None, None);
     while at < length {
-        let (Some(size), Some(kind)) = (word(at), word(at + 4)) else {
-            return file.spot_at(at).refuse(Class::Truncated, "8 bytes of a chunk", "fewer");
-        };
-        let size = usize_from_u32(size);
+        let (has_head, expected) = (length - at >= 8, "8 bytes of a chunk");
+        file.spot_at(at).ensure(has_head, Class::Truncated, expected, "fewer")?;
+        let (size, kind) = (usize_from_u32(numbers.u32(at)), numbers.u32(at + 4));
         let end = (at + 8).checked_add(size);
         let Some(chunk) = end.and_then(|end| bytes.get(at + 8..end)) else {
             let expected = format!("{size} bytes of a chunk");
