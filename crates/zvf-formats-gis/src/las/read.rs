@@ -31,7 +31,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
 use zvf_model::flow::{Header, Piece};
 
-use crate::las::read::header::LasHeader;
+use crate::las::read::header::{LasHeader, Record};
 use crate::las::read::layout::{LasField, read_fields};
 use crate::las::read::points::{PointReader, PointSchema, field_with_description};
 
@@ -172,11 +172,9 @@ fn build_header(
 
 /// Reads the coordinate reference system: WKT, or the EPSG code of the `GeoTIFF` keys.
 fn find_crs(las: &LasHeader, source: &mut RandomFile) -> Result<Option<serde_json::Value>> {
-    if let Some((at, len)) =
-        las.record("LASF_Projection", 2112).map(|record| (record.at, record.len))
-    {
-        let raw = source.read(at, len.min(MAX_CRS_BYTES), "the WKT")?;
-        if len > MAX_CRS_BYTES && !raw.contains(&0) {
+    if let Some(Record { at, len, .. }) = las.record("LASF_Projection", 2112) {
+        let raw = source.read(*at, (*len).min(MAX_CRS_BYTES), "the WKT")?;
+        if *len > MAX_CRS_BYTES && !raw.contains(&0) {
             let place = "VLR LASF_Projection 2112";
             let expected = format!("at most {MAX_CRS_BYTES} bytes of WKT");
             return source.spot(place).refuse(Class::LimitExceeded, expected, len);
@@ -184,19 +182,12 @@ fn find_crs(las: &LasHeader, source: &mut RandomFile) -> Result<Option<serde_jso
         let text = RecordNumbers::new(&raw).text(0, raw.len());
         return Ok(Some(text).filter(|text| !text.is_empty()).map(Into::into));
     }
-    let Some((at, len)) =
-        las.record("LASF_Projection", 34735).map(|record| (record.at, record.len))
-    else {
+    let Some(Record { at, len, .. }) = las.record("LASF_Projection", 34735) else {
         return Ok(None);
     };
-    let raw = source.read(at, len.min(MAX_CRS_BYTES), "the keys of GeoTIFF")?;
-    let keys = raw.chunks_exact(8).skip(1).map(|key| {
-        (
-            RecordNumbers::new(key).u16(0),
-            RecordNumbers::new(key).u16(2),
-            RecordNumbers::new(key).u16(6),
-        )
-    });
+    let raw = source.read(*at, (*len).min(MAX_CRS_BYTES), "the keys of GeoTIFF")?;
+    let keys = raw.chunks_exact(8).skip(1).map(RecordNumbers::new);
+    let keys = keys.map(|key| (key.u16(0), key.u16(2), key.u16(6)));
     let codes = keys.filter(|(_, tag, code)| *tag == 0 && !matches!(code, 0 | 32767));
     let mut codes: Vec<(u16, u16)> = codes
         .filter_map(|(key, _, code)| matches!(key, 2048 | 3072).then_some((key, code)))

@@ -102,6 +102,15 @@ impl LasWriter<'_> {
         Ok(self.output().write_all(bytes)?)
     }
 
+    /// Replaces what was written at a byte of the file.
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        let at = self.origin() + at;
+        self.output().seek(SeekFrom::Start(at))?;
+        self.output().write_all(bytes)?;
+        self.output().seek(SeekFrom::End(0))?;
+        Ok(())
+    }
+
     /// Reserves the header, and writes the records before the points.
     fn write_start(&mut self, state: &mut State) -> Result<()> {
         let records = state.vlrs.iter().map(OutRecord::vlr).collect::<Result<Vec<_>, _>>()?;
@@ -166,10 +175,7 @@ impl LasWriter<'_> {
             self.write_bytes(&last)?;
             let table_at = self.output().stream_position()? - self.origin();
             self.write_bytes(&table)?;
-            let at = self.origin() + u64::from(state.points_at);
-            self.output().seek(SeekFrom::Start(at))?;
-            self.output().write_all(&table_at.to_le_bytes())?;
-            self.output().seek(SeekFrom::End(0))?;
+            self.write_at(u64::from(state.points_at), &table_at.to_le_bytes())?;
         }
         let mut evlrs = (0, 0);
         if !state.evlrs.is_empty() {
@@ -181,10 +187,7 @@ impl LasWriter<'_> {
         }
         if let Some((cube, len, times)) = state.octree {
             let info = octree::encode_info(cube, (evlrs.0 + 60, len), times);
-            let at = self.origin() + 429; // after the header of the file and that of the first VLR
-            self.output().seek(SeekFrom::Start(at))?;
-            self.output().write_all(&info)?;
-            self.output().seek(SeekFrom::End(0))?;
+            self.write_at(429, &info)?; // after the header of the file and that of the first VLR
         }
         let Some(grid) = &state.grid else { return Ok(()) };
         let head = Head {
@@ -197,11 +200,7 @@ impl LasWriter<'_> {
             points_at: state.points_at,
             evlrs,
         };
-        let bytes = head.bytes();
-        let origin = self.origin();
-        self.output().seek(SeekFrom::Start(origin))?;
-        self.output().write_all(&bytes)?;
-        self.output().seek(SeekFrom::End(0))?;
+        self.write_at(0, &head.bytes())?;
         if let Some(buffer) = self.buffer.take() {
             self.target.write_all(buffer.get_ref())?;
         }

@@ -17,7 +17,7 @@ use quick_xml::escape::escape;
 use zvf_error::Result;
 use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
 use zvf_formats::{
-    CollectedInput, Encoded, Target, cannot_hold, encode_base64, format_number, narrow,
+    CollectedInput, Encoded, Target, cannot_hold, encode_base64, format_number, narrow, row_number,
     to_f32_bytes, value_places, whole_number,
 };
 use zvf_metadata::DtypeKind;
@@ -126,24 +126,15 @@ impl GiftiFile {
         let meta = [("AnatomicalStructurePrimary", structure)];
         let meta = if structure.is_empty() { &meta[..0] } else { &meta[..] };
         self.push("POINTSET", "FLOAT32", hemisphere.rows.len(), Some(3), meta, &points)?;
-        let mut corners = Vec::with_capacity(hemisphere.faces.len() * 12);
-        for vertex in hemisphere.faces.as_flattened() {
-            let what = format_args!("vertex number {vertex}");
-            let vertex: i32 = narrow(*vertex, "GIFTI", what, "write it in parts")?;
-            corners.extend(vertex.to_le_bytes());
-        }
+        let corners = hemisphere.faces.as_flattened().iter().map(|row| row_number(*row));
+        let corners = vertex_bytes(corners, "write it in parts")?;
         self.push("TRIANGLE", "INT32", hemisphere.faces.len(), Some(3), &[], &corners)
     }
 
     /// Adds the numbers of the vertices that have values, where not all vertices have values.
     fn push_nodes(&mut self, nodes: Option<&[i64]>) -> Result<()> {
         let Some(nodes) = nodes else { return Ok(()) };
-        let mut bytes = Vec::with_capacity(nodes.len() * 4);
-        for node in nodes {
-            let what = format_args!("vertex number {node}");
-            let node: i32 = narrow(*node, "GIFTI", what, "write CSV")?;
-            bytes.extend(node.to_le_bytes());
-        }
+        let bytes = vertex_bytes(nodes.iter().copied(), "write CSV")?;
         self.push("NODE_INDEX", "INT32", nodes.len(), None, &[], &bytes)
     }
 
@@ -233,6 +224,16 @@ impl GiftiFile {
     fn create(&self, path: &Path) -> Result<()> {
         create_file(path, |out| self.write(out))
     }
+}
+
+/// Returns the bytes of numbers of vertices, of 32 bits each.
+fn vertex_bytes(vertices: impl Iterator<Item = i64>, advice: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for vertex in vertices {
+        let what = format_args!("vertex number {vertex}");
+        bytes.extend(narrow::<i32, _>(vertex, "GIFTI", what, advice)?.to_le_bytes());
+    }
+    Ok(bytes)
 }
 
 /// Returns the type and the bytes of a column; `None` for text.

@@ -68,24 +68,31 @@ pub fn describe_crs(crs: &Json) -> String {
 /// Returns the id of the outermost system of WKT: `ID["EPSG",32632]` or
 /// `AUTHORITY["EPSG","32632"]`.
 fn wkt_code(text: &str) -> Option<(String, i32)> {
-    let (mut depth, mut quoted, mut found) = (0_usize, false, None);
+    let is_code = |(depth, at): &(usize, usize)| {
+        let word = text[..*at].rsplit(['[', ',']).next().unwrap_or_default().trim();
+        *depth == 1 && (word == "ID" || word == "AUTHORITY")
+    };
+    let (_, at) = open_brackets(text).into_iter().rfind(is_code)?;
+    let found = text[at + 1..].split(']').next();
+    let mut values = found?.split(',').map(|value| value.trim().trim_matches('"'));
+    Some((values.next()?.to_owned(), values.next()?.parse().ok()?))
+}
+
+/// Returns the depths and the places of the brackets of WKT that open.
+fn open_brackets(text: &str) -> Vec<(usize, usize)> {
+    let (mut depth, mut quoted, mut found) = (0_usize, false, Vec::new());
     for (at, c) in text.char_indices() {
         match c {
             '"' => quoted = !quoted,
-            _ if quoted => {}
-            '[' => {
-                let word = text.get(..at)?.rsplit(['[', ',']).next()?.trim();
-                if depth == 1 && (word == "ID" || word == "AUTHORITY") {
-                    found = text.get(at + 1..)?.split(']').next();
-                }
+            '[' if !quoted => {
+                found.push((depth, at));
                 depth += 1;
             }
-            ']' => depth = depth.saturating_sub(1),
+            ']' if !quoted => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
-    let mut values = found?.split(',').map(|value| value.trim().trim_matches('"'));
-    Some((values.next()?.to_owned(), values.next()?.parse().ok()?))
+    found
 }
 
 /// Returns the PROJJSON of a zone of UTM on WGS 84 or ETRS89, by its EPSG code.
@@ -150,33 +157,17 @@ fn wkt_unit(text: &str) -> Option<&'static str> {
         let geographic = ["GEOGCS[", "GEOGCRS[", "GEODCRS[", "GEODETICCRS["];
         return geographic.into_iter().any(|key| upper.contains(key)).then_some("degree");
     };
-    let mut depth = 0_usize;
-    let mut quoted = false;
-    let mut unit_factor = None;
     let rest = upper.get(start..)?;
-    for (at, c) in rest.char_indices() {
-        match c {
-            '"' => quoted = !quoted,
-            _ if quoted => {}
-            '[' => {
-                let before = rest.get(..at)?;
-                let is_unit =
-                    before.ends_with("UNIT") && !before.ends_with("ANGLEUNIT") && depth <= 2;
-                if is_unit && (depth == 1 || before.ends_with("LENGTHUNIT")) {
-                    unit_factor = unit_factor.or_else(|| parse_factor(rest.get(at..)?));
-                }
-                depth += 1;
-            }
-            ']' => {
-                depth = depth.saturating_sub(1); // an extra bracket ends the text
-                if depth == 0 {
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    unit_factor.and_then(unit_by_factor)
+    let factor = |(depth, at): (usize, usize)| {
+        let before = &rest[..at];
+        let is_unit = before.ends_with("UNIT") && !before.ends_with("ANGLEUNIT") && depth <= 2;
+        let is_length = is_unit && (depth == 1 || before.ends_with("LENGTHUNIT"));
+        is_length.then(|| parse_factor(&rest[at..])).flatten()
+    };
+    // The system ends where its first bracket is closed.
+    let brackets = open_brackets(rest).into_iter().enumerate();
+    let own = brackets.take_while(|(number, (depth, _))| *number == 0 || *depth > 0);
+    own.map(|(_, bracket)| bracket).find_map(factor).and_then(unit_by_factor)
 }
 
 /// Parses the number after the name in `["name",number`.

@@ -152,22 +152,21 @@ impl Bytes {
 
     /// Opens the file at `path`.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(read_failed)?;
-        let metadata = file.metadata().map_err(read_failed)?;
-        if metadata.is_dir() {
-            let none = Self::new(Box::new(io::empty()), Some(path.to_owned()));
-            return Ok(Self { is_folder: true, ..none });
-        }
-        let len = metadata.is_file().then_some(metadata.len());
-        Ok(Self { len, ..Self::new(Box::new(file), Some(path.to_owned())) })
+        Self::open_at(path, 0, "a file")
     }
 
     /// Opens the file at `path` at offset `at`.
     pub fn open_at(path: &Path, at: u64, format: &'static str) -> Result<Self> {
         let mut file = File::open(path).map_err(read_failed)?;
         let metadata = file.metadata().map_err(read_failed)?;
+        if metadata.is_dir() {
+            let none = Self::new(Box::new(io::empty()), Some(path.to_owned()));
+            return Ok(Self { is_folder: true, ..none });
+        }
+        if at > 0 {
+            file.seek(SeekFrom::Start(at)).map_err(read_failed)?;
+        }
         let len = metadata.is_file().then_some(metadata.len());
-        file.seek(SeekFrom::Start(at)).map_err(read_failed)?;
         let bytes = Self::new(Box::new(file), Some(path.to_owned()));
         Ok(Self { at, len, format, ..bytes })
     }

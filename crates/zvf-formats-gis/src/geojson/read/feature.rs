@@ -69,7 +69,7 @@ impl<'a> Feature<'a> {
         let Some(text) = self.geometry else { return Ok(()) };
         let mut waiting = vec![text];
         while let Some(mut text) = waiting.pop() {
-            if text.peek() == b'n' && text.take_word("null") {
+            if text.take_word("null") {
                 continue;
             }
             let inner = read_geometry(text, shape, has_extra_numbers)?;
@@ -88,7 +88,7 @@ impl<'a> Feature<'a> {
             cell("id", read_cell(&mut id)?, start)?;
         }
         let Some(mut text) = self.properties else { return Ok(()) };
-        if text.peek() == b'n' && text.take_word("null") {
+        if text.take_word("null") {
             return Ok(());
         }
         text.read_members(|key, text| {

@@ -41,30 +41,30 @@ pub(crate) struct Compression {
 impl Compression {
     /// Reads and checks the `LASzip` VLR.
     pub(crate) fn read(header: &LasHeader, source: &mut RandomFile) -> Result<Self> {
-        let place = || "VLR laszip encoded 22204";
+        let place = "VLR laszip encoded 22204";
         let record = header.record("laszip encoded", 22204);
         let found = "compressed points without it";
         let expected = "how points are compressed";
-        let record = source.spot(place()).need(record, Class::NotFound, expected, found)?;
-        let (at, len) = (record.at, record.len);
-        let raw = source.read(at, len, "the record of LASzip")?;
-        let items = u64::from(RecordNumbers::new(&raw).u16(32));
+        let record = source.spot(place).need(record, Class::NotFound, expected, found)?;
+        let raw = source.read(record.at, record.len, "the record of LASzip")?;
+        let numbers = RecordNumbers::new(&raw);
+        let items = u64::from(numbers.u16(32));
         if slice_len(&raw) != items * 6 + 34 {
             let expected = format!("{items} items of 6 bytes after 34");
             let found = format!("{} bytes", raw.len());
-            return source.spot(place()).refuse(Class::CountMismatch, expected, found);
+            return source.spot(place).refuse(Class::CountMismatch, expected, found);
         }
-        let spot = source.spot(place());
+        let spot = source.spot(place);
         let vlr = LazVlr::from_buffer(&raw)
             .map_err(|error| spot.error(Class::Codec, "a known compression", error))?;
-        let kind = RecordNumbers::new(&raw).u16(0);
+        let kind = numbers.u16(0);
         let record_bytes = usize::from(header.record_bytes);
         let sizes = vlr.items().iter().map(item_size).sum::<usize>();
         if sizes != record_bytes
             || vlr.items().iter().any(|item| item_size(item) != usize::from(item.size()))
         {
             let expected = format!("items of {record_bytes} bytes together");
-            return source.spot(place()).refuse(Class::CountMismatch, expected, sizes);
+            return source.spot(place).refuse(Class::CountMismatch, expected, sizes);
         }
         let is_layered = vlr.items().iter().any(|item| item.version() > 2);
         let has_chunk_size = kind == 1 || vlr.chunk_size() > 0;

@@ -53,22 +53,22 @@ type CellKey = [i32; 4];
 
 impl Octree {
     fn read(las: &LasHeader, source: &mut RandomFile) -> Result<Self> {
-        let place = || "VLR copc 1";
+        let place = "VLR copc 1";
         let first = las.records.first().filter(|record| record.user == "copc" && record.id == 1);
         let Some((at, len)) = first.map(|record| (record.at, record.len)) else {
             let hint = "read it as LAZ";
             let expected = "the record of COPC first";
-            return source.spot(place()).hint(hint).refuse(Class::NotFound, expected, "another");
+            return source.spot(place).hint(hint).refuse(Class::NotFound, expected, "another");
         };
         let expected = format_args!("{INFO_BYTES} bytes");
-        source.spot(place()).ensure(len >= INFO_BYTES, Class::Truncated, expected, len)?;
+        source.spot(place).ensure(len >= INFO_BYTES, Class::Truncated, expected, len)?;
         let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
         let n = RecordNumbers::new(&raw);
         let (centre, half, spacing) = ([n.f64(0), n.f64(8), n.f64(16)], n.f64(24), n.f64(32));
         let is_cube = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
         if !is_cube || !spacing.is_finite() || spacing <= 0.0 {
             let found = format!("centre {centre:?}, half side {half}, spacing {spacing}");
-            return source.spot(place()).refuse(Class::OutOfBounds, "a cube and a spacing", found);
+            return source.spot(place).refuse(Class::OutOfBounds, "a cube and a spacing", found);
         }
         let corner = centre.map(|x| x - half);
         Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })

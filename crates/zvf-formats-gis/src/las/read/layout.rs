@@ -133,13 +133,12 @@ pub(crate) fn read_fields(
     let end = usize::from(header.record_bytes);
     let mut at = usize::from(standard);
     if let Some(record) = header.record("LASF_Spec", 4) {
-        let place = || "VLR LASF_Spec 4";
-        let (start, len) = (record.at, record.len);
-        let raw = source.read(start, len, "the extra bytes")?;
+        let place = "VLR LASF_Spec 4";
+        let raw = source.read(record.at, record.len, "the extra bytes")?;
         if raw.len() % EXTRA_BYTES != 0 {
             let expected = format!("descriptions of {EXTRA_BYTES} bytes");
             let found = format!("{} bytes", raw.len());
-            return source.spot(place()).refuse(Class::Misaligned, expected, found);
+            return source.spot(place).refuse(Class::Misaligned, expected, found);
         }
         for description in raw.chunks_exact(EXTRA_BYTES).map(RecordNumbers::new) {
             let Some(field) = parse_extra_field(description, at) else {
@@ -152,7 +151,7 @@ pub(crate) fn read_fields(
             at += field.size();
             let expected = format_args!("extra bytes that fit a point of {end} bytes");
             let found = format_args!("{:?} up to byte {at}", field.name);
-            source.spot(place()).ensure(at <= end, Class::CountMismatch, expected, found)?;
+            source.spot(place).ensure(at <= end, Class::CountMismatch, expected, found)?;
             if field.size() > 0 {
                 fields.push(field);
             }

@@ -3,7 +3,7 @@
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_formats::{Bytes, FilePlace, Lines, dot, quote_start};
+use zvf_formats::{Bytes, FilePlace, Lines, RecordNumbers, dot, quote_start};
 
 use crate::stl::winding_normal;
 
@@ -36,8 +36,7 @@ impl Facets {
     /// Opens `bytes`, whose number is `length`.
     pub(crate) fn open(mut bytes: Bytes, length: u64) -> Result<Self> {
         let start = bytes.peek()?;
-        let count = start.get(80..84).and_then(|count| count.try_into().ok());
-        let count = count.map(u32::from_le_bytes);
+        let count = (start.len() >= 84).then(|| RecordNumbers::new(start).u32(80));
         let is_binary =
             count.is_some_and(|count| length == HEADER_BYTES + u64::from(count) * FACET_BYTES);
         let head = start.get(..start.len().min(512)).unwrap_or(start);
@@ -97,18 +96,16 @@ fn read_facet(bytes: &mut Bytes) -> Result<Facet> {
         }
         None => bytes.read_array("a triangle")?,
     };
-    let (floats, _) = record.as_chunks::<4>();
-    let mut floats = floats.iter().map(|bytes| f32::from_le_bytes(*bytes));
-    let mut triple = || std::array::from_fn(|_| floats.next().unwrap_or(f32::NAN));
-    let normal = triple();
-    let corners = [triple(), triple(), triple()];
+    let numbers = RecordNumbers::new(&record);
+    let triple = |at: usize| [0, 4, 8].map(|axis| numbers.f32(at + axis));
+    let (normal, corners) = (triple(0), [12, 24, 36].map(triple));
     if let Some(at) = corners.iter().flatten().position(|x: &f32| !x.is_finite()) {
         let at = to_u64(at) * 4;
         let found = "NaN or infinity";
         let place = FilePlace::Byte(start + 12 + at);
         return bytes.spot(place).refuse(Class::OutOfBounds, "a finite coordinate", found);
     }
-    Ok(Facet { normal, corners, attribute: u16::from_le_bytes([record[48], record[49]]), solid: 0 })
+    Ok(Facet { normal, corners, attribute: numbers.u16(48), solid: 0 })
 }
 
 fn begins_with_solid(start: &[u8]) -> bool {

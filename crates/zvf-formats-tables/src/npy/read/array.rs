@@ -188,9 +188,7 @@ fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>
         bytes.read(&mut column, "a column")?;
         let offset = at * size;
         for (row, value) in block.chunks_exact_mut(stride).zip(column.chunks_exact(size)) {
-            if let Some(slot) = row.get_mut(offset..offset + size) {
-                slot.copy_from_slice(value);
-            }
+            row[offset..offset + size].copy_from_slice(value);
         }
     }
     Ok(block)

@@ -171,7 +171,7 @@ impl Parser<'_> {
     fn parse_bool(&mut self) -> Parsed<bool> {
         for (word, value) in [("True", true), ("False", false)] {
             self.skip_blanks();
-            if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
+            if self.rest().starts_with(word.as_bytes()) {
                 self.at += word.len();
                 return Ok(value);
             }
@@ -194,9 +194,9 @@ impl Parser<'_> {
 
     fn parse_number(&mut self) -> Parsed<u64> {
         self.skip_blanks();
-        let rest = self.text.get(self.at..).unwrap_or(&[]);
+        let rest = self.rest();
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let text = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok());
+        let text = std::str::from_utf8(&rest[..digits]).ok();
         let number = text.and_then(|text| text.parse().ok());
         let number = number.ok_or_else(|| self.unexpected_byte("a number"))?;
         self.at += digits;
@@ -209,7 +209,7 @@ impl Parser<'_> {
         let quote = quote.ok_or_else(|| self.unexpected_byte(what))?;
         let start = self.at + 1;
         let mut bytes = Vec::new();
-        let mut rest = self.text.get(start..).unwrap_or(&[]).iter();
+        let mut rest = self.text[start..].iter();
         let mut consumed = 0_usize;
         while let Some(byte) = rest.next() {
             consumed += 1;
@@ -230,6 +230,10 @@ impl Parser<'_> {
         Err(new_fault(Class::Truncated, start, "a closing quote", "the end"))
     }
 
+    fn rest(&self) -> &[u8] {
+        &self.text[self.at..]
+    }
+
     fn expect_byte(&mut self, byte: u8, what: &str) -> Parsed<()> {
         if self.accept(byte) { Ok(()) } else { Err(self.unexpected_byte(what)) }
     }
@@ -243,17 +247,17 @@ impl Parser<'_> {
 
     fn peek(&mut self) -> Option<u8> {
         self.skip_blanks();
-        self.text.get(self.at).copied()
+        self.rest().first().copied()
     }
 
     fn skip_blanks(&mut self) {
-        let rest = self.text.get(self.at..).unwrap_or(&[]);
+        let rest = self.rest();
         let blanks = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         self.at += blanks;
     }
 
     fn unexpected_byte(&self, expected: &str) -> ByteFault {
-        let found = match self.text.get(self.at) {
+        let found = match self.rest().first() {
             Some(byte) => format!("{:?}", char::from(*byte)),
             None => "the end".to_owned(),
         };
