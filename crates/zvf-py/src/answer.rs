@@ -1,5 +1,6 @@
 //! Answers as buffers.
 
+use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use std::sync::Arc;
@@ -180,12 +181,12 @@ fn list_fields<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, Py
 }
 
 fn to_py(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
-    Ok(match value {
-        Value::Null => py.None(),
-        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any().unbind(),
-        Value::Int(value) => value.into_pyobject(py)?.into_any().unbind(),
-        Value::UInt(value) => value.into_pyobject(py)?.into_any().unbind(),
-        Value::Float(value) => value.into_pyobject(py)?.into_any().unbind(),
-        Value::Text(value) => value.into_pyobject(py)?.into_any().unbind(),
-    })
+    match value {
+        Value::Null => Ok(py.None()),
+        Value::Bool(value) => value.into_py_any(py),
+        Value::Int(value) => value.into_py_any(py),
+        Value::UInt(value) => value.into_py_any(py),
+        Value::Float(value) => value.into_py_any(py),
+        Value::Text(value) => value.into_py_any(py),
+    }
 }

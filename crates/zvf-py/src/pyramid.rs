@@ -8,7 +8,7 @@ use zvf::pyramid::{LevelContent, Reference, build_reference};
 use zvf::store::BuildOptions;
 
 use crate::error::value_error;
-use crate::runtime::{Job, start};
+use crate::runtime::{Job, outcome, start};
 
 /// Builds a level for each of `factors`, of bins and of objects; the outcome of the job is how many vertices each has.
 ///
@@ -48,6 +48,6 @@ pub(crate) fn build_levels(
         let built = build_reference(&address, &reference, &options);
         let built = Handle::current().block_on(built)?;
         let vertices: Vec<u64> = built.iter().map(|level| level.vertices).collect();
-        Ok(Box::new(move |py: Python<'_>| Ok(vertices.into_pyobject(py)?.into_any().unbind())))
+        Ok(outcome(vertices))
     })
 }

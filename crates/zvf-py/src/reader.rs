@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::{Stream, StreamExt as _};
-use pyo3::PyClass;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zvf::format::Class;
@@ -17,7 +16,7 @@ use crate::answer::Answer;
 use crate::buffer::Buffer;
 use crate::error::Fault;
 use crate::query::Query;
-use crate::runtime::{Job, Outcome, lock, prepare, start};
+use crate::runtime::{Job, Outcome, lock, outcome, prepare, start};
 
 /// Returns how to open a store.
 pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> OpenOptions {
@@ -36,7 +35,7 @@ pub(crate) fn options(storage: Vec<(String, String)>, memory: Option<u64>) -> Op
 /// Returns text of JSON as an outcome.
 pub(crate) fn text(value: &impl serde_like::Json) -> Result<Outcome, Fault> {
     let text = value.text()?;
-    Ok(Box::new(move |py| Ok(text.into_pyobject(py)?.into_any().unbind())))
+    Ok(outcome(text))
 }
 
 /// What can be written as JSON.
@@ -57,11 +56,6 @@ pub(crate) mod serde_like {
     }
 }
 
-/// Returns an object as an outcome.
-fn object<T: PyClass + Into<PyClassInitializer<T>> + Send + 'static>(value: T) -> Outcome {
-    Box::new(move |py| Ok(Py::new(py, value)?.into_any()))
-}
-
 /// Opens a store, at its last commit or at `commit`; the outcome of the job is a [`Reader`].
 #[pyfunction]
 #[pyo3(signature = (address, storage, memory=None, commit=None))]
@@ -74,7 +68,7 @@ pub(crate) fn open(
     start(move |control| {
         let options = OpenOptions { commit, ..options(storage, memory) };
         let opened = control.wait(zvf::open(&address, options))?;
-        Ok(object(Reader(opened)))
+        Ok(outcome(Reader(opened)))
     })
 }
 
@@ -90,10 +84,7 @@ impl Reader {
         let reader = self.0.clone();
         prepare(async move {
             let newer = reader.store().follow_commits().await?;
-            Ok(newer.map_or_else(
-                || -> Outcome { Box::new(|py: Python<'_>| Ok(py.None())) },
-                |store| object(Self(Native::new(store))),
-            ))
+            Ok(outcome(newer.map(|store| Self(Native::new(store)))))
         })
     }
 
@@ -115,7 +106,7 @@ impl Reader {
 
     fn run(&self, query: &Query) -> PyResult<Job> {
         let (reader, query) = (self.0.clone(), query.0.clone());
-        prepare(async move { Ok(object(Answer::from(reader.run(&query).await?))) })
+        prepare(async move { Ok(outcome(Answer::from(reader.run(&query).await?))) })
     }
 
     /// Counts vertices, parts, elements, and tells whether that is all.
@@ -180,7 +171,7 @@ impl Reader {
                 level.chunks().await
             })?;
             let keys: Vec<Vec<i64>> = chunks.iter().map(|key| key.components().to_vec()).collect();
-            Ok(Box::new(move |py: Python<'_>| Ok(keys.into_pyobject(py)?.into_any().unbind())))
+            Ok(outcome(keys))
         })
     }
 
@@ -223,7 +214,7 @@ impl Reader {
                 Ok(ids)
             })?;
             let ids = Buffer::from_numbers(ids.into_iter().map(|id| id.0));
-            Ok(object(ids))
+            Ok(outcome(ids))
         })
     }
 
@@ -253,7 +244,7 @@ impl Reader {
                 .into_iter()
                 .map(|s| (s.type_name, s.type_id, s.coefficients, s.coefficient_names, s.name))
                 .collect();
-            Ok(Box::new(move |py: Python<'_>| Ok(rows.into_pyobject(py)?.into_any().unbind())))
+            Ok(outcome(rows))
         })
     }
 
@@ -340,14 +331,13 @@ impl Batches {
                 Stage::Ended => None,
             };
             let Some(mut coming) = coming else {
-                return Ok(Box::new(|py: Python<'_>| Ok(py.None())));
+                return Ok(outcome(None::<Answer>));
             };
             let next = control.wait(async { coming.next().await.transpose() })?;
-            let Some(batch) = next else {
-                return Ok(Box::new(|py: Python<'_>| Ok(py.None())));
-            };
-            *stage = Stage::Coming(coming);
-            Ok(object(Answer::from(batch)))
+            if next.is_some() {
+                *stage = Stage::Coming(coming);
+            }
+            Ok(outcome(next.map(Answer::from)))
         })
     }
 

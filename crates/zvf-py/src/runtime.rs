@@ -28,6 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -37,6 +38,11 @@ use crate::error::Fault;
 
 /// What a job gives back, made into a Python object by whoever waits.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+
+/// Returns a value as the outcome of a job.
+pub(crate) fn outcome<T: for<'py> IntoPyObject<'py> + Send + 'static>(value: T) -> Outcome {
+    Box::new(move |py| value.into_py_any(py))
+}
 
 /// What the worker and whoever waits for it share.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use pyo3::types::PyDict;
 use zvf::tensor::{AnyArray, Memory};
 
 use crate::buffer::Buffer;
-use crate::runtime::{Job, start};
+use crate::runtime::{Job, outcome, start};
 
 /// A dense array that is read by boxes.
 #[pyclass(frozen, module = "zvf._zvf")]
@@ -22,7 +22,7 @@ pub(crate) fn open_tensor(
     start(move |control| {
         let options = crate::reader::options(storage, None);
         let array = control.wait(AnyArray::open(&address, dataset.as_deref(), &options))?;
-        Ok(Box::new(move |py: Python<'_>| Ok(Py::new(py, Tensor(array))?.into_any())))
+        Ok(outcome(Tensor(array)))
     })
 }
 
@@ -45,9 +45,7 @@ impl Tensor {
         start(move |control| {
             let bytes = control.wait(array.read(&start_at, &stop_at, &Memory::default()))?;
             let len = bytes.len();
-            Ok(Box::new(move |py: Python<'_>| {
-                Ok(Py::new(py, Buffer::new(bytes, "u1", vec![len]))?.into_any())
-            }))
+            Ok(outcome(Buffer::new(bytes, "u1", vec![len])))
         })
     }
 }

@@ -17,7 +17,7 @@ use zvf::Error;
 
 use crate::buffer::{ArrayArgument, FieldArgument, batch_of, fields, parse_kind};
 use crate::error::{Fault, to_py_error, value_error};
-use crate::runtime::{Job, Outcome, lock, start};
+use crate::runtime::{Job, Outcome, lock, outcome, start};
 
 /// What is said of a store before its first vertex, as Python hands it over.
 #[derive(FromPyObject)]
@@ -173,7 +173,7 @@ pub(crate) fn create(py: Python<'_>, address: String, words: &Bound<'_, PyDict>)
         let kind = schema.kind();
         let writer = control.wait(Native::create(&address, schema, options))?;
         let writer = Writer { inner: Arc::new(Mutex::new(Some(writer))), kind, stop };
-        Ok(Box::new(move |py: Python<'_>| Ok(Py::new(py, writer)?.into_any())))
+        Ok(outcome(writer))
     })
 }
 

@@ -67,7 +67,6 @@ impl Archive {
             let expected = "a 64-bit end of central directory";
             let locator = spot("an archive").need(locator, Class::BadMagic, expected, "none")?;
             let wide = read_part(&mut file, RecordNumbers::new(locator).u64(8), 56)?;
-            let expected = "a 64-bit end of central directory";
             let found = "other bytes";
             let here = spot("an archive");
             here.ensure(wide.starts_with(END_64), Class::BadMagic, expected, found)?;
@@ -95,38 +94,29 @@ impl Archive {
         let start = member.header.saturating_add(30).saturating_add(skipped); // a saturated offset is past the end
         file.seek(SeekFrom::Start(start)).map_err(read_failed)?;
         let stored = file.take(member.stored);
-        let bytes: Box<dyn Read + Send> = match member.deflated {
-            true => Box::new(ChecksumReader::new(DeflateDecoder::new(stored), member)),
-            false => Box::new(ChecksumReader::new(stored, member)),
+        let inner: Box<dyn Read + Send> = match member.deflated {
+            true => Box::new(DeflateDecoder::new(stored)),
+            false => Box::new(stored),
         };
-        let mut bytes = Bytes::new(bytes, None);
+        let Member { name, size, checksum, .. } = member.clone();
+        let (bytes_left, sum, expected) = (size, Crc::new(), checksum);
+        let checked = ChecksumReader { inner, bytes_left, sum, expected, name };
+        let mut bytes = Bytes::new(Box::new(checked), None);
         bytes.set_format(self.format);
         Ok(bytes)
     }
 }
 
 /// A reader of a member that ends after its size and checks the checksum there.
-struct ChecksumReader<R> {
-    inner: R,
+struct ChecksumReader {
+    inner: Box<dyn Read + Send>,
     bytes_left: u64,
     sum: Crc,
     expected: u32,
     name: String,
 }
 
-impl<R> ChecksumReader<R> {
-    fn new(inner: R, member: &Member) -> Self {
-        Self {
-            inner,
-            bytes_left: member.size,
-            sum: Crc::new(),
-            expected: member.checksum,
-            name: member.name.clone(),
-        }
-    }
-}
-
-impl<R: Read> Read for ChecksumReader<R> {
+impl Read for ChecksumReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let max_bytes = saturating_usize(self.bytes_left).min(into.len());
         let read = self.inner.read(&mut into[..max_bytes])?;
