@@ -14,7 +14,7 @@ use std::io::Write as _;
 use hdf5_pure::{AttrValue, EnumTypeBuilder, FileBuilder, GroupBuilder};
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
-use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_format::num::to_u64;
 use zvf_formats::{
     BOOL, CollectedInput, Encoded, Target, cannot_hold, field_value, find_record, value_places,
     whole_number,
