@@ -174,7 +174,7 @@ pub(crate) fn document_path(object: &Key) -> Option<&str> {
 pub(crate) fn document_node(object: &Key) -> Result<Option<Key>> {
     match document_path(object) {
         Some("") => Ok(Some(Key::root())),
-        Some(path) => Key::root().join(path).map(Some),
+        Some(path) => Key::parse(path).map(Some),
         None => Ok(None),
     }
 }
@@ -214,13 +214,10 @@ impl Outline {
         match &*cached.node {
             Node::Array(doc) if doc.has_outline(&self.doc) => {}
             Node::Array(_) | Node::Group(_) => {
-                return Err(Error::new(
-                    Class::BadTag,
-                    "nonempty_chunks",
-                    "one list of keys, without anything between them",
-                    "other values amid them",
-                )
-                .at_key(&self.document));
+                let expected = "one list of keys, without anything between them";
+                let (what, found) = ("nonempty_chunks", "other values amid them");
+                let error = Error::new(Class::BadTag, what, expected, found);
+                return Err(error.at_key(&self.document));
             }
         }
         drop(lock(&self.file).take());

@@ -5,10 +5,10 @@
 //!
 //! Not here: the error itself (`zvf_error`), the classes, their exit codes and advice (`zvf_format::Class`).
 
-use std::fmt;
 use std::time::Duration;
+use std::{fmt, io};
 
-use zvf_error::Error;
+use zvf_error::{Error, Result};
 use zvf_format::{Class, Expected};
 
 /// Returns the error for a backend fault, classified by the layer that knows the backend.
@@ -19,6 +19,18 @@ pub(crate) fn backend_error(
     source: object_store::Error,
 ) -> Error {
     Error::custom(class, answer.to_string()).with_op(op).with_class_hint().with_cause(source)
+}
+
+/// Returns the error for no answer within `after`.
+/// Faults of files, with what was being done.
+pub(crate) trait WithOp<T> {
+    fn with_op(self, op: &'static str) -> Result<T>;
+}
+
+impl<T> WithOp<T> for io::Result<T> {
+    fn with_op(self, op: &'static str) -> Result<T> {
+        self.map_err(|error| Error::io(op, error))
+    }
 }
 
 /// Returns the error for no answer within `after`.

@@ -122,8 +122,8 @@ impl LoneArray {
             array.chunks(source, wanted, Caps::from_chunk_len(*chunk_bytes), Caching::Keep).await;
         let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
             if to_u64(bytes.len()) != *chunk_bytes {
-                let error = Error::new(Class::CountMismatch, "bytes", *chunk_bytes, bytes.len());
-                return Err(place.locate_error(error));
+                let (class, found) = (Class::CountMismatch, bytes.len());
+                return Err(place.locate_error(Error::new(class, "bytes", *chunk_bytes, found)));
             }
             Ok(items.unpack(bytes))
         };

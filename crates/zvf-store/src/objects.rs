@@ -73,7 +73,7 @@ impl Objects {
     ///
     /// When `key` is invalid.
     pub fn until(&self, other: &Self, key: &str) -> Result<Self> {
-        let until = Some((other.remote.clone(), Key::root().join(key)?));
+        let until = Some((other.remote.clone(), Key::parse(key)?));
         Ok(Self { until, ..self.clone() })
     }
 
@@ -84,7 +84,7 @@ impl Objects {
     /// When the backend fails.
     #[boxed]
     pub async fn read(&self, key: &str) -> Result<Option<Bytes>> {
-        self.remote.read(&Key::root().join(key)?).await
+        self.remote.read(&Key::parse(key)?).await
     }
 
     /// Reads an object and its version.
@@ -94,7 +94,7 @@ impl Objects {
     /// When the backend fails, or the object keeps changing.
     #[boxed]
     pub async fn read_versioned(&self, key: &str) -> Result<Option<(Bytes, SeenVersion)>> {
-        let key = Key::root().join(key)?;
+        let key = Key::parse(key)?;
         for _ in 0..READ_TRIES {
             let Some(before) = self.remote.head(&key).await? else { return Ok(None) };
             let bytes = self.remote.read(&key).await?;
@@ -117,7 +117,7 @@ impl Objects {
     /// When the backend fails.
     #[boxed]
     pub async fn exists(&self, key: &str) -> Result<bool> {
-        Ok(self.remote.head(&Key::root().join(key)?).await?.is_some())
+        Ok(self.remote.head(&Key::parse(key)?).await?.is_some())
     }
 
     /// Returns the length of an object and the time of its last put; `None` if it does not exist.
@@ -127,7 +127,7 @@ impl Objects {
     /// When the backend fails.
     #[boxed]
     pub async fn head(&self, key: &str) -> Result<Option<(u64, SystemTime)>> {
-        let meta = self.remote.head(&Key::root().join(key)?).await?;
+        let meta = self.remote.head(&Key::parse(key)?).await?;
         Ok(meta.map(|meta| (meta.size, meta.last_modified.into())))
     }
 
@@ -159,7 +159,7 @@ impl Objects {
     /// [`CommitUnknown`](zvf_format::Class::CommitUnknown) when it may have been put; otherwise when it was not.
     #[boxed]
     pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool> {
-        match self.remote.create(&Key::root().join(key)?, bytes, self.until.as_ref()).await {
+        match self.remote.create(&Key::parse(key)?, bytes, self.until.as_ref()).await {
             Ok(Created::Guarded | Created::Looked) => Ok(true),
             Err(error) if error.class() == Class::AlreadyExists => Ok(false),
             Err(error) => Err(error),
@@ -173,7 +173,7 @@ impl Objects {
     /// When the backend refuses.
     #[boxed]
     pub async fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
-        self.remote.put(&Key::root().join(key)?, std::slice::from_ref(bytes)).await
+        self.remote.put(&Key::parse(key)?, std::slice::from_ref(bytes)).await
     }
 
     /// Puts a local file, replacing any existing object; a long file is sent in parts. The object
@@ -185,7 +185,7 @@ impl Objects {
     #[cfg(not(target_arch = "wasm32"))]
     #[boxed]
     pub async fn upload(&self, from: &std::path::Path, key: &str) -> Result<()> {
-        self.remote.put_file(&Key::root().join(key)?, from).await
+        self.remote.put_file(&Key::parse(key)?, from).await
     }
 
     /// Copies an object within the backend, replacing any existing one.
@@ -212,7 +212,7 @@ impl Objects {
     #[cfg(not(target_arch = "wasm32"))]
     #[boxed]
     pub async fn copy(&self, from: &str, to: &str) -> Result<()> {
-        self.remote.copy(&Key::root().join(from)?, &Key::root().join(to)?).await
+        self.remote.copy(&Key::parse(from)?, &Key::parse(to)?).await
     }
 
     /// Replaces an object if it is still the version `seen`.
@@ -223,7 +223,7 @@ impl Objects {
     #[boxed]
     pub async fn replace(&self, key: &str, bytes: &Bytes, seen: &SeenVersion) -> Result<()> {
         let until = self.until.as_ref();
-        self.remote.replace(&Key::root().join(key)?, bytes, &seen.0, until).await
+        self.remote.replace(&Key::parse(key)?, bytes, &seen.0, until).await
     }
 
     /// Removes objects, if they exist.
@@ -233,7 +233,7 @@ impl Objects {
     /// When the backend refuses.
     #[boxed]
     pub async fn remove(&self, keys: &[String]) -> Result<()> {
-        let keys: Result<Vec<Key>> = keys.iter().map(|key| Key::root().join(key)).collect();
+        let keys: Result<Vec<Key>> = keys.iter().map(|key| Key::parse(key)).collect();
         self.remote.remove(&keys?).await
     }
 
@@ -276,7 +276,7 @@ impl Objects {
     /// When the object cannot be put at all.
     #[boxed]
     pub async fn probe(&self, key: &str) -> Result<bool> {
-        let (key, bytes) = (Key::root().join(key)?, Bytes::from_static(b"probe\n"));
+        let (key, bytes) = (Key::parse(key)?, Bytes::from_static(b"probe\n"));
         if self.remote.read(&key).await?.is_none() {
             self.remote.put(&key, std::slice::from_ref(&bytes)).await?;
         }
@@ -301,7 +301,7 @@ const NO_TAG: &str = "\"00000000000000000000000000000000\"";
 
 /// Returns the key of a prefix; the root if it is empty.
 fn prefix_key(prefix: &str) -> Result<Key> {
-    if prefix.is_empty() { Ok(Key::root()) } else { Key::root().join(prefix) }
+    if prefix.is_empty() { Ok(Key::root()) } else { Key::parse(prefix) }
 }
 
 /// Number of reads of an object that changes while it is read.

@@ -145,7 +145,7 @@ impl Store {
     ///
     /// When `address` is neither a path nor a known URL.
     pub fn needs_runtime(address: &str) -> Result<bool> {
-        source::needs_runtime(address)
+        Ok(!matches!(Place::parse(address)?, Place::Directory(_)))
     }
 
     /// Returns the local directory in which the store was opened.

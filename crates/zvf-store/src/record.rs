@@ -272,7 +272,7 @@ fn write_key<S: Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
 }
 
 fn read_key<'a, D: Deserializer<'a>>(from: D) -> Result<Key, D::Error> {
-    Key::root().join(&String::deserialize(from)?).map_err(D::Error::custom)
+    Key::parse(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
 #[expect(clippy::ref_option, reason = "as serde calls it")]

@@ -19,7 +19,7 @@ use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, DataTypeKind, KeyList, LayoutFamily, Node};
 use zvf_store::{Cells, KeyTable, LevelNode, name_chunk, parse_chunk_name};
 
-use crate::finding::is_content;
+use crate::finding::readable;
 use crate::rules::{C, M, S};
 use crate::validation::Validation;
 
@@ -43,8 +43,7 @@ impl ChunkArray {
         name: &str,
     ) -> Result<Option<Self>> {
         let path = format!("{}/{name}", level.path());
-        let node = run.store.nodes().node(&path).await;
-        let Some(node) = run.take(S[18], &path, node)? else { return Ok(None) };
+        let Some(node) = run.node(&path).await? else { return Ok(None) };
         let is_native = run.store.family() == LayoutFamily::C;
         let (expected, found) = match node.as_deref() {
             Some(Node::Group(_)) if is_native => ("an array", "a group"),
@@ -225,12 +224,8 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
     if run.store.family() != LayoutFamily::C {
         return Ok(());
     }
-    let inside = match run.store.nodes().children(path).await {
-        Ok(listing) => listing.complete && !listing.names.is_empty(),
-        Err(error) if is_content(&error) => false,
-        Err(error) => return Err(error),
-    };
-    if inside {
+    let listing = readable(run.store.nodes().children(path).await)?;
+    if listing.is_some_and(|listing| listing.complete && !listing.names.is_empty()) {
         run.add(S[18].at(path).expects("zarr.json", "the document of the node", "nothing"));
     }
     Ok(())
@@ -238,13 +233,9 @@ pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Re
 
 /// Checks the files next to the document of a group.
 pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Result<()> {
-    let names = match run.store.nodes().files(path).await {
-        Ok(names) => names,
-        Err(error) if is_content(&error) => {
-            run.report_unlisted(S[16], path); // a backend that cannot list
-            return Ok(());
-        }
-        Err(error) => return Err(error),
+    let Some(names) = readable(run.store.nodes().files(path).await)? else {
+        run.report_unlisted(S[16], path); // a backend that cannot list
+        return Ok(());
     };
     for name in names.iter().filter(|name| *name != "zarr.json") {
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
@@ -269,25 +260,21 @@ fn report_stray(run: &mut Validation, path: &str, expected: &str) {
 /// Returns every file of an array with its size, by its name below the array; `None` if nothing can
 /// be listed.
 async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u64)>>> {
-    match run.store.nodes().objects(path).await {
-        Ok(objects) => {
-            let below = path.len() + 1;
-            // Each key lies below the path.
-            let name = |key: &str| key.get(below..).unwrap_or_default().to_owned();
-            Ok(Some(objects.into_iter().map(|(key, size)| (name(key.as_str()), size)).collect()))
+    let objects = run.store.nodes().objects(path).await;
+    if objects.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded) {
+        for rule in [C[28], S[16]] {
+            run.found.skip(rule.at(path).expects("files", "at most ten million", "more"));
         }
-        Err(error) if error.class() == Class::LimitExceeded => {
-            for rule in [C[28], S[16]] {
-                run.found.skip(rule.at(path).expects("files", "at most ten million", "more"));
-            }
-            Ok(None)
-        }
-        Err(error) if is_content(&error) => {
-            run.report_unlisted(C[28], path);
-            Ok(None)
-        }
-        Err(error) => Err(error),
+        return Ok(None);
     }
+    let Some(objects) = readable(objects)? else {
+        run.report_unlisted(C[28], path);
+        return Ok(None);
+    };
+    let below = path.len() + 1;
+    // Each key lies below the path.
+    let name = |key: &str| key.get(below..).unwrap_or_default().to_owned();
+    Ok(Some(objects.into_iter().map(|(key, size)| (name(key.as_str()), size)).collect()))
 }
 
 /// Returns whether chunk `index`, of chunks of the shape `chunk`, contains an item of the grid.

@@ -10,7 +10,7 @@ use zvf_metadata::arrays::GeometryIndex;
 
 use crate::array::ChunkArray;
 use crate::cells::cell_finding;
-use crate::finding::is_content;
+use crate::finding::{is_content, readable};
 use crate::level::LevelState;
 use crate::objects::groups::sorted_ids;
 use crate::rules::{C, G, S};
@@ -18,12 +18,9 @@ use crate::validation::{Validation, batches};
 
 /// Opens the extra kinds of a level that are groups, and removes all extra kinds from its own.
 pub(crate) async fn check_extra_kinds(run: &mut Validation, level: &mut LevelState) -> Result<()> {
-    let group = match level.node.group("geometry_index").await {
-        Ok(Some(group)) => group,
-        Ok(None) => return Ok(()),
-        Err(error) if is_content(&error) => return Ok(()), // found again below
-        Err(error) => return Err(error),
-    };
+    // What cannot be read is found again below.
+    let group = readable(level.node.group("geometry_index").await)?;
+    let Some(group) = group.flatten() else { return Ok(()) };
     let Ok(index) = GeometryIndex::parse(group.attributes) else { return Ok(()) };
     for (name, entry) in index.entries {
         level.kinds.retain(|kind| kind.as_str() != name);
@@ -140,7 +137,7 @@ async fn check_links(
     are_faces: bool,
 ) -> Result<()> {
     let path = level.path(name);
-    let array = run.take(C[2], &path, level.node.dense(name).await)?;
+    let array = run.dense(&path).await?;
     if array.as_ref().is_some_and(Option::is_none) {
         run.add(C[40].at(&path).expects("array", "the links of a geometry", "nothing"));
     }
@@ -150,8 +147,8 @@ async fn check_links(
         run.add(G[3].at(&path).expects("link_width", "3 or more", width));
     }
     for batch in batches(array.len(), BATCH_ROWS) {
-        let bytes = array.rows(batch.clone()).await;
-        let Some(bytes) = run.take(C[2], &path, bytes)? else { return Ok(()) };
+        let bytes = run.take(C[2], &path, array.rows(batch.clone()).await)?;
+        let Some(bytes) = bytes else { return Ok(()) };
         let is_outside = |row: i64| !u64::try_from(row).is_ok_and(|row| row < rows);
         if let Some(at) = i64s_from_le(&bytes).position(is_outside) {
             let columns = array.shape().get(1).copied().unwrap_or(1);

@@ -17,7 +17,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let named: Vec<_> =
         levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
     for finding in validate(run.store.root(), &named) {
-        let rule = rule(finding.rule).expect("rules of documents are in the table");
+        let rule = rule(finding.rule);
         let level = finding.level.and_then(|at| levels.get(at));
         let path = level.map_or_else(|| "zarr.json".to_owned(), |level| level.path("zarr.json"));
         let report = Finding::from_metadata(rule, path, &finding.error);
@@ -53,10 +53,10 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
 /// Checks the document of an extra geometry of a level: its number is the number of the level.
 fn check_extra_level_number(run: &mut Validation, level: &LevelState) {
     let number = level.node.number().to_string();
-    for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
-        if let Some(rule) = rule(finding.rule).filter(|_| finding.level.is_some()) {
-            run.add(Finding::from_metadata(rule, level.path("zarr.json"), &finding.error));
-        }
+    let found = validate(run.store.root(), &[(&number, level.node.meta())]);
+    for finding in found.into_iter().filter(|finding| finding.level.is_some()) {
+        let path = level.path("zarr.json");
+        run.add(Finding::from_metadata(rule(finding.rule), path, &finding.error));
     }
 }
 
@@ -104,13 +104,8 @@ fn check_arrays_present(run: &mut Validation, level: &LevelState) {
 }
 
 /// Returns the rule of the table for a rule of the format crate.
-fn rule(rule: DocumentRule) -> Option<&'static Rule> {
-    let rules: [&'static Rule; 18] = [
-        M[1], M[2], M[3], M[4], M[5], M[6], M[7], M[8], M[9], M[10], M[11], M[12], M[13], M[14],
-        M[15], M[16], M[17], M[19],
-    ];
-    let id = rule.to_string();
-    rules.into_iter().find(|other| other.id == id)
+fn rule(rule: DocumentRule) -> &'static Rule {
+    Rule::find(&rule.to_string()).expect("rules of documents are in the table")
 }
 
 const FIRST_OF_C: [u32; 3] = [0, 9, 0];

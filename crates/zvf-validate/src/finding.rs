@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use zvf_error::Error;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, FormatError};
 use zvf_metadata::MetadataError;
@@ -192,6 +192,15 @@ impl fmt::Display for Finding {
 
 /// Returns whether a fault is about stored data, and so a finding; other faults are about the
 /// backend.
+/// Returns what was found, or none where the store has nothing that can be read or listed there.
+pub(crate) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(error) if is_content(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Returns whether an error is about what is stored, so that it is a finding.
 pub(crate) fn is_content(error: &Error) -> bool {
     let class = error.class();
     class.is_damage() || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)

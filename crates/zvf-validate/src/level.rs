@@ -126,6 +126,22 @@ impl LevelState {
     }
 
     /// Returns whether the level has a node of this name, readable or not.
+    /// Returns the number of the level that is `delta` levels further.
+    pub(crate) fn number_at(&self, delta: i32) -> i64 {
+        i64::from(self.node.number()) + i64::from(delta)
+    }
+
+    /// Returns that level, if it is one of `levels`.
+    pub(crate) fn find_at<'a>(
+        &self,
+        delta: i32,
+        levels: impl IntoIterator<Item = &'a Self>,
+    ) -> Option<&'a Self> {
+        let number = self.number_at(delta);
+        levels.into_iter().find(|level| i64::from(level.node.number()) == number)
+    }
+
+    /// Returns whether the level has a node of this name.
     pub(crate) fn has_node(&self, name: &str) -> bool {
         self.children.iter().any(|child| child == name)
     }

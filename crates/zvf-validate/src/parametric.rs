@@ -26,8 +26,7 @@ pub(crate) async fn check(run: &mut Validation) -> Result<()> {
 /// Checks that every row begins with a registered type; returns the number of rows.
 async fn check_objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option<u64>> {
     let path = format!("{GROUP}/objects");
-    let array = run.store.nodes().dense(&path).await;
-    let Some(array) = run.take(C[2], &path, array)?.flatten() else { return Ok(None) };
+    let Some(array) = run.dense(&path).await?.flatten() else { return Ok(None) };
     let doc = ParametricArray::parse(array.attributes().clone());
     let stated = run.parsed(&path, doc).and_then(|doc| doc.num_objects);
     if let Some(stated) = stated.filter(|stated| *stated != array.len()) {
@@ -83,8 +82,7 @@ async fn check_names(run: &mut Validation, objects: u64) -> Result<()> {
 /// Checks the names of the older families: one text, separated by newlines.
 async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<()> {
     let path = format!("{path}/data");
-    let array = run.store.nodes().dense(&path).await;
-    let Some(array) = run.take(C[2], &path, array)?.flatten() else { return Ok(()) };
+    let Some(array) = run.dense(&path).await?.flatten() else { return Ok(()) };
     let Some(text) = run.take(C[2], &path, array.read_all().await)? else { return Ok(()) };
     let newlines = text.iter().filter(|byte| **byte == b'\n').count();
     let names = to_u64(newlines) + 1;
@@ -98,8 +96,7 @@ async fn check_columns(run: &mut Validation, group: &str, rows: Option<u64>) -> 
     let group = format!("{GROUP}/{group}");
     for name in run.names(C[39], &group).await? {
         let path = format!("{group}/{name}");
-        let array = run.store.nodes().dense(&path).await;
-        match run.take(C[2], &path, array)? {
+        match run.dense(&path).await? {
             Some(Some(array)) => {
                 if let Some(rows) = rows.filter(|rows| *rows != array.len()) {
                     run.add(C[39].at(&path).expects("rows", rows, array.len()));

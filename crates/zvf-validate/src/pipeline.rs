@@ -3,6 +3,7 @@
 //! The size of a batch follows from the bytes of the previous ones, so that memory remains constant
 //! whatever the size of cells.
 
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::finding::is_content;
 use crate::options::Options;
 use crate::parts::{Share, Stage, Work};
 use crate::pool::run_on_pool;
+use crate::validation::Validation;
 
 /// The result of reading a cell.
 pub(crate) type Cell = Result<Option<Bytes>>;
@@ -72,6 +74,33 @@ where
 }
 
 /// A chunk with its cell in each array; no cells if a sample leaves out the chunk.
+/// Does so with the cells of `keys` in `arrays`. `take` gets each key with what was found, which is
+/// nothing for a chunk that is not in the sample.
+pub(crate) async fn scan_cells<T>(
+    (run, stage, path): (&mut Validation, Stage, &str),
+    arrays: &[&Cells],
+    keys: &[ChunkKey],
+    check: impl Fn(&ChunkKey, &[Cell]) -> T + Send + Sync + 'static,
+    mut take: impl FnMut(&mut Validation, &ChunkKey, Option<T>) + Send,
+) -> Result<()>
+where
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let (options, work) = (run.options.clone(), run.work.clone());
+    let read_batch = |range: Range<usize>| read(&options, arrays, &keys[range]).boxed();
+    let check_batch = move |chunks: Vec<ChunkCells>| {
+        let check = |(key, cells): ChunkCells| Some(check(&key, &cells?));
+        chunks.into_par_iter().map(check).collect::<Vec<_>>()
+    };
+    let take_batch = |range: Range<usize>, found: Vec<Option<T>>| {
+        let done = to_u64(range.end);
+        keys[range].iter().zip(found).for_each(|(key, found)| take(run, key, found));
+        run.step(path, done, to_u64(keys.len()))
+    };
+    scan((&work, stage, path), keys.len(), read_batch, check_batch, take_batch).await
+}
+
+/// The key of a chunk, and its cell in each array; none if it is not in the sample.
 pub(crate) type ChunkCells = (ChunkKey, Option<Vec<Cell>>);
 
 /// Returns the cells of the chunks `keys` in `arrays`, as far as `options` select them, and their

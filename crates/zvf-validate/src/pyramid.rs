@@ -46,14 +46,13 @@ pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
     let storage = run.store.root().zarr_vectors.cross_level_storage();
     for level in levels {
         for links in level.linked.cross_level.iter().filter(|links| links.delta > 0) {
-            let other = i64::from(level.node.number()) + i64::from(links.delta);
-            let target = levels.iter().find(|target| i64::from(target.node.number()) == other);
-            if is_stale(level) || target.is_some_and(|target| is_stale(target)) {
+            let target = level.find_at(links.delta, levels.iter().copied());
+            if is_stale(level) || target.is_some_and(is_stale) {
                 continue;
             }
             check_orphans(run, levels, level, links);
-            if storage == Token::Known(explicit) {
-                check_mirrored_links(run, levels, level, links);
+            if let Some(coarse) = target.filter(|_| storage == Token::Known(explicit)) {
+                check_mirrored_links(run, coarse, level, links);
             }
         }
     }
@@ -231,14 +230,10 @@ fn check_orphans(
     level: &LevelState,
     links: &CrossLevelLinks,
 ) {
-    let number = i64::from(level.node.number()) + i64::from(links.delta);
-    let level_number = level.node.number();
-    let sparse = levels.iter().any(|other| {
-        let is_between =
-            other.node.number() > level_number && i64::from(other.node.number()) <= number;
-        is_between && other.node.meta().object_sparsity < 1.0
-    });
-    if sparse {
+    let between = level.number_at(1)..=level.number_at(links.delta);
+    let is_sparse = |other: &&&LevelState| other.node.meta().object_sparsity < 1.0;
+    let mut sparse = levels.iter().filter(is_sparse);
+    if sparse.any(|other| between.contains(&other.node.number().into())) {
         return;
     }
     let depth = run.store.root().zarr_vectors.cross_level_depth();
@@ -256,14 +251,11 @@ fn check_orphans(
 /// Checks P8: links down mirror the links up.
 fn check_mirrored_links(
     run: &mut Validation,
-    levels: &[&LevelState],
+    coarse: &LevelState,
     level: &LevelState,
     up: &CrossLevelLinks,
 ) {
-    let number = i64::from(level.node.number()) + i64::from(up.delta);
-    let coarse = levels.iter().find(|other| i64::from(other.node.number()) == number);
     let back = up.delta.checked_neg();
-    let Some(coarse) = coarse else { return };
     let Some(down) = coarse.linked.cross_level.iter().find(|down| Some(down.delta) == back) else {
         return;
     };

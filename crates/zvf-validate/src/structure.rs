@@ -14,8 +14,9 @@ use zvf_metadata::{Capability, LayoutFamily, Node, Version};
 
 use crate::array::{ChunkArray, check_group_files, encoding};
 use crate::composite;
-use crate::finding::is_content;
+use crate::finding::readable;
 use crate::level::LevelState;
+use crate::rule::Rule;
 use crate::rules::{M, S};
 use crate::validation::Validation;
 
@@ -51,10 +52,8 @@ pub(crate) async fn check_root(run: &mut Validation) -> Result<()> {
 
 /// Returns every level that can be opened, with its arrays.
 pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>> {
-    let numbers = match run.store.list_levels().await {
-        Err(error) if is_content(&error) => run.store.level_numbers(), // cannot list
-        numbers => numbers?,
-    };
+    let listed = readable(run.store.list_levels().await)?;
+    let numbers = listed.unwrap_or_else(|| run.store.level_numbers()); // cannot list
     if numbers.is_empty() {
         run.add(S[3].at("").expects("levels", "at least one", "none"));
     }
@@ -142,11 +141,8 @@ async fn open_arrays(run: &mut Validation, level: &mut LevelState) -> Result<()>
 async fn check_standalone(run: &mut Validation, level: &LevelState) -> Result<()> {
     let mut paths = vec![level.path("groups")];
     for group in ["object_index", "object_attributes", "group_attributes"] {
-        if level.has_node(group) {
-            let path = level.path(group);
-            let names = run.names(S[20], &path).await?;
-            paths.extend(names.iter().map(|name| format!("{path}/{name}")));
-        }
+        let names = names_in(run, level, S[20], group).await?;
+        paths.extend(names.iter().map(|name| level.path(&format!("{group}/{name}"))));
     }
     for path in paths {
         // A document that cannot be read is reported by the check of the array.
@@ -166,11 +162,7 @@ async fn open_columns(
     group: &str,
 ) -> Result<Vec<ChunkArray>> {
     let mut columns = Vec::new();
-    if !level.has_node(group) {
-        return Ok(columns);
-    }
-    let path = level.path(group);
-    for name in run.names(S[16], &path).await? {
+    for name in names_in(run, level, S[16], group).await? {
         columns.extend(ChunkArray::open(run, &level.node, &format!("{group}/{name}")).await?);
     }
     Ok(columns)
@@ -178,19 +170,26 @@ async fn open_columns(
 
 /// Checks S16, S18, S19: the groups between `link_attributes` and its arrays.
 async fn link_values(run: &mut Validation, level: &LevelState) -> Result<()> {
-    let path = level.path("link_attributes");
-    if !level.has_node("link_attributes") {
-        return Ok(());
-    }
-    for name in run.names(S[16], &path).await? {
-        check_folder(run, &format!("{path}/{name}")).await?;
-        for delta in run.names(S[16], &format!("{path}/{name}")).await? {
+    for name in names_in(run, level, S[16], "link_attributes").await? {
+        let path = level.path(&format!("link_attributes/{name}"));
+        check_folder(run, &path).await?;
+        for delta in run.names(S[16], &path).await? {
             if delta.parse::<Delta>().is_ok() {
-                check_folder(run, &format!("{path}/{name}/{delta}")).await?;
+                check_folder(run, &format!("{path}/{delta}")).await?;
             }
         }
     }
     Ok(())
+}
+
+/// Returns the names in a group of a level; none if the level has no such group.
+async fn names_in(
+    run: &mut Validation,
+    level: &LevelState,
+    rule: &'static Rule,
+    group: &str,
+) -> Result<Vec<String>> {
+    if level.has_node(group) { run.names(rule, &level.path(group)).await } else { Ok(Vec::new()) }
 }
 
 /// Checks S9, S13, S14: families of links, by the names of their groups.
@@ -223,8 +222,7 @@ async fn links(run: &mut Validation, level: &LevelState, children: &[String]) ->
 
 /// Checks S16, S18, S19: a folder is an array, a group with its document, or in the older families a group.
 async fn check_folder(run: &mut Validation, path: &str) -> Result<()> {
-    let node = run.store.nodes().node(path).await;
-    let Some(node) = run.take(S[18], path, node)? else { return Ok(()) };
+    let Some(node) = run.node(path).await? else { return Ok(()) };
     if matches!(node.as_deref(), Some(Node::Array(_))) {
         return Ok(());
     }
@@ -238,9 +236,8 @@ async fn check_folder(run: &mut Validation, path: &str) -> Result<()> {
 
 /// Returns the nodes of a level; if nothing can be listed, the known ones that exist.
 async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>> {
-    let listing = match run.store.nodes().children(path).await {
-        Err(error) if is_content(&error) => return Ok(Vec::new()),
-        listing => listing?,
+    let Some(listing) = readable(run.store.nodes().children(path).await)? else {
+        return Ok(Vec::new());
     };
     if listing.complete {
         return Ok(listing.names);

@@ -1,14 +1,15 @@
 //! The state of a validation in progress: its options and findings.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_metadata::{Capability, MetadataError};
+use zvf_metadata::{Capability, MetadataError, Node};
 use zvf_model::open::OpenFault;
 use zvf_store::{DenseArray, Store};
 
-use crate::finding::{Finding, is_content};
+use crate::finding::{Finding, is_content, readable};
 use crate::findings::Findings;
 use crate::options::{Observer, Options, Progress};
 use crate::parts::Work;
@@ -70,9 +71,8 @@ impl Validation {
     /// Returns the names below `path`; if they cannot be listed, the known ones that exist, and
     /// reports that for `rule`.
     pub(crate) async fn names(&mut self, rule: &'static Rule, path: &str) -> Result<Vec<String>> {
-        let listing = match self.store.nodes().children(path).await {
-            Err(error) if is_content(&error) => return Ok(Vec::new()),
-            listing => listing?,
+        let Some(listing) = readable(self.store.nodes().children(path).await)? else {
+            return Ok(Vec::new());
         };
         if !listing.complete {
             self.report_unlisted(rule, path);
@@ -104,6 +104,18 @@ impl Validation {
     }
 
     /// Returns the document of `path`; reports M20 if it does not parse.
+    pub(crate) async fn node(&mut self, path: &str) -> Result<Option<Option<Arc<Node>>>> {
+        let node = self.store.nodes().node(path).await;
+        self.take(S[18], path, node)
+    }
+
+    /// Opens an array that is not over the grid of chunks; a fault is reported, and there is none then.
+    pub(crate) async fn dense(&mut self, path: &str) -> Result<Option<Option<DenseArray>>> {
+        let array = self.store.nodes().dense(path).await;
+        self.take(C[2], path, array)
+    }
+
+    /// Returns a document that parses; a fault is reported.
     pub(crate) fn parsed<T>(&mut self, path: &str, doc: Result<T, MetadataError>) -> Option<T> {
         doc.map_err(|error| self.add(Finding::from_metadata(M[20], path, &error))).ok()
     }

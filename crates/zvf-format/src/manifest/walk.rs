@@ -83,6 +83,19 @@ impl<'a> BlockFragments<'a> {
             Self::Explicit(list) => Numbers::list(list),
         }
     }
+
+    /// Returns the first fragment that a chunk of `count` fragments does not have.
+    #[must_use]
+    pub fn first_missing(&self, count: u64) -> Option<u64> {
+        match self {
+            Self::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),
+            Self::Range { start, count: n } => {
+                let end = start.saturating_add(*n); // a claim, compared with the count
+                (end > count).then_some((*start).max(count))
+            }
+            Self::Explicit(_) => self.iter().find(|fragment| *fragment >= count),
+        }
+    }
 }
 
 impl<'a> IntoIterator for &BlockFragments<'a> {

@@ -8,7 +8,6 @@ use rayon::prelude::*;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
-use zvf_format::manifest::BlockFragments;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_store::KeyFinder;
 
@@ -314,7 +313,7 @@ fn runs<'a>(
     for block in view.blocks() {
         let chunk = place(blocks.next());
         let chunk_fragments = chunk.and_then(|chunk| chunks.get(chunk));
-        if chunk_fragments.is_some_and(|fragments| !has_all(fragments, &block.fragments)) {
+        if chunk_fragments.is_some_and(|all| block.fragments.first_missing(all.len()).is_some()) {
             return Err(outside_error(manifest, all, places, chunks));
         }
         let len = block.fragments.len();
@@ -330,16 +329,6 @@ fn runs<'a>(
         }
     }
     Ok((runs, gaps))
-}
-
-/// Returns whether a chunk has these fragments.
-fn has_all(chunk: &ChunkFragments, fragments: &BlockFragments<'_>) -> bool {
-    match fragments {
-        BlockFragments::Single(fragment) => *fragment < chunk.len(),
-        // No chunk has as many fragments as the largest number.
-        BlockFragments::Range { start, count } => start.saturating_add(*count) <= chunk.len(),
-        BlockFragments::Explicit(_) => fragments.iter().all(|fragment| fragment < chunk.len()),
-    }
 }
 
 /// Returns the error for a manifest that refers to a missing fragment.

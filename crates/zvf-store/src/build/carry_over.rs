@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_metadata::{ArrayDoc, Root};
 use zvf_publish::StagingDir;
@@ -19,6 +19,7 @@ use zvf_publish::StagingDir;
 use super::Build;
 use super::names::NodeState;
 use super::site::{Site, on_disk};
+use crate::error::WithOp as _;
 use crate::key::Key;
 use crate::open::Store;
 
@@ -56,7 +57,7 @@ impl Build {
     pub async fn carry_over(&self, leave: impl Fn(&Key) -> bool + Send + 'static) -> Result<u64> {
         let keep = move |folder: &StagingDir| {
             // A path that is not a key is not left out.
-            let leave = |path: &str| Key::root().join(path).is_ok_and(|key| leave(&key));
+            let leave = |path: &str| Key::parse(path).is_ok_and(|key| leave(&key));
             let documents = super::local::keys(folder.carry_over(&leave)?)?;
             documents_in(folder.path(), documents)
         };
@@ -142,7 +143,7 @@ impl Build {
         let (staging, folder) = (self.staging()?, folder.to_owned());
         self.write_implied_groups().await?;
         self.check()?;
-        let key = Key::root().join(path)?;
+        let key = Key::parse(path)?;
         on_disk(staging, "write", move |staging| staging.hard_link_to(key.as_str(), &folder)).await
     }
 
@@ -155,7 +156,7 @@ impl Build {
     #[boxed]
     pub async fn hard_link_from(&self, folder: &std::path::Path, path: &str) -> Result<()> {
         let (staging, folder) = (self.staging()?, folder.to_owned());
-        let key = Key::root().join(path)?;
+        let key = Key::parse(path)?;
         let adopt = move |staging: &StagingDir| {
             let documents = super::local::keys(staging.hard_link_from(&folder, key.as_str())?)?;
             let documents = documents.iter().map(|document| key.join(document.as_str()));
@@ -194,7 +195,7 @@ impl Build {
     /// [`Class::Unsupported`] on an object store; otherwise when a file cannot be removed.
     #[boxed]
     pub async fn remove(&self, path: &str) -> Result<()> {
-        let (folder, key) = (self.staging()?, Key::root().join(path)?);
+        let (folder, key) = (self.staging()?, Key::parse(path)?);
         let below = key.clone();
         on_disk(folder, "write", move |folder| folder.remove(below.as_str())).await?;
         self.0.nodes.remove(&key);
@@ -203,7 +204,7 @@ impl Build {
 
     fn take_over_document(&self, document: &Key, array: Option<&ArrayDoc>) -> Result<()> {
         let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
-        let node = Key::root().join(node)?;
+        let node = Key::parse(node)?;
         if let Some(doc) = array {
             self.0.declared.remember(&node, doc);
         }
@@ -246,7 +247,7 @@ fn documents_in(
 ) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
     let documents = documents.into_iter().map(|key| {
         let text = std::fs::read(store.join(key.as_str()));
-        let text = text.map_err(|error| Error::io("read", error).at_key(&key))?;
+        let text = text.with_op("read").at_key(&key)?;
         Ok((key, array(&text)))
     });
     documents.collect()

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use futures_util::stream::{self, StreamExt as _};
 
-use zvf_error::{Error, Result, quote};
+use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, LayoutFamily, LevelDoc, Node, Root};
@@ -29,6 +29,7 @@ use super::local::walk_nodes;
 use super::upload::Uploads;
 use crate::docs::DOCUMENT;
 use crate::docs::document;
+use crate::error::WithOp as _;
 use crate::key::Key;
 use crate::layout::chunk_grid;
 
@@ -47,8 +48,7 @@ pub(super) fn check_store(
         return Err(missing_level_error(level));
     }
     walk_nodes(store, &mut |node, folder| {
-        let text = found(fs::read(folder.join(DOCUMENT)));
-        let text = text.map_err(|error| Error::io("read", error).at_key(node))?;
+        let text = found(fs::read(folder.join(DOCUMENT))).with_op("read").at_key(node)?;
         let Some(text) = text.filter(|_| !node.is_root()) else { return Ok(true) };
         if !is_known(node) {
             return Err(refuse(node, "nodes", "those of this build", "another one"));
@@ -121,7 +121,7 @@ fn levels_of(root: &[u8]) -> Result<Option<Vec<Key>>> {
         return Ok(None);
     };
     let levels = root.multiscales.iter().flat_map(|scale| &scale.datasets);
-    levels.map(|dataset| Key::root().join(&dataset.path)).collect::<Result<_>>().map(Some)
+    levels.map(|dataset| Key::parse(&dataset.path)).collect::<Result<_>>().map(Some)
 }
 
 /// Checks that everything that a level declares exists.
@@ -165,9 +165,8 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
     };
     let grid = chunk_grid(key, doc)?;
     for text in listed.iter() {
-        let about = |error: zvf_format::FormatError| Error::from(error).at_key(key);
-        let chunk = text.parse::<ChunkKey>().map_err(about)?;
-        let place = ChunkPath::from_key(&chunk, grid.origin()).map_err(about)?;
+        let chunk = text.parse::<ChunkKey>().at_key(key)?;
+        let place = ChunkPath::from_key(&chunk, grid.origin()).at_key(key)?;
         let cells = place.index().iter().zip(&doc.chunk_shape);
         // An array of cells has chunks of one cell, or of all cells of a shard.
         let object = cells.map(|(at, cells)| at / (*cells).max(1)).collect();

@@ -16,6 +16,7 @@ use super::site::Site;
 use super::upload::Uploads;
 use super::{Build, BuildOptions};
 use crate::docs::DOCUMENT;
+use crate::error::WithOp as _;
 use crate::source::{Place, check_folders, run_blocking, url};
 
 impl Build {
@@ -130,7 +131,7 @@ impl Build {
 fn refuse_gone(path: &Path, work: &Path) -> Result<()> {
     let look = zvf_publish::resolve_target(path)
         .and_then(|target| SharedStagingDir::is_gone(&target, work, DOCUMENT));
-    if !look.map_err(|error| Error::io("open", error))? {
+    if !look.with_op("open")? {
         return Ok(());
     }
     Err(Error::new(

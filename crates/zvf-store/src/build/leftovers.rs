@@ -12,7 +12,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_publish::{
     Disk, Leftover, SharedStagingDir, hidden_sibling, list_leftovers, remove_leftovers,
     resolve_target,
@@ -20,6 +20,7 @@ use zvf_publish::{
 
 use super::Build;
 use crate::docs::DOCUMENT;
+use crate::error::WithOp as _;
 use crate::source::Place;
 
 impl Build {
@@ -44,7 +45,7 @@ impl Build {
     /// ```
     pub fn list_leftovers(address: &str) -> Result<Vec<Leftover>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
-        list_leftovers(&Disk::default(), &path).map_err(|error| Error::io("list", error))
+        list_leftovers(&Disk::default(), &path).with_op("list")
     }
 
     /// Returns the work folder of a command next to the store at `address`: `.NAME.zvf-WORD`.
@@ -105,7 +106,7 @@ impl Build {
     /// When `address` is invalid, or the parent folder cannot be listed.
     pub fn remove_leftovers(address: &str) -> Result<Vec<PathBuf>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
-        remove_leftovers(&Disk::default(), &path).map_err(|error| Error::io("write", error))
+        remove_leftovers(&Disk::default(), &path).with_op("write")
     }
 }
 
@@ -113,7 +114,7 @@ impl Build {
 fn look<T>(address: &str, look: impl FnOnce(&Path) -> io::Result<T>) -> Result<Option<T>> {
     let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
     let seen = resolve_target(&path).and_then(|target| look(&target));
-    seen.map(Some).map_err(|error| Error::io("open", error))
+    seen.map(Some).with_op("open")
 }
 
 #[cfg(test)]

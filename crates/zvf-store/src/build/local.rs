@@ -8,13 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_metadata::Node;
 use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock, count_records, found};
 
 use super::BuildOptions;
 use crate::docs::DOCUMENT;
+use crate::error::WithOp as _;
 use crate::key::Key;
 
 /// Returns the publishing options of a build.
@@ -53,7 +54,7 @@ pub(super) fn join(target: &Path, work: &Path, options: &BuildOptions) -> Result
 /// Refuses a name that is taken, a store with a journal, and the journal of a deleted store.
 fn check_target(target: &Path, options: &StagingOptions) -> Result<()> {
     options.check_target(target)?;
-    if count_records(target).map_err(write)? == 0 {
+    if count_records(target).with_op("write")? == 0 {
         return Ok(());
     }
     let (class, what, expected) = match target.join(DOCUMENT).is_file() {
@@ -88,7 +89,7 @@ pub(super) fn copy_documents(
         }
         let key = node.child(DOCUMENT)?;
         let text = found(fs::read(folder.join(DOCUMENT)));
-        let Some(text) = text.map_err(|error| Error::io("read", error).at_key(&key))? else {
+        let Some(text) = text.with_op("read").at_key(&key)? else {
             return Ok(true);
         };
         let text = Bytes::from(text);
@@ -112,8 +113,8 @@ pub(super) fn walk_nodes(
         if !visit(&node, &folder)? {
             continue;
         }
-        for entry in fs::read_dir(&folder).map_err(|error| Error::io("list", error))? {
-            let entry = entry.map_err(|error| Error::io("list", error))?;
+        for entry in fs::read_dir(&folder).with_op("list")? {
+            let entry = entry.with_op("list")?;
             // A name that is not a key is not a node: it is a foreign file.
             if entry.path().is_dir()
                 && let Ok(key) = node.child(&entry.file_name().to_string_lossy())
@@ -127,7 +128,7 @@ pub(super) fn walk_nodes(
 
 /// Returns the keys of these paths.
 pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>> {
-    paths.iter().map(|path| Key::root().join(path)).collect()
+    paths.iter().map(|path| Key::parse(path)).collect()
 }
 
 /// Returns the files in the folder of a store that belong to no node. Everything below an array
@@ -172,10 +173,6 @@ fn has_document_below(folder: &Path) -> io::Result<bool> {
         }
     }
     Ok(false)
-}
-
-fn write(error: io::Error) -> Error {
-    Error::io("write", error)
 }
 
 #[cfg(test)]

@@ -347,7 +347,7 @@ impl Build {
     ///
     /// When `path` is invalid.
     pub fn names_below(&self, path: &str) -> Result<BTreeSet<String>> {
-        let key = Key::root().join(path)?;
+        let key = Key::parse(path)?;
         Ok(self.0.nodes.directly_below(&key))
     }
 

@@ -28,7 +28,7 @@ pub(super) enum NodeState {
 impl NodeNames {
     /// Takes the name `path`, which is empty for the root, for a node that is written now.
     pub(super) fn claim(&self, path: &str, state: NodeState) -> Result<Key> {
-        let key = if path.is_empty() { Key::root() } else { Key::root().join(path)? };
+        let key = if path.is_empty() { Key::root() } else { Key::parse(path)? };
         let mut nodes = lock(&self.0);
         let expected = Expected::Rule("a path that nothing else has");
         let taken =

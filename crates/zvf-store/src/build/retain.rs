@@ -19,6 +19,7 @@ use zvf_publish::{StagingDir, found};
 use super::Build;
 use super::site::on_disk;
 use crate::docs::document;
+use crate::error::WithOp as _;
 use crate::key::Key;
 use crate::layout::{chunk_grid, name_chunk};
 
@@ -74,7 +75,7 @@ impl Build {
         stays: impl Fn(&ChunkKey) -> bool + Send + 'static,
     ) -> Result<bool> {
         let folder = self.staging()?;
-        let arrays = self.0.nodes.arrays_at(&Key::root().join(path)?);
+        let arrays = self.0.nodes.arrays_at(&Key::parse(path)?);
         let retain = move |folder: &StagingDir| {
             let joined_arrays = arrays.iter().map(|array| Joined::new(folder, array, &stays));
             let Some(joined_arrays) = joined_arrays.collect::<Result<Option<Vec<Joined>>, _>>()?
@@ -142,9 +143,7 @@ impl Joined {
 fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>> {
     let key = document(array)?;
     let text = found(fs::read(folder.join(key.as_str())));
-    let Some(text) = text.map_err(|error| Error::io("read", error).at_key(&key))? else {
-        return Ok(None);
-    };
+    let Some(text) = text.with_op("read").at_key(&key)? else { return Ok(None) };
     match Node::parse(&text).at_key(&key)? {
         Node::Array(doc) => Ok(Some(*doc)),
         Node::Group(_) => Ok(None),

@@ -11,6 +11,7 @@ use zvf_publish::{SharedStagingDir, StagingDir};
 use super::check::check_store;
 use super::memory_limiter::MemoryLimiter;
 use super::upload::Uploads;
+use crate::error::WithOp as _;
 use crate::key::Key;
 use crate::source::remote::Created;
 use crate::source::run_blocking;
@@ -149,8 +150,7 @@ impl Site {
 fn find_missing_files(work: &SharedStagingDir, objects: BTreeSet<Key>) -> Result<BTreeSet<Key>> {
     let mut missing = BTreeSet::new();
     for key in objects {
-        let is_stored = work.has(key.as_str()).map_err(|error| Error::io("read", error));
-        if !is_stored.at_key(&key)? {
+        if !work.has(key.as_str()).with_op("read").at_key(&key)? {
             missing.insert(key);
         }
     }

@@ -40,6 +40,7 @@ use zvf_publish::{Disk, KeyedFolder};
 use super::claim::Claim;
 use super::memory_limiter::{MemoryLimiter, MemoryPermit};
 use crate::docs::{DOCUMENT, document};
+use crate::error::WithOp as _;
 use crate::key::Key;
 use crate::source::remote::store_exists_error;
 use crate::source::{Get, Remote};
@@ -96,7 +97,7 @@ impl Uploads {
     /// same store and share the folder `work`.
     pub(crate) async fn join(remote: Remote, work: &Path) -> Result<Self> {
         let (runtime, work_folder) = (runtime()?, Some(work.to_owned()));
-        let id = shared_id(&Disk::default(), work).map_err(|error| Error::io("open", error))?;
+        let id = shared_id(&Disk::default(), work).with_op("open")?;
         let mut joined =
             Self { remote, runtime, shared: Arc::default(), claim: None, work: work_folder };
         if joined.is_published().await? {
@@ -142,9 +143,7 @@ impl Uploads {
     pub(crate) async fn is_published(&self) -> Result<bool> {
         let Some(work) = &self.work else { return Ok(self.shared.state().done) };
         let intent = zvf_publish::found(std::fs::read(work.join(INTENT)));
-        let Some(root) = intent.map_err(|error| Error::io("publish", error))? else {
-            return Ok(false);
-        };
+        let Some(root) = intent.with_op("publish")? else { return Ok(false) };
         let found = self.remote.read(&document(&Key::root())?).await?;
         Ok(found.is_some_and(|found| found == root))
     }
@@ -324,7 +323,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
         let mut hashes = Vec::new();
         for (name, len) in remote.list_all(&Key::root()).await? {
             if shared.was_sent(&name, len) {
-                keys.push(Key::root().join(&name)?);
+                keys.push(Key::parse(&name)?);
                 hashes.push(shared.hash(&name, len));
             }
         }
@@ -354,7 +353,7 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    let keys: Result<Vec<Key>> = names.iter().map(|name| Key::root().join(name)).collect();
+    let keys: Result<Vec<Key>> = names.iter().map(|name| Key::parse(name)).collect();
     remote.remove(&keys?).await
 }
 

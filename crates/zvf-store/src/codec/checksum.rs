@@ -1,24 +1,22 @@
 //! The `crc32c` codec: a payload, then the CRC-32C of it as u32, little-endian.
 
+use super::stream_error;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected, FormatError, Found, Part};
+use zvf_format::{Class, Expected, FormatError};
 
 /// Verifies the checksum at the end of `stored`, and returns the length of the payload.
 pub(crate) fn verify_checksum(stored: &[u8]) -> Result<usize, FormatError> {
     let at = to_u64(stored.len().saturating_sub(CHECKSUM_BYTES)); // of less than a sum, from its first byte
     let Some((payload, sum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() else {
-        return Err(refuse(Class::Truncated, at, Expected::Bytes(4), stored.len()));
+        let expected = Expected::Bytes(4);
+        return Err(stream_error(Class::Truncated, "crc32c", at, expected, stored.len()));
     };
     let (stated, computed) = (u32::from_le_bytes(*sum), crc32c::crc32c(payload));
     if stated != computed {
         let expected = Expected::Exactly(computed.into());
-        return Err(refuse(Class::Checksum, at, expected, stated));
+        return Err(stream_error(Class::Checksum, "crc32c", at, expected, stated));
     }
     Ok(payload.len())
-}
-
-fn refuse(class: Class, at: u64, expected: Expected, found: impl Into<Found>) -> FormatError {
-    FormatError::new(class, Part::CodecStream, "crc32c", at, expected, found)
 }
 
 const CHECKSUM_BYTES: usize = 4;

@@ -56,7 +56,7 @@ impl Coding {
         let mut order = None;
         let packing = loop {
             let Some(codec) = codecs.next() else {
-                return Err(refuse("codec from items to bytes", "none"));
+                return Err(Error::unsupported("codec from items to bytes", "none"));
             };
             if let (CodecKind::Transpose { order: axes }, None) = (codec.kind(), &order) {
                 order = Some(permutation(axes, doc.rank())?);
@@ -111,7 +111,8 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding> {
         [bytes, sum] if plain(bytes) && matches!(sum.kind(), CodecKind::Crc32c) => true,
         other => {
             let odd = other.iter().find(|codec| !plain(codec));
-            return Err(refuse("codec of a shard index", odd.map_or("none", CodecSpec::name)));
+            let name = odd.map_or("none", CodecSpec::name);
+            return Err(Error::unsupported("codec of a shard index", name));
         }
     };
     Ok(IndexCoding { at_start: sharding.index_at_start, checksum })
@@ -130,9 +131,5 @@ fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>> {
 }
 
 fn misplaced_codec_error(codec: &CodecSpec) -> Error {
-    refuse("codec", codec.name())
-}
-
-fn refuse(what: &'static str, name: &str) -> Error {
-    Error::unsupported(what, name)
+    Error::unsupported("codec", codec.name())
 }

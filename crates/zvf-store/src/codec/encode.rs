@@ -10,6 +10,7 @@
 //!
 //! Not here: framing (`build`), decoding (the other files of this module).
 
+use crate::error::WithOp as _;
 use std::fmt;
 use std::io::Write as _;
 
@@ -134,23 +135,11 @@ impl CodecPipeline {
     fn check(&self, plain: &[Bytes], stored: &[Bytes], scratch: &mut Encoder) -> Result<()> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
         let back = chain.decode(join(stored.to_vec()), len(plain), &mut scratch.back)?;
-        let mut rest = back.as_ref();
-        let same = plain.iter().all(|part| match rest.strip_prefix(part.as_ref()) {
-            Some(after) => {
-                rest = after;
-                true
-            }
-            None => false,
-        });
-        if same && rest.is_empty() {
+        if is_joined(&back, plain) {
             return Ok(());
         }
-        Err(Error::new(
-            Class::Codec,
-            "cell",
-            "what was packed, when it is read back",
-            "something else",
-        ))
+        let expected = "what was packed, when it is read back";
+        Err(Error::new(Class::Codec, "cell", expected, "something else"))
     }
 }
 
@@ -295,8 +284,8 @@ fn gzip(plain: &[u8], level: u32) -> Result<Bytes> {
         return Err(gzip_level_error(level.into()));
     }
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(level));
-    encoder.write_all(plain).map_err(|error| Error::io("encode", error))?;
-    encoder.finish().map(Bytes::from).map_err(|error| Error::io("encode", error))
+    let encoded = encoder.write_all(plain).and_then(|()| encoder.finish());
+    encoded.map(Bytes::from).with_op("encode")
 }
 
 /// Concatenates the parts.
@@ -308,6 +297,16 @@ pub(crate) fn join(parts: Vec<Bytes>) -> Bytes {
 }
 
 /// Returns the total length of the parts.
+/// Returns whether `whole` is those parts, one after the other.
+pub(crate) fn is_joined(mut whole: &[u8], parts: &[Bytes]) -> bool {
+    for part in parts {
+        let Some(rest) = whole.strip_prefix(part.as_ref()) else { return false };
+        whole = rest;
+    }
+    whole.is_empty()
+}
+
+/// Returns the bytes of all parts.
 pub(crate) fn len(parts: &[Bytes]) -> u64 {
     parts.iter().map(|part| to_u64(part.len())).sum()
 }

@@ -4,9 +4,9 @@ use std::io::{self, ErrorKind, Read as _};
 
 use flate2::read::MultiGzDecoder;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::{Class, Expected, FormatError};
 
-use super::check_cap;
+use super::{check_cap, stream_error};
 
 /// Decodes all of `input`, if the result is at most `cap` bytes.
 pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
@@ -31,8 +31,7 @@ fn refuse(error: &io::Error) -> FormatError {
     } else {
         (Class::Codec, "something else")
     };
-    let expected = Expected::Rule("whole gzip members");
-    FormatError::new(class, Part::CodecStream, "gzip", 0, expected, found)
+    stream_error(class, "gzip", 0, Expected::Rule("whole gzip members"), found)
 }
 
 /// Step by which the buffer grows.

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use zvf_blosc::Decoder;
 use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::{Class, Expected, FormatError, Found, Part};
 
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the places are our own"))]
 mod batch;
@@ -39,7 +39,7 @@ pub(crate) use batch::{Caps, Job, decode_many, spread};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub use encode::CodecPipeline;
-pub(crate) use encode::{Encoder, len};
+pub(crate) use encode::{Encoder, is_joined, len};
 pub(crate) use order::{Items, swap_items};
 
 /// The cost of reading a part of a chunk.
@@ -110,20 +110,10 @@ impl Chain {
             };
             bytes = step.decode(bytes, cap, scratch)?;
         }
-        if to_u64(bytes.len()) > cap {
-            let part = Part::CodecStream;
-            let found = bytes.len();
-            return Err(FormatError::new(
-                Class::LimitExceeded,
-                part,
-                "chunk",
-                0,
-                Expected::AtMost(cap.into()),
-                found,
-            )
-            .into());
+        match to_u64(bytes.len()) <= cap {
+            true => Ok(bytes),
+            false => Err(cap_error("chunk", cap, bytes.len()).into()),
         }
-        Ok(bytes)
     }
 }
 
@@ -176,15 +166,22 @@ fn check_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), Format
     if to_u64(decoded) <= cap {
         return Ok(());
     }
-    let found = cap.saturating_add(1); // how much more there would be was not decoded
-    Err(FormatError::new(
-        Class::LimitExceeded,
-        Part::CodecStream,
-        codec,
-        0,
-        Expected::AtMost(cap.into()),
-        found,
-    ))
+    Err(cap_error(codec, cap, cap.saturating_add(1))) // how much more there would be was not decoded
+}
+
+fn cap_error(codec: &'static str, cap: u64, found: impl Into<Found>) -> FormatError {
+    stream_error(Class::LimitExceeded, codec, 0, Expected::AtMost(cap.into()), found)
+}
+
+/// Returns the error for a byte of what a codec made.
+pub(crate) fn stream_error(
+    class: Class,
+    codec: &'static str,
+    at: u64,
+    expected: Expected,
+    found: impl Into<Found>,
+) -> FormatError {
+    FormatError::new(class, Part::CodecStream, codec, at, expected, found)
 }
 
 /// Frames and checksums of an intermediate codec.

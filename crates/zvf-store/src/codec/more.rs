@@ -13,6 +13,7 @@
 //!
 //! Not here: the common codecs, which this crate decodes itself, with limits and in part.
 
+use super::stream_error;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -67,14 +68,8 @@ impl More {
 
     fn refuse(&self, class: Class, found: &'static str) -> FormatError {
         let name = NAMES.into_iter().find(|name| *name == self.codec.name());
-        FormatError::new(
-            class,
-            Part::CodecStream,
-            name.unwrap_or("codec"),
-            0,
-            Expected::Rule("bytes that the codec made"),
-            found,
-        )
+        let expected = Expected::Rule("bytes that the codec made");
+        stream_error(class, name.unwrap_or("codec"), 0, expected, found)
     }
 }
 

@@ -8,9 +8,9 @@
 
 use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 use zvf_format::num::saturating_usize;
-use zvf_format::{Class, Expected, FormatError, Part};
+use zvf_format::{Class, Expected, FormatError};
 
-use super::check_cap;
+use super::{check_cap, stream_error};
 
 /// A decoder that keeps its context from one stream to the next.
 #[derive(Default)]
@@ -87,7 +87,7 @@ fn zstd_error(code: ErrorCode, at: usize) -> FormatError {
 
 fn refuse(class: Class, at: usize, expected: &'static str, found: &'static str) -> FormatError {
     let at = zvf_format::num::to_u64(at);
-    FormatError::new(class, Part::CodecStream, "zstd", at, Expected::Rule(expected), found)
+    stream_error(class, "zstd", at, Expected::Rule(expected), found)
 }
 
 const MAX_WINDOW_LOG: u32 = 27;

@@ -8,7 +8,7 @@
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use zvf_format::{Class, Expected, FormatError, Part};
 
-use super::check_cap;
+use super::{check_cap, stream_error};
 
 /// A decoder that keeps its tables from one stream to the next.
 #[derive(Default)]
@@ -56,7 +56,7 @@ fn collect(decoder: &mut FrameDecoder, decoded: &mut Vec<u8>, cap: u64) -> Resul
     check_cap("zstd", decoded.len() + decoder.can_collect(), cap)?;
     decoder.collect_to_writer(&mut *decoded).map(drop).map_err(|_error| {
         let expected = Expected::Rule("zstd frames");
-        FormatError::new(Class::Codec, Part::CodecStream, "zstd", 0, expected, "another")
+        stream_error(Class::Codec, "zstd", 0, expected, "another")
     })
 }
 
@@ -64,7 +64,7 @@ fn refuse(input: &[u8], rest: &[u8], expected: &'static str, found: &'static str
     let at = zvf_format::num::to_u64(input.len() - rest.len());
     let (class, found) =
         if rest.is_empty() { (Class::Truncated, "the end") } else { (Class::Codec, found) };
-    FormatError::new(class, Part::CodecStream, "zstd", at, Expected::Rule(expected), found)
+    stream_error(class, "zstd", at, Expected::Rule(expected), found)
 }
 
 const MAX_WINDOW_BYTES: u64 = 1 << 27;

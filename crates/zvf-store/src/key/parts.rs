@@ -14,6 +14,20 @@ impl Key {
     ///
     /// [`Class::InvalidKey`] when `segment` violates a rule of the module's table, or the key would
     /// have more than 32 segments.
+    /// Returns what follows `prefix` in this key; the whole key for the root.
+    pub(crate) fn below(&self, prefix: &Self) -> Option<&str> {
+        if prefix.is_root() {
+            return Some(&self.0);
+        }
+        self.0.strip_prefix(&*prefix.0)?.strip_prefix('/')
+    }
+
+    /// Returns the key of a child, as a listing shows it: not of one that is being written.
+    pub(crate) fn listed_child(&self, name: &str) -> Option<Self> {
+        if name.starts_with(".tmp-") { None } else { self.child(name).ok() }
+    }
+
+    /// Returns the key of the child `segment`.
     pub fn child(&self, segment: &str) -> Result<Self> {
         self.descend([segment])
     }
@@ -23,6 +37,11 @@ impl Key {
     /// # Errors
     ///
     /// As [`child`](Self::child), for the first bad segment.
+    pub(crate) fn parse(path: &str) -> Result<Self> {
+        Self::root().join(path)
+    }
+
+    /// Returns the key of the path `path` below this key.
     pub fn join(&self, path: &str) -> Result<Self> {
         self.descend(path.split('/'))
     }

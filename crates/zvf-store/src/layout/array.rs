@@ -107,12 +107,17 @@ impl Place {
     }
 
     /// Adds the location of these bytes to the error.
-    pub(crate) fn locate_error(&self, error: Error) -> Error {
-        let error = error.at_key(&self.key);
+    pub(crate) fn locate_error(&self, error: impl Into<Error>) -> Error {
+        let error = error.into().at_key(&self.key);
         match &self.span {
             None => error,
             Some((span, _)) => error.at_span(span.start, span.end),
         }
+    }
+
+    /// Adds the place to an error.
+    pub(crate) fn locate<T>(&self, found: Result<T, impl Into<Error>>) -> Result<T> {
+        found.map_err(|error| self.locate_error(error))
     }
 
     fn get(&self, span: &Range<u64>, version: &Version) -> Get {
@@ -272,9 +277,9 @@ impl ChunkArray {
             caps,
         });
         let decoded = decode_many(jobs.collect()).await;
-        answer_each(stored, decoded, |(place, _stored), bytes| match bytes {
-            Ok(bytes) => Ok(Some((place, bytes))),
-            Err(error) => Err(place.locate_error(error)),
+        answer_each(stored, decoded, |(place, _stored), bytes| {
+            let bytes = place.locate(bytes)?;
+            Ok(Some((place, bytes)))
         })
     }
 }

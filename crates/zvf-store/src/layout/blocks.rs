@@ -44,7 +44,7 @@ pub(super) async fn read_by_block(
         chunks.into_iter().map(|chunk| (chunk.state, (chunk.place, chunk.ranges))).unzip();
     let decoded = spread(jobs, work, move |state, scratch| state.decode(scratch, cap)).await;
     let finish = decoded.into_iter().zip(finish).map(|(decoded, (place, ranges))| {
-        match decoded.map_err(|error| place.locate_error(error))? {
+        match place.locate(decoded)? {
             None => Ok(None),
             Some(decoded) => check_frame(place, ranges, decoded).map(Some),
         }
@@ -56,8 +56,7 @@ pub(super) async fn read_by_block(
 fn check_frame(place: &Place, ranges: &[Range<u64>], decoded: Decoded) -> Result<Vec<Bytes>> {
     let mut pieces = decoded.pieces.into_iter();
     let frame = pieces.next().expect("the frame is asked for first");
-    let payload = VlenCell::payload_span(&frame, decoded.total)
-        .map_err(|error| place.locate_error(error.into()))?;
+    let payload = place.locate(VlenCell::payload_span(&frame, decoded.total))?;
     if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {
         return Err(past_payload_error(place, length(&payload), range.end));
     }

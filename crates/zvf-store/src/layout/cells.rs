@@ -233,12 +233,9 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>>> {
         let requests = self.plan(keys.iter()).await;
         let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
-        let is_resident = if let Body::Packed(_, packed) = &self.core.body {
-            packed.is_resident()
-        } else {
-            false
-        };
-        let payloads = if is_resident {
+        let payloads = if let Body::Packed(_, packed) = &self.core.body
+            && packed.is_resident()
+        {
             self.fetch(&existing, Caching::Once).await
         } else {
             let slots: Vec<Option<u64>> = existing.iter().map(|request| request.slot).collect();
@@ -485,7 +482,7 @@ impl Cells {
             let Some((place, bytes)) = chunk? else {
                 return missing_chunk(presence, array, request);
             };
-            let payload = strip_frame(&bytes).map_err(|error| place.locate_error(error.into()))?;
+            let payload = place.locate(strip_frame(&bytes))?;
             Ok(Some(payload).filter(|payload| !payload.is_empty()))
         };
         requests.iter().zip(chunks).map(payload).collect()
@@ -544,8 +541,7 @@ impl Cells {
         };
         for (object, size) in shared.source.list(&folder).await? {
             // The root has no name, and no slash after it.
-            let name = object.as_str().strip_prefix(key.as_str());
-            let name = name.map(|name| name.strip_prefix('/').unwrap_or(name));
+            let name = object.below(key);
             let path = name.and_then(|name| parse_chunk_name(array.names, name));
             let Some(path) = path else { continue };
             match &array.shards {

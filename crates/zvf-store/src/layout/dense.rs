@@ -320,9 +320,8 @@ impl DenseArray {
             return Err(self.past_end_error(range.end));
         }
         let Some(rows) = range.end.checked_sub(range.start) else {
-            let (what, least) = ("end of a range of rows", Expected::AtLeast(range.start.into()));
-            let error = Error::new(Class::InvalidArgument, what, least, range.end);
-            return Err(error.at_key(&self.core.key));
+            let least = Expected::AtLeast(range.start.into());
+            return Err(self.range_error(Class::InvalidArgument, least, range.end));
         };
         let stored = self.row_bytes()?.checked_mul(rows);
         self.check_total(stored.and_then(|bytes| bytes.checked_mul(self.expansion())))?;
@@ -378,13 +377,11 @@ impl DenseArray {
     }
 
     fn past_end_error(&self, end: u64) -> Error {
-        Error::new(
-            Class::OutOfBounds,
-            "end of a range of rows",
-            Expected::AtMost(self.core.grid.rows().into()),
-            end,
-        )
-        .at_key(&self.core.key)
+        self.range_error(Class::OutOfBounds, Expected::AtMost(self.len().into()), end)
+    }
+
+    fn range_error(&self, class: Class, expected: Expected, end: u64) -> Error {
+        Error::new(class, "end of a range of rows", expected, end).at_key(&self.core.key)
     }
 
     fn check_len(&self, key: &Key, found: u64, expected: u64) -> Result<()> {

@@ -3,6 +3,7 @@
 //! Shapes and rows come from the array's document and were compared with the limits before anything
 //! here is allocated for them.
 
+use std::borrow::Borrow;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
@@ -77,12 +78,8 @@ impl Grid {
     /// Returns the position of chunk `index` in the grid, in C order; `None` if it overflows 64
     /// bits.
     pub(crate) fn slot(&self, index: &[u64]) -> Option<u64> {
-        index.iter().zip(self.shape.iter().zip(&self.chunk)).try_fold(
-            0_u64,
-            |slot, (&index, (&extent, &chunk))| {
-                slot.checked_mul(extent.div_ceil(chunk.get()))?.checked_add(index)
-            },
-        )
+        let counts = self.shape.iter().zip(&self.chunk);
+        linear_index(index, counts.map(|(extent, chunk)| extent.div_ceil(chunk.get())))
     }
 
     /// Copies the items of `rows` from `bytes`, which is all of chunk `index`, to their positions
@@ -167,6 +164,18 @@ fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
 }
 
 /// Returns the number of bytes of an array of `shape`, or `None` if it overflows 64 bits.
+/// Returns the position of an item in C order, if 64 bits can count it.
+pub(super) fn linear_index(
+    index: &[u64],
+    extents: impl IntoIterator<Item = impl Borrow<u64>>,
+) -> Option<u64> {
+    let mut axes = index.iter().zip(extents);
+    axes.try_fold(0_u64, |at, (index, extent)| {
+        at.checked_mul(*extent.borrow())?.checked_add(*index)
+    })
+}
+
+/// Returns the bytes of all items, if 64 bits can count them.
 pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

@@ -51,13 +51,9 @@ impl PackedCells {
         let found = pack.array(key, |array| {
             let (values, cells) = (array.values().id(), array.cells().map(|cells| cells.id()));
             let Some(cells) = cells.filter(|_| array.cell_rank() == rank) else {
-                let rule = "a table of cells with a column for each axis";
-                return Err(Error::new(
-                    Class::BadShape,
-                    "cells of a packed array",
-                    rule,
-                    "another",
-                ));
+                let (what, rule) =
+                    ("cells of a packed array", "a table of cells with a column for each axis");
+                return Err(Error::new(Class::BadShape, what, rule, "another"));
             };
             let strips = [strip(pack, values)?, strip(pack, cells)?];
             Ok((array.rows(), array.row_len(), strips))
@@ -131,8 +127,8 @@ impl PackedCells {
         let table = self.parse_table(&bytes)?;
         let mut keys = Vec::with_capacity(table.len());
         for cell in table.iter() {
-            let coords: Vec<i64> = cell.map_err(|e| self.with_array(e.into()))?.coords().collect();
-            keys.push(ChunkKey::new(&coords).map_err(|e| self.with_array(e.into()))?);
+            let coords: Vec<i64> = cell.at_key(&self.key)?.coords().collect();
+            keys.push(ChunkKey::new(&coords).at_key(&self.key)?);
         }
         Ok(keys)
     }
@@ -146,18 +142,17 @@ impl PackedCells {
         let table = bytes.as_ref().map_err(Clone::clone).and_then(|bytes| self.parse_table(bytes));
         let span = |coords: &[i64]| {
             let table = table.as_ref().map_err(Clone::clone)?;
-            let cell = table.find(coords).map_err(|error| self.with_array(error.into()))?;
-            let Some(cell) = cell else { return Ok(None) };
+            let Some(cell) = table.find(coords).at_key(&self.key)? else { return Ok(None) };
             let at = |row: u64| row.checked_mul(self.row_len);
             let end = cell.first().checked_add(cell.count()).and_then(at);
             let span = at(cell.first()).zip(end).map(|(start, end)| start..end);
-            span.map(Some).ok_or_else(|| self.with_array(too_many_bytes_error()))
+            span.map(Some).ok_or_else(too_many_bytes_error).at_key(&self.key)
         };
         coords.into_iter().map(span).collect()
     }
 
     fn parse_table<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>> {
-        CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.with_array(error.into()))
+        CellTable::parse(bytes, self.rank, self.rows).at_key(&self.key)
     }
 
     /// Returns the table of cells, without a copy if it is resident, otherwise read once.
@@ -173,12 +168,7 @@ impl PackedCells {
             }
             self.cells.read(tet, all.clone(), max_bytes).await
         };
-        let table = self.table.get_or_try_init(read).await;
-        table.cloned().map_err(|error| self.with_array(error))
-    }
-
-    fn with_array(&self, error: Error) -> Error {
-        error.at_key(&self.key)
+        self.table.get_or_try_init(read).await.cloned().at_key(&self.key)
     }
 }
 

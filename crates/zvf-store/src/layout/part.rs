@@ -118,8 +118,7 @@ fn pieces(
 
 /// Returns the location of the payload in a chunk that starts with `frame`.
 fn payload(place: &Place, frame: &GetAnswer) -> Result<Range<u64>> {
-    VlenCell::payload_span(&frame.bytes, place.total(frame))
-        .map_err(|error| place.locate_error(error.into()))
+    place.locate(VlenCell::payload_span(&frame.bytes, place.total(frame)))
 }
 
 /// Returns the span of bytes `range` of a payload that occupies the bytes `payload`.
@@ -157,10 +156,6 @@ pub(super) fn past_end_error(place: &Place, part: &Range<u64>) -> Error {
 }
 
 fn reversed_range_error(place: &Place, range: &Range<u64>) -> Error {
-    place.locate_error(Error::new(
-        Class::InvalidArgument,
-        "end of a part",
-        Expected::AtLeast(range.start.into()),
-        range.end,
-    ))
+    let (class, least) = (Class::InvalidArgument, Expected::AtLeast(range.start.into()));
+    place.locate_error(Error::new(class, "end of a part", least, range.end))
 }

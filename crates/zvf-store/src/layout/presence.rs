@@ -10,14 +10,15 @@
 //!
 //! Not here: reading chunks, and listing them ([`super::cells`]).
 
+use super::grid::linear_index;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
 use zvf_error::{Error, Locate as _, Result, quote};
+use zvf_format::Class;
 use zvf_format::grid::Grid;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::to_u64;
-use zvf_format::{Class, FormatError};
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 
 use super::array::{ChunkArray, Place, answer_each};
@@ -88,7 +89,6 @@ impl Presence {
     }
 
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>> {
-        let with_key = |error: FormatError| Error::from(error).at_key(&self.key);
         let (rank, mut misfit) = (self.grid.rank(), None);
         // At least one number of each key is in memory as text.
         let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
@@ -108,7 +108,7 @@ impl Presence {
             }
             coords.extend_from_slice(key.components());
         }
-        KeyTable::new(rank, misfit).map_err(with_key)?;
+        KeyTable::new(rank, misfit).at_key(&self.key)?;
         Ok(Arc::new(KeyTable::from_coords(rank, coords)))
     }
 
@@ -176,14 +176,6 @@ impl Presence {
         let inside = self.path(key)?.is_some();
         Ok(inside.then_some(ChunkRequest::unlisted(*key, None)))
     }
-}
-
-/// Returns the position of `index` in a grid, in C order; `None` if it overflows 64 bits.
-fn linear_index(index: &[u64], grid: &[u64]) -> Option<u64> {
-    index
-        .iter()
-        .zip(grid)
-        .try_fold(0_u64, |sum, (&index, &extent)| sum.checked_mul(extent)?.checked_add(index))
 }
 
 /// Returns one answer for each of `requests`: the next of `answers` if its chunk has a location.

@@ -240,9 +240,7 @@ impl Rows {
         let indexes: Vec<Vec<u64>> = numbers.iter().map(|number| vec![*number]).collect();
         let slots: Vec<Option<u64>> = numbers.iter().copied().map(Some).collect();
         let caps = self.shared.caps(self.shared.chunk_cap());
-        let finish = |place: Place, bytes| {
-            with_ends(bytes, chunk.get()).map_err(|error| place.locate_error(error.into()))
-        };
+        let finish = |place: Place, bytes| place.locate(with_ends(bytes, chunk.get()));
         let found = array.get_many(&self.shared, (&indexes, &slots), caps, finish).await;
         found.into_iter().collect()
     }
@@ -326,14 +324,8 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
 }
 
 fn too_long_error(end: usize) -> FormatError {
-    FormatError::new(
-        Class::LimitExceeded,
-        Part::VlenRows,
-        "end of a row",
-        0,
-        Expected::AtMost(u32::MAX.into()),
-        end,
-    )
+    let (class, expected) = (Class::LimitExceeded, Expected::AtMost(u32::MAX.into()));
+    FormatError::new(class, Part::VlenRows, "end of a row", 0, expected, end)
 }
 
 /// Returns row `place` of a chunk of `count` rows with a table from [`with_ends`], so all offsets

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_recursion::async_recursion as boxed;
-use zvf_error::{Error, Result};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
 use zvf_publish::PublishError;
 
@@ -35,6 +35,7 @@ use super::Local;
 use super::plan::{Read, cut};
 use super::{ByteRange, Child, Get, GetAnswer, IoStats, PartialRead, Remote, Source, Version};
 use crate::budget::Budget;
+use crate::error::WithOp as _;
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::record::{CommitRecord, RECENT_COMMITS, RecordKey, StagedSpan};
@@ -158,9 +159,10 @@ impl Journaled {
             };
             match is_done(*seq) {
                 _ if commit.is_some_and(|commit| *seq > commit) => seen.add_later(record)?,
-                true if is_backend => seen.add_applied(record)?,
-                true => record.keys.iter().for_each(|entry| drop(seen.keys.remove(&entry.key))),
-                false => seen.add_pending(record)?,
+                true if !is_backend => {
+                    record.keys.iter().for_each(|entry| drop(seen.keys.remove(&entry.key)));
+                }
+                is_applied => seen.add(record, is_applied)?,
             }
         }
         // The listing of a backend may omit the last ones.
@@ -171,7 +173,7 @@ impl Journaled {
             head = next;
             match commit.is_some_and(|commit| next > commit) {
                 true => seen.add_later(record)?,
-                false => seen.add_pending(record)?,
+                false => seen.add(record, false)?,
             }
         }
         seen.last = head;
@@ -266,7 +268,7 @@ impl Journaled {
         // again directly below.
         let is_back = |name: &str| children.iter().any(|child| !child.is_dir && child.name == name);
         let differs = |(key, staged): (&Key, &Staged)| {
-            below(key, prefix).is_some_and(|name| match staged.when {
+            key.below(prefix).is_some_and(|name| match staged.when {
                 When::Applied => staged.span.is_none() && is_back(name),
                 When::Pending(_) | When::Later => true,
             })
@@ -275,7 +277,7 @@ impl Journaled {
             return Ok(children);
         }
         let keys = self.list(prefix).await?;
-        let names = keys.iter().filter_map(|(key, _)| below(key, prefix));
+        let names = keys.iter().filter_map(|(key, _)| key.below(prefix));
         let children: BTreeSet<Child> = names
             .map(|name| match name.split_once('/') {
                 Some((folder, _)) => Child { name: folder.to_owned(), is_dir: true },
@@ -291,7 +293,7 @@ impl Journaled {
         self.look_ahead().await?;
         for (key, staged) in &lock(&self.seen).keys {
             match staged.span {
-                _ if below(key, prefix).is_none() => {}
+                _ if key.below(prefix).is_none() => {}
                 Some(span) => drop(keys.insert(key.clone(), span.len)),
                 None => drop(keys.remove(key)),
             }
@@ -363,14 +365,12 @@ impl Side {
     async fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>> {
         let name = format!("log/{seq:020}");
         if let Self::Folder(path, _) = self {
-            match path.join(&name).try_exists() {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(error) => return Err(Error::io("read", error)),
+            if !path.join(&name).try_exists().with_op("read")? {
+                return Ok(None);
             }
         }
         let Some(source) = self.source()? else { return Ok(None) };
-        let get = Get::object(Key::root().join(&name)?);
+        let get = Get::object(Key::parse(&name)?);
         let found = source.read_one(get).await?;
         found.map(|found| CommitRecord::parse(seq, &found.bytes)).transpose()
     }
@@ -393,7 +393,7 @@ impl Side {
         let read = Read { bytes: read.bytes, start: range.start, size: span.len, version };
         // Any version that was read before had the same bytes.
         let get = Get { version: None, ..get.clone() };
-        cut(&get, &read).map(Some).map_err(|error| error.at_key(&get.key))
+        cut(&get, &read).map(Some).at_key(&get.key)
     }
 }
 
@@ -432,24 +432,17 @@ impl Staged {
 
 impl Seen {
     /// Adds the new bytes of an applied commit.
-    fn add_applied(&mut self, record: CommitRecord) -> Result<()> {
-        let file = Key::root().join(&record.staged("new"))?;
-        for RecordKey { key, new: span, .. } in record.keys {
-            self.keys.insert(key, Staged { file: file.clone(), span, when: When::Applied });
-        }
-        Ok(())
-    }
-
-    /// Adds the new bytes of an unapplied commit.
-    fn add_pending(&mut self, record: CommitRecord) -> Result<()> {
-        let file = Key::root().join(&record.staged("new"))?;
+    fn add(&mut self, record: CommitRecord, is_applied: bool) -> Result<()> {
+        let file = Key::parse(&record.staged("new"))?;
         for RecordKey { key, new: span, old } in record.keys {
-            let mut known = match self.keys.remove(&key).map(|before| before.when) {
+            let known = match self.keys.remove(&key).map(|before| before.when) {
                 Some(When::Pending(known)) => known,
                 Some(When::Applied | When::Later) | None => vec![old],
             };
-            known.push(span);
-            let when = When::Pending(known);
+            let when = match is_applied {
+                true => When::Applied,
+                false => When::Pending([known, vec![span]].concat()),
+            };
             self.keys.insert(key, Staged { file: file.clone(), span, when });
         }
         Ok(())
@@ -457,21 +450,13 @@ impl Seen {
 
     /// Adds the old bytes of a later commit. A key that already has staged bytes keeps them.
     fn add_later(&mut self, record: CommitRecord) -> Result<()> {
-        let file = Key::root().join(&record.staged("old"))?;
+        let file = Key::parse(&record.staged("old"))?;
         for RecordKey { key, old: span, .. } in record.keys {
             let later = || Staged { file: file.clone(), span, when: When::Later };
             self.keys.entry(key).or_insert_with(later).when = When::Later;
         }
         Ok(())
     }
-}
-
-/// Returns the path of `key` below `prefix`.
-fn below<'a>(key: &'a Key, prefix: &Key) -> Option<&'a str> {
-    if prefix.is_root() {
-        return Some(key.as_str());
-    }
-    key.as_str().strip_prefix(prefix.as_str())?.strip_prefix('/')
 }
 
 fn collected_error(key: &Key) -> Error {

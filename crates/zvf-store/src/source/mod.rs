@@ -213,8 +213,8 @@ impl Source {
     /// Ranges of one object with a gap of at most this many bytes are fetched as one.
     pub(crate) fn merge_gap(&self) -> u64 {
         match self {
-            Self::Local(local) => local.merge_gap(),
-            Self::Remote(remote) => remote.merge_gap(),
+            Self::Local(_) => local::MERGE_GAP_BYTES,
+            Self::Remote(_) => remote::MERGE_GAP_BYTES,
             Self::Pack(_) => 0,
             Self::Journaled(journaled) => journaled.base().merge_gap(),
         }
@@ -272,12 +272,11 @@ pub(crate) fn check_folders(path: &std::path::Path) -> Result<()> {
 /// Returns the backend that `address` names, for writing; `None` for a directory.
 pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
     match Place::parse(address)? {
-        Place::Directory(_) => Ok(None),
         Place::Remote(ObjectStoreScheme::Http, url, _) => {
             Err(Error::unsupported("writing over", url.scheme()))
         }
-        Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
         Place::Versions(address) => Err(versions::refuse_writing(&address)),
+        Place::Directory(_) | Place::Remote(..) => backend_for_reading(address, options),
     }
 }
 
@@ -302,11 +301,6 @@ pub(crate) fn backend_for_reading(address: &str, options: &OpenOptions) -> Resul
         Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
         Place::Versions(address) => Err(not_a_file_error(&address)),
     }
-}
-
-/// Returns whether reading from `address` waits for a network, or uses an interface that may.
-pub(crate) fn needs_runtime(address: &str) -> Result<bool> {
-    Ok(!matches!(Place::parse(address)?, Place::Directory(_)))
 }
 
 /// One read request.

@@ -56,26 +56,18 @@ impl Pack {
             tet.datasets().get(usize_from_u32(id))
         };
         let Some(dataset) = documents else {
-            return Err(Error::new(
-                Class::BadTag,
-                "documents",
-                "a dataset of the directory",
-                "none",
-            ));
+            let expected = "a dataset of the directory";
+            return Err(Error::new(Class::BadTag, "documents", expected, "none"));
         };
         let text = tet.read_all(dataset, max_bytes.min(MAX_DOCUMENT_BYTES)).await?;
         let mut nodes = BTreeMap::new();
         for (path, value) in Documents::parse(&text)?.iter() {
             let path = path.to_string();
-            let key = if path.is_empty() { Key::root() } else { Key::root().join(&path)? };
+            let key = if path.is_empty() { Key::root() } else { Key::parse(&path)? };
             if nodes.insert(path.into_boxed_str(), text.slice_ref(value)).is_some() {
-                return Err(Error::new(
-                    Class::Duplicate,
-                    "documents",
-                    "one document for each path",
-                    "two",
-                )
-                .at_key(&document(&key)?));
+                let expected = "one document for each path";
+                let error = Error::new(Class::Duplicate, "documents", expected, "two");
+                return Err(error.at_key(document(&key)?));
             }
         }
         Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))

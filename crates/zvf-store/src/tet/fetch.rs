@@ -14,7 +14,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, TouchedTile};
 
 use super::{TetFile, copy};
-use crate::codec::{Caps, Chain, Job, Step, decode_many};
+use crate::codec::{Caps, Chain, Job, Step, decode_many, stream_error};
 
 /// Returns the elements of `plan`, row-major.
 pub(super) async fn selection(
@@ -60,16 +60,9 @@ pub(super) async fn selection(
 /// Returns the content of one chunk.
 pub(super) async fn chunk(file: &TetFile, row: &Row, tile: u64, max_bytes: u64) -> Result<Bytes> {
     if row.raw_byte_len() != tile {
-        let found = row.raw_byte_len();
-        return Err(FormatError::new(
-            Class::CountMismatch,
-            Part::TetIndex,
-            "raw_byte_len",
-            0,
-            Expected::Exactly(tile.into()),
-            found,
-        )
-        .into());
+        let (part, expected) = (Part::TetIndex, Expected::Exactly(tile.into()));
+        let (class, found) = (Class::CountMismatch, row.raw_byte_len());
+        return Err(FormatError::new(class, part, "raw_byte_len", 0, expected, found).into());
     }
     row.decoded_len(DECODED_CAP.min(max_bytes))?;
     let stored = file.bytes().read(row.payload_offset()..row.payload_end()).await?;
@@ -142,16 +135,9 @@ pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes>
     let checked = packed.iter().zip(decoded).map(|((row, _), decoded)| {
         let at = |error: Error| error.at_span(row.payload_offset(), row.payload_end());
         let wrong = |found: zvf_format::Found| {
-            let (part, offset) = (Part::CodecStream, row.payload_offset());
-            at(FormatError::new(
-                Class::CountMismatch,
-                part,
-                "zstd payload",
-                offset,
-                Expected::Exactly(row.raw_byte_len().into()),
-                found,
-            )
-            .into())
+            let (class, expected) = (Class::CountMismatch, row.raw_byte_len().into());
+            let (what, offset) = ("zstd payload", row.payload_offset());
+            at(stream_error(class, what, offset, Expected::Exactly(expected), found).into())
         };
         match decoded {
             Ok(tile) if to_u64(tile.len()) == row.raw_byte_len() => Ok(tile),

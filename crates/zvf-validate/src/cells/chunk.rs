@@ -11,7 +11,7 @@ use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
 
 use super::plan::{ColumnPlan, Plan};
-use super::values::{Extent, MAX_AXES, Positions, bad_code};
+use super::values::{Extent, Positions, bad_code};
 use crate::chunks::Ends;
 use crate::finding::Finding;
 use crate::findings::Findings;
@@ -128,18 +128,9 @@ impl ChunkReport {
             );
         }
         let Some(corner) = key.spatial(plan.chunk.len()) else { return };
-        let low: Vec<f64> =
-            corner.iter().zip(&plan.chunk).map(|(n, size)| f64_from_i64(*n) * size).collect();
-        let high: Vec<f64> = corner
-            .iter()
-            .zip(&plan.chunk)
-            .map(|(n, size)| f64_from_i64(n.saturating_add(1)) * size) // a face; far out, about
-            .collect();
-        let tolerance = tolerance(&low, &high);
-        if !self.extent.is_in(&low, &high, &tolerance)
-            && let Some((at, position)) =
-                positions.find_first_outside(bytes, &low, &high, &tolerance)
-        {
+        let (low, high) = faces(corner.iter().copied().zip(&plan.chunk));
+        let outside = positions.find_outside(&self.extent, bytes, &low, &high);
+        if let Some((at, position)) = outside {
             let expected = format!("{low:?} to {high:?}");
             let finding = C[34].at(&plan.vertices).in_cell(key).with_offset(at);
             self.found.add(finding.expects("position", expected, format!("{position:?}")));
@@ -234,22 +225,13 @@ impl ChunkReport {
                 continue;
             }
             let place = unflatten(flat, bins.bins_per_chunk());
-            let (mut low, mut high) = ([0.0; MAX_AXES], [0.0; MAX_AXES]);
-            let axes = corner.iter().zip(bins.bins_per_chunk()).zip(place).zip(bins.bin_shape());
-            for ((low, high), (((chunk, n), place), size)) in
-                low.iter_mut().zip(&mut high).zip(axes)
-            {
-                let bin = chunk.saturating_mul(*n).saturating_add(place); // far out, about
-                *low = f64_from_i64(bin) * size;
-                *high = f64_from_i64(bin.saturating_add(1)) * size;
-            }
-            let axes = corner.len().min(MAX_AXES);
-            let (low, high) = (&low[..axes], &high[..axes]);
-            let tolerance = tolerance(low, high);
-            if !positions.extent(rows).is_in(low, high, &tolerance)
-                && let Some((at, position)) =
-                    positions.find_first_outside(rows, low, high, &tolerance)
-            {
+            let axes = corner.iter().zip(bins.bins_per_chunk()).zip(place);
+            // Far out, about.
+            let bin =
+                axes.map(|((chunk, n), place)| chunk.saturating_mul(*n).saturating_add(place));
+            let (low, high) = faces(bin.zip(bins.bin_shape()));
+            let outside = positions.find_outside(&positions.extent(rows), rows, &low, &high);
+            if let Some((at, position)) = outside {
                 let at = to_u64(from) + at;
                 let expected = format!("bin {flat}, {low:?} to {high:?}");
                 let finding = C[7].at(&plan.vertices).in_cell(key).with_offset(at);
@@ -365,16 +347,11 @@ fn unflatten(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
 }
 
 /// Returns how far a point may lie outside, on each axis: writers round differently and store fewer digits.
-pub(crate) fn tolerance(low: &[f64], high: &[f64]) -> Vec<f64> {
-    let axes = low.iter().zip(high);
-    axes.map(|(low, high)| RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE)
-        .collect()
+fn faces<'a>(cells: impl Iterator<Item = (i64, &'a f64)>) -> (Vec<f64>, Vec<f64>) {
+    let face = |n: i64, size: &f64| f64_from_i64(n) * size;
+    // Far out, the upper face is about there.
+    cells.map(|(n, size)| (face(n, size), face(n.saturating_add(1), size))).unzip()
 }
-
-/// Tolerance of coordinates near 0.
-const RELATIVE_TOLERANCE: f64 = 1e-4;
-/// Two units in the last place of 32-bit floats.
-const FLOAT32_TOLERANCE: f64 = 2.4e-7;
 
 #[cfg(test)]
 mod tests {

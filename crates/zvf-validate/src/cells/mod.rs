@@ -11,11 +11,8 @@ pub(crate) mod plan;
 pub(crate) mod values;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
-use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
@@ -32,7 +29,7 @@ use crate::chunks::ChunkTable;
 use crate::level::LevelState;
 use crate::options::Options;
 use crate::parts::Stage;
-use crate::pipeline::{Cell, ChunkCells, read, scan};
+use crate::pipeline::{Cell, read, scan_cells};
 use crate::rule::Rule;
 use crate::rules::{C, G};
 use crate::validation::Validation;
@@ -105,30 +102,17 @@ impl ChunkTotals {
             .chain(Plan::planned_arrays(&plan.vertex_columns, &level.vertex_columns))
             .chain(Plan::planned_arrays(&plan.fragment_columns, &level.fragment_columns));
         let arrays: Vec<&Cells> = arrays.map(|array| &array.cells).collect();
-        let options = run.options.clone();
         let listed = fragments.map(|array| Arc::clone(&array.keys));
-        let total = to_u64(keys.len());
-        let read_batch = |range: Range<usize>| read(&options, &arrays, &keys[range]).boxed();
         let shared = Arc::clone(plan);
-        let check_batch = move |chunks: Vec<ChunkCells>| {
-            let check = |(key, cells): (ChunkKey, Option<Vec<Cell>>)| {
-                let is_listed = listed.as_ref().is_some_and(|listed| listed.find(&key).is_some());
-                Some(check_chunk(&shared, &key, is_listed, &cells?))
-            };
-            chunks.into_par_iter().map(check).collect::<Vec<_>>()
+        let check = move |key: &ChunkKey, cells: &[Cell]| {
+            let is_listed = listed.as_ref().is_some_and(|listed| listed.find(key).is_some());
+            check_chunk(&shared, key, is_listed, cells)
         };
-        let work = run.work.clone();
-        let take_batch = |range: Range<usize>, reports: Vec<Option<ChunkReport>>| {
-            for (key, report) in keys[range.clone()].iter().zip(reports) {
-                match report {
-                    Some(report) => self.take(run, plan, key, report),
-                    None => self.chunks.push(None, None),
-                }
-            }
-            run.step(&plan.vertices, to_u64(range.end), total)
+        let take = |run: &mut Validation, key: &ChunkKey, report| match report {
+            Some(report) => self.take(run, plan, key, report),
+            None => self.chunks.push(None, None),
         };
-        let place = (&work, Stage::Cells, plan.vertices.as_str());
-        scan(place, keys.len(), read_batch, check_batch, take_batch).await
+        scan_cells((run, Stage::Cells, &plan.vertices), &arrays, keys, check, take).await
     }
 
     /// Adds the report of a chunk.
@@ -266,8 +250,7 @@ impl ChunkTotals {
         if plan.positions.is_none() || self.chunks.total_rows() == 0 {
             return;
         }
-        let tolerance = chunk::tolerance(low, high);
-        if !self.extent.is_in(low, high, &tolerance) {
+        if !self.extent.is_in(low, high) {
             let axes = low.len().min(self.extent.low.len());
             let found =
                 format!("{:?} to {:?}", &self.extent.low[..axes], &self.extent.high[..axes]);

@@ -5,6 +5,7 @@
 
 use half::f16;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
@@ -56,11 +57,9 @@ impl Extent {
     }
 
     /// Returns whether the extent lies in the box from `low` to `high`, within `tolerance` on each axis.
-    pub(crate) fn is_in(&self, low: &[f64], high: &[f64], tolerance: &[f64]) -> bool {
-        let lows = self.low.iter().zip(low.iter().zip(tolerance));
-        let highs = self.high.iter().zip(high.iter().zip(tolerance));
-        lows.into_iter().all(|(found, (low, tolerance))| *found >= low - tolerance)
-            && highs.into_iter().all(|(found, (high, tolerance))| *found <= high + tolerance)
+    pub(crate) fn is_in(&self, low: &[f64], high: &[f64]) -> bool {
+        let mut found = tolerated(low, high).zip(self.low.iter().zip(&self.high));
+        found.all(|(limits, (low, high))| low >= limits.start() && high <= limits.end())
     }
 }
 
@@ -71,6 +70,20 @@ impl Default for Extent {
 }
 
 /// The storage of positions.
+/// Returns what is accepted on each axis of a box.
+fn tolerated(low: &[f64], high: &[f64]) -> impl Iterator<Item = RangeInclusive<f64>> {
+    low.iter().zip(high).map(|(low, high)| {
+        let tolerance = RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE;
+        low - tolerance..=high + tolerance
+    })
+}
+
+/// Tolerance of coordinates near 0.
+const RELATIVE_TOLERANCE: f64 = 1e-4;
+/// Two units in the last place of 32-bit floats.
+const FLOAT32_TOLERANCE: f64 = 2.4e-7;
+
+/// How the positions of a cell are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Positions {
     pub(crate) dtype: Dtype,
@@ -109,25 +122,28 @@ impl Positions {
     }
 
     /// Returns the offset and position of the first row outside the box.
-    pub(crate) fn find_first_outside(
+    /// Returns the first position of rows with `extent` that is not between two corners, with its
+    /// offset.
+    pub(crate) fn find_outside(
         &self,
+        extent: &Extent,
         bytes: &[u8],
         low: &[f64],
         high: &[f64],
-        tolerance: &[f64],
     ) -> Option<(u64, Vec<f64>)> {
+        if extent.is_in(low, high) {
+            return None;
+        }
+        let limits: Vec<_> = tolerated(low, high).collect();
         let (row, size) =
             (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
         for (at, row) in (0_u64..).step_by(row).zip(bytes.chunks_exact(row)) {
             let position: Option<Vec<f64>> =
                 row.chunks_exact(size).map(|n| number(n, self.dtype)).collect();
             let position = position?;
-            let axes = position.iter().zip(low).zip(high).zip(tolerance);
             // Numbers that are not finite are another finding.
-            let inside = |(((x, low), high), tolerance): (((&f64, &f64), &f64), &f64)| {
-                !x.is_finite() || (*x >= low - tolerance && *x <= high + tolerance)
-            };
-            if !axes.into_iter().all(inside) {
+            let mut axes = position.iter().zip(&limits);
+            if !axes.all(|(x, limits)| !x.is_finite() || limits.contains(x)) {
                 return Some((at, position));
             }
         }
@@ -135,16 +151,17 @@ impl Positions {
     }
 
     fn compute_extent(&self, bytes: &[u8], careful: bool) -> Extent {
-        let axes = self.axes;
-        if self.dtype.big_endian {
-            return walk_slowly(bytes, self.dtype, axes, careful);
-        }
-        match (self.dtype.kind, self.dtype.size) {
-            (DtypeKind::Float, 4) => {
+        let Self { axes, dtype } = *self;
+        match (dtype.kind, dtype.size, dtype.big_endian) {
+            (DtypeKind::Float, 4, false) => {
                 walk::<4>(bytes, axes, careful, |n| f32::from_le_bytes(n).into())
             }
-            (DtypeKind::Float, 8) => walk::<8>(bytes, axes, careful, f64::from_le_bytes),
-            _ => walk_slowly(bytes, self.dtype, axes, careful),
+            (DtypeKind::Float, 8, false) => walk::<8>(bytes, axes, careful, f64::from_le_bytes),
+            _ => {
+                let size = saturating_usize(dtype.size).max(1);
+                let read = |n: &[u8]| number(n, dtype).unwrap_or(f64::NAN);
+                walk_any(bytes, size, axes, careful, read)
+            }
         }
     }
 }
@@ -159,15 +176,8 @@ fn walk<const N: usize>(
         2 => walk_rows::<N, 2>(bytes, careful, read),
         3 => walk_rows::<N, 3>(bytes, careful, read),
         _ => {
-            let mut all = Extent::EMPTY;
-            for row in bytes.chunks_exact((axes * N).max(1)) {
-                let numbers = row.as_chunks::<N>().0.iter().map(|n| read(*n));
-                let places = all.low.iter_mut().zip(&mut all.high);
-                for (n, (low, high)) in numbers.zip(places) {
-                    widen(n, low, high, &mut all.odd, careful);
-                }
-            }
-            all
+            let read = |n: &[u8]| n.first_chunk().map_or(f64::NAN, |n| read(*n)); // of N bytes
+            walk_any(bytes, N, axes, careful, read)
         }
     }
 }
@@ -195,14 +205,18 @@ fn walk_rows<const N: usize, const D: usize>(
     all
 }
 
-fn walk_slowly(bytes: &[u8], dtype: Dtype, axes: usize, careful: bool) -> Extent {
-    let size = saturating_usize(dtype.size).max(1);
+fn walk_any(
+    bytes: &[u8],
+    size: usize,
+    axes: usize,
+    careful: bool,
+    read: impl Fn(&[u8]) -> f64,
+) -> Extent {
     let mut all = Extent::EMPTY;
     for row in bytes.chunks_exact(axes.saturating_mul(size).max(1)) {
-        let numbers = row.chunks_exact(size).map(|n| number(n, dtype).unwrap_or(f64::NAN));
         let places = all.low.iter_mut().zip(&mut all.high);
-        for (n, (low, high)) in numbers.zip(places) {
-            widen(n, low, high, &mut all.odd, careful);
+        for (n, (low, high)) in row.chunks_exact(size).zip(places) {
+            widen(read(n), low, high, &mut all.odd, careful);
         }
     }
     all
@@ -321,10 +335,10 @@ mod tests {
         assert_eq!(all.count_non_finite(&bytes), Some((2, 16)));
         assert_eq!(all.count_non_finite(&bytes[..16]), None);
         let (at, position) =
-            all.find_first_outside(&bytes[..16], &[0.0, -2.0], &[4.0, 4.0], &[0.0, 0.5]).unwrap();
+            all.find_outside(&quick, &bytes[..16], &[0.0, -2.0], &[4.0, 4.0]).unwrap();
         assert_eq!((at, position), (8, vec![3.0, 5.0]));
-        assert!(quick.is_in(&[1.0, -2.0], &[3.0, 4.9], &[0.0, 0.2]));
-        assert!(!quick.is_in(&[1.1, -2.0], &[3.0, 5.0], &[0.0, 0.0]));
+        assert!(quick.is_in(&[1.0, -2.0], &[3.0, 4.999_95]));
+        assert!(!quick.is_in(&[1.1, -2.0], &[3.0, 5.0]));
     }
 
     #[test]

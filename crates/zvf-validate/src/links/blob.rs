@@ -33,11 +33,10 @@ pub(super) async fn check(
     opened: &OpenFamily,
     total: &mut Total,
 ) -> Result<()> {
-    let number = i64::from(level.node.number()) + i64::from(opened.delta.0);
     let (width, rank) = (opened.family.link_width(), opened.family.sid_ndim());
     let ends = Ends {
         level,
-        other: levels.iter().find(|other| i64::from(other.node.number()) == number),
+        other: level.find_at(opened.delta.0, levels),
         within: opened.delta.0 == 0,
         // Only 0.9 specifies bridges of lines and faces.
         uses: Uses { bridges: false, faces: false, ..find_uses(level, &opened.family) },
@@ -95,8 +94,7 @@ async fn blob(
     ends: &Ends<'_>,
     total: &mut Total,
 ) -> Result<()> {
-    let data = run.store.nodes().dense(path).await;
-    let Some(data) = run.take(C[2], path, data)?.flatten() else {
+    let Some(data) = run.dense(path).await?.flatten() else {
         total.mark_lost();
         return Ok(());
     };
@@ -110,8 +108,7 @@ async fn blob(
     for batch in batches(data.len(), piece) {
         let start = batch.start;
         run.step(path, start, data.len())?;
-        let bytes = data.rows(batch).await;
-        let Some(bytes) = run.take(C[2], path, bytes)? else {
+        let Some(bytes) = run.take(C[2], path, data.rows(batch).await)? else {
             total.mark_lost();
             return Ok(());
         };
@@ -206,8 +203,7 @@ async fn attributes(
     let group = level.path("cross_chunk_link_attributes");
     for name in run.names(C[20], &group).await? {
         let path = format!("{group}/{name}/{}", opened.delta);
-        let values = run.store.nodes().dense(&path).await;
-        let Some(values) = run.take(C[2], &path, values)?.flatten() else { continue };
+        let Some(values) = run.dense(&path).await?.flatten() else { continue };
         match total.counted_rows().filter(|links| *links != values.len()) {
             Some(links) => run.add(C[20].at(&path).expects("rows", links, values.len())),
             None => run.read_rows(&path, &values).await?,

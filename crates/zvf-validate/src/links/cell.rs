@@ -9,7 +9,7 @@ use zvf_format::{Class, FormatError};
 use zvf_model::read_two_widths;
 
 use super::hash::pair;
-use super::segment::LinkChecks;
+use super::segment::{LinkChecks, Segment};
 use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
 use crate::findings::Findings;
@@ -55,20 +55,21 @@ pub(crate) fn check_cell(checks: &LinkChecks, key: &ChunkKey, cells: &[Cell]) ->
     let found = checks.fresh.new_empty();
     let mut report = LinkReport { found, copies: (1, 0), ..Default::default() };
     let (rows, cells) = cells.split_at(1);
-    let (fragments, attributes) = cells.split_at(usize::from(checks.fragments.is_some()));
+    let segment = &*checks.segment;
+    let (fragments, attributes) = cells.split_at(usize::from(segment.fragments.is_some()));
     match &rows[0] {
-        Err(error) => report.found.add(crate::cells::cell_finding(&checks.path, key, error)),
+        Err(error) => report.found.add(crate::cells::cell_finding(segment.path(), key, error)),
         // Older families store empty cells.
-        Ok(None) if !checks.recorded => report.rows = Some(0),
+        Ok(None) if !segment.array.recorded => report.rows = Some(0),
         Ok(None) => {
             let expected = "a cell, because it is listed";
-            let finding = C[28].at(&checks.path);
+            let finding = C[28].at(segment.path());
             report.found.add(finding.expects("nonempty_chunks", expected, "none").in_cell(key));
         }
         Ok(Some(bytes)) => {
             report.cells = 1;
             report.bytes = to_u64(bytes.len());
-            match LinkCell::parse(bytes, checks.body, checks.shape) {
+            match LinkCell::parse(bytes, segment.body, segment.shape) {
                 Ok(cell) => report.check_records(checks, key, &cell),
                 Err(error) => {
                     let rule = match (error.class, error.field) {
@@ -76,19 +77,21 @@ pub(crate) fn check_cell(checks: &LinkChecks, key: &ChunkKey, cells: &[Cell]) ->
                         (Class::Negative, "vi") => C[18],
                         _ => C[36],
                     };
-                    report.found.add(Finding::from_format(rule, &checks.path, &error).in_cell(key));
+                    report
+                        .found
+                        .add(Finding::from_format(rule, segment.path(), &error).in_cell(key));
                 }
             }
         }
     }
     report.two_widths = match &rows[0] {
-        Ok(Some(bytes)) if checks.shape.element().size() == 4 => {
+        Ok(Some(bytes)) if segment.shape.element().size() == 4 => {
             count_two_widths(checks, key, bytes, fragments)
         }
         _ => report.rows,
     };
-    for ((path, row), cell) in checks.attributes.iter().zip(attributes) {
-        report.check_attribute(path, *row, key, cell);
+    for ((array, row), cell) in segment.attributes.iter().zip(attributes) {
+        report.check_attribute(&array.path, *row, key, cell);
     }
     report.check_fragments(checks, key, fragments);
     report
@@ -101,7 +104,7 @@ fn count_two_widths(
     bytes: &[u8],
     fragments: &[Cell],
 ) -> Option<u64> {
-    let chunks = checks.form.chunks(&checks.family, key)?;
+    let chunks = checks.segment.chunks(key)?;
     let tables =
         std::iter::once(&checks.source_chunks).chain(std::iter::repeat(&checks.target_chunks));
     let rows =
@@ -111,16 +114,17 @@ fn count_two_widths(
         [Ok(Some(index))] => FragmentIndex::parse(index).ok(),
         _ => None,
     };
-    let groups = read_two_widths((bytes, checks.body), index.as_ref(), checks.shape, &rows)?;
+    let Segment { body, shape, .. } = *checks.segment;
+    let groups = read_two_widths((bytes, body), index.as_ref(), shape, &rows)?;
     Some(groups.iter().map(|group| to_u64(group.len())).sum())
 }
 
 impl LinkReport {
     fn check_records(&mut self, checks: &LinkChecks, key: &ChunkKey, cell: &LinkCell<'_>) {
-        let path = &checks.path;
+        let path = checks.segment.path();
         self.rows = Some(to_u64(cell.len()));
         self.found.add_lints(C[42], path, key, &cell.lints());
-        let Some(chunks) = checks.form.chunks(&checks.family, key) else {
+        let Some(chunks) = checks.segment.chunks(key) else {
             let finding = C[16].at(path).in_cell(key);
             self.found.add(finding.expects("chunks of the ends", "keys of 64 bits", "others"));
             return;
@@ -130,11 +134,12 @@ impl LinkReport {
         self.copies = chunk_count_and_rank(&chunks);
         let (mut bad, rows): (u64, Vec<Option<u64>>) =
             (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
-        let record = u64::from(checks.shape.size());
+        let shape = checks.segment.shape;
+        let record = u64::from(shape.size());
         // The records are the last bytes of the cell.
         let first = self.bytes - record * to_u64(cell.len());
-        let item = u64::from(checks.shape.element().size());
-        let perm = if checks.shape.has_perm() { item } else { 0 };
+        let item = u64::from(shape.element().size());
+        let perm = if shape.has_perm() { item } else { 0 };
         for (at, link) in (0_u64..).zip(cell.records()) {
             let ends_of_rows = link.rows().iter().zip(&rows).enumerate();
             let over = ends_of_rows
@@ -177,7 +182,7 @@ impl LinkReport {
         key: &ChunkKey,
         chunks: &[ChunkKey],
     ) -> Vec<Option<(&'a ChunkTable, usize)>> {
-        let within = checks.family.delta().0 == 0;
+        let within = checks.segment.family.delta().0 == 0;
         let mut ends = Vec::with_capacity(chunks.len());
         for (at, chunk) in chunks.iter().enumerate() {
             let table = if at == 0 { &*checks.source_chunks } else { &*checks.target_chunks };
@@ -191,7 +196,7 @@ impl LinkReport {
                     C[17]
                 };
                 let end = if at == 0 { "source" } else { "end" };
-                let finding = rule.at(&checks.path).in_cell(key);
+                let finding = rule.at(checks.segment.path()).in_cell(key);
                 self.found.add(finding.expects(end, "a chunk of its level", chunk));
             }
             ends.push(place.map(|place| (table, place)));
@@ -219,7 +224,7 @@ impl LinkReport {
             self.sum = self.sum.wrapping_add(stated);
         }
         if uses.faces && has_equal_corners(link, chunks) {
-            let finding = G[9].at(&checks.path);
+            let finding = G[9].at(checks.segment.path());
             let finding = chunks.first().map_or(finding.clone(), |key| finding.in_cell(key));
             self.found.add(finding.expects("face", "corners that differ", "the same row at each"));
         }
@@ -278,15 +283,15 @@ impl LinkReport {
 
     /// Checks C41, G10: the fragments over the links of a chunk.
     fn check_fragments(&mut self, checks: &LinkChecks, key: &ChunkKey, cell: &[Cell]) {
-        let (Some(path), Some(rows), [cell]) = (&checks.fragments, self.rows, cell) else { return };
+        let (Some(array), Some(rows), [cell]) = (&checks.segment.fragments, self.rows, cell) else {
+            return;
+        };
+        let path = &array.path;
         let bytes = match cell {
             Err(error) => return self.found.add(crate::cells::cell_finding(path, key, error)),
             Ok(None) => {
-                if checks.wants_fragments {
-                    let finding = C[41].at(path).in_cell(key);
-                    self.found.add(finding.expects("cell", "fragments over the links", "none"));
-                }
-                return;
+                let finding = C[41].at(path).in_cell(key);
+                return self.found.add(finding.expects("cell", "fragments over the links", "none"));
             }
             Ok(Some(bytes)) => bytes,
         };

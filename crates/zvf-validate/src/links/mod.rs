@@ -16,15 +16,11 @@ mod open;
 mod segment;
 mod total;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
-use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::{LinkPolicy, LinkStorage};
-use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
@@ -34,7 +30,7 @@ use self::segment::{Form, LinkChecks, Segment, Uses};
 use self::total::Total;
 use crate::level::{FamilyWidth, LevelState};
 use crate::parts::Stage;
-use crate::pipeline::{ChunkCells, read, scan};
+use crate::pipeline::{Cell, scan_cells};
 use crate::rules::{C, G};
 use crate::validation::Validation;
 
@@ -73,7 +69,7 @@ pub(crate) async fn check(
 /// Checks C30: links between chunks name rows in the order before Draco encoding, which not all
 /// streams keep.
 fn check_order(run: &mut Validation, level: &LevelState, opened: &OpenFamily) {
-    let between = |segment: &Segment| match &segment.form {
+    let between = |segment: &Arc<Segment>| match &segment.form {
         Form::Offsets(offsets) => !offsets.are_zero() && !segment.array.keys.is_empty(),
         Form::Same | Form::Joined => false, // older formats have no Draco streams
     };
@@ -90,11 +86,11 @@ async fn check_segment(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
-    segment: &Segment,
+    segment: &Arc<Segment>,
     total: &mut Total,
 ) -> Result<()> {
-    let checks = Arc::new(link_checks(run, levels, level, segment));
-    total.begin(run, level, &checks.path, checks.uses);
+    let checks = link_checks(run, levels, level, segment);
+    total.begin(run, level, segment.path(), checks.uses);
     let keys: Vec<ChunkKey> = segment.array.keys.iter().collect();
     check_missing_fragments(run, level, segment, keys.len());
     let attributes = segment.attributes.iter().map(|(array, _)| &array.cells);
@@ -102,24 +98,13 @@ async fn check_segment(
         .chain(segment.fragments.as_ref().map(|array| &array.cells))
         .chain(attributes)
         .collect();
-    let options = run.options.clone();
-    let total_cells = to_u64(keys.len());
-    let read_batch = |range: Range<usize>| read(&options, &arrays, &keys[range]).boxed();
-    let shared = Arc::clone(&checks);
-    let check_batch = move |chunks: Vec<ChunkCells>| {
-        let check = |(key, cells): ChunkCells| Some(check_cell(&shared, &key, &cells?));
-        chunks.into_par_iter().filter_map(check).collect::<Vec<_>>()
-    };
+    let check = move |key: &ChunkKey, cells: &[Cell]| check_cell(&checks, key, cells);
     // Before 0.9, counts cover only links across chunks.
     let counted = !matches!(segment.form, Form::Same);
-    let work = run.work.clone();
-    let take_batch = |range: Range<usize>, reports: Vec<LinkReport>| {
-        for report in reports {
-            total.take(run, report, counted);
-        }
-        run.step(&checks.path, to_u64(range.end), total_cells)
+    let take = |run: &mut Validation, _: &ChunkKey, report: Option<LinkReport>| {
+        report.into_iter().for_each(|report| total.take(run, report, counted));
     };
-    scan((&work, Stage::Links, &checks.path), keys.len(), read_batch, check_batch, take_batch).await
+    scan_cells((run, Stage::Links, segment.path()), &arrays, &keys, check, take).await
 }
 
 /// Checks C41: links within chunks that lack an index of fragments.
@@ -156,28 +141,17 @@ fn link_checks(
     run: &Validation,
     levels: &[LevelState],
     level: &LevelState,
-    segment: &Segment,
+    segment: &Arc<Segment>,
 ) -> LinkChecks {
-    let delta = segment.family.delta();
-    let number = i64::from(level.node.number()) + i64::from(delta.0);
-    let target = levels.iter().find(|target| i64::from(target.node.number()) == number);
+    let target = level.find_at(segment.family.delta().0, levels);
     // The older families put both ends under the key of the cell.
     let target_chunks = target.map(|target| Arc::clone(&target.chunks)).unwrap_or_default();
-    let attributes = segment.attributes.iter().map(|(array, row)| (array.path.clone(), *row));
     // The other spelling of the statement, which tools read.
     let states_groups =
         segment.array.cells.attributes().get("link_groups") == Some(&"per_vertex_fragment".into());
     LinkChecks {
         fresh: run.found.new_empty(),
-        path: segment.array.path.clone(),
-        recorded: segment.array.recorded,
-        family: segment.family,
-        form: segment.form.clone(),
-        shape: segment.shape,
-        body: segment.body,
-        attributes: attributes.collect(),
-        fragments: segment.fragments.as_ref().map(|array| array.path.clone()),
-        wants_fragments: true,
+        segment: Arc::clone(segment),
         grouped: level.node.meta().fragment_link_groups || states_groups,
         source_chunks: Arc::clone(&level.chunks),
         target_chunks,

@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
@@ -31,7 +32,7 @@ pub(crate) struct OpenFamily {
     pub(crate) doc: LinksFamily,
     /// The group whose document has the counts.
     pub(crate) path: String,
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) segments: Vec<Arc<Segment>>,
     /// Records across chunks that are not stored in cells.
     pub(crate) loose: LooseRecords,
     /// Whether all segments could be opened, so that counts can be compared.
@@ -91,8 +92,7 @@ pub(crate) async fn open_families(
 
 /// Reads the attributes of the node at `path`, if it exists.
 async fn read_attributes(run: &mut Validation, path: &str) -> Result<Option<Object>> {
-    let node = run.store.nodes().node(path).await;
-    Ok(run.take(S[18], path, node)?.flatten().map(|node| match &*node {
+    Ok(run.node(path).await?.flatten().map(|node| match &*node {
         Node::Group(group) => group.attributes.clone(),
         Node::Array(array) => array.attributes.clone(),
     }))
@@ -153,7 +153,7 @@ async fn open_c(
                 ));
             }
         }
-        segments.push(segment);
+        segments.push(Arc::new(segment));
     }
     for (attribute, below) in &values {
         for child in below.iter().filter(|child| !names.contains(child)) {
@@ -269,7 +269,7 @@ async fn open_older(
     };
     let mut segments = Vec::new();
     if let Some(within) = within {
-        segments.extend(open_same_chunk(run, level, &family, name, &within).await?);
+        segments.extend(open_same_chunk(run, level, &family, name, &within).await?.map(Arc::new));
     }
     let (mut loose, mut complete) = (LooseRecords::None, true);
     match between {
@@ -300,7 +300,7 @@ async fn open_older(
                         "none",
                     ));
                 }
-                segments.extend(joined);
+                segments.extend(joined.map(Arc::new));
             }
         }
     }
@@ -362,10 +362,8 @@ fn check_policy(
     let take = &mut |fault, error| run.collect(fault, path, error);
     let policy = open::link_policy(&doc, level.node.key_rank(), delta, take)?;
     let Some(policy) = policy.filter(|_| delta != Delta::SAME) else { return Ok(policy) };
-    let number = i64::from(level.node.number()) + i64::from(delta.0);
-    let root = run.store.root();
-    let target = levels.iter().find(|target| i64::from(target.node.number()) == number);
-    let Some(target) = target else {
+    let (number, root) = (level.number_at(delta.0), run.store.root());
+    let Some(target) = level.find_at(delta.0, levels) else {
         // A removed level is no longer a node, and links to it may remain; a level that is still
         // listed as a node was lost.
         let name = number.to_string();

@@ -41,17 +41,7 @@ pub(crate) enum Form {
 #[derive(Debug)]
 pub(crate) struct LinkChecks {
     pub(crate) fresh: Findings,
-    pub(crate) path: String,
-    /// Whether cells are listed; then each listed cell must exist.
-    pub(crate) recorded: bool,
-    pub(crate) family: LinkPolicy,
-    pub(crate) form: Form,
-    pub(crate) shape: RowShape,
-    pub(crate) body: Body,
-    pub(crate) attributes: Vec<(String, u64)>,
-    pub(crate) fragments: Option<String>,
-    /// Whether missing fragments of a cell are reported.
-    pub(crate) wants_fragments: bool,
+    pub(crate) segment: Arc<Segment>,
     /// Whether links are grouped by the fragments of their rows.
     pub(crate) grouped: bool,
     pub(crate) source_chunks: Arc<ChunkTable>,
@@ -75,15 +65,21 @@ pub(crate) struct Uses {
     pub(crate) between: Option<bool>,
 }
 
-impl Form {
-    /// Returns the chunks of the ends of records in cell `key`; `None` if there are no such chunks.
-    pub(crate) fn chunks(&self, family: &LinkPolicy, key: &ChunkKey) -> Option<Vec<ChunkKey>> {
-        match self {
-            Self::Offsets(offsets) => {
+impl Segment {
+    /// Returns the path of the array.
+    pub(crate) fn path(&self) -> &str {
+        &self.array.path
+    }
+
+    /// Returns the chunk of each end of the records of a cell.
+    pub(crate) fn chunks(&self, key: &ChunkKey) -> Option<Vec<ChunkKey>> {
+        let family = &self.family;
+        match &self.form {
+            Form::Offsets(offsets) => {
                 Some(family.endpoint_chunks(key, offsets).ok()?.chunks().to_vec())
             }
-            Self::Same => Some(vec![*key; family.link_width()]),
-            Self::Joined => {
+            Form::Same => Some(vec![*key; family.link_width()]),
+            Form::Joined => {
                 let cell = CellKey::split(&key.to_string(), family.sid_ndim(), family.link_width());
                 Some(cell.ok()?.chunks().to_vec())
             }

@@ -20,6 +20,7 @@ use crate::rules::{C, G, P};
 use crate::validation::Validation;
 
 /// Totals over the cells of a family.
+#[derive(Default)]
 pub(super) struct Total {
     delta: Delta,
     /// Number of counted rows; `None` if a cell could not be read.
@@ -57,14 +58,8 @@ impl Total {
             physical: complete.then_some(0),
             two_widths: complete.then_some(0),
             complete,
-            copies: BTreeMap::new(),
-            parents: None,
-            children: None,
-            twice: 0,
-            bridges: None,
-            sum: 0,
-            links: 0,
             sources: if upward { allocate_bitmap(run, level, P[6], &opened.path) } else { None },
+            ..Self::default()
         }
     }
 

@@ -36,9 +36,13 @@ impl Table {
         level: &LevelState,
         rank: u64,
     ) -> Result<Option<Self>> {
-        let columns = rank + 1;
-        let spans = array(run, level, SPANS, 2).await?;
-        let blocks = array(run, level, BLOCKS, columns).await?;
+        let mut open = async |name, columns: u64| {
+            let expected = format!("two axes of int64, {columns} columns");
+            let fits = |axes: &[u64]| matches!(axes, [_, found] if *found == columns);
+            let what = "the numbers of the index";
+            open_numbers(run, &level.path(name), what, &expected, fits).await
+        };
+        let (spans, blocks) = (open(SPANS, 2).await?, open(BLOCKS, rank + 1).await?);
         Ok(spans.zip(blocks).map(|(spans, blocks)| Self { spans, blocks }))
     }
 
@@ -73,26 +77,23 @@ impl Table {
 }
 
 /// Checks C24: one of the arrays, of two axes of numbers.
-async fn array(
+pub(super) async fn open_numbers(
     run: &mut Validation,
-    level: &LevelState,
-    name: &str,
-    columns: u64,
+    path: &str,
+    what: &str,
+    expected: &str,
+    fits: impl Fn(&[u64]) -> bool,
 ) -> Result<Option<DenseArray>> {
-    let path = level.path(name);
-    let array = run.take(C[2], &path, level.node.dense(name).await)?;
-    let Some(array) = array else { return Ok(None) };
+    let Some(array) = run.dense(path).await? else { return Ok(None) };
     let Some(array) = array else {
-        run.add(C[24].at(&path).expects("node", "the numbers of the index", "nothing"));
+        run.add(C[24].at(path).expects("node", what, "nothing"));
         return Ok(None);
     };
-    let fits = matches!(array.shape(), [_, found] if *found == columns);
-    if array.dtype() == Dtype::INT64 && fits {
+    if array.dtype() == Dtype::INT64 && fits(array.shape()) {
         return Ok(Some(array));
     }
-    let expected = format!("two axes of int64, {columns} columns");
     let found = format!("{} {:?}", array.dtype(), array.shape());
-    run.add(C[24].at(&path).expects("type", expected, found));
+    run.add(C[24].at(path).expects("type", expected, found));
     Ok(None)
 }
 

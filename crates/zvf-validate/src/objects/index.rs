@@ -7,11 +7,11 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::arrays::{ArrayAttributes as _, IdForm, ObjectIndex};
-use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
+use zvf_metadata::{Capability, LayoutFamily, ManifestLayout, Node};
 use zvf_model::ObjectId;
 use zvf_store::Rows;
 
-use super::dense::Table;
+use super::dense::{Table, open_numbers};
 use super::manifest::Entry;
 use crate::array::check_orphan_folders;
 use crate::finding::Finding;
@@ -68,8 +68,7 @@ impl Manifests {
 /// Opens the object index of a level, if there is one that can be checked.
 pub(crate) async fn open(run: &mut Validation, level: &mut LevelState) -> Result<Option<Index>> {
     let path = level.path("object_index");
-    let node = run.store.nodes().node(&path).await;
-    let Some(node) = run.take(S[18], &path, node)? else { return Ok(None) };
+    let Some(node) = run.node(&path).await? else { return Ok(None) };
     let doc = match node.as_deref() {
         None => return check_orphan_folders(run, &path).await.map(|()| None),
         Some(Node::Array(_)) => {
@@ -146,17 +145,9 @@ pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &In
         return Ok(());
     }
     let path = level.path("object_index/object_ids");
-    let array = level.node.dense("object_index/object_ids").await;
-    let Some(array) = run.take(C[2], &path, array)? else { return Ok(()) };
-    let Some(array) = array else {
-        run.add(C[24].at(&path).expects("node", "the id of each row", "nothing"));
-        return Ok(());
-    };
-    if array.dtype() != Dtype::INT64 || array.shape().len() != 1 {
-        let found = format!("{} {:?}", array.dtype(), array.shape());
-        run.add(C[24].at(&path).expects("type", "one axis of int64", found));
-        return Ok(());
-    }
+    let (what, shape) = ("the id of each row", "one axis of int64");
+    let array = open_numbers(run, &path, what, shape, |axes| axes.len() == 1).await?;
+    let Some(array) = array else { return Ok(()) };
     if array.len() < index.rows {
         run.add(C[24].at(&path).expects("rows", index.rows, array.len()));
         return Ok(());
@@ -177,8 +168,8 @@ pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &In
     let (mut twice, mut reserved) = (None, 0_u64);
     for batch in batches(index.rows, BATCH_IDS) {
         run.step(&path, batch.start, index.rows)?;
-        let bytes = array.rows(batch.clone()).await;
-        let Some(bytes) = run.take(C[2], &path, bytes)? else { return Ok(()) };
+        let bytes = run.take(C[2], &path, array.rows(batch.clone()).await)?;
+        let Some(bytes) = bytes else { return Ok(()) };
         for (row, id) in batch.zip(i64s_from_le(&bytes)) {
             if keeps {
                 all.push(id);

@@ -54,7 +54,7 @@ pub(crate) enum Entry {
 }
 
 /// The report of a run of rows.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RowsReport {
     pub(crate) found: Findings,
     /// Rows whose manifest is not the empty one.
@@ -70,14 +70,7 @@ pub(crate) struct RowsReport {
 
 /// Checks rows of the index.
 pub(crate) fn check_rows(checks: &ManifestChecks, rows: &[(u64, Entry)]) -> RowsReport {
-    let mut report = RowsReport {
-        found: checks.fresh.new_empty(),
-        present: 0,
-        named: Vec::new(),
-        claims: Vec::new(),
-        bridges: Vec::new(),
-        bytes: 0,
-    };
+    let mut report = RowsReport { found: checks.fresh.new_empty(), ..RowsReport::default() };
     for (row, entry) in rows {
         match entry {
             Entry::Blob(blob) => report.check_manifest(checks, *row, blob),
@@ -224,7 +217,7 @@ impl RowsReport {
             *last = None;
             return;
         };
-        if let Some(over) = first_missing_fragment(fragments, count) {
+        if let Some(over) = fragments.first_missing(count) {
             let expected = format!("below {count}, those of its chunk");
             let finding = C[9].at(&checks.path);
             self.found.add(finding.expects("fragment", expected, over).in_row(row).with_offset(at));
@@ -301,18 +294,6 @@ impl RowsReport {
             );
             self.found.add(G[6].at(&checks.path).expects("roots", "one", found).in_row(row));
         }
-    }
-}
-
-/// Returns the first fragment that a chunk of `count` fragments does not have.
-fn first_missing_fragment(fragments: &BlockFragments<'_>, count: u64) -> Option<u64> {
-    match fragments {
-        BlockFragments::Single(fragment) => Some(*fragment).filter(|fragment| *fragment >= count),
-        BlockFragments::Range { start, count: n } => {
-            let end = start.saturating_add(*n); // a claim, compared with the count
-            (end > count).then_some((*start).max(count))
-        }
-        BlockFragments::Explicit(_) => fragments.iter().find(|fragment| *fragment >= count),
     }
 }
 

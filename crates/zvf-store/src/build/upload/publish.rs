@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
 use zvf_publish::Disk;
 
 use super::super::check::check_uploads;
@@ -14,7 +13,7 @@ use super::super::claim::Claim;
 use super::{
     INTENT, LIST_PAUSE, MAX_LIST_ATTEMPTS, Uploads, is_store_name, store_exists_error, write_down,
 };
-use crate::error::commit_unknown_error;
+use crate::error::{WithOp as _, commit_unknown_error};
 use crate::key::Key;
 use crate::source::remote::Created;
 
@@ -35,8 +34,7 @@ impl Uploads {
         }
         check_uploads(self, root, nodes).await?;
         if let Some(work) = &self.work {
-            write_down(&Disk::default(), work, INTENT, root)
-                .map_err(|error| Error::io("publish", error))?;
+            write_down(&Disk::default(), work, INTENT, root).with_op("publish")?;
         }
         // From here on the objects may be a store, even if the caller no longer waits for the
         // response.
@@ -94,13 +92,9 @@ impl Uploads {
                 let is_sent = self.shared.was_sent(&name, len);
                 found += usize::from(is_sent);
                 if !is_sent && is_store_name(&name) {
-                    let error = Error::new(
-                        Class::Conflict,
-                        "objects",
-                        "nothing but what this build put there",
-                        "another's",
-                    );
-                    return Err(error.at_key(&Key::root().join(&name)?));
+                    let expected = "nothing but what this build put there";
+                    let error = Error::new(Class::Conflict, "objects", expected, "another's");
+                    return Err(error.at_key(Key::parse(&name)?));
                 }
             }
             let sent = self.shared.state().sent.len();
@@ -109,12 +103,8 @@ impl Uploads {
             }
             tries += 1;
             if tries == MAX_LIST_ATTEMPTS {
-                return Err(Error::new(
-                    Class::Conflict,
-                    "objects of this build below the prefix",
-                    to_u64(sent),
-                    found,
-                ));
+                let what = "objects of this build below the prefix";
+                return Err(Error::new(Class::Conflict, what, sent, found));
             }
             // A listing may be older than the last put.
             self.remote.sleep(LIST_PAUSE).await;

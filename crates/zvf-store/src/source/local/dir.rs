@@ -6,7 +6,7 @@
 //! enter a directory that it is already in. A link that leads nowhere is an error: the answer would
 //! not be complete. Names that cannot be keys are ignored, and so are temporary files of a writer.
 
-use zvf_error::{Error, Result};
+use zvf_error::{Locate as _, Result};
 
 use super::super::Child;
 use super::file::{Entry, Listing};
@@ -14,14 +14,15 @@ use super::file::{Entry, Listing};
 pub(super) use super::portable::Dir;
 #[cfg(unix)]
 pub(super) use super::unix::Dir;
+use crate::error::WithOp as _;
 use crate::key::Key;
 
 /// Returns the entries directly below `prefix`, by name; empty if it does not exist.
 pub(super) fn children(dir: &Dir, prefix: &Key) -> Result<Vec<Child>> {
-    let listing = dir.listing(prefix, false).map_err(|e| Error::io("list", e))?;
+    let listing = dir.listing(prefix, false).with_op("list")?;
     let entries = listing.into_iter().flat_map(|listing| listing.entries);
     let mut children: Vec<Child> = entries
-        .filter(|entry| is_seen(prefix, &entry.name).is_some())
+        .filter(|entry| prefix.listed_child(&entry.name).is_some())
         .map(|Entry { name, is_dir, .. }| Child { name, is_dir })
         .collect();
     children.sort_unstable();
@@ -37,15 +38,14 @@ pub(super) fn walk(
     // Each directory to enter, with the identities of its ancestors.
     let mut open = vec![(prefix.clone(), Vec::new())];
     while let Some((key, above)) = open.pop() {
-        let listing = dir.listing(&key, true);
-        let listing = listing.map_err(|e| Error::io("list", e).at_key(&key))?;
+        let listing = dir.listing(&key, true).with_op("list").at_key(&key)?;
         let Some(Listing { place, entries }) = listing else { continue };
         if above.contains(&place) {
             continue;
         }
         let inside: Vec<_> = above.into_iter().chain([place]).collect();
         for Entry { name, is_dir, size } in entries {
-            let Some(key) = is_seen(&key, &name) else { continue };
+            let Some(key) = key.listed_child(&name) else { continue };
             if is_dir {
                 open.push((key, inside.clone()));
             } else if !found(key, size) {
@@ -54,9 +54,4 @@ pub(super) fn walk(
         }
     }
     Ok(())
-}
-
-/// Returns the key of `name` below `prefix`, unless the name is invalid or belongs to a writer.
-fn is_seen(prefix: &Key, name: &str) -> Option<Key> {
-    if name.starts_with(".tmp-") { None } else { prefix.child(name).ok() }
 }

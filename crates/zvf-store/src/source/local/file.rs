@@ -1,5 +1,6 @@
 //! The result of opening a name in a directory: an open file, or a listing.
 
+use crate::error::WithOp as _;
 use std::fs::{File as StdFile, Metadata};
 use std::io;
 
@@ -17,7 +18,7 @@ pub(super) struct File {
 impl File {
     /// Examines an opened name: a directory is not an object, and a pipe or a device is refused.
     pub(super) fn new(open: StdFile) -> Result<Option<Self>> {
-        let about = open.metadata().map_err(|e| Error::io("read", e))?;
+        let about = open.metadata().with_op("read")?;
         if about.is_dir() {
             return Ok(None);
         }
@@ -38,7 +39,7 @@ impl File {
     /// Returns whether the file was written to since it was opened. Changes of its names do not
     /// count.
     pub(super) fn is_written(&self) -> Result<bool> {
-        let now = self.open.metadata().map_err(|e| Error::io("read", e))?;
+        let now = self.open.metadata().with_op("read")?;
         let written = |about: &Metadata| (about.len(), Stamp::from_metadata(about).modified);
         Ok(written(&now) != written(&self.about))
     }
@@ -46,7 +47,7 @@ impl File {
     /// Duplicates the handle of the open file.
     #[cfg(all(unix, feature = "map"))]
     pub(super) fn reopen(&self) -> Result<StdFile> {
-        self.open.try_clone().map_err(|e| Error::io("read", e))
+        self.open.try_clone().with_op("read")
     }
 }
 

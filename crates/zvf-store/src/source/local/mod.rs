@@ -45,7 +45,7 @@ pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version, check_listed};
 use crate::budget::{Budget, Reservation};
-use crate::error::{length_error, store_replaced_error};
+use crate::error::{WithOp as _, length_error, store_replaced_error};
 use crate::key::Key;
 #[cfg(unix)]
 use zvf_format::num::saturating_usize;
@@ -272,10 +272,6 @@ impl Local {
         }
     }
 
-    pub(crate) const fn merge_gap(&self) -> u64 {
-        MERGE_GAP_BYTES
-    }
-
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
         let list = move || shared.check_not_replaced(dir::children(&shared.dir, &from));
@@ -417,7 +413,7 @@ impl Shared {
                 held => held,
             },
         };
-        let bytes = self.bytes(file, start, len, pooled).map_err(|e| Error::io("read", e))?;
+        let bytes = self.bytes(file, start, len, pooled).with_op("read")?;
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
@@ -542,7 +538,7 @@ fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
 }
 
 /// A second pread costs about as much as copying this many bytes.
-const MERGE_GAP_BYTES: u64 = 4 << 10;
+pub(super) const MERGE_GAP_BYTES: u64 = 4 << 10;
 /// The number of files that justifies another thread.
 const MIN_FILES_PER_THREAD: usize = 64;
 /// Below this budget there is no buffer pool.

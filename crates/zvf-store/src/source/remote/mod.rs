@@ -138,10 +138,6 @@ impl Remote {
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
-    pub(crate) const fn merge_gap(&self) -> u64 {
-        MERGE_GAP_BYTES
-    }
-
     pub(crate) fn can_list(&self) -> bool {
         self.0.can_list
     }
@@ -152,7 +148,7 @@ impl Remote {
         let listing = self.0.children(prefix, &path).await.at_key(prefix)?;
         let name = |path: &Path, is_dir| {
             let name = path.filename()?.to_owned();
-            is_seen(prefix, &name).then_some(Child { name, is_dir })
+            prefix.listed_child(&name).map(|_| Child { name, is_dir })
         };
         let folders = listing.common_prefixes.iter().filter_map(|path| name(path, true));
         let objects = listing.objects.iter().filter(|meta| meta.location != path);
@@ -366,11 +362,7 @@ impl Shared {
         let whole =
             match attempts.run_within(self, "body", self.retry.timeouts.body(len), body).await {
                 Ok(Ok(whole)) => whole,
-                Ok(Err(miss)) => {
-                    *part = part.take().filter(|begun| begun.tag.is_some());
-                    return Err(miss);
-                }
-                Err(miss) => {
+                Ok(Err(miss)) | Err(miss) => {
                     *part = part.take().filter(|begun| begun.tag.is_some());
                     return Err(miss);
                 }
@@ -476,14 +468,9 @@ fn check_version(version: &mut Option<Version>, read: Option<Read>) -> Result<Op
     if *first == read.version { Ok(Some(read)) } else { Err(Error::replaced()) }
 }
 
-/// Returns whether `name` can be a key below `prefix`, and is not a temporary name of a writer.
-fn is_seen(prefix: &Key, name: &str) -> bool {
-    !name.starts_with(".tmp-") && prefix.child(name).is_ok()
-}
-
 /// On a network, a request costs about as much as this many bytes. A page joins the requests of
 /// several readers itself.
-const MERGE_GAP_BYTES: u64 = if cfg!(target_arch = "wasm32") { 0 } else { 256 << 10 };
+pub(super) const MERGE_GAP_BYTES: u64 = if cfg!(target_arch = "wasm32") { 0 } else { 256 << 10 };
 
 #[cfg(all(test, feature = "http"))]
 mod http_tests;

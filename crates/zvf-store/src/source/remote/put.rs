@@ -31,6 +31,7 @@ use super::super::{Get, check_listed};
 use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
+use crate::codec::is_joined;
 use crate::error::commit_unknown_error;
 use crate::key::Key;
 
@@ -81,14 +82,10 @@ impl Remote {
                 && !is_blind
                 && let Some(found) = self.read(key).await?
             {
-                let (class, found_words) = (Class::Conflict, "one of another writer");
-                let error = Error::new(
-                    class,
-                    "object",
-                    "none, or the one of this build",
-                    quote(found_words),
-                );
-                return if is_same(&found, parts) { Ok(()) } else { Err(error) };
+                let expected = "none, or the one of this build";
+                let other = quote("one of another writer");
+                let error = Error::new(Class::Conflict, "object", expected, other);
+                return if is_joined(&found, parts) { Ok(()) } else { Err(error) };
             }
             // A refusal although no object exists is a race that the other request lost, too.
             let miss = if is_taken { RACE } else { miss };
@@ -346,19 +343,6 @@ impl AttemptError {
 
 pub(crate) fn store_exists_error() -> Error {
     Error::new(Class::AlreadyExists, "store", "none yet", "another one")
-}
-
-/// Returns whether `found` equals the concatenated `parts`.
-fn is_same(found: &Bytes, parts: &[Bytes]) -> bool {
-    let mut rest: &[u8] = found;
-    let is_next = |part: &Bytes| match rest.split_at_checked(part.len()) {
-        Some((head, tail)) if head == part => {
-            rest = tail;
-            true
-        }
-        _ => false,
-    };
-    parts.iter().all(is_next) && rest.is_empty()
 }
 
 /// Two requests raced, and neither object exists.
