@@ -113,7 +113,7 @@ impl TryFrom<HalfSpaceData> for HalfSpace {
 
 impl From<Region> for Form {
     fn from(region: Region) -> Self {
-        region.into_form()
+        region.form
     }
 }
 
@@ -249,14 +249,11 @@ pub(crate) enum NotFinite {
 
 impl From<f64> for Number {
     fn from(number: f64) -> Self {
-        if number.is_finite() {
-            Self::Finite(number)
-        } else if number.is_nan() {
-            Self::Other(NotFinite::NotANumber)
-        } else if number > 0.0 {
-            Self::Other(NotFinite::Infinity)
-        } else {
-            Self::Other(NotFinite::MinusInfinity)
+        match number {
+            f64::INFINITY => Self::Other(NotFinite::Infinity),
+            f64::NEG_INFINITY => Self::Other(NotFinite::MinusInfinity),
+            _ if number.is_nan() => Self::Other(NotFinite::NotANumber),
+            _ => Self::Finite(number),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! An open level of a handle: cached facts for queries, and its columns by name.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
@@ -24,12 +25,25 @@ pub(crate) struct LevelCache {
     stray: OnceCell<Vec<ChunkFragments>>,
 }
 
+impl Deref for LevelCache {
+    type Target = LevelReader;
+
+    fn deref(&self) -> &LevelReader {
+        &self.level
+    }
+}
+
 impl LevelCache {
     /// Creates an empty cache for an open level.
     pub(crate) async fn from_level(level: LevelReader) -> Result<Self> {
         let binned = level.bins().is_some_and(|bins| bins.count() > 1);
         let has_objects = binned && level.node().group("object_index").await?.is_some();
         Ok(Self { level, has_objects, names: OnceCell::new(), stray: OnceCell::new() })
+    }
+
+    /// Returns the chunks that have fragments but no vertices; searches them once.
+    pub(crate) fn vertex_count(&self) -> u64 {
+        u64::try_from(self.level.node().meta().vertex_count).unwrap_or(0) // negative: unknown
     }
 
     /// Returns the chunks that have fragments but no vertices; searches them once.

@@ -2,7 +2,7 @@
 
 use zvf_model::Bounds;
 
-use super::BadRegion;
+use super::{BadRegion, fixed};
 
 const AXES: usize = Bounds::MAX_AXES;
 
@@ -16,12 +16,7 @@ pub(crate) struct Ball {
 
 impl Ball {
     pub(super) fn new(centre: &[f64], radius: f64) -> Result<Self, BadRegion> {
-        if centre.is_empty() || centre.len() > AXES {
-            return Err(BadRegion::Axes { found: centre.len() });
-        }
-        if !radius.is_finite() || centre.iter().any(|x| !x.is_finite()) {
-            return Err(BadRegion::NotFinite { what: "centre or radius" });
-        }
+        let position = fixed(centre, radius, "centre or radius")?;
         if radius < 0.0 {
             return Err(BadRegion::NegativeRadius);
         }
@@ -29,8 +24,6 @@ impl Ball {
         if !(radius * radius).is_finite() {
             return Err(BadRegion::NotFinite { what: "squared radius" });
         }
-        let mut position = [0.0; AXES];
-        position[..centre.len()].copy_from_slice(centre);
         Ok(Self { centre: position, axes: centre.len(), radius })
     }
 

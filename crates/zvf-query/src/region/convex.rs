@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use zvf_model::Bounds;
 
-use super::BadRegion;
+use super::{BadRegion, fixed};
 
 const AXES: usize = Bounds::MAX_AXES;
 
@@ -35,17 +35,10 @@ impl HalfSpace {
     ///
     /// When `normal` has no axis, more than eight, or is zero, or a number is not finite.
     pub fn new(normal: &[f64], offset: f64) -> Result<Self, BadRegion> {
-        let mut components = [0.0; AXES];
-        if normal.is_empty() || normal.len() > AXES {
-            return Err(BadRegion::Axes { found: normal.len() });
-        }
-        if !offset.is_finite() || normal.iter().any(|n| !n.is_finite()) {
-            return Err(BadRegion::NotFinite { what: "half-space" });
-        }
+        let components = fixed(normal, offset, "half-space")?;
         if normal.iter().all(|n| *n == 0.0) {
             return Err(BadRegion::NoDirection);
         }
-        components[..normal.len()].copy_from_slice(normal);
         Ok(Self { normal: components, offset, axes: normal.len() })
     }
 

@@ -43,7 +43,7 @@ pub use convex::{Corner, HalfSpace};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Form", try_from = "Form")]
 pub struct Region {
-    form: Form,
+    pub(crate) form: Form,
     hull: Bounds, // contains the region; infinite where the region is
     ball: Option<Ball>,
     pieces: Vec<Convex>, // not empty unless it is a ball
@@ -133,10 +133,6 @@ impl Region {
             *half_open = true;
         }
         self
-    }
-
-    pub(crate) fn into_form(self) -> Form {
-        self.form
     }
 
     /// Returns the number of axes.
@@ -240,6 +236,23 @@ impl Region {
 }
 
 /// Sorts intervals and merges touching ones.
+/// Returns a point or direction with unused axes 0, if it and a number that belongs to it are
+/// finite.
+fn fixed(
+    values: &[f64],
+    number: f64,
+    what: &'static str,
+) -> Result<[f64; Bounds::MAX_AXES], BadRegion> {
+    let mut fixed = [0.0; Bounds::MAX_AXES];
+    match fixed.get_mut(..values.len()) {
+        Some(used @ [_, ..]) => used.copy_from_slice(values),
+        Some([]) | None => return Err(BadRegion::Axes { found: values.len() }),
+    }
+    let finite = number.is_finite() && values.iter().all(|x| x.is_finite());
+    if finite { Ok(fixed) } else { Err(BadRegion::NotFinite { what }) }
+}
+
+/// Joins parts of a segment that touch or overlap.
 fn join_touching(parts: &mut Vec<(f64, f64)>) {
     parts.sort_by(|a, b| a.0.total_cmp(&b.0));
     parts.dedup_by(|next, last| {

@@ -18,9 +18,9 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::{f64_from_i64, index_u32, saturating_u32};
 use zvf_model::{ChunkOwners, ObjectIndex, ObjectManifest};
 
-use super::Context;
 use super::fetch::{Chunks, RowSource, groups};
 use super::work_units::INDEX_BATCH_CELLS;
+use super::{Context, distinct};
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::select::chain::{Chain, Point, is_near};
@@ -47,20 +47,17 @@ impl Context {
         if self.query.allow_missing {
             keys = self.find_written_chunks(&keys).await?;
         }
-        let axes = self.cache.level.axes();
+        let axes = self.level.axes();
         let near = |a: &[i64], b: &[i64]| hulls_meet(a, b, range, axes);
         let steps = self.kind.is_chain() && matches!(self.mode, Mode::Touch | Mode::Clip);
         let found = if steps {
-            self.cache.level.owners(&keys, Some(&near)).await?
+            self.level.owners(&keys, Some(&near)).await?
         } else {
-            self.cache.level.owners(&keys, None).await?
+            self.level.owners(&keys, None).await?
         };
         let Some(owners) = found else { return Ok(None) };
-        let mut all: Vec<u64> =
-            owners.chunks.iter().flat_map(|chunk| chunk.all()).map(|o| o.row.into()).collect();
-        all.extend(&owners.crossing);
-        all.sort_unstable();
-        all.dedup();
+        let owned = owners.chunks.iter().flat_map(|chunk| chunk.all()).map(|o| o.row.into());
+        let mut all = distinct(owned.chain(owners.crossing.iter().copied()));
         // If the region covers most of the level, a closer look costs more than it saves.
         let looks_closer = self.kind.is_chain()
             && !matches!(self.mode, Mode::Cells | Mode::Inside)
@@ -69,7 +66,7 @@ impl Context {
             return Ok(Some(all));
         };
         let (mut hits, mut ends) = (BTreeSet::new(), Ends::new());
-        let max_bytes = self.cache.level.store().budget().max_bytes() / 4;
+        let max_bytes = self.level.store().budget().max_bytes() / 4;
         let mut owners = owners.chunks.as_slice();
         for keys in keys.chunks(INDEX_BATCH_CELLS) {
             let rows = self.extents(keys).await;
@@ -105,7 +102,7 @@ impl Context {
         let (found, loaded) = self.load_fragments(&fragments, false).await?;
         let steps = self.mode != Mode::Crop;
         for (cell, (key, number), pieces) in found {
-            let chain = Chain::new(&pieces, &loaded, self.cache.level.axes());
+            let chain = Chain::new(&pieces, &loaded, self.level.axes());
             let is_hit = if steps { chain.touches(region) } else { chain.has_vertex_in(region) };
             if is_hit {
                 hits.extend(owners[cell].fragment_owners(number));
@@ -125,7 +122,7 @@ impl Context {
     ) -> Result<(Vec<(usize, Place, Vec<Piece>)>, Vec<LoadedRows>)> {
         let keys: Vec<ChunkKey> = wanted.iter().map(|(key, _)| *key).collect();
         let (mut rows, mut all, mut found) = (Vec::new(), Pieces::default(), Vec::new());
-        let indexes = self.cache.level.fragments(&keys).await;
+        let indexes = self.level.fragments(&keys).await;
         for (cell, ((key, numbers), fragments)) in wanted.iter().zip(indexes).enumerate() {
             let Some(fragments) = self.allow_missing(fragments)? else {
                 rows.push(0);
@@ -149,7 +146,7 @@ impl Context {
                 found.push((cell, (*key, *number), pieces.list));
             }
         }
-        let source = RowSource::Positions(&self.cache.level);
+        let source = RowSource::Positions(&self.level);
         let chunks = Chunks { keys, rows, caching: self.caching(0) };
         let loaded = self.read_pieces(source, &chunks, &all).await?;
         chunks.check_pieces(&all.list, &loaded)?;
@@ -165,7 +162,7 @@ impl Context {
         manifests: &[ObjectManifest],
         mut ends: Ends,
     ) -> Result<Vec<u64>> {
-        let axes = self.cache.level.axes();
+        let axes = self.level.axes();
         let mut steps: Vec<(Place, Place, u64)> = Vec::new();
         let mut unknown: BTreeMap<Vec<i64>, (ChunkKey, BTreeSet<u64>)> = BTreeMap::new();
         for manifest in manifests {
@@ -211,7 +208,7 @@ impl Context {
             return (point, point);
         }
         let (mut low, mut high) = ([f64::NEG_INFINITY; 8], [f64::INFINITY; 8]); // anywhere
-        let sizes = self.cache.level.chunk_shape().sizes();
+        let sizes = self.level.chunk_shape().sizes();
         let at = place.0.spatial(sizes.len()).unwrap_or_default();
         for (axis, (size, at)) in sizes.iter().zip(at).enumerate() {
             // Because of rounding, points near a face may be stored on its other side.

@@ -49,10 +49,10 @@ impl AnswerColumns {
             Columns::None => {}
             Columns::All => {
                 let names = cache.names().await?;
-                let columns = names.iter().map(|name| cache.level.listed_attribute(name, near));
+                let columns = names.iter().map(|name| cache.listed_attribute(name, near));
                 chosen.vertex = try_join_all(columns).await?.into_iter().flatten().collect();
                 if kind.has_links()
-                    && let Some(family) = cache.level.links(Delta::SAME).await?
+                    && let Some(family) = cache.links(Delta::SAME).await?
                 {
                     chosen.link = family.attributes().await?;
                 }
@@ -92,12 +92,12 @@ impl AnswerColumns {
             Some(("object", rest)) => chosen.object.push(cache.object_attribute(rest).await?),
             Some(("link", rest)) => {
                 check_links(kind)?;
-                let family = cache.level.links(Delta::SAME).await?;
+                let family = cache.links(Delta::SAME).await?;
                 chosen.link.push(cache.link_attribute(family.as_ref(), rest).await?);
             }
             _ => {
                 let family = match kind.has_links() {
-                    true => cache.level.links(Delta::SAME).await?,
+                    true => cache.links(Delta::SAME).await?,
                     false => None,
                 };
                 if let Some(family) = family

@@ -56,7 +56,7 @@ impl Conditions {
             all.sort(predicate, &mut rows)?;
         }
         all.columns = open(&rows, cache, near).await?;
-        all.bounds = bounds(&rows, &all.columns, cache.level.axes());
+        all.bounds = bounds(&rows, &all.columns, cache.axes());
         all.rows = rows.iter().map(|row| rows::compile_predicate(row, &all.columns)).collect();
         all.object_columns = open(&all.objects, cache, near).await?;
         all.link_columns = open(&all.links, cache, near).await?;
@@ -169,7 +169,7 @@ impl Context {
         if conditions.is_empty() {
             return Ok(None);
         }
-        let level = &self.cache.level;
+        let level = &self.level;
         let Some(groups) = level.groups().await? else { return Ok(Some(Vec::new())) };
         if groups.len() > MAX_GROUPS {
             return Err(Error::limit("groups that conditions look at", MAX_GROUPS, groups.len()));
@@ -229,7 +229,7 @@ async fn open(
             Scope::Fragment => ConditionColumn::Attribute(cache.fragment_attribute(name).await?),
             Scope::Object => ConditionColumn::Object(cache.object_attribute(name).await?),
             Scope::Link => {
-                let family = cache.level.links(Delta::SAME).await?;
+                let family = cache.links(Delta::SAME).await?;
                 ConditionColumn::Link(cache.link_attribute(family.as_ref(), name).await?)
             }
             Scope::Vertex | Scope::Group => {
@@ -247,10 +247,10 @@ async fn open(
     }
     let holds = |column: &ColumnRef| {
         let source = find(&columns, column)?;
-        let (dtype, categories) = (source.dtype(&cache.level), source.categories());
+        let (dtype, categories) = (source.dtype(cache), source.categories());
         Some(Holds { dtype, categories, may_be_absent: column.scope != Scope::Vertex })
     };
-    let store = cache.level.store();
+    let store = cache.store();
     conditions.iter().try_for_each(|condition| plausible::check(condition, &holds, store))?;
     Ok(columns)
 }

@@ -58,7 +58,7 @@ impl Context {
         rows: Selection,
     ) -> Result<(Selection, Vec<LoadedRows>)> {
         self.count(chunks.keys.len(), to_u64(rows.pieces.rows));
-        let source = RowSource::Positions(&self.cache.level);
+        let source = RowSource::Positions(&self.level);
         let by_values = rows.spans.is_none()
             && self.query.region.is_none()
             && self.conditions.are_of_attributes();
@@ -145,7 +145,7 @@ impl Context {
         let mut selected = Selection { spans: Some(Vec::new()), ..Selection::default() };
         for span in spans {
             let pieces = rows.span_pieces(span);
-            let object = Chain::new(pieces, positions, self.cache.level.axes());
+            let object = Chain::new(pieces, positions, self.level.axes());
             let mut push = |pieces: &[Piece]| selected.push(span, pieces.iter().copied());
             let near = || pieces.iter().copied().filter(is_near);
             match (mode, region) {
@@ -232,7 +232,7 @@ impl Context {
         positions: &[LoadedRows],
         limit: usize,
     ) -> Result<Batch> {
-        let axes = self.cache.level.axes();
+        let axes = self.level.axes();
         let (clipped, columns) = loop {
             let clipped = ClippedObjects::new(&rows, region, positions, axes, limit);
             let columns = self.columns(chunks, &clipped.pieces).await?;
@@ -245,7 +245,7 @@ impl Context {
         let column = |loaded: &[LoadedRows], dtype, width| -> Result<Column> {
             interpolate_column(clipped.cuts.iter().map(Cut::shares), loaded, dtype, width)
         };
-        let level = &self.cache.level;
+        let level = &self.level;
         let stored = column(positions, level.dtype(), self.position_width())?;
         let mut batch = Batch::new(self.kind, stored);
         for (field, loaded) in self.columns.vertex.iter().zip(&columns) {
@@ -265,7 +265,7 @@ impl Context {
         positions: &[LoadedRows],
         columns: &[Vec<LoadedRows>],
     ) -> Result<Batch> {
-        let (dtype, width) = (self.cache.level.dtype(), self.position_width());
+        let (dtype, width) = (self.level.dtype(), self.position_width());
         let mut batch = Batch::new(self.kind, pieces.gather(positions, dtype, width)?);
         for (field, loaded) in self.columns.vertex.iter().zip(columns) {
             let column = pieces.gather(loaded, field.dtype(), field.width())?;

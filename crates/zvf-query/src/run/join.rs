@@ -241,13 +241,13 @@ impl Context {
     /// Returns whether the work must be divided: by the count of the level and, if that is large,
     /// by the extents of fragment indexes.
     pub(super) async fn is_large(&self, places: &[u32]) -> bool {
-        if self.cache.level.chunks().await.is_err() {
+        if self.level.chunks().await.is_err() {
             return false; // few chunks, which were tried one by one
         }
         let max_bytes = self.unit_bytes(Purpose::Collect);
         let bytes = |rows: u64| rows.saturating_mul(self.element_row_bytes()); // compared with a cap
-        match u64::try_from(self.cache.level.node().meta().vertex_count) {
-            Ok(rows @ 1..) if bytes(rows) <= max_bytes => false,
+        match self.level.vertex_count() {
+            rows @ 1.. if bytes(rows) <= max_bytes => false,
             _ => {
                 let mut rows = 0_u64;
                 for places in places.chunks(EXTENT_BATCH_CHUNKS) {

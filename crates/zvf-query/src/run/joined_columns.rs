@@ -13,7 +13,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId};
 use zvf_store::Caching;
 
-use super::Context;
+use super::{Context, distinct};
 use crate::error::BadQuery;
 use crate::query::LOCATION_FIELD;
 use crate::select::pieces::Piece;
@@ -53,9 +53,7 @@ impl Context {
             Some(rows) => rows,
             None => self.rows_of_pieces(keys, pieces).await?,
         };
-        let mut distinct: Vec<u64> = rows.iter().flatten().copied().collect();
-        distinct.sort_unstable();
-        distinct.dedup();
+        let distinct = distinct(rows.iter().flatten().copied());
         let place = |at: usize| distinct.binary_search(&rows[at]?).ok();
         for attribute in &self.columns.object {
             let name = format!("object.{}", attribute.name());
@@ -89,7 +87,7 @@ impl Context {
 
     /// Returns the column of the locations of the vertices of `pieces`.
     async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field> {
-        let chunk_keys = self.cache.level.chunks().await?;
+        let chunk_keys = self.level.chunks().await?;
         let place = |key: &ChunkKey| {
             let at = chunk_keys.find(key).and_then(|at| u32::try_from(at).ok());
             at.ok_or_else(|| {

@@ -53,7 +53,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Arc<C
             (kind, false) => kind,
             (_, true) => Kind::PointCloud,
         };
-        query.check(kind, cache.level.axes())?;
+        query.check(kind, cache.axes())?;
         contexts.push(Context::new(query.clone(), cache, kind, lenient).await?);
     }
     if lenient {
@@ -76,10 +76,10 @@ async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId> {
     for level in levels(reader)? {
         let cache = reader.level_cache(level, query.kind).await?;
         let bin = || {
-            let bins = cache.level.bins();
+            let bins = cache.bins();
             bins.map_or(0.0, |bins| bins.bin_shape().iter().copied().fold(0.0, f64::max))
         };
-        let error = cache.level.node().meta().geometric_error().unwrap_or_else(bin);
+        let error = cache.node().meta().geometric_error().unwrap_or_else(bin);
         if chosen.is_none() || level == LevelId(0) || error <= largest {
             chosen = Some(level);
         }
@@ -95,7 +95,7 @@ async fn find_finest(reader: &Reader, query: &Query, max: u64, in_bytes: bool) -
         last = level;
         let cache = reader.level_cache(level, query.kind).await?;
         adding.push((level, estimate_amount(&cache, query, in_bytes).await?));
-        if cache.level.node().meta().is_additive() && !query.increment_only {
+        if cache.node().meta().is_additive() && !query.increment_only {
             continue; // its answer includes that of the next level
         }
         let mut shown: f64 = adding.iter().map(|(_, amount)| amount).sum();
@@ -112,18 +112,17 @@ async fn find_finest(reader: &Reader, query: &Query, max: u64, in_bytes: bool) -
 /// Estimates the vertices or bytes of one level in the region.
 async fn estimate_amount(cache: &LevelCache, query: &Query, in_bytes: bool) -> Result<f64> {
     // A negative count is unknown and counts as 0.
-    let count = u64::try_from(cache.level.node().meta().vertex_count).unwrap_or(0);
-    let mut amount = f64_from_u64(count);
-    if let Some(region) = query.region.as_ref().filter(|r| r.axes() == cache.level.axes()) {
+    let mut amount = f64_from_u64(cache.vertex_count());
+    if let Some(region) = query.region.as_ref().filter(|r| r.axes() == cache.axes()) {
         let bbox = bounding_box(region.hull())?;
-        let range = chunk_range_of_box(cache.level.chunk_shape(), cache.level.bins(), &bbox)?;
-        let table = cache.level.chunks().await?;
+        let range = chunk_range_of_box(cache.chunk_shape(), cache.bins(), &bbox)?;
+        let table = cache.chunks().await?;
         let share = f64_from_u64(to_u64(chunks_in_range(&table, &range).len()));
         amount *= share / f64_from_u64(to_u64(table.len()).max(1));
     }
     if in_bytes {
         // An estimate.
-        let mut row = cache.level.dtype().size.saturating_mul(to_u64(cache.level.axes()));
+        let mut row = cache.dtype().size.saturating_mul(to_u64(cache.axes()));
         let kind = cache.kind(query.kind)?;
         for field in AnswerColumns::new(&query.columns, cache, kind, None).await?.vertex {
             // An estimate.
@@ -146,10 +145,10 @@ async fn check_known(contexts: &mut [Context]) -> Result<()> {
     let ids = query.objects.as_deref().unwrap_or_default();
     let mut is_found = vec![false; ids.len()];
     for context in contexts.iter() {
-        if let Some(groups) = context.cache.level.groups().await? {
+        if let Some(groups) = context.level.groups().await? {
             group_count = groups.len().max(group_count);
         }
-        let Some(index) = context.cache.level.objects().await? else { continue };
+        let Some(index) = context.level.objects().await? else { continue };
         has_index = true;
         for (is_found, row) in is_found.iter_mut().zip(index.find(ids).await?) {
             *is_found |= row.is_some();
@@ -175,7 +174,7 @@ async fn check_known(contexts: &mut [Context]) -> Result<()> {
 /// Refuses levels whose columns have different types.
 fn check_same_columns(contexts: &[Context]) -> Result<()> {
     let shape = |context: &Context| {
-        let level = &context.cache.level;
+        let level = &context.level;
         let vertex = context.columns.vertex.iter().map(|field| (field.dtype(), field.width()));
         let link = context.columns.link.iter().map(|field| (field.dtype(), field.width()));
         (level.dtype(), level.axes(), vertex.collect::<Vec<_>>(), link.collect::<Vec<_>>())

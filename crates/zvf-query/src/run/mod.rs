@@ -31,7 +31,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::join;
 use tokio::sync::OnceCell;
@@ -61,7 +61,7 @@ use work_units::{INDEX_BATCH_CELLS, Units};
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) query: Query,
-    pub(crate) cache: Arc<LevelCache>,
+    pub(crate) level: Arc<LevelCache>,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     columns: columns::AnswerColumns,
@@ -165,9 +165,9 @@ impl Context {
         lenient: bool,
     ) -> Result<Self> {
         let mode = query.mode_for(kind);
-        let node = cache.level.node();
+        let node = cache.node();
         if node.meta().stale().is_some() {
-            cache.level.store().add_notice(Notice::StaleLevel { key: node.path().clone() });
+            cache.store().add_notice(Notice::StaleLevel { key: node.path().clone() });
         }
         let reach = match &query.region {
             None => None,
@@ -177,14 +177,13 @@ impl Context {
                 // itself.
                 let search_box =
                     if mode == Mode::Cells { bbox } else { widen_for_bins(&cache, &bbox)? };
-                let range =
-                    chunk_range_of_box(cache.level.chunk_shape(), cache.level.bins(), &search_box)?;
+                let range = chunk_range_of_box(cache.chunk_shape(), cache.bins(), &search_box)?;
                 Some((bbox, range))
             }
         };
         let chunks = match &reach {
-            Some((_, range)) => cache.level.chunks_in(range).await?,
-            None => cache.level.chunks().await?,
+            Some((_, range)) => cache.chunks_in(range).await?,
+            None => cache.chunks().await?,
         };
         let mut places = match &reach {
             Some((_, range)) => chunks_in_range(&chunks, range),
@@ -206,7 +205,7 @@ impl Context {
             keys.clear();
         }
         let columns = columns::AnswerColumns::new(&query.columns, &cache, kind, near);
-        let (columns, _) = join!(columns, cache.level.fragments(&keys));
+        let (columns, _) = join!(columns, cache.fragments(&keys));
         let columns = columns?;
         let predicate = query.filter.as_ref();
         let conditions = conditions::Conditions::new(predicate, &cache, near).await?;
@@ -221,7 +220,7 @@ impl Context {
             false => 0,
             true if mode == Mode::Clip && kind == Kind::Mesh => 3,
             true => {
-                let family = cache.level.links(Delta::SAME).await?;
+                let family = cache.links(Delta::SAME).await?;
                 family.as_ref().map_or(2, LinkFamily::link_width)
             }
         };
@@ -232,16 +231,15 @@ impl Context {
                 continue;
             }
             if query.allow_missing {
-                let array = cache.level.node().path().to_string() + "/vertices";
-                let mut missing = findings.missing.lock().unwrap_or_else(PoisonError::into_inner);
-                missing.push(Missing { array, chunk: *key });
+                let array = cache.node().path().to_string() + "/vertices";
+                lock(&findings.missing).push(Missing { array, chunk: *key });
             } else {
                 stray.check_rows(0)?; // names the chunk
             }
         }
         let context = Self {
             query,
-            cache,
+            level: cache,
             kind,
             mode,
             columns,
@@ -266,7 +264,7 @@ impl Context {
             return Ok(());
         }
         let error = Error::new(Class::BadShape, "link_width of edges", 2, self.element_width);
-        Err(error.at_array(self.cache.level.node().path()))
+        Err(error.at_array(self.level.node().path()))
     }
 
     /// Returns the chunks that can contribute, by their position in the table of the level.
@@ -285,7 +283,7 @@ impl Context {
             let first = place(first);
             places.drain(..places.partition_point(|place| *place < first));
         }
-        if self.cache.level.bin_attribute().is_some() {
+        if self.level.bin_attribute().is_some() {
             let key = |place: &u32| self.chunks.row(usize_from_u32(*place));
             places.retain(|place| key(place).is_none_or(|key| !self.conditions.reject_chunk(key)));
         }
@@ -306,7 +304,7 @@ impl Context {
     pub(crate) async fn plan(&self) -> Result<Plan> {
         let candidates = self.filter_places(self.candidates()).await?;
         let mut plan = Plan {
-            level: self.cache.level.level(),
+            level: self.level.level(),
             kind: self.kind,
             mode: self.query.region.as_ref().map(|_| self.mode),
             chunks: to_u64(self.chunks.len()),
@@ -344,7 +342,7 @@ impl Context {
     /// Returns the bytes of one vertex with its columns.
     pub(crate) fn row_bytes(&self) -> u64 {
         let value_bytes = |size: u64, width: u64| size.saturating_mul(width); // judged, not allocated
-        let level = &self.cache.level;
+        let level = &self.level;
         let position = value_bytes(level.dtype().size, to_u64(level.axes()));
         let fields = self
             .columns
@@ -357,12 +355,12 @@ impl Context {
 
     /// Returns the number of components of a position: at most 8.
     fn position_width(&self) -> u32 {
-        index_u32(self.cache.level.axes())
+        index_u32(self.level.axes())
     }
 
     /// Returns the maximum size of one work unit.
     pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
-        let budget = self.cache.level.store().budget().max_bytes();
+        let budget = self.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
             // Several work units are in progress. With links, a work unit takes several times the
@@ -401,12 +399,12 @@ impl Context {
         }
     }
 
-    fn lock_missing(&self) -> std::sync::MutexGuard<'_, Distinct<Missing>> {
-        self.findings.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_missing(&self) -> MutexGuard<'_, Distinct<Missing>> {
+        lock(&self.findings.missing)
     }
 
-    fn lock_unknown(&self) -> std::sync::MutexGuard<'_, Distinct<ObjectId>> {
-        self.findings.unknown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_unknown(&self) -> MutexGuard<'_, Distinct<ObjectId>> {
+        lock(&self.findings.unknown)
     }
 
     /// Refuses an answer with more rows or bytes than a collected one may have.
@@ -433,8 +431,21 @@ impl Context {
 /// represent: up to a bin away, even if a bin is larger than a chunk. For coarse levels the box is
 /// widened by that; they have few chunks. In the full data, a vertex outside its chunk is a fault
 /// that validation reports; searching for it would mean reading the neighbours of every box.
+fn lock<T>(found: &Mutex<T>) -> MutexGuard<'_, T> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns each of some numbers once, in order.
+fn distinct(numbers: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    let mut all: Vec<u64> = numbers.into_iter().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Returns a box that is larger by a bin on each side, at a coarser level.
 fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
-    let (Some(sizes), 1..) = (cache.level.bin_shape(), cache.level.level().0) else {
+    let (Some(sizes), 1..) = (cache.bin_shape(), cache.level().0) else {
         return Ok(*bbox);
     };
     let low: Vec<f64> = bbox.low().iter().zip(sizes).map(|(x, bin)| x - bin).collect();
@@ -454,11 +465,7 @@ fn narrow_reach(
     cache: &LevelCache,
 ) -> Result<(BoundingBox, ChunkRange)> {
     let chunks = |bbox: &BoundingBox| {
-        chunk_range_of_box(
-            cache.level.chunk_shape(),
-            cache.level.bins(),
-            &widen_for_bins(cache, bbox)?,
-        )
+        chunk_range_of_box(cache.chunk_shape(), cache.bins(), &widen_for_bins(cache, bbox)?)
     };
     let low: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
     let high: Vec<f64> = bounds.iter().map(|(_, high)| *high).collect();

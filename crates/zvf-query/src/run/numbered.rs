@@ -69,7 +69,7 @@ impl NumberedAnswer {
     pub async fn next(&mut self) -> Result<Option<NumberedPart>> {
         let Some(unit) = self.units.next().await? else { return Ok(None) };
         let Answered { batch, keys } = unit.answer(usize::MAX).await?;
-        self.context.cache.level.store().check_maps()?;
+        self.context.level.store().check_maps()?;
         self.numbers.part(&batch, &keys.unwrap_or_default()).map(Some)
     }
 

@@ -15,7 +15,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::{ChunkOwners, Groups, Members, ObjectId, ObjectIndex, Owner};
 
-use super::Context;
+use super::{Context, distinct};
 use crate::error::BadQuery;
 
 /// The objects that the query names by id or by group.
@@ -51,7 +51,7 @@ impl Context {
         if ids.is_none() && groups.is_none() {
             return Ok(None);
         }
-        if self.lenient && self.cache.level.objects().await?.is_none() {
+        if self.lenient && self.level.objects().await?.is_none() {
             return Ok(Some(Vec::new()));
         }
         let index = self.index().await?;
@@ -73,7 +73,7 @@ impl Context {
     }
 
     async fn members(&self, groups: &[u64]) -> Result<Vec<Members>> {
-        let all = self.cache.level.groups().await?;
+        let all = self.level.groups().await?;
         let group_count = all.as_ref().map_or(0, Groups::len);
         let existing: Vec<u64> =
             groups.iter().copied().filter(|group| *group < group_count).collect();
@@ -90,9 +90,7 @@ impl Context {
     pub(super) async fn named_objects(&self) -> Result<Option<&NamedObjects>> {
         let named = self.named_objects.get_or_try_init(|| async {
             let Some(rows) = self.find_named_rows().await? else { return Ok(None) };
-            let mut sorted = rows.clone();
-            sorted.sort_unstable();
-            sorted.dedup();
+            let sorted = distinct(rows.iter().copied());
             let max_objects = if self.reach.is_some() {
                 MAX_FOLLOWED_OBJECTS_IN_REGION
             } else {
@@ -175,10 +173,7 @@ impl Context {
             .iter()
             .map(|chunk| chunk.all().iter().filter(is_named).copied().collect())
             .collect();
-        let mut rows: Vec<u64> =
-            owners_by_chunk.iter().flatten().map(|owner| owner.row.into()).collect();
-        rows.sort_unstable();
-        rows.dedup();
+        let rows = distinct(owners_by_chunk.iter().flatten().map(|owner| owner.row.into()));
         let rows = self.objects_where(rows).await?;
         for owners in &mut owners_by_chunk {
             owners.retain(|owner| rows.binary_search(&owner.row.into()).is_ok());
@@ -190,10 +185,10 @@ impl Context {
     /// if the query allows that. Returns `None` if the level has no objects.
     pub(super) async fn read_owners(&self, keys: &[ChunkKey]) -> Result<Option<Vec<ChunkOwners>>> {
         if !self.query.allow_missing {
-            return Ok(self.cache.level.owners(keys, None).await?.map(|owners| owners.chunks));
+            return Ok(self.level.owners(keys, None).await?.map(|owners| owners.chunks));
         }
         let written = self.find_written_chunks(keys).await?;
-        let Some(owners) = self.cache.level.owners(&written, None).await? else { return Ok(None) };
+        let Some(owners) = self.level.owners(&written, None).await? else { return Ok(None) };
         let mut found = written.iter().zip(owners.chunks).peekable();
         let owners_by_chunk =
             keys.iter().map(|key| match found.next_if(|(chunk, _)| *chunk == key) {
@@ -206,7 +201,7 @@ impl Context {
     /// Returns the `keys` whose fragments exist; reports the others.
     pub(super) async fn find_written_chunks(&self, keys: &[ChunkKey]) -> Result<Vec<ChunkKey>> {
         let mut written = Vec::with_capacity(keys.len());
-        for (key, found) in keys.iter().zip(self.cache.level.fragments(keys).await) {
+        for (key, found) in keys.iter().zip(self.level.fragments(keys).await) {
             if self.allow_missing(found)?.is_some() {
                 written.push(*key);
             }

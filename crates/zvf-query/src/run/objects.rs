@@ -24,7 +24,7 @@ use crate::select::selection::{Selection, Span};
 impl Context {
     /// Opens the object index.
     pub(crate) async fn index(&self) -> Result<ObjectIndex> {
-        let index = self.cache.level.objects().await?;
+        let index = self.level.objects().await?;
         index.ok_or_else(|| BadQuery::NoObjects.into())
     }
 
@@ -54,7 +54,7 @@ impl Context {
         rows: &[u64],
     ) -> Result<FollowedObjects> {
         let is_allowed = |error: &Error| self.note_missing(error);
-        self.cache.level.follow_existing(index, rows, &is_allowed).await
+        self.level.follow_existing(index, rows, &is_allowed).await
     }
 
     /// Answers with the objects at `rows` of the index, up to `limit` vertices.

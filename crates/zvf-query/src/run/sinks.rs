@@ -112,7 +112,7 @@ pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
         figures.rows += context.findings.rows.load(Ordering::Relaxed);
     }
     let Completeness { complete, truncated, missing, unknown_objects } = found;
-    let level = &first.cache.level;
+    let level = &first.level;
     let (level, notices) = (level.level(), level.store().notices());
     Ok(Answer { batch, level, complete, truncated, missing, unknown_objects, notices, figures })
 }
@@ -151,7 +151,7 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts> {
         let left = query.limit.map(|limit| limit - counted.vertices);
         let (more, truncated) = if context.kind.has_links() {
             // The few chunks that were found by trying have no positions.
-            let by_units = context.cache.level.chunks().await.is_ok();
+            let by_units = context.level.chunks().await.is_ok();
             let more = if by_units { Some(count_elements(context).await?) } else { None };
             match more.filter(|more| left.is_none_or(|left| more.vertices <= left)) {
                 Some(more) => (more, false),
@@ -188,7 +188,7 @@ impl Counted {
     fn with(self, context: &Context, found: Completeness) -> Counts {
         let Self { vertices, parts, elements } = self;
         let Completeness { complete, truncated, missing, unknown_objects } = found;
-        let (level, kind) = (context.cache.level.level(), context.kind);
+        let (level, kind) = (context.level.level(), context.kind);
         Counts {
             level,
             kind,
@@ -297,7 +297,7 @@ impl Context {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();
         let mut rows = 0;
-        for (chunk, present) in chunks.iter().zip(self.cache.level.row_counts(&keys).await) {
+        for (chunk, present) in chunks.iter().zip(self.level.row_counts(&keys).await) {
             check_end(&chunk.key, chunk.runs.end(), present?)?;
             rows += to_u64(chunk.runs.rows);
         }

@@ -53,7 +53,7 @@ pub(crate) async fn statistics(
 /// Summarizes the attributes of links within the level. A duplicated record counts once.
 async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>> {
     let mut all = Vec::new();
-    let Some(family) = cache.level.links(Delta::SAME).await? else { return Ok(all) };
+    let Some(family) = cache.links(Delta::SAME).await? else { return Ok(all) };
     for attribute in family.attributes().await? {
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
@@ -81,9 +81,9 @@ async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>>
 
 async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics>> {
     let mut all = Vec::new();
-    let Some(index) = cache.level.objects().await? else { return Ok(all) };
+    let Some(index) = cache.objects().await? else { return Ok(all) };
     let slots = index.slots();
-    for attribute in cache.level.object_attributes().await? {
+    for attribute in cache.object_attributes().await? {
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics =
             AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);

@@ -79,14 +79,12 @@ impl Pipeline {
             if let Some((answer, _)) = self.answers.front_mut() {
                 let batch = answer.finish().await?;
                 self.answers.pop_front();
-                let batch = batch?;
-                let rows = to_u64(batch.len());
-                if rows > self.left {
-                    let batch = join::cut(&batch, saturating_usize(self.left))?; // fewer than there are
+                let mut batch = batch?;
+                if to_u64(batch.len()) > self.left {
+                    batch = join::cut(&batch, saturating_usize(self.left))?; // fewer than there are
                     self.left = 0;
-                    return Ok(Some(batch));
                 }
-                self.left -= rows;
+                self.left = self.left.saturating_sub(to_u64(batch.len())); // none after a cut
                 return Ok(Some(batch));
             }
             if self.dividing.is_none() {
@@ -109,7 +107,7 @@ impl Pipeline {
                 let answer = self.runner.run(async move {
                     let unit = unit?;
                     let answered = unit.answer(limit).await?;
-                    unit.context.cache.level.store().check_maps()?;
+                    unit.context.level.store().check_maps()?;
                     Ok(answered.batch)
                 });
                 self.answers.push_back((answer, bytes));

@@ -46,7 +46,7 @@ impl Context {
         let asked =
             chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(to_u64(chunk.runs.rows))); // claims
         let caching = self.caching(asked.saturating_mul(self.row_bytes())); // only compared with a cap
-        let level = &self.cache.level;
+        let level = &self.level;
         let batch_bytes = match level.store().is_remote() {
             true => READ_BATCH_BYTES,
             false => FILE_READ_BATCH_BYTES,
@@ -103,7 +103,7 @@ impl Context {
     /// Returns the chunks at `places` with their rows that can contribute.
     pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>> {
         let keys = self.keys(places);
-        let level = &self.cache.level;
+        let level = &self.level;
         let (found, ()) = join!(level.fragments(&keys), level.locate_positions(&keys));
         let mut indexes = Vec::with_capacity(keys.len());
         for (key, fragments) in keys.into_iter().zip(found) {
@@ -117,7 +117,7 @@ impl Context {
         let asked = self.find_owners(&present_keys).await?;
         let chunk = |(at, (key, fragments)): (usize, &(ChunkKey, ChunkFragments))| {
             let view = fragments.view();
-            let bins = match (&self.reach, self.cache.level.bins()) {
+            let bins = match (&self.reach, self.level.bins()) {
                 (Some((bbox, _)), Some(bins)) if by_bins && view.len() == bins.count() => {
                     Some(bins.bins_meeting(bbox, key)?)
                 }
@@ -141,9 +141,9 @@ impl Context {
     /// Returns whether the fragments of a chunk are its bins, if their numbers agree: only in the
     /// full data of points without objects.
     fn fragments_are_bins(&self) -> bool {
-        let meta = self.cache.level.node().meta();
-        let full = self.cache.level.level() == LevelId(0) && meta.parent_level.is_none();
-        full && !self.cache.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
+        let meta = self.level.node().meta();
+        let full = self.level.level() == LevelId(0) && meta.parent_level.is_none();
+        full && !self.level.has_objects && !meta.shared_fragments && self.mode != Mode::Cells
     }
 
     /// Returns an empty answer.

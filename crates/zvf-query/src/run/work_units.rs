@@ -225,7 +225,7 @@ impl Context {
     }
 
     async fn object_units(&self, purpose: Purpose) -> Result<Coarse> {
-        if self.cache.level.objects().await?.is_none() {
+        if self.level.objects().await?.is_none() {
             // Chains without an index have no objects: for example a store with zero lines.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
             let asked = self.asks_for_objects() && !self.lenient;
@@ -237,11 +237,10 @@ impl Context {
             };
         }
         let index = self.index().await?;
-        let meta = self.cache.level.node().meta();
-        let vertices = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, counts as 0
+        let vertices = self.level.vertex_count();
         if self.query.order == Some(Order::Original)
             && !self.kind.is_chain()
-            && (vertices != index.slots() || self.cache.level.level() != LevelId(0))
+            && (vertices != index.slots() || self.level.level() != LevelId(0))
         {
             return Err(self.original_order_error().into());
         }
@@ -317,10 +316,9 @@ impl Context {
                 false => saturating_usize(max_cells).clamp(LIMIT_BATCH_CELLS, MAX_UNIT_CELLS),
             };
         }
-        let meta = self.cache.level.node().meta();
-        let rows = u64::try_from(meta.vertex_count).unwrap_or(0); // negative: unknown, counts as 0
         // An estimate.
-        let average = rows.checked_div(to_u64(self.chunks.len())).unwrap_or(0).max(1);
+        let chunks = to_u64(self.chunks.len());
+        let average = self.level.vertex_count().checked_div(chunks).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
         let cells = self.unit_bytes(purpose) / bytes;
         saturating_usize(cells).clamp(1, INDEX_BATCH_CELLS) // bounded
@@ -439,7 +437,7 @@ impl Context {
     /// Returns whether ranges of rows can be read from all columns of the answer.
     fn reads_ranges(&self) -> bool {
         let mut attributes = self.columns.vertex.iter().map(AttributeReader::part_cost);
-        self.cache.level.part_cost() == Partial::Ranges
+        self.level.part_cost() == Partial::Ranges
             && attributes.all(|partial| partial == Partial::Ranges)
             && self.conditions.columns.is_empty()
     }
@@ -451,7 +449,7 @@ impl Context {
 
     /// Estimates the rows of each chunk; 0 for one whose fragments cannot be read.
     pub(super) async fn extents(&self, keys: &[ChunkKey]) -> Vec<u64> {
-        let found = self.cache.level.fragments(keys).await;
+        let found = self.level.fragments(keys).await;
         found.into_iter().map(|found| found.map_or(0, |found| found.extent())).collect()
     }
 }

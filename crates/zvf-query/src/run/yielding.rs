@@ -37,8 +37,7 @@ impl Context {
     /// Estimates the bytes that a work unit processes, by averages of the level; nothing is
     /// allocated.
     async fn estimate_bytes(&self, unit: &WorkUnit) -> Result<u64> {
-        let vertices = u64::try_from(self.cache.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
-        let chunks = to_u64(self.chunks.len());
+        let (vertices, chunks) = (self.level.vertex_count(), to_u64(self.chunks.len()));
         let (items, all, row_bytes) = match unit {
             WorkUnit::Chunks(places) => (places.len(), chunks, self.row_bytes()),
             WorkUnit::Objects(rows) => (rows.len(), self.index().await?.slots(), self.row_bytes()),

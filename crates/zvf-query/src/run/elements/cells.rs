@@ -13,7 +13,7 @@ use crate::run::Context;
 impl Context {
     /// Opens the link family of the elements.
     pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>> {
-        let family = self.cache.level.links(Delta::SAME).await?;
+        let family = self.level.links(Delta::SAME).await?;
         Ok(match (family, &self.reach) {
             (Some(family), Some(_)) => Some(family.with_candidates(&self.chunks)),
             (family, _) => family,
@@ -45,9 +45,7 @@ impl Context {
                 cells => cells?,
             };
             let few = match (&self.reach, segment.offsets()) {
-                (Some((_, range)), Some(offsets))
-                    if range.rank() == self.cache.level.key_rank() =>
-                {
+                (Some((_, range)), Some(offsets)) if range.rank() == self.level.key_rank() => {
                     let offsets: Vec<&[i64]> = offsets.iter().collect();
                     sources(range, &offsets, to_u64(cells.len()))
                 }
@@ -85,7 +83,7 @@ impl Context {
 
     /// Returns whether records between these chunks can contribute.
     fn cell_matters(&self, between: &[ChunkKey], chunks: &[u32]) -> bool {
-        let axes = self.cache.level.axes();
+        let axes = self.level.axes();
         if let Some((_, range)) = &self.reach {
             return (0..axes).all(|axis| {
                 let at = |key: &ChunkKey| key.spatial(axes).and_then(|key| key.get(axis).copied());

@@ -250,7 +250,7 @@ impl Context {
         cells: &mut [Cell],
         parts: &[Part],
     ) -> Result<Vec<LoadedRows>> {
-        let source = RowSource::Positions(&self.cache.level);
+        let source = RowSource::Positions(&self.level);
         let ends = parts.iter().flat_map(|part| &part.ends);
         let foreign = ends.filter(|end| !cells[usize_from_u32(end.cell)].is_own).map(|end| Piece {
             cell: end.cell,
@@ -352,7 +352,7 @@ impl Context {
             part.ends = all;
         }
         let chunk_keys: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
-        let found = self.cache.level.fragments(&chunk_keys).await;
+        let found = self.level.fragments(&chunk_keys).await;
         let mut cells = Vec::with_capacity(keys.len());
         for ((at, (key, is_own)), fragments) in (0..).zip(keys).zip(found) {
             let fragments = self.allow_missing(fragments)?;

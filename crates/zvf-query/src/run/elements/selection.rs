@@ -147,7 +147,7 @@ impl Context {
             }
             Some(_) => KeptElements::default(),
         };
-        let axes = self.cache.level.axes();
+        let axes = self.level.axes();
         let (mode, kind) = (self.mode, self.kind);
         let mut test = ElementTest { mode, kind, axes, region, cells, positions, marks, kept };
         for (number, part) in (0_u32..).zip(parts) {
@@ -183,7 +183,7 @@ impl Context {
     /// Returns whether by convention the parent of a row is the previous row in its fragment,
     /// unless a record gives it another one.
     pub(in crate::run) fn follows_rows(&self) -> bool {
-        let convention = self.cache.level.links_convention().known_word();
+        let convention = self.level.links_convention().known_word();
         if self.kind == Kind::Skeleton {
             return convention != Some(LinksConvention::Explicit);
         }
