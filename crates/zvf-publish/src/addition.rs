@@ -128,16 +128,13 @@ fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<Strin
             match found(fs::metadata(&theirs)).map_err(PublishError::with_path(&path))? {
                 None => new_names.push(path),
                 Some(found) if found.is_dir() && is_dir => folders.push(path),
-                Some(found) if !found.is_dir() && !is_dir && is_equal(&ours, &theirs)? => {}
+                Some(found)
+                    if !found.is_dir() && !is_dir && fs::read(&ours)? == fs::read(&theirs)? => {}
                 Some(_) => return Err(PublishError::Changed { found: format!("another {path}") }),
             }
         }
     }
     Ok(new_names)
-}
-
-fn is_equal(one: &Path, other: &Path) -> io::Result<bool> {
-    Ok(fs::read(one)? == fs::read(other)?)
 }
 
 fn depth(path: &str) -> usize {

@@ -302,12 +302,7 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn sync_all(&self, held: &File, path: &Path) -> io::Result<()> {
-        self.fault()??;
-        if self.record.is_some() {
-            self.note(|| Call::SyncAll);
-            return Ok(());
-        }
-        sync_below(held, path)
+        self.sync(|| sync_below(held, path), || Call::SyncAll)
     }
 
     /// Waits until the names in `path` would survive a power failure.
@@ -316,12 +311,7 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.fault()??;
-        if self.record.is_some() {
-            self.note(|| Call::SyncDir(path.to_owned()));
-            return Ok(());
-        }
-        sync_names(path)
+        self.sync(|| sync_path(path), || Call::SyncDir(path.to_owned()))
     }
 
     /// Renames `from` to `to`: a directory to a free name or over an empty directory, a file also over a file.
@@ -330,10 +320,7 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let end = self.fault()?;
-        fs::rename(from, to)?;
-        self.note(|| Call::Rename(from.to_owned(), to.to_owned()));
-        end
+        self.change(|| fs::rename(from, to), || Call::Rename(from.to_owned(), to.to_owned()))
     }
 
     /// Renames `from` to the free name `to`. If the system cannot do that atomically, the file gets
@@ -392,12 +379,7 @@ impl Disk {
     ///
     /// When they cannot be synced.
     pub fn sync_file(&self, path: &Path) -> io::Result<()> {
-        self.fault()??;
-        if self.record.is_some() {
-            self.note(|| Call::SyncFile(path.to_owned()));
-            return Ok(());
-        }
-        File::open(path)?.sync_all()
+        self.sync(|| sync_path(path), || Call::SyncFile(path.to_owned()))
     }
 
     /// Waits until the bytes of `files` and the names in `dirs` would survive a power failure. They
@@ -460,10 +442,33 @@ impl Disk {
     ///
     /// When the system refuses.
     pub fn remove_all(&self, path: &Path) -> io::Result<()> {
+        self.change(|| fs::remove_dir_all(path), || Call::RemoveAll(path.to_owned()))
+    }
+
+    /// Does `work`, which is noted as `call`.
+    fn change(
+        &self,
+        work: impl FnOnce() -> io::Result<()>,
+        call: impl FnOnce() -> Call,
+    ) -> io::Result<()> {
         let end = self.fault()?;
-        fs::remove_dir_all(path)?;
-        self.note(|| Call::RemoveAll(path.to_owned()));
+        work()?;
+        self.note(call);
         end
+    }
+
+    /// Waits for the hardware by `work`; a disk that records only notes `call`.
+    fn sync(
+        &self,
+        work: impl FnOnce() -> io::Result<()>,
+        call: impl FnOnce() -> Call,
+    ) -> io::Result<()> {
+        self.fault()??;
+        if self.record.is_none() {
+            return work();
+        }
+        self.note(call);
+        Ok(())
     }
 
     fn note(&self, call: impl FnOnce() -> Call) {
@@ -531,6 +536,18 @@ pub fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Returns `None` where the name is taken already.
+///
+/// # Errors
+///
+/// When it fails for another reason.
+pub fn untaken<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Returns what is below a path; `None` where nothing exists, or where a file is in place of a folder.
 pub(crate) fn found_below<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
@@ -588,18 +605,12 @@ fn sync_below(_held: &File, path: &Path) -> io::Result<()> {
             File::open(entry.path())?.sync_all()?;
         }
     }
-    sync_names(path)
+    sync_path(path)
 }
 
-#[cfg(unix)]
-fn sync_names(path: &Path) -> io::Result<()> {
+/// Waits for the bytes of a file, or the names in a folder.
+fn sync_path(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
-}
-
-/// Fails: other systems cannot open a directory like a file.
-#[cfg(not(unix))]
-fn sync_names(_path: &Path) -> io::Result<()> {
-    Err(unidentified_error())
 }
 
 /// The number of files that are synced in parallel.

@@ -91,13 +91,13 @@ fn modified_nanos(about: &fs::Metadata) -> u128 {
 
 /// Returns the device and the inode of a file or folder.
 #[cfg(unix)]
-fn place(about: &fs::Metadata) -> io::Result<(u64, u64)> {
+pub(crate) fn place(about: &fs::Metadata) -> io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     Ok((about.dev(), about.ino()))
 }
 
 #[cfg(not(unix))]
-fn place(_about: &fs::Metadata) -> io::Result<(u64, u64)> {
+pub(crate) fn place(_about: &fs::Metadata) -> io::Result<(u64, u64)> {
     Err(crate::disk::unidentified_error())
 }
 
@@ -107,15 +107,8 @@ pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Returns whether two paths are on one file system.
-#[cfg(unix)]
 pub(crate) fn is_same_device(first: &Path, second: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt as _;
-    Ok(fs::metadata(first)?.dev() == fs::metadata(second)?.dev())
-}
-
-#[cfg(not(unix))]
-pub(crate) fn is_same_device(_one: &Path, _other: &Path) -> io::Result<bool> {
-    Err(crate::disk::unidentified_error())
+    Ok(node(first)?.0 == node(second)?.0)
 }
 
 /// Returns the folder of the journal of the store at `store`: beside the folder to which links in

@@ -22,7 +22,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, found_below};
+use crate::disk::{Disk, found_below, untaken};
 use crate::permissions;
 
 /// A folder whose files are read and replaced by key, with `/` between names.
@@ -160,14 +160,10 @@ impl KeyedFolder {
         let parts = [bytes];
         let temp = loop {
             let temp = parent.join(temporary_name());
-            match self.disk.create(&temp, &parts) {
-                // It belongs to another writer, on this or another machine.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    drop(fs::remove_file(&temp));
-                    return Err(error);
-                }
-                Ok(()) => break temp,
+            let made = untaken(self.disk.create(&temp, &parts));
+            // A taken name belongs to another writer, on this or another machine.
+            if made.inspect_err(|_first| drop(fs::remove_file(&temp)))?.is_some() {
+                break temp;
             }
         };
         let write = || -> io::Result<()> {
@@ -393,14 +389,11 @@ impl PreparedFile {
         let Some(temp) = self.temp() else { return Ok(false) };
         let path = self.folder.path(&self.key);
         self.folder.make_folder_of(&path)?;
-        match self.folder.disk.rename_new(temp, &path) {
-            Ok(()) => {
-                self.temp = None;
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(error),
+        let is_new = untaken(self.folder.disk.rename_new(temp, &path))?.is_some();
+        if is_new {
+            self.temp = None;
         }
+        Ok(is_new)
     }
 }
 

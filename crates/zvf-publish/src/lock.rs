@@ -14,7 +14,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, found};
+use crate::disk::{Disk, found, untaken};
+use crate::identity::{node, place};
 use crate::name::unique_id;
 
 /// A held lock.
@@ -195,8 +196,7 @@ fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     let owner = owner_path(path);
     for _ in 0..OWNER_TRIES {
         // It is first written under another name, so that it is never read while empty.
-        let fresh = path.with_file_name(format!("{FRESH_OWNER}{}", unique_id()));
-        fs::write(&fresh, owner_record())?;
+        let fresh = write_fresh(path)?;
         let made = match fs::hard_link(&fresh, &owner) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(_no_links) => write_new(&owner),
@@ -206,16 +206,12 @@ fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
         if made? {
             return Ok(Some(owner));
         }
-        match fs::read_to_string(&owner) {
-            Ok(record) if is_dead(&record) => match replace_dead(disk, path, &owner) {
-                Ok(true) => return Ok(Some(owner)),
-                Ok(false) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            },
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        let Some(record) = found(fs::read_to_string(&owner))? else { continue };
+        if !is_dead(&record) {
+            return Ok(None);
+        }
+        if let Some(is_ours) = found(replace_dead(disk, path, &owner))? {
+            return Ok(is_ours.then_some(owner));
         }
     }
     Ok(None)
@@ -224,8 +220,7 @@ fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
 /// Replaces the owner file of an ended process. Returns `false` if a faster process did, or if
 /// names cannot be exchanged.
 fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
-    let fresh = path.with_file_name(format!("{FRESH_OWNER}{}", unique_id()));
-    fs::write(&fresh, owner_record())?;
+    let fresh = write_fresh(path)?;
     let replace = || -> io::Result<bool> {
         if !disk.exchange(&fresh, owner)? {
             return Ok(false);
@@ -243,14 +238,18 @@ fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
     replaced
 }
 
+/// Writes the record of this process under a name of its own, next to the lock `path`.
+fn write_fresh(path: &Path) -> io::Result<PathBuf> {
+    let fresh = path.with_file_name(format!("{FRESH_OWNER}{}", unique_id()));
+    fs::write(&fresh, owner_record())?;
+    Ok(fresh)
+}
+
 /// Creates the owner file without hard links.
 fn write_new(owner: &Path) -> io::Result<bool> {
-    use io::Write as _;
-    match File::create_new(owner) {
-        Ok(mut file) => file.write_all(owner_record().as_bytes()).map(|()| true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
-    }
+    use std::io::Write as _;
+    let Some(mut file) = untaken(File::create_new(owner))? else { return Ok(false) };
+    file.write_all(owner_record().as_bytes()).map(|()| true)
 }
 
 pub(crate) fn owner_path(path: &Path) -> PathBuf {
@@ -312,17 +311,9 @@ fn process_start(process: u32) -> io::Result<String> {
     Ok(start.ok_or(io::ErrorKind::InvalidData)?.to_owned())
 }
 
-#[cfg(unix)]
 pub(crate) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt as _;
-    let opened = file.metadata()?;
-    let there = found(fs::metadata(path))?;
-    Ok(there.is_some_and(|there| (opened.dev(), opened.ino()) == (there.dev(), there.ino())))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn is_same(_file: &File, _path: &Path) -> io::Result<bool> {
-    Err(crate::disk::unidentified_error())
+    let there = found(node(path))?;
+    Ok(there == Some(place(&file.metadata()?)?))
 }
 
 /// `starttime` in `/proc/PID/stat`, counted from the program name.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 
 use crate::addition::{self, Addition};
-use crate::disk::{Disk, found};
+use crate::disk::{Disk, found, untaken};
 use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::TargetIdentity;
@@ -265,7 +265,7 @@ impl StagingDir {
     /// `Unknown`, the target is unchanged.
     pub fn publish(&self) -> Result<(), PublishError> {
         let (target, disk) = (self.lock.target(), self.disk());
-        check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
+        self.check_unchanged()?;
         if self.is_addition() {
             return self.publish_added();
         }
@@ -278,7 +278,7 @@ impl StagingDir {
             disk.sync_all(&self.held, &self.store)?;
             // Syncing may take long. Programs that edit a store without its lock may have committed
             // meanwhile.
-            check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
+            self.check_unchanged()?;
         }
         let old = self.scratch.join(SCRATCH_OLD);
         let replaced = self.options.gate.pass(|| {
@@ -306,6 +306,12 @@ impl StagingDir {
         Ok(())
     }
 
+    /// Refuses a target that changed since the beginning.
+    fn check_unchanged(&self) -> Result<(), PublishError> {
+        let now = read_replaced(self.lock.target(), self.options.marker)?;
+        check_unchanged(self.identity, now)
+    }
+
     /// Adds the new files to the target, and replaces its marker file.
     fn publish_added(&self) -> Result<(), PublishError> {
         let (target, disk, marker) = (self.lock.target(), self.disk(), self.options.marker);
@@ -316,10 +322,8 @@ impl StagingDir {
             disk.sync_dir(self.lock.parent())?; // the next one finds the list by the name of the scratch
         }
         self.options.gate.pass(|| {
-            let identity = read_replaced(target, marker).map_err(PublishError::from);
-            let committed = identity
-                .and_then(|now| check_unchanged(self.identity, now))
-                .and_then(|()| addition.commit(disk, self.options.sync));
+            let committed =
+                self.check_unchanged().and_then(|()| addition.commit(disk, self.options.sync));
             let is_kept = match &committed {
                 Ok(()) | Err(PublishError::Unknown(_)) => true,
                 // The scratch folder stays with its list where the names stay: the next process
@@ -501,18 +505,16 @@ pub(crate) fn make_scratch(
 ) -> Result<(PathBuf, FileLock), PublishError> {
     loop {
         let scratch = need_sibling(target, &format!("{SCRATCH}-{}", unique_id()))?;
-        match disk.make_dir(&scratch) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            made => made?,
+        if untaken(disk.make_dir(&scratch))?.is_none() {
+            continue;
         }
         let locked = restrict(&scratch)
             .and_then(|()| FileLock::try_acquire(disk, &scratch.join(SCRATCH_LOCK)));
-        match locked {
-            Ok(Some(lock)) => return Ok((scratch, lock)),
+        match found(locked) {
+            Ok(Some(Some(lock))) => return Ok((scratch, lock)),
             // Another process may mistake a directory without a lock for a leftover, and remove it
             // first.
-            Ok(None) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(_) => {}
             Err(error) => {
                 drop(fs::remove_dir_all(&scratch));
                 return Err(error.into());

@@ -30,3 +30,15 @@ pub struct Change {
     /// The violated rules.
     pub rules: Vec<&'static str>,
 }
+
+impl Change {
+    /// Returns whether the object is still as the change was planned for it: with the same document,
+    /// or missing.
+    pub(crate) fn is_planned_for(&self, found: Option<&[u8]>) -> bool {
+        match (&self.before, found) {
+            (None, None) => true,
+            (Some(before), Some(bytes)) => Node::parse(bytes).as_ref() == Ok(before),
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+}

@@ -2,23 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use zvf_error::Result;
 use zvf_metadata::{Node, Object};
 use zvf_store::Store;
 
+use crate::change::Change;
+
 /// The changed documents, by node.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
-    changed: BTreeMap<String, Edited>,
-}
-
-/// One document: its old and new form, and the changes as text.
-#[derive(Debug)]
-pub(crate) struct Edited {
-    pub(crate) before: Node,
-    pub(crate) after: Node,
-    pub(crate) words: Vec<String>,
-    pub(crate) rules: Vec<&'static str>,
+    changed: BTreeMap<String, (Node, Change)>, // the new form, and what changes without it
 }
 
 impl Documents {
@@ -32,24 +26,33 @@ impl Documents {
     ) -> Result<bool> {
         if !self.changed.contains_key(path) {
             let Some(node) = store.nodes().node(path).await? else { return Ok(false) };
-            let (before, after) = (Node::clone(&node), Node::clone(&node));
-            let edited = Edited { before, after, words: Vec::new(), rules: Vec::new() };
-            self.changed.insert(path.to_owned(), edited);
+            let change = Change {
+                path: if path.is_empty() { DOCUMENT.into() } else { format!("{path}/{DOCUMENT}") },
+                before: Some(Node::clone(&node)),
+                after: Bytes::new(),
+                words: Vec::new(),
+                rules: Vec::new(),
+            };
+            self.changed.insert(path.to_owned(), (Node::clone(&node), change));
         }
-        let Some(edited) = self.changed.get_mut(path) else { return Ok(false) };
-        let Some(words) = change(&mut edited.after) else { return Ok(false) };
-        if !edited.words.contains(&words) {
-            edited.words.push(words);
+        let Some((after, Change { words, rules, .. })) = self.changed.get_mut(path) else {
+            return Ok(false);
+        };
+        let Some(phrase) = change(after) else { return Ok(false) };
+        if !words.contains(&phrase) {
+            words.push(phrase);
         }
-        if !edited.rules.contains(&rule) {
-            edited.rules.push(rule);
+        if !rules.contains(&rule) {
+            rules.push(rule);
         }
         Ok(true)
     }
 
-    /// Returns the documents that differ, by path.
-    pub(crate) fn into_changed(self) -> impl Iterator<Item = (String, Edited)> {
-        self.changed.into_iter().filter(|(_, edited)| edited.before != edited.after)
+    /// Returns the changes of the documents that differ, by path.
+    pub(crate) fn into_changes(self) -> impl Iterator<Item = Change> {
+        let differ = |(after, change): &(Node, Change)| change.before.as_ref() != Some(after);
+        let edited = self.changed.into_values().filter(differ);
+        edited.map(|(after, change)| Change { after: text(&after).into(), ..change })
     }
 }
 
@@ -68,3 +71,5 @@ pub(crate) fn text(node: &Node) -> String {
         Node::Array(array) => array.print(),
     }
 }
+
+const DOCUMENT: &str = "zarr.json";

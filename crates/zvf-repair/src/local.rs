@@ -13,8 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use zvf_error::Result;
-use zvf_metadata::Node;
-use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock, count_records};
+use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock, count_records, found, untaken};
 
 use crate::change::Change;
 use crate::error::{changed_error, has_journal_error, io_error};
@@ -67,14 +66,8 @@ pub fn apply_local_on(
 
 /// Returns whether the object is unchanged since the plan was made.
 fn check(root: &Path, change: &Change) -> Result<()> {
-    let changed = || changed_error(&change.path);
-    match (fs::read(root.join(&change.path)), &change.before) {
-        (Ok(bytes), Some(before)) if Node::parse(&bytes).as_ref() == Ok(before) => Ok(()),
-        (Ok(_), _) => Err(changed()),
-        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => Err(changed()),
-        (Err(error), _) => Err(io_error(&change.path)(error)),
-    }
+    let found = found(fs::read(root.join(&change.path))).map_err(io_error(&change.path))?;
+    if change.is_planned_for(found.as_deref()) { Ok(()) } else { Err(changed_error(&change.path)) }
 }
 
 /// Copies the objects that will be replaced to a new folder beside the store.
@@ -98,10 +91,8 @@ fn make_folder(disk: &Disk, root: &Path) -> io::Result<PathBuf> {
     disk.make_dirs(&siblings)?;
     for n in 1..MAX_KEPT_REPAIRS {
         let folder = siblings.join(format!("repair-{n}"));
-        match disk.make_dir(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+        if untaken(disk.make_dir(&folder))?.is_some() {
+            return Ok(folder);
         }
     }
     Err(io::Error::other("too many repairs"))

@@ -4,7 +4,6 @@
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
-use bytes::Bytes;
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_store::Store;
@@ -12,7 +11,7 @@ use zvf_validate::{Finding, Observer, Options, Severity, validate};
 
 use crate::actions::{Fix, Repair};
 use crate::change::Change;
-use crate::documents::{Documents, text};
+use crate::documents::Documents;
 
 /// The exact changes of a repair.
 ///
@@ -83,14 +82,7 @@ pub async fn plan(store: &Store, name: &str, end_deferral: bool) -> Result<Plan>
             Repair::Left => left.push(finding),
         }
     }
-    let documents = documents.into_changed().map(|(path, edited)| Change {
-        path: if path.is_empty() { DOCUMENT.to_owned() } else { format!("{path}/{DOCUMENT}") },
-        after: Bytes::from(text(&edited.after)),
-        before: Some(edited.before),
-        words: edited.words,
-        rules: edited.rules,
-    });
-    let mut changes: Vec<Change> = made.into_iter().chain(documents).collect();
+    let mut changes: Vec<Change> = made.into_iter().chain(documents.into_changes()).collect();
     // Referenced documents come first: the deeper a document lies, the earlier.
     changes.sort_by_key(|change| std::cmp::Reverse(change.path.matches('/').count()));
     Ok(Plan { changes, left, more })
@@ -109,6 +101,5 @@ fn is_doubt(finding: &Finding) -> bool {
     finding.severity == Severity::Error && !about_itself
 }
 
-const DOCUMENT: &str = "zarr.json";
 /// The largest number of findings of a plan.
 const MAX_FINDINGS: usize = 100_000;

@@ -20,7 +20,6 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_metadata::Node;
 use zvf_store::{Objects, OpenOptions, SeenVersion};
 
 use crate::change::Change;
@@ -111,14 +110,13 @@ async fn compare_and_back_up(
     folder: &str,
     change: &Change,
 ) -> Result<Option<SeenVersion>> {
-    match (&change.before, objects.read_versioned(&change.path).await?) {
-        (None, None) => Ok(None),
-        (Some(before), Some((bytes, seen))) if Node::parse(&bytes).as_ref() == Ok(before) => {
-            beside.put(&format!("{folder}/{}", change.path), &bytes).await?;
-            Ok(Some(seen))
-        }
-        _ => Err(changed_error(&change.path)),
+    let found = objects.read_versioned(&change.path).await?;
+    if !change.is_planned_for(found.as_ref().map(|(bytes, _)| &**bytes)) {
+        return Err(changed_error(&change.path));
     }
+    let Some((bytes, seen)) = found else { return Ok(None) };
+    beside.put(&format!("{folder}/{}", change.path), &bytes).await?;
+    Ok(Some(seen))
 }
 
 /// Replaces or creates one object.
