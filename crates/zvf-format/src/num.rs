@@ -43,6 +43,12 @@ pub fn floor_i64(x: f64) -> Option<i64> {
     if towards_zero as f64 > x { towards_zero.checked_sub(1) } else { Some(towards_zero) }
 }
 
+/// Returns the product of all `factors`, 1 of none, or `None` if it or one on the way there does not
+/// fit in 64 bits.
+pub fn checked_product(factors: &[u64]) -> Option<u64> {
+    factors.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
+}
+
 /// Returns the nearest `f64`: exact below 2^53, rounded to even above, never infinite.
 pub const fn f64_from_i64(n: i64) -> f64 {
     n as f64

@@ -28,7 +28,7 @@ use super::json::{self, Limits};
 use super::keys::KeyList;
 use super::members::Member as _;
 use super::print::{print, print_with};
-use zvf_format::{Class, Expected};
+use zvf_format::{Class, Expected, num};
 
 /// An array document.
 ///
@@ -226,7 +226,7 @@ impl ArrayDoc {
         let shape = fields.require("shape", Vec::<u64>::read)?;
         if shape.len() > MAX_RANK {
             let at = At::Document.key("shape");
-            let expected = Expected::AtMost(zvf_format::num::to_u64(MAX_RANK).into());
+            let expected = Expected::AtMost(num::to_u64(MAX_RANK).into());
             return Err(MetadataError::new(Class::LimitExceeded, &at, expected, shape.len()));
         }
         let data_type = fields.require("data_type", DataType::read)?;
@@ -277,7 +277,7 @@ fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
     }
-    shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
+    num::checked_product(shape)
 }
 
 fn regular_grid(at: &At<'_>, value: Value, rank: usize) -> Result<Vec<u64>, MetadataError> {
@@ -296,7 +296,7 @@ fn check_rank(at: &At<'_>, found: usize, rank: usize) -> Result<(), MetadataErro
     if found == rank {
         return Ok(());
     }
-    let expected = Expected::Exactly(zvf_format::num::to_u64(rank).into());
+    let expected = Expected::Exactly(num::to_u64(rank).into());
     Err(MetadataError::new(Class::BadShape, at, expected, found))
 }
 

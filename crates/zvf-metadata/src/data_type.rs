@@ -281,24 +281,20 @@ pub(super) fn split_configuration(
 
 fn signed_int(at: &At<'_>, value: Value, size: u64) -> Result<i64, MetadataError> {
     let n = i64::read(at, value)?;
-    let fits = match size {
-        1 => i8::try_from(n).is_ok(),
-        2 => i16::try_from(n).is_ok(),
-        4 => i32::try_from(n).is_ok(),
-        _ => true,
-    };
-    if fits { Ok(n) } else { Err(overflow_error(at, n)) }
+    let unused = unused_bits(size);
+    if n << unused >> unused == n { Ok(n) } else { Err(overflow_error(at, n)) }
 }
 
 fn unsigned_int(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
     let n = u64::read(at, value)?;
-    let fits = match size {
-        1 => u8::try_from(n).is_ok(),
-        2 => u16::try_from(n).is_ok(),
-        4 => u32::try_from(n).is_ok(),
-        _ => true,
-    };
-    if fits { Ok(n) } else { Err(overflow_error(at, n)) }
+    let unused = unused_bits(size);
+    if n << unused >> unused == n { Ok(n) } else { Err(overflow_error(at, n)) }
+}
+
+/// Returns how many of 64 bits an integer of `size` bytes does not have: it keeps its value only if
+/// they can be shifted out and back in.
+const fn unused_bits(size: u64) -> u64 {
+    64_u64.saturating_sub(size.saturating_mul(8))
 }
 
 fn overflow_error(at: &At<'_>, found: impl Into<zvf_format::Found>) -> MetadataError {

@@ -44,7 +44,7 @@ pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> R
     if records.is_empty() {
         return Ok(());
     }
-    records.write(target, progress).await
+    records.write(target, &[], false, progress).await
 }
 
 /// Returns the first and the last row of each fragment in `manifests`; `None` for an empty

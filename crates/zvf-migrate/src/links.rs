@@ -57,7 +57,7 @@ struct Values {
 }
 
 /// An attribute with all values.
-struct Attribute {
+pub(crate) struct Attribute {
     name: String,
     extras: Object,
     column: Column,
@@ -95,27 +95,16 @@ impl Records {
         Ok(())
     }
 
-    /// Writes the arrays and documents of the family.
+    /// Writes the arrays and documents of the family and of its attributes; `inside` tells whether
+    /// the level lists which links each of its fragments has.
     pub(crate) async fn write(
         mut self,
-        target: &Target<'_>,
-        progress: &mut Progress<'_>,
-    ) -> Result<()> {
-        self.place_in_order();
-        self.write_with(target, &[], false, progress).await
-    }
-
-    fn place_in_order(&mut self) {
-        self.placed.par_sort_by_key(|at| (at.segment, at.source, at.order, at.element));
-    }
-
-    async fn write_with(
-        &self,
         target: &Target<'_>,
         values: &[Attribute],
         inside: bool,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
+        self.placed.par_sort_by_key(|at| (at.segment, at.source, at.order, at.element));
         let delta = self.family.delta();
         let mut intra_is_there = false;
         for placed in self.placed.chunk_by(|a, b| a.segment == b.segment) {
@@ -265,9 +254,13 @@ pub(crate) async fn write(
             }
         }
     }
-    records.place_in_order();
-    let values: Vec<Attribute> = values.into_iter().map(Values::finish).collect();
-    records.write_with(target, &values, delta == Delta::SAME, progress).await
+    let values = values.into_iter().map(|Values { reader, extras, rows }| Attribute {
+        name: reader.name().to_owned(),
+        extras,
+        column: rows.finish(),
+    });
+    let values: Vec<Attribute> = values.collect();
+    records.write(target, &values, delta == Delta::SAME, progress).await
 }
 
 impl Values {
@@ -290,12 +283,6 @@ impl Values {
             }
         }
         Ok(())
-    }
-
-    fn finish(self) -> Attribute {
-        let name = self.reader.name().to_owned();
-        let Self { extras, rows, .. } = self;
-        Attribute { name, extras, column: rows.finish() }
     }
 }
 

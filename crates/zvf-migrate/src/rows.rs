@@ -9,8 +9,8 @@ use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{ArrayAttributes as _, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, Object};
-use zvf_model::{Parametric, RowAttribute};
-use zvf_store::{Build, DenseArray, DensePlan, RowPlan, Rows, Store};
+use zvf_model::{Parametric, RowAttribute, is_fill_row};
+use zvf_store::{Build, DenseArray, DensePlan, RowPlan, Rows, Store, fill_item};
 
 /// Writes values by object, or by group.
 pub(crate) async fn values(
@@ -29,7 +29,7 @@ pub(crate) async fn values(
         any_absent |= !some.absent_rows().is_empty();
         let present = (0..some.column().len()).filter(|row| some.is_present(*row));
         let present: Vec<&[u8]> = present.map(|row| some.column().row(row)).collect();
-        free.retain(|(_, item)| !present.iter().any(|row| is_absent_row(dtype, row, item)));
+        free.retain(|(_, item)| !present.iter().any(|row| is_fill_row(dtype, row, item)));
     }
     let fill = match (any_absent, free.first()) {
         (true, None) => {
@@ -150,66 +150,29 @@ pub(crate) fn absent_row(dtype: Dtype, width: u32) -> Result<Vec<u8>> {
 
 /// Returns the values that may mean absence, each as a document and as a row; the default first.
 fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
-    let size = saturating_usize(dtype.size);
-    // Integers have 1, 2, 4 or 8 bytes.
-    let item = |bytes: [u8; 8]| bytes[..size].to_vec();
-    let unused_bits = || 64 - 8 * dtype.size;
-    let tried = if size == 1 { ALL_OF_A_BYTE } else { MAX_CANDIDATES };
-    match dtype.kind {
+    let unused_bits = || 64 - 8 * dtype.size; // integers have 1, 2, 4 or 8 bytes
+    let tried = if dtype.size == 1 { ALL_OF_A_BYTE } else { MAX_CANDIDATES };
+    let fills: Vec<FillValue> = match dtype.kind {
         DtypeKind::Float => {
-            let specials = [f64::NAN, f64::NEG_INFINITY, f64::INFINITY].into_iter().zip(HALVES);
-            let fills = specials.map(|(x, half)| {
-                let bytes = match size {
-                    2 => half.to_vec(),
-                    4 if x.is_nan() => f32::NAN.to_le_bytes().to_vec(),
-                    4 if x > 0.0 => f32::INFINITY.to_le_bytes().to_vec(),
-                    4 => f32::NEG_INFINITY.to_le_bytes().to_vec(),
-                    _ => x.to_le_bytes().to_vec(),
-                };
-                (FillValue::float(x), bytes)
-            });
-            fills.collect()
+            [f64::NAN, f64::NEG_INFINITY, f64::INFINITY].map(FillValue::float).to_vec()
         }
         DtypeKind::Int => {
             let lowest = i64::MIN >> unused_bits();
-            let numbers = (lowest..).zip(0..tried).map(|(n, _)| n);
-            numbers.map(|n| (FillValue::int(n), item(n.to_le_bytes()))).collect()
+            (lowest..).zip(0..tried).map(|(n, _)| FillValue::int(n)).collect()
         }
         DtypeKind::UInt => {
             let highest = u64::MAX >> unused_bits();
-            let numbers = (0..tried).map(|i| highest - i);
-            numbers.map(|n| (FillValue::uint(n), item(n.to_le_bytes()))).collect()
+            (0..tried).map(|i| FillValue::uint(highest - i)).collect()
         }
         DtypeKind::Text if dtype.size > MAX_ABSENT_ROW_BYTES => Vec::new(), // documents may state any size
-        DtypeKind::Text => {
-            let unit = |unit: u32| {
-                let mut bytes = vec![0; size];
-                bytes.iter_mut().zip(unit.to_le_bytes()).for_each(|(to, from)| *to = from);
-                bytes
-            };
-            let replacement = char::REPLACEMENT_CHARACTER;
-            vec![
-                (FillValue::text(""), unit(0)),
-                (FillValue::text(&replacement.to_string()), unit(replacement.into())),
-            ]
-        }
+        DtypeKind::Text => ["", "\u{fffd}"].map(FillValue::text).to_vec(),
         DtypeKind::Bool => Vec::new(), // each of its values may occur
-    }
-}
-
-/// Returns whether a row of these bytes would read as absent.
-fn is_absent_row(dtype: Dtype, row: &[u8], item: &[u8]) -> bool {
-    let nan = |item: &[u8]| dtype.kind == DtypeKind::Float && is_nan(item);
-    row.chunks_exact(item.len().max(1)).all(|found| found == item || (nan(item) && nan(found)))
-}
-
-/// Returns whether the item is a float that is not a number.
-fn is_nan(item: &[u8]) -> bool {
-    match *item {
-        [a, b] => u16::from_le_bytes([a, b]) & 0x7fff > 0x7c00,
-        [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).is_nan(),
-        _ => item.first_chunk::<8>().is_some_and(|item| f64::from_le_bytes(*item).is_nan()),
-    }
+    };
+    let items = fills.into_iter().map(|fill| {
+        let item = fill_item(fill.fill(), dtype).into_vec();
+        (fill, item)
+    });
+    items.collect()
 }
 
 /// Divides the rows `0..rows` into ranges of at most `size`, which is not 0.
@@ -223,8 +186,6 @@ pub(crate) fn batches(rows: u64, size: u64) -> impl Iterator<Item = std::ops::Ra
 const ABSENT: &str = "absent";
 /// The number of rows that are read at once.
 const BATCH: u64 = 65_536;
-/// NaN and the infinities in 16 bits, in the order of the wider ones.
-const HALVES: [[u8; 2]; 3] = [[0, 0x7e], [0, 0xfc], [0, 0x7c]];
 /// The number of candidate values of wide types.
 const MAX_CANDIDATES: u64 = 8;
 const ALL_OF_A_BYTE: u64 = 256;
@@ -252,7 +213,7 @@ mod tests {
         for (name, _, item) in table {
             let dtype = name.parse::<Dtype>().unwrap();
             assert_eq!(candidates(dtype)[0].1, item, "{name}");
-            assert!(is_absent_row(dtype, &[item, item].concat(), item), "{name}");
+            assert!(is_fill_row(dtype, &[item, item].concat(), item), "{name}");
         }
         assert!(candidates("bool".parse::<Dtype>().unwrap()).is_empty());
         assert_eq!(absent_row("bool".parse::<Dtype>().unwrap(), 2).unwrap(), [0, 0]);
@@ -265,10 +226,10 @@ mod tests {
     fn rows_that_read_as_absent() {
         let float = Dtype::FLOAT32;
         let nan = f32::NAN.to_le_bytes();
-        assert!(is_absent_row(float, &[1, 0, 0xc0, 0xff], &nan)); // another NaN
-        assert!(!is_absent_row(float, &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f], &nan));
-        assert!(is_absent_row("float16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
-        assert!(!is_absent_row("uint16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
+        assert!(is_fill_row(float, &[1, 0, 0xc0, 0xff], &nan)); // another NaN
+        assert!(!is_fill_row(float, &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f], &nan));
+        assert!(is_fill_row("float16".parse::<Dtype>().unwrap(), &[1, 0x7c], &[0, 0x7e]));
+        assert!(!is_fill_row("uint16".parse::<Dtype>().unwrap(), &[1, 0x7c], &[0, 0x7e]));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! ```
 
 use async_recursion::async_recursion as boxed;
+use std::collections::HashSet;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
@@ -146,10 +147,8 @@ impl LevelLinks {
     /// When links cannot be enumerated or read.
     #[boxed]
     pub async fn read_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>> {
-        let mut sorted: Vec<&ChunkKey> = chunks.iter().collect();
-        sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
-        let is_requested =
-            |chunk: &ChunkKey| sorted.binary_search_by(|other| other.cmp_numeric(chunk)).is_ok();
+        let requested: HashSet<&ChunkKey> = chunks.iter().collect();
+        let is_requested = |chunk: &ChunkKey| requested.contains(chunk);
         let mut links = Vec::new();
         for segment in self.family.segments() {
             let cells = segment.cells().await?;

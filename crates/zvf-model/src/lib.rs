@@ -50,6 +50,6 @@ pub use links::{LinkAttribute, LinkCells, LinkFamily, LinkRecords, LinkSegment, 
 pub use objects::{FollowedObjects, FragmentVisit, ObjectIndex, ObjectManifest, ObjectRuns};
 pub use owners::{ChunkOwners, Near, Owner, Owners};
 pub use parametric::{Parametric, Shape, header, header_names};
-pub use rowwise::{RowAttribute, RowValues};
+pub use rowwise::{RowAttribute, RowValues, is_fill_row};
 pub use skeleton::{SkeletonEdge, StoredLink};
 pub use value::Value;

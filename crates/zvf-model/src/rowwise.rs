@@ -16,7 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_error::{Locate as _, Result};
-use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{checked_product, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::{Absence, ArrayAttributes as _, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{DenseArray, LevelNode};
@@ -92,8 +92,7 @@ impl RowAttribute {
     pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self> {
         let doc = Doc::parse(array.attributes().clone()).at_array(array.path())?;
         let columns = array.shape().get(1..).unwrap_or_default(); // of one axis: one value a row
-        let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
-        let width = row_width(width).at_array(array.path())?;
+        let width = row_width(checked_product(columns)).at_array(array.path())?;
         Column::empty(array.dtype(), width).at_array(array.path())?;
         let absence = doc.absence();
         let text = |key: &str| doc.extras.get(key).and_then(|text| text.as_str()).map(Into::into);
@@ -201,7 +200,7 @@ impl RowAttribute {
         for (i, row) in rows.iter().enumerate() {
             let is_present = row.is_some_and(|row| match (self.inner.absence, mask) {
                 (Absence::Mask, Some(mask)) => mask.get(saturating_usize(row)) != Some(&0),
-                (Absence::FillValue, _) => !is_fill(dtype, stored.row(at), fill),
+                (Absence::FillValue, _) => !is_fill_row(dtype, stored.row(at), fill),
                 (Absence::Mask | Absence::Never, _) => true,
             });
             at += usize::from(row.is_some());
@@ -260,7 +259,8 @@ impl RowValues {
 }
 
 /// Returns whether every item of a row is the fill value; all NaN values are equal.
-fn is_fill(dtype: Dtype, row: &[u8], fill: &[u8]) -> bool {
+#[must_use]
+pub fn is_fill_row(dtype: Dtype, row: &[u8], fill: &[u8]) -> bool {
     let nan = |item: &[u8]| is_nan(dtype, item);
     row.chunks_exact(fill.len().max(1)).all(|item| item == fill || (nan(fill) && nan(item)))
 }
@@ -295,7 +295,7 @@ mod tests {
             ("uint32", &[1, 0, 0xc0, 0xff], &[0, 0, 0xc0, 0x7f], false),
         ];
         for (name, row, fill, is) in table {
-            assert_eq!(is_fill(dtype(name), row, fill), is, "{name} {row:?}");
+            assert_eq!(is_fill_row(dtype(name), row, fill), is, "{name} {row:?}");
         }
     }
 }

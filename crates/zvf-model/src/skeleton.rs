@@ -98,10 +98,8 @@ impl LevelReader {
         let mut explicit = Explicit::default();
         let Some(family) = self.links(Delta::SAME).await? else { return Ok(explicit) };
         explicit.directed = family.policy().is_directed();
-        let mut sorted: Vec<&ChunkKey> = chunks.iter().collect();
-        sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
-        let is_requested =
-            |chunk: &ChunkKey| sorted.binary_search_by(|other| other.cmp_numeric(chunk)).is_ok();
+        let requested: HashSet<&ChunkKey> = chunks.iter().collect();
+        let is_requested = |chunk: &ChunkKey| requested.contains(chunk);
         let known = faults.len();
         let pairs = pairs_touching(&family, is_requested, faults).await?;
         if !explicit.directed && faults.len() > known {

@@ -86,7 +86,9 @@ pub use cache::Caching;
 pub use codec::{CodecPipeline, Partial};
 pub use file::RangedFile;
 pub use key::{Key, is_partial_file};
-pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows, name_chunk, parse_chunk_name};
+pub use layout::{
+    Cells, DenseArray, KeyFinder, KeyTable, Rows, fill_item, name_chunk, parse_chunk_name,
+};
 pub use level::{ABSENT, LevelNode};
 pub use lone::LoneArray;
 pub use nodes::{Entries, Listing, Nodes};

@@ -190,8 +190,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Returns whether a fault is about stored data, and so a finding; other faults are about the
-/// backend.
 /// Returns what was found, or none where the store has nothing that can be read or listed there.
 pub(crate) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
@@ -200,7 +198,8 @@ pub(crate) fn readable<T>(found: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Returns whether an error is about what is stored, so that it is a finding.
+/// Returns whether a fault is about stored data, and so a finding; other faults are about the
+/// backend.
 pub(crate) fn is_content(error: &Error) -> bool {
     let class = error.class();
     class.is_damage() || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)

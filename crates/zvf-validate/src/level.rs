@@ -125,7 +125,6 @@ impl LevelState {
         }
     }
 
-    /// Returns whether the level has a node of this name, readable or not.
     /// Returns the number of the level that is `delta` levels further.
     pub(crate) fn number_at(&self, delta: i32) -> i64 {
         i64::from(self.node.number()) + i64::from(delta)
@@ -141,7 +140,7 @@ impl LevelState {
         levels.into_iter().find(|level| i64::from(level.node.number()) == number)
     }
 
-    /// Returns whether the level has a node of this name.
+    /// Returns whether the level has a node of this name, readable or not.
     pub(crate) fn has_node(&self, name: &str) -> bool {
         self.children.iter().any(|child| child == name)
     }

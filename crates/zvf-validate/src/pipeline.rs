@@ -73,9 +73,8 @@ where
     }
 }
 
-/// A chunk with its cell in each array; no cells if a sample leaves out the chunk.
-/// Does so with the cells of `keys` in `arrays`. `take` gets each key with what was found, which is
-/// nothing for a chunk that is not in the sample.
+/// Scans the cells of `keys` in `arrays`, as [`scan`] does. `take` gets each key with what was found,
+/// which is nothing for a chunk that is not in the sample.
 pub(crate) async fn scan_cells<T>(
     (run, stage, path): (&mut Validation, Stage, &str),
     arrays: &[&Cells],
@@ -100,7 +99,7 @@ where
     scan((&work, stage, path), keys.len(), read_batch, check_batch, take_batch).await
 }
 
-/// The key of a chunk, and its cell in each array; none if it is not in the sample.
+/// A chunk with its cell in each array; no cells if a sample leaves out the chunk.
 pub(crate) type ChunkCells = (ChunkKey, Option<Vec<Cell>>);
 
 /// Returns the cells of the chunks `keys` in `arrays`, as far as `options` select them, and their

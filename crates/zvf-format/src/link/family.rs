@@ -181,7 +181,8 @@ impl LinkPolicy {
     }
 }
 
-fn refuse(
+/// Returns the error for a record, or for what describes it.
+pub(super) fn refuse(
     class: Class,
     field: &'static str,
     expected: Expected,

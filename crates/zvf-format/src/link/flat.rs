@@ -10,13 +10,8 @@
 //! Endpoints keep the given order: neither sorted nor permuted. Between levels, endpoint 0 lies on
 //! the level that owns the blob. Attributes of these links are one blob of rows in the same order.
 
-#[cfg(feature = "alloc")]
-use alloc::vec::Vec;
-
 use zerocopy::little_endian::I64;
 
-#[cfg(feature = "alloc")]
-use super::place::Endpoint;
 use crate::cursor::Cursor;
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{ChunkKey, MAX_RANK, check_rank, check_width};
@@ -53,16 +48,10 @@ impl<'a> FlatLinks<'a> {
         let size = u64::from(link_width).saturating_mul(endpoint_size(sid_ndim)); // at most 1088
 
         let mut cur = Cursor::new(Part::FlatLinks, blob);
-        if !cur.remaining().is_multiple_of(size) {
-            let expected = Expected::MultipleOf(size.into());
-            return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.remaining()));
-        }
+        check_records(&cur, size)?;
         let items = cur.array::<I64>("records", cur.remaining() / 8)?;
         for (at, vi) in items.with_offsets().skip(sid_ndim.into()).step_by(stride(sid_ndim)) {
-            if vi.get() < 0 {
-                let expected = Expected::AtLeast(0);
-                return Err(cur.refuse(Class::Negative, "vi", at, expected, vi.get()));
-            }
+            check_row(&cur, at, *vi)?;
         }
         Ok(Self { items: items.items, link_width, sid_ndim })
     }
@@ -135,49 +124,21 @@ impl<'a> FlatRecord<'a> {
     }
 }
 
-/// Encodes records: the inverse of [`FlatLinks::parse`].
-///
-/// ```
-/// use zvf_format::{key::ChunkKey, link::{Endpoint, encode_flat}};
-///
-/// let chunk = ChunkKey::new(&[1]).unwrap();
-/// let blob = encode_flat(&[&[Endpoint { chunk: &chunk, row: 2 }]], 1, 1).unwrap();
-/// assert_eq!(blob, b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
-/// ```
-///
-/// # Errors
-///
-/// When a record has another width than `link_width`, a chunk has another rank than `sid_ndim`,
-/// either is invalid for a family, or a row has more than 63 bits.
-#[cfg(feature = "alloc")]
-pub fn encode_flat(
-    records: &[&[Endpoint<'_>]],
-    link_width: usize,
-    sid_ndim: usize,
-) -> Result<Vec<u8>, FormatError> {
-    let rank = check_rank(Part::FlatLinks, sid_ndim)?;
-    let width = check_width(Part::FlatLinks, link_width)?;
-    let mut blob = Vec::new();
-    for record in records {
-        if record.len() != link_width {
-            let (expected, found) = (Expected::Exactly(width.into()), record.len());
-            return Err(refuse(Class::CountMismatch, "link_width", expected, found));
-        }
-        for endpoint in *record {
-            if endpoint.chunk.rank() != sid_ndim {
-                let (expected, found) = (Expected::Exactly(rank.into()), endpoint.chunk.rank());
-                return Err(refuse(Class::BadShape, "sid_ndim", expected, found));
-            }
-            let vi = i64::try_from(endpoint.row).map_err(|_wide| {
-                let expected = Expected::AtMost(i64::MAX.into());
-                refuse(Class::Overflow, "vi", expected, endpoint.row)
-            })?;
-            for item in endpoint.chunk.components().iter().chain([&vi]) {
-                blob.extend_from_slice(&item.to_le_bytes());
-            }
-        }
+/// Checks that the rest is whole records of `size` bytes.
+pub(super) fn check_records(cur: &Cursor<'_>, size: u64) -> Result<(), FormatError> {
+    if cur.remaining().is_multiple_of(size) {
+        return Ok(());
     }
-    Ok(blob)
+    let expected = Expected::MultipleOf(size.into());
+    Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.remaining()))
+}
+
+/// Checks that the row at offset `at` is not negative.
+pub(super) fn check_row(cur: &Cursor<'_>, at: u64, vi: I64) -> Result<(), FormatError> {
+    if vi.get() < 0 {
+        return Err(cur.refuse(Class::Negative, "vi", at, Expected::AtLeast(0), vi.get()));
+    }
+    Ok(())
 }
 
 /// Returns the number of items per endpoint: at most 17.
@@ -188,14 +149,4 @@ fn stride(sid_ndim: u8) -> usize {
 /// Returns the number of bytes per endpoint: at most 136.
 fn endpoint_size(sid_ndim: u8) -> u64 {
     num::to_u64(stride(sid_ndim)).saturating_mul(8)
-}
-
-#[cfg(feature = "alloc")]
-fn refuse(
-    class: Class,
-    field: &'static str,
-    expected: Expected,
-    found: impl Into<crate::Found>,
-) -> FormatError {
-    FormatError::new(class, Part::FlatLinks, field, 0, expected, found)
 }

@@ -48,8 +48,6 @@ pub use anchor::Anchor;
 pub use cell::encode;
 pub use cell::{Body, LinkCell};
 pub use family::{LinkPolicy, LinkStorage};
-#[cfg(feature = "alloc")]
-pub use flat::encode_flat;
 pub use flat::{FlatLinks, FlatRecord};
 pub use partitioned::{PartitionedLinks, PartitionedRecord};
 pub use permutation::Permutation;

@@ -10,6 +10,7 @@
 //! Records follow each other without padding. No writer of this layout is left, so there is no
 //! encoder; the sibling layout `sharded_v1` holds the same records in another array.
 
+use super::flat::{check_records, check_row};
 use zerocopy::FromBytes;
 use zerocopy::little_endian::I64;
 
@@ -46,10 +47,7 @@ impl<'a> PartitionedLinks<'a> {
 
         let mut cur = Cursor::new(Part::PartitionedLinks, blob);
         let size = width.saturating_mul(ENDPOINT.into()); // at most 72
-        if !cur.remaining().is_multiple_of(size) {
-            let expected = Expected::MultipleOf(size.into());
-            return Err(cur.refuse(Class::Misaligned, "records", 0, expected, cur.remaining()));
-        }
+        check_records(&cur, size)?;
         while cur.remaining() > 0 {
             for (at, slot) in cur.array::<u8>("slots", width)?.with_offsets() {
                 if *slot >= chunks {
@@ -58,10 +56,7 @@ impl<'a> PartitionedLinks<'a> {
                 }
             }
             for (at, vi) in cur.array::<I64>("vi", width)?.with_offsets() {
-                if vi.get() < 0 {
-                    let expected = Expected::AtLeast(0);
-                    return Err(cur.refuse(Class::Negative, "vi", at, expected, vi.get()));
-                }
+                check_row(&cur, at, *vi)?;
             }
         }
         Ok(Self { blob, link_width })

@@ -14,7 +14,7 @@
 //! the order of the chunks that lead them.
 
 use super::anchor::{Anchor, check_chunk};
-use super::family::{LinkPolicy, LinkStorage};
+use super::family::{LinkPolicy, LinkStorage, refuse};
 use super::permutation::Permutation;
 use super::row::LinkRecord;
 use crate::error::{Class, Expected, FormatError, Part};
@@ -293,13 +293,4 @@ fn order_with_lead(lead: u8, len: u8) -> Permutation {
 
 fn is_same_chunk(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
     core::ptr::eq(a.chunk, b.chunk) || a.chunk == b.chunk
-}
-
-fn refuse(
-    class: Class,
-    field: &'static str,
-    expected: Expected,
-    found: impl Into<crate::Found>,
-) -> FormatError {
-    FormatError::new(class, Part::LinkRecord, field, 0, expected, found)
 }

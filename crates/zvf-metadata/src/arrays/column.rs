@@ -3,6 +3,7 @@
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
+use zvf_format::num;
 
 use serde_json::Value;
 
@@ -85,8 +86,8 @@ impl Column {
     #[must_use]
     pub fn declared_columns(&self) -> Option<u64> {
         match (&self.channel_names, &self.row_shape) {
-            (Some(names), _) if !names.is_empty() => Some(zvf_format::num::to_u64(names.len())),
-            (_, Some(shape)) => shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)),
+            (Some(names), _) if !names.is_empty() => Some(num::to_u64(names.len())),
+            (_, Some(shape)) => num::checked_product(shape),
             (_, None) => Some(1),
         }
     }

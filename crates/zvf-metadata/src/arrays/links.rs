@@ -282,7 +282,7 @@ impl LinkAttribute {
     pub fn declared_columns(&self) -> Option<u64> {
         let old = self.shape.as_deref().and_then(|shape| shape.get(1..));
         let shape = self.row_shape.as_deref().or(old).unwrap_or_default();
-        shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
+        zvf_format::num::checked_product(shape)
     }
 }
 

@@ -235,7 +235,6 @@ impl Region {
     }
 }
 
-/// Sorts intervals and merges touching ones.
 /// Returns a point or direction with unused axes 0, if it and a number that belongs to it are
 /// finite.
 fn fixed(
@@ -252,7 +251,7 @@ fn fixed(
     if finite { Ok(fixed) } else { Err(BadRegion::NotFinite { what }) }
 }
 
-/// Joins parts of a segment that touch or overlap.
+/// Sorts intervals and merges touching ones.
 fn join_touching(parts: &mut Vec<(f64, f64)>) {
     parts.sort_by(|a, b| a.0.total_cmp(&b.0));
     parts.dedup_by(|next, last| {

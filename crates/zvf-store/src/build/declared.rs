@@ -13,6 +13,7 @@
 //! format.
 
 use std::sync::Mutex;
+use zvf_format::num::checked_product;
 
 use serde_json::Value;
 use zvf_metadata::{ArrayDoc, AttributeSpec, AttributeSpecs, Dtype, Object, Root};
@@ -97,7 +98,7 @@ fn spec(attributes: &Object) -> Option<AttributeSpec> {
     };
     let declared = attributes.get("declared_categorical").and_then(Value::as_bool) == Some(true);
     Some(AttributeSpec {
-        channels: row.iter().try_fold(1_u64, |all, length| all.checked_mul(*length))?,
+        channels: checked_product(&row)?,
         categorical: declared || attributes.contains_key("categories"),
         unit: text("unit").map(str::to_owned),
         description: text("description").map(str::to_owned),

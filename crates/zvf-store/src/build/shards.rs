@@ -18,7 +18,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{checked_product, saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
 
 use super::memory_limiter::MemoryPermit;
@@ -166,8 +166,7 @@ pub(super) fn count_kept_cells(shape: &[u64]) -> Result<u64> {
 }
 
 fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64> {
-    let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
-    let found = match cells {
+    let found = match checked_product(shape) {
         _ if shape.contains(&0) => {
             let (what, rule) = ("cells per shard", "at least 1 on each axis");
             return Err(Error::new(Class::InvalidArgument, what, rule, 0));
@@ -194,10 +193,8 @@ fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64> {
 /// ```
 #[must_use]
 pub fn fit_shard_shape(mut shape: Vec<u64>) -> Vec<u64> {
-    let is_large = |shape: &[u64]| {
-        let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
-        cells.is_none_or(|cells| cells > MAX_SHARD_CELLS)
-    };
+    let is_large =
+        |shape: &[u64]| checked_product(shape).is_none_or(|cells| cells > MAX_SHARD_CELLS);
     while is_large(&shape) {
         let Some(longest) = shape.iter_mut().max() else { break };
         *longest = longest.div_ceil(2);
@@ -273,7 +270,7 @@ mod tests {
             ([1025, 1024], "1025 x 1024", "513 x 1024"),
             ([u64::MAX, u64::MAX], "18446744073709551615 x 18446744073709551615", "1024 x 1024"),
         ] {
-            let found = match shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n)) {
+            let found = match checked_product(&shape) {
                 Some(found) => found.to_string(),
                 None => "2^64 or more".to_owned(),
             };

@@ -12,7 +12,7 @@
 
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::{checked_product, saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecKind};
 
@@ -134,8 +134,7 @@ impl VerbatimArray {
     /// When the array contains fixed-size items, there are more rows than fit in a chunk, more than
     /// 2^24 rows are missing, or they cannot be encoded or written.
     pub fn put_rows(&self, index: &[u64], rows: &[Bytes]) -> Result<()> {
-        let inner = self.doc.inner_chunk_shape().iter();
-        let items = inner.copied().try_fold(1_u64, u64::checked_mul);
+        let items = checked_product(self.doc.inner_chunk_shape());
         let fits = items.filter(|items| to_u64(rows.len()) <= *items);
         let (None, Some(items)) = (&self.items, fits) else {
             return Err(self.mismatch_error("no more rows than a chunk has"));

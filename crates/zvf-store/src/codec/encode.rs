@@ -296,7 +296,6 @@ pub(crate) fn join(parts: Vec<Bytes>) -> Bytes {
     }
 }
 
-/// Returns the total length of the parts.
 /// Returns whether `whole` is those parts, one after the other.
 pub(crate) fn is_joined(mut whole: &[u8], parts: &[Bytes]) -> bool {
     for part in parts {
@@ -306,7 +305,7 @@ pub(crate) fn is_joined(mut whole: &[u8], parts: &[Bytes]) -> bool {
     whole.is_empty()
 }
 
-/// Returns the bytes of all parts.
+/// Returns the total length of the parts.
 pub(crate) fn len(parts: &[Bytes]) -> u64 {
     parts.iter().map(|part| to_u64(part.len())).sum()
 }

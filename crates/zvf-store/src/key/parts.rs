@@ -8,12 +8,6 @@ use zvf_format::Class;
 use super::Key;
 
 impl Key {
-    /// Returns the key of `segment` directly below this one.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::InvalidKey`] when `segment` violates a rule of the module's table, or the key would
-    /// have more than 32 segments.
     /// Returns what follows `prefix` in this key; the whole key for the root.
     pub(crate) fn below(&self, prefix: &Self) -> Option<&str> {
         if prefix.is_root() {
@@ -27,9 +21,19 @@ impl Key {
         if name.starts_with(".tmp-") { None } else { self.child(name).ok() }
     }
 
-    /// Returns the key of the child `segment`.
+    /// Returns the key of `segment` directly below this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Class::InvalidKey`] when `segment` violates a rule of the module's table, or the key would
+    /// have more than 32 segments.
     pub fn child(&self, segment: &str) -> Result<Self> {
         self.descend([segment])
+    }
+
+    /// Returns the key of the path `path` below the root, as [`join`](Self::join) does.
+    pub(crate) fn parse(path: &str) -> Result<Self> {
+        Self::root().join(path)
     }
 
     /// Returns the key of `path` below this one; every segment of `path` is checked.
@@ -37,11 +41,6 @@ impl Key {
     /// # Errors
     ///
     /// As [`child`](Self::child), for the first bad segment.
-    pub(crate) fn parse(path: &str) -> Result<Self> {
-        Self::root().join(path)
-    }
-
-    /// Returns the key of the path `path` below this key.
     pub fn join(&self, path: &str) -> Result<Self> {
         self.descend(path.split('/'))
     }

@@ -4,7 +4,8 @@ use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, Fill};
 
 /// Returns the bytes of one item with value `fill`; the size of its type was compared with a limit.
-pub(crate) fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
+#[must_use]
+pub fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
     let size = saturating_usize(dtype.size);
     let mut item = match fill {
         Fill::Empty | Fill::Other => Vec::new(),

@@ -163,7 +163,6 @@ fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     false
 }
 
-/// Returns the number of bytes of an array of `shape`, or `None` if it overflows 64 bits.
 /// Returns the position of an item in C order, if 64 bits can count it.
 pub(super) fn linear_index(
     index: &[u64],
@@ -175,7 +174,7 @@ pub(super) fn linear_index(
     })
 }
 
-/// Returns the bytes of all items, if 64 bits can count them.
+/// Returns the number of bytes of an array of `shape`, or `None` if it overflows 64 bits.
 pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

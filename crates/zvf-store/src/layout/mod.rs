@@ -31,7 +31,7 @@ mod utf32;
 pub(crate) use array::{ChunkArray, Place};
 pub use cells::Cells;
 pub use dense::DenseArray;
-pub(crate) use fill::fill_item;
+pub use fill::fill_item;
 pub(crate) use names::chunk_folder;
 pub use names::{name_chunk, parse_chunk_name};
 pub(crate) use presence::chunk_grid;

@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 
 use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::usize_from_u32;
+use zvf_format::num::{checked_product, checked_usize, usize_from_u32};
 
 /// The non-empty chunks of one array, in numeric order, without duplicates.
 ///
@@ -225,8 +225,7 @@ impl Grid {
             .zip(&high)
             .map(|(low, high)| high.abs_diff(*low).checked_add(1))
             .collect::<Option<_>>()?;
-        let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
-        let volume = usize::try_from(volume).ok()?;
+        let volume = checked_usize(checked_product(&extent)?)?;
         if volume > MAX_GRID_CELLS.min(table.len().checked_mul(MAX_CELLS_PER_KEY)?) {
             return None;
         }

@@ -364,10 +364,10 @@ impl Side {
 
     async fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>> {
         let name = format!("log/{seq:020}");
-        if let Self::Folder(path, _) = self {
-            if !path.join(&name).try_exists().with_op("read")? {
-                return Ok(None);
-            }
+        if let Self::Folder(path, _) = self
+            && !path.join(&name).try_exists().with_op("read")?
+        {
+            return Ok(None);
         }
         let Some(source) = self.source()? else { return Ok(None) };
         let get = Get::object(Key::parse(&name)?);

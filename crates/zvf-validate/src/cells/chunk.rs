@@ -346,7 +346,7 @@ fn unflatten(flat: u64, per_chunk: &[i64]) -> Vec<i64> {
     place
 }
 
-/// Returns how far a point may lie outside, on each axis: writers round differently and store fewer digits.
+/// Returns the lower and the upper faces of a cell with this number and size on each axis.
 fn faces<'a>(cells: impl Iterator<Item = (i64, &'a f64)>) -> (Vec<f64>, Vec<f64>) {
     let face = |n: i64, size: &f64| f64_from_i64(n) * size;
     // Far out, the upper face is about there.

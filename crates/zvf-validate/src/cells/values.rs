@@ -56,7 +56,7 @@ impl Extent {
         self
     }
 
-    /// Returns whether the extent lies in the box from `low` to `high`, within `tolerance` on each axis.
+    /// Returns whether the extent lies in the box from `low` to `high`, within a tolerance on each axis.
     pub(crate) fn is_in(&self, low: &[f64], high: &[f64]) -> bool {
         let mut found = tolerated(low, high).zip(self.low.iter().zip(&self.high));
         found.all(|(limits, (low, high))| low >= limits.start() && high <= limits.end())
@@ -69,8 +69,7 @@ impl Default for Extent {
     }
 }
 
-/// The storage of positions.
-/// Returns what is accepted on each axis of a box.
+/// Returns what is accepted on each axis of a box: writers round differently and store fewer digits.
 fn tolerated(low: &[f64], high: &[f64]) -> impl Iterator<Item = RangeInclusive<f64>> {
     low.iter().zip(high).map(|(low, high)| {
         let tolerance = RELATIVE_TOLERANCE + low.abs().max(high.abs()) * FLOAT32_TOLERANCE;
@@ -83,7 +82,7 @@ const RELATIVE_TOLERANCE: f64 = 1e-4;
 /// Two units in the last place of 32-bit floats.
 const FLOAT32_TOLERANCE: f64 = 2.4e-7;
 
-/// How the positions of a cell are stored.
+/// The storage of positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Positions {
     pub(crate) dtype: Dtype,
@@ -121,7 +120,6 @@ impl Positions {
         first.map(|first| (count, first))
     }
 
-    /// Returns the offset and position of the first row outside the box.
     /// Returns the first position of rows with `extent` that is not between two corners, with its
     /// offset.
     pub(crate) fn find_outside(

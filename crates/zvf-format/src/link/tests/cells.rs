@@ -208,7 +208,7 @@ fn rows_are_checked_against_their_chunks() {
 }
 
 #[test]
-fn flat_links_round_trip() {
+fn flat_links_are_read() {
     // (0,0) row 2, (1,0) row 0, in one record; then (-1,5) row 1, (-1,5) row 7.
     let blob = hex("0000000000000000 0000000000000000 0200000000000000
          0100000000000000 0000000000000000 0000000000000000
@@ -216,7 +216,6 @@ fn flat_links_round_trip() {
          ffffffffffffffff 0500000000000000 0700000000000000");
     let chunks = ["0.0", "1.0", "-1.5", "-1.5"].map(key);
     let ends = endpoints(&chunks, &[2, 0, 1, 7]);
-    assert_eq!(encode_flat(&[&ends[..2], &ends[2..]], 2, 2).unwrap(), blob);
     let links = FlatLinks::parse(&blob, 2, 2).unwrap();
     let found: Vec<_> = links.records().flat_map(|record| record.endpoints()).collect();
     assert_eq!(found, ends.iter().map(|end| (*end.chunk, end.row)).collect::<Vec<_>>());
@@ -236,17 +235,6 @@ fn invalid_flat_links_are_refused() {
         ("", 2, 17, "LimitExceeded in flat cross-chunk links, rank at byte 0: expected 1 to 16, found 17"),
     ] {
         assert_eq!(FlatLinks::parse(&hex(blob), width, rank).unwrap_err().to_string(), message);
-    }
-    let (chunks, rows) = ([key("0"), key("1.0")], [1 << 63, 0]);
-    let ends = endpoints(&chunks, &rows);
-    for (record, width, rank, message) in [
-        (&ends[..1], 2, 1, "CountMismatch in flat cross-chunk links, link_width at byte 0: expected 2, found 1"),
-        (&ends[1..], 1, 1, "BadShape in flat cross-chunk links, sid_ndim at byte 0: expected 1, found 2"),
-        (&ends[..1], 1, 1, "Overflow in flat cross-chunk links, vi at byte 0: expected at most 9223372036854775807, found 9223372036854775808"),
-        (&ends[..1], 1, 0, "BadShape in flat cross-chunk links, rank at byte 0: expected 1 to 16, found 0"),
-        (&ends[..1], 9, 1, "LimitExceeded in flat cross-chunk links, link_width at byte 0: expected 1 to 8, found 9"),
-    ] {
-        assert_eq!(encode_flat(&[record], width, rank).unwrap_err().to_string(), message);
     }
 }
 
